@@ -1,0 +1,149 @@
+//! Blocking calls, as loops over submit and poll.
+//!
+//! Each call needs the device to itself: it refuses to start while other requests are
+//! outstanding. Transfers longer than the device's largest are split into exactly
+//! `ceil(length / max_transfer_bytes)` requests, as many of them in flight as the queue holds.
+
+use crate::{Buffer, Device, Error, Lent, Operation, Request};
+
+/// How long one sleep in [`Device::wait`] may last, in microseconds; the loop then polls again.
+const WAIT_US: u32 = 100_000;
+
+/// The end of a blocking transfer: the buffer, the caller's again, and what became of it.
+#[derive(Debug)]
+#[must_use]
+pub struct Outcome {
+    /// The buffer that was passed in.
+    pub buffer: Buffer,
+    /// The first error by address, or success.
+    pub result: Result<(), Error>,
+}
+
+/// Reads `buffer.len()` bytes from block `lba` on.
+pub fn read<D: Device + ?Sized>(device: &mut D, lba: u64, buffer: Buffer) -> Outcome {
+    transfer(device, lba, buffer, |lba, buffer| Operation::Read {
+        lba,
+        buffer,
+    })
+}
+
+/// Writes `buffer` from block `lba` on; with `fua`, returns when it is durable.
+pub fn write<D: Device + ?Sized>(device: &mut D, lba: u64, buffer: Buffer, fua: bool) -> Outcome {
+    transfer(device, lba, buffer, |lba, buffer| Operation::Write {
+        lba,
+        buffer,
+        fua,
+    })
+}
+
+/// Makes completed writes durable.
+///
+/// # Errors
+/// As the device says; [`Error::Busy`] while other requests are outstanding.
+pub fn flush<D: Device + ?Sized>(device: &mut D) -> Result<(), Error> {
+    command(device, Operation::Flush)
+}
+
+/// Runs one operation that has no buffer to its end.
+///
+/// # Errors
+/// As the device says; [`Error::Busy`] while other requests are outstanding.
+pub fn command<D: Device + ?Sized>(device: &mut D, operation: Operation) -> Result<(), Error> {
+    if device.outstanding() != 0 {
+        return Err(Error::Busy);
+    }
+    let request = Request { tag: 0, operation };
+    device.submit(request).map_err(|refused| refused.error)?;
+    device.kick();
+    loop {
+        if let Some(completion) = device.poll() {
+            return completion.result;
+        }
+        device.wait(WAIT_US);
+    }
+}
+
+fn transfer<D: Device + ?Sized>(
+    device: &mut D,
+    lba: u64,
+    buffer: Buffer,
+    operation: impl Fn(u64, Buffer) -> Operation,
+) -> Outcome {
+    let geometry = *device.geometry();
+    if let Err(error) = check(device, lba, &buffer) {
+        let result = Err(error);
+        return Outcome { buffer, result };
+    }
+    let mut lent = Lent::new(buffer);
+    // The failure with the lowest offset, so that all before it is known to be good.
+    let mut failure: Option<(usize, Error)> = None;
+    loop {
+        while failure.is_none() && lent.remaining_bytes() > 0 {
+            let offset = lent.offset_bytes();
+            let piece = lent.lend(geometry.max_transfer_bytes());
+            let lba = lba + (offset >> geometry.block_size_log2) as u64;
+            let tag = offset as u32;
+            let request = Request {
+                tag,
+                operation: operation(lba, piece),
+            };
+            if let Err(refused) = device.submit(request) {
+                if let Some(piece) = refused.request.operation.into_buffer() {
+                    take_back(&mut lent, piece);
+                }
+                failure = Some((offset, refused.error));
+            }
+            if device.outstanding() >= usize::from(geometry.queue_depth) {
+                break;
+            }
+        }
+        device.kick();
+        if device.outstanding() == 0 {
+            break;
+        }
+        match device.poll() {
+            Some(completion) => {
+                let offset = completion
+                    .buffer
+                    .map_or(0, |piece| take_back(&mut lent, piece));
+                if let Err(error) = completion.result {
+                    if failure.is_none_or(|(earlier, _)| offset < earlier) {
+                        failure = Some((offset, error));
+                    }
+                }
+            }
+            None => device.wait(WAIT_US),
+        }
+    }
+    let result = failure.map_or(Ok(()), |(_, error)| Err(error));
+    match lent.into_whole() {
+        Ok(buffer) => Outcome { buffer, result },
+        // The device broke its promise to give each buffer back. What is missing may still be
+        // written to, so only an empty buffer can be returned.
+        Err(_) => Outcome {
+            buffer: Buffer::from_static(&mut []),
+            result: Err(Error::Gone),
+        },
+    }
+}
+
+fn take_back(lent: &mut Lent, piece: Buffer) -> usize {
+    // A piece of somebody else's buffer stays out; `into_whole` then reports the loss.
+    lent.give_back(piece).unwrap_or(0)
+}
+
+/// Checks the whole transfer, so that a bad one is refused before its first piece is written.
+fn check<D: Device + ?Sized>(device: &D, lba: u64, buffer: &Buffer) -> Result<(), Error> {
+    let geometry = device.geometry();
+    if device.outstanding() != 0 {
+        return Err(Error::Busy);
+    }
+    if buffer.is_empty() || buffer.len() % geometry.block_size_bytes() != 0 {
+        return Err(Error::Unaligned);
+    }
+    let block_count = (buffer.len() >> geometry.block_size_log2) as u64;
+    match lba.checked_add(block_count) {
+        Some(end) if end <= geometry.block_count => Ok(()),
+        _ => Err(Error::OutOfRange),
+    }
+}

@@ -1,0 +1,66 @@
+//! The interface that every path to storage has.
+
+use crate::{Completion, Geometry, Refused, Request};
+
+/// A block device: submit, kick, then poll.
+///
+/// Promises of every implementation:
+///
+/// * Each accepted request is completed exactly once, within a bounded time, whatever the
+///   hardware does. A failed device completes what it holds with an error.
+/// * Requests may complete in any order, and no order holds between two that overlap.
+/// * `submit`, `kick` and `poll` do a bounded amount of work and never sleep, except while
+///   recovering from a fault, for a bounded and documented time.
+pub trait Device {
+    /// Shape and limits.
+    fn geometry(&self) -> &Geometry;
+
+    /// Accepts a request. The device may hold it back until [`kick`](Device::kick).
+    ///
+    /// # Errors
+    /// The request, given back, with the reason.
+    #[allow(clippy::result_large_err)]
+    fn submit(&mut self, request: Request) -> Result<(), Refused>;
+
+    /// Starts everything that was submitted: one doorbell or system call for all of it.
+    fn kick(&mut self);
+
+    /// The next completion, if one is there.
+    fn poll(&mut self) -> Option<Completion>;
+
+    /// Number of accepted requests whose completion has not been polled.
+    fn outstanding(&self) -> usize;
+
+    /// Sleeps until a completion may be there or about `timeout_us` microseconds are over. A
+    /// device that is polled returns at once.
+    fn wait(&mut self, timeout_us: u32) {
+        let _ = timeout_us;
+        core::hint::spin_loop();
+    }
+}
+
+impl<D: Device + ?Sized> Device for &mut D {
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+
+    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+        (**self).submit(request)
+    }
+
+    fn kick(&mut self) {
+        (**self).kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        (**self).poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        (**self).outstanding()
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        (**self).wait(timeout_us);
+    }
+}

@@ -1,0 +1,85 @@
+//! Requests and completions.
+
+use crate::{Buffer, Error};
+
+/// The submitter's name for a request; it comes back with the completion. Any value, unique only
+/// if the submitter wants it to be.
+pub type Tag = u32;
+
+/// What a device is asked to do. Addresses and counts are in logical blocks.
+#[derive(Debug)]
+pub enum Operation {
+    /// Fill the buffer from `lba` on.
+    Read {
+        /// First logical block.
+        lba: u64,
+        /// Where the data goes; a whole number of blocks.
+        buffer: Buffer,
+    },
+    /// Store the buffer from `lba` on.
+    Write {
+        /// First logical block.
+        lba: u64,
+        /// The data; a whole number of blocks.
+        buffer: Buffer,
+        /// Complete only when the data is durable (force unit access).
+        fua: bool,
+    },
+    /// Make each write that completed before this was submitted durable.
+    Flush,
+    /// The blocks' contents are no longer needed; what they read as afterwards is the device's.
+    Discard {
+        /// First logical block.
+        lba: u64,
+        /// Number of blocks.
+        block_count: u32,
+    },
+    /// Make the blocks read as zeroes.
+    WriteZeroes {
+        /// First logical block.
+        lba: u64,
+        /// Number of blocks.
+        block_count: u32,
+        /// Complete only when durable.
+        fua: bool,
+    },
+}
+
+impl Operation {
+    /// Takes the buffer out, if the operation has one.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
+/// An operation and the submitter's name for it.
+#[derive(Debug)]
+pub struct Request {
+    /// Comes back with the completion.
+    pub tag: Tag,
+    /// What to do.
+    pub operation: Operation,
+}
+
+/// A request that was not accepted, given back whole; nothing was changed.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: Error,
+    /// The request as it was submitted, its buffer included.
+    pub request: Request,
+}
+
+/// The end of a request. Each accepted request has exactly one.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: Tag,
+    /// The request's buffer, the submitter's again.
+    pub buffer: Option<Buffer>,
+    /// What became of it.
+    pub result: Result<(), Error>,
+}

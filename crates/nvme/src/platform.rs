@@ -1,0 +1,188 @@
+//! What the driver needs from the machine: two small traits, and a clock.
+//!
+//! [`Registers`] is the controller's function on the bus: its registers and its interrupts.
+//! [`Dma`] is the memory that the controller can reach, with the addresses that it knows it by.
+//! Together with [`block::Clock`] they are a [`Platform`].
+
+use block::Clock;
+
+/// A controller's register space (BAR0) and its interrupts.
+///
+/// Offsets are in bytes, aligned to the access, and inside the space: the driver checks each
+/// doorbell's offset against [`len_bytes`](Registers::len_bytes) when the queue is made.
+pub trait Registers {
+    /// Length of the register space in bytes.
+    fn len_bytes(&self) -> usize;
+
+    /// Reads a 32-bit register. A removed device reads as all ones.
+    fn read32(&self, offset: usize) -> u32;
+
+    /// Writes a 32-bit register, after each earlier write to memory.
+    fn write32(&self, offset: usize, value: u32);
+
+    /// Reads a 64-bit register: as two halves, low first, unless the platform can do better.
+    /// Every register that the driver reads this way is constant.
+    fn read64(&self, offset: usize) -> u64 {
+        let low = u64::from(self.read32(offset));
+        low | u64::from(self.read32(offset + 4)) << 32
+    }
+
+    /// Writes a 64-bit register: as two halves, low first, unless the platform can do better.
+    fn write64(&self, offset: usize, value: u64) {
+        self.write32(offset, value as u32);
+        self.write32(offset + 4, (value >> 32) as u32);
+    }
+
+    /// Stops the controller from reading and writing memory (clears its Bus Master Enable). Called
+    /// when a controller cannot be disabled, before its buffers are given back.
+    fn isolate(&self);
+
+    /// Undoes [`isolate`](Registers::isolate) and any state that a function-level reset may have
+    /// lost. Called before a controller is enabled.
+    fn connect(&self) {}
+
+    /// Number of interrupt vectors that can be waited for; 0 where completion is polled only.
+    fn interrupt_vectors(&self) -> u16 {
+        0
+    }
+
+    /// Lets vector `vector` interrupt the host, or keeps it from doing so.
+    ///
+    /// # Errors
+    /// When the platform refused; the vector is then off.
+    fn set_interrupt(&self, vector: u16, enabled: bool) -> Result<(), InterruptRefused> {
+        let _ = (vector, enabled);
+        Err(InterruptRefused)
+    }
+
+    /// Sleeps until vector `vector` has interrupted since the last call or `timeout_us`
+    /// microseconds are over; says whether it has.
+    fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
+        let _ = (vector, timeout_us);
+        false
+    }
+
+    /// A pause between two reads of a register in a slow path; may sleep for a short time.
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
+}
+
+/// The platform could not switch an interrupt on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterruptRefused;
+
+/// A stretch of memory as the controller sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusRun {
+    /// The bus address of the first byte.
+    pub address: u64,
+    /// How many bytes from there on are contiguous on the bus; at least 1.
+    pub contiguous_bytes: usize,
+}
+
+/// Memory that the controller can reach.
+///
+/// # Safety
+/// While the platform is alive, each run that [`bus_run`](Dma::bus_run) returns is where the
+/// controller's reads and writes really go for that memory, and the memory stays mapped. Bus
+/// addresses agree with virtual ones in the offset within a controller page (4 KiB or more).
+#[allow(unsafe_code)]
+pub unsafe trait Dma {
+    /// Where the `len` bytes at virtual address `address` start on the bus, or `None` if any of
+    /// them is out of the controller's reach.
+    fn bus_run(&self, address: usize, len: usize) -> Option<BusRun>;
+}
+
+/// Memory that is one run on the bus: an IOMMU's mapping, or bare metal.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearDma {
+    /// Virtual address of the first byte.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+    /// Bus address of the first byte.
+    pub bus_start: u64,
+}
+
+impl LinearDma {
+    /// As [`Dma::bus_run`].
+    #[inline(always)]
+    pub fn run(&self, address: usize, len: usize) -> Option<BusRun> {
+        let offset = address.wrapping_sub(self.start);
+        let room = self.len.checked_sub(len)?;
+        (offset <= room).then(|| BusRun {
+            address: self.bus_start + offset as u64,
+            contiguous_bytes: self.len - offset,
+        })
+    }
+}
+
+/// Memory made of equal pages anywhere on the bus: huge pages without an IOMMU.
+#[derive(Clone, Copy, Debug)]
+pub struct PagedDma<'a> {
+    /// Virtual address of the first byte, a multiple of the page size.
+    pub start: usize,
+    /// A page is `1 << page_shift` bytes.
+    pub page_shift: u8,
+    /// Each page's bus address.
+    pub bus_pages: &'a [u64],
+}
+
+impl PagedDma<'_> {
+    /// As [`Dma::bus_run`].
+    #[inline(always)]
+    pub fn run(&self, address: usize, len: usize) -> Option<BusRun> {
+        let offset = address.wrapping_sub(self.start);
+        let total = self.bus_pages.len() << self.page_shift;
+        let room = total.checked_sub(len)?;
+        if offset > room {
+            return None;
+        }
+        let within = offset & ((1 << self.page_shift) - 1);
+        let page = self.bus_pages.get(offset >> self.page_shift)?;
+        Some(BusRun {
+            address: page + within as u64,
+            contiguous_bytes: (1 << self.page_shift) - within,
+        })
+    }
+}
+
+/// Everything that the driver needs; implemented for whatever has the parts.
+pub trait Platform: Registers + Dma + Clock {}
+
+impl<T: Registers + Dma + Clock> Platform for T {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_memory_ends_where_it_ends() {
+        let dma = LinearDma {
+            start: 0x1000,
+            len: 0x2000,
+            bus_start: 0x9000,
+        };
+        let run = dma.run(0x1010, 0x10).unwrap();
+        assert_eq!((run.address, run.contiguous_bytes), (0x9010, 0x1ff0));
+        assert!(dma.run(0x2ff0, 0x10).is_some());
+        assert!(dma.run(0x2ff0, 0x11).is_none());
+        assert!(dma.run(0xfff, 1).is_none());
+        assert!(dma.run(0x1000, usize::MAX).is_none());
+    }
+
+    #[test]
+    fn paged_memory_ends_a_run_at_each_page() {
+        let dma = PagedDma {
+            start: 0x20_0000,
+            page_shift: 12,
+            bus_pages: &[0x7000, 0x3000],
+        };
+        let run = dma.run(0x20_0ff0, 0x20).unwrap();
+        assert_eq!((run.address, run.contiguous_bytes), (0x7ff0, 0x10));
+        assert_eq!(dma.run(0x20_1004, 4).unwrap().address, 0x3004);
+        assert!(dma.run(0x20_1ffd, 4).is_none());
+        assert!(dma.run(0x1f_ffff, 1).is_none());
+    }
+}
