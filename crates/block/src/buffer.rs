@@ -132,10 +132,8 @@ impl Lent {
         let len = len.min(self.remaining_bytes());
         // SAFETY: within `whole`, and disjoint from every piece lent before because the offset
         // only grows; `whole` itself cannot be reached before all pieces are back.
-        let piece = Buffer {
-            start: unsafe { self.whole.start.add(self.lent_bytes) },
-            len,
-        };
+        let start = unsafe { self.whole.start.add(self.lent_bytes) };
+        let piece = Buffer { start, len };
         self.lent_bytes += len;
         piece
     }

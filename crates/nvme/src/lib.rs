@@ -1,5 +1,60 @@
-//! An NVMe driver.
+//! An NVMe driver without an operating system, an allocator or locks on the I/O path.
+//!
+//! It runs unchanged in user space over VFIO, without an IOMMU, and in firmware. The machine is
+//! behind three small traits ([`Registers`], [`Dma`], [`block::Clock`]); the memory is the
+//! caller's ([`controller_memory_bytes`], [`queue_memory_bytes`]).
+//!
+//! Read it in this order:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `platform` | what the driver needs from the machine |
+//! | `registers`, `command`, `status`, `identify`, `log` | the specification's structures |
+//! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
+//! | `prp`, `doorbell` | where the data is; telling the controller |
+//! | `admin`, `controller`, `inquiry` | enable, ask, shut down |
+//! | `queue` | the I/O path: submit, kick, poll |
+//! | `wait`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
+//!
+//! A [`Controller`] is shared by the threads that own its [`QueuePair`]s. A queue pair is a
+//! [`block::Device`]. Each accepted request is completed exactly once, whatever the drive does.
 #![no_std]
 #![deny(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod admin;
+mod bytes;
+mod command;
+mod controller;
+mod doorbell;
+mod error;
+mod identify;
+mod inquiry;
+mod layout;
+mod log;
+mod memory;
 mod platform;
+mod prp;
+mod queue;
+mod recovery;
+mod registers;
+mod service;
+mod status;
+mod wait;
+
+pub use controller::{Controller, EnableFailed, Options};
+pub use doorbell::MAX_QUEUES;
+pub use error::{Error, Unsupported};
+pub use identify::{
+    ControllerInfo, Descriptor, NamespaceInfo, Text, active_namespaces, descriptors,
+};
+pub use layout::{controller_memory_bytes, queue_memory_bytes};
+pub use log::{ErrorEntry, Event, FirmwareSlots, Smart};
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
+pub use queue::{CreateFailed, QueuePair};
+pub use registers::{Capabilities, ControllerStatus};
+pub use service::Statistics;
+pub use status::Status;
+pub use wait::CompletionMode;

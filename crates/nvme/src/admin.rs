@@ -1,0 +1,227 @@
+//! The admin queue: one command at a time, and event requests that wait in the controller.
+
+use core::sync::atomic::{Ordering, fence};
+
+use crate::command::{Command, admin};
+use crate::controller::Deadline;
+use crate::error::Error;
+use crate::layout::{ADMIN_ENTRIES, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
+use crate::log::Event;
+use crate::memory::{CompletionRing, Part, Shared, SubmissionRing};
+use crate::platform::Platform;
+use crate::registers::{Capabilities, ControllerStatus};
+use crate::status::Status;
+
+/// Identifiers from here on are event requests'; those below, commands'.
+const EVENT_IDS: u16 = 0x7000;
+/// Most event requests that are kept outstanding.
+const EVENT_REQUESTS: u16 = 2;
+/// Events that are kept until somebody asks for them; later ones are counted as lost.
+const EVENT_ROOM: usize = 8;
+
+/// The admin queue pair, its data page and the shadow doorbell pages.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) memory: Option<Shared>,
+    submission_memory: Part,
+    completion_memory: Part,
+    submission: SubmissionRing,
+    completion: CompletionRing,
+    /// A page for what identify and log commands return.
+    pub(crate) data: Part,
+    /// Shadow doorbells and event indices.
+    pub(crate) shadow: (Part, Part),
+    pub(crate) shadow_active: bool,
+    next_id: u16,
+    events: [Option<Event>; EVENT_ROOM],
+    pub(crate) events_lost: u32,
+    events_to_arm: u16,
+}
+
+impl Admin {
+    /// Lays the queue out in `memory`, which has
+    /// [`controller_memory_bytes`](crate::controller_memory_bytes).
+    pub(crate) fn new(memory: Shared, page_bytes: usize) -> Result<Self, Shared> {
+        let mut memory = memory;
+        let mut page = || memory.take(page_bytes);
+        let pages = (page(), page(), page(), page(), page());
+        let (Some(sq), Some(cq), Some(data), Some(doorbells), Some(events)) = pages else {
+            return Err(memory);
+        };
+        let rings = (
+            SubmissionRing::new(sq, ADMIN_ENTRIES),
+            CompletionRing::new(cq, ADMIN_ENTRIES),
+        );
+        let (Some(submission), Some(completion)) = rings else {
+            return Err(memory);
+        };
+        Ok(Self {
+            memory: Some(memory),
+            submission_memory: sq,
+            completion_memory: cq,
+            submission,
+            completion,
+            data,
+            shadow: (doorbells, events),
+            shadow_active: false,
+            next_id: 0,
+            events: [None; EVENT_ROOM],
+            events_lost: 0,
+            events_to_arm: 0,
+        })
+    }
+
+    /// Bus addresses of the submission and the completion queue.
+    pub(crate) fn addresses(&self) -> (u64, u64) {
+        (self.submission_memory.bus, self.completion_memory.bus)
+    }
+
+    /// Empties both rings; the controller must be disabled.
+    pub(crate) fn restart(&mut self) {
+        self.submission_memory.clear();
+        self.completion_memory.clear();
+        self.shadow.0.clear();
+        self.shadow.1.clear();
+        self.shadow_active = false;
+        self.events_to_arm = 0;
+        let rings = (
+            SubmissionRing::new(self.submission_memory, ADMIN_ENTRIES),
+            CompletionRing::new(self.completion_memory, ADMIN_ENTRIES),
+        );
+        if let (Some(submission), Some(completion)) = rings {
+            self.submission = submission;
+            self.completion = completion;
+        }
+    }
+
+    /// Runs one command to its end and returns its completion's dword 0.
+    ///
+    /// After [`Error::TimedOut`] the controller may still write to the data page: reset it.
+    pub(crate) fn execute<P: Platform>(
+        &mut self,
+        platform: &P,
+        capabilities: &Capabilities,
+        command: &Command,
+        deadline: Deadline,
+    ) -> Result<u32, Error> {
+        self.next_id = (self.next_id + 1) % EVENT_IDS;
+        let id = self.next_id;
+        self.submit(platform, capabilities, command, id);
+        loop {
+            while let Some((found, dword, status)) = self.take(platform, capabilities) {
+                if found == id {
+                    let opcode = command.opcode;
+                    return match status {
+                        status if status.is_success() => Ok(dword),
+                        status => Err(Error::Status { opcode, status }),
+                    };
+                }
+                self.note_event(found, dword, status);
+            }
+            let controller = ControllerStatus::read(platform);
+            if controller.is_gone() {
+                return Err(Error::Gone);
+            }
+            if controller.is_fatal() {
+                return Err(Error::Fatal);
+            }
+            if deadline.is_over(platform) {
+                let opcode = command.opcode;
+                return Err(Error::TimedOut { opcode });
+            }
+            platform.relax();
+        }
+    }
+
+    fn submit<P: Platform>(
+        &mut self,
+        platform: &P,
+        capabilities: &Capabilities,
+        command: &Command,
+        id: u16,
+    ) {
+        self.submission.push(command.entry(id));
+        let tail = self.submission.tail();
+        self.ring(platform, capabilities, false, tail);
+    }
+
+    /// Rings an admin doorbell. Controllers differ in whether they read the admin queue's shadow,
+    /// so both are written.
+    fn ring<P: Platform>(&self, platform: &P, caps: &Capabilities, completion: bool, index: u32) {
+        if self.shadow_active {
+            let offset = caps.doorbell(0, completion) - caps.doorbell(0, false);
+            self.shadow.0.write32(offset, index);
+        }
+        fence(Ordering::SeqCst);
+        platform.write32(caps.doorbell(0, completion), index);
+    }
+
+    /// The next completion: identifier, dword 0, status.
+    fn take<P: Platform>(
+        &mut self,
+        platform: &P,
+        caps: &Capabilities,
+    ) -> Option<(u16, u32, Status)> {
+        let word = self.completion.peek()?;
+        let dword = self.completion.specific();
+        self.completion.advance();
+        let head = self.completion.head();
+        self.ring(platform, caps, true, head);
+        Some((word as u16, dword, Status((word >> 17) as u16)))
+    }
+
+    fn note_event(&mut self, id: u16, dword: u32, status: Status) {
+        if !(EVENT_IDS..EVENT_IDS + EVENT_REQUESTS).contains(&id) || !status.is_success() {
+            return;
+        }
+        self.events_to_arm += 1;
+        match self.events.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(Event::from_dword(dword)),
+            None => self.events_lost += 1,
+        }
+    }
+
+    /// Sends the first event requests: as many as the controller takes, two at the most.
+    pub(crate) fn arm_events<P: Platform>(
+        &mut self,
+        platform: &P,
+        caps: &Capabilities,
+        limit: u16,
+    ) {
+        for index in 0..limit.min(EVENT_REQUESTS) {
+            self.arm_event(platform, caps, index);
+        }
+    }
+
+    fn arm_event<P: Platform>(&mut self, platform: &P, caps: &Capabilities, index: u16) {
+        let command = Command {
+            opcode: admin::ASYNC_EVENT_REQUEST,
+            ..Command::default()
+        };
+        self.submit(platform, caps, &command, EVENT_IDS + index);
+    }
+
+    /// The oldest event that was not asked for yet; sends a new request for each that came.
+    pub(crate) fn next_event<P: Platform>(
+        &mut self,
+        platform: &P,
+        caps: &Capabilities,
+    ) -> Option<Event> {
+        // A ring's worth at the most: the controller cannot hold this loop.
+        for _ in 0..ADMIN_ENTRIES {
+            match self.take(platform, caps) {
+                Some((id, dword, status)) => self.note_event(id, dword, status),
+                None => break,
+            }
+        }
+        for index in 0..core::mem::take(&mut self.events_to_arm).min(EVENT_REQUESTS) {
+            self.arm_event(platform, caps, index);
+        }
+        let event = self.events.first_mut()?.take();
+        self.events.rotate_left(1);
+        event
+    }
+}
+
+const _: () = assert!(ADMIN_ENTRIES as usize * SUBMISSION_ENTRY_BYTES <= 4096);
+const _: () = assert!(ADMIN_ENTRIES as usize * COMPLETION_ENTRY_BYTES <= 4096);

@@ -1,0 +1,87 @@
+//! Commands as the controller reads them (NVMe base specification, "Submission Queue Entry").
+
+use crate::memory::Entry;
+
+/// Admin command opcodes.
+pub(crate) mod admin {
+    pub(crate) const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
+    pub(crate) const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
+    pub(crate) const GET_LOG_PAGE: u8 = 0x02;
+    pub(crate) const DELETE_COMPLETION_QUEUE: u8 = 0x04;
+    pub(crate) const CREATE_COMPLETION_QUEUE: u8 = 0x05;
+    pub(crate) const IDENTIFY: u8 = 0x06;
+    pub(crate) const ABORT: u8 = 0x08;
+    pub(crate) const SET_FEATURES: u8 = 0x09;
+    pub(crate) const GET_FEATURES: u8 = 0x0a;
+    pub(crate) const ASYNC_EVENT_REQUEST: u8 = 0x0c;
+    pub(crate) const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
+}
+
+/// NVM command set opcodes.
+pub(crate) mod io {
+    pub(crate) const FLUSH: u8 = 0x00;
+    pub(crate) const WRITE: u8 = 0x01;
+    pub(crate) const READ: u8 = 0x02;
+    pub(crate) const WRITE_ZEROES: u8 = 0x08;
+    pub(crate) const DATASET_MANAGEMENT: u8 = 0x09;
+}
+
+/// Force Unit Access, bit 30 of command dword 12.
+pub(crate) const FUA: u32 = 1 << 30;
+/// Deallocate, bit 2 of command dword 11 of Dataset Management.
+pub(crate) const DEALLOCATE: u32 = 1 << 2;
+
+/// A command without its identifier. Command dwords 10 to 15 in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Command {
+    pub(crate) opcode: u8,
+    pub(crate) namespace: u32,
+    pub(crate) prp1: u64,
+    pub(crate) prp2: u64,
+    pub(crate) dwords: [u32; 6],
+}
+
+impl Command {
+    /// The 64 bytes, with command identifier `identifier`.
+    #[inline(always)]
+    pub(crate) fn entry(&self, identifier: u16) -> Entry {
+        let first = u64::from(self.opcode) | u64::from(identifier) << 16;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let d = &self.dwords;
+        [
+            first | u64::from(self.namespace) << 32,
+            0,
+            0,
+            self.prp1,
+            self.prp2,
+            pair(d[0], d[1]),
+            pair(d[2], d[3]),
+            pair(d[4], d[5]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_where_the_specification_has_them() {
+        let command = Command {
+            opcode: io::READ,
+            namespace: 7,
+            prp1: 0x1000,
+            prp2: 0x2000,
+            dwords: [10, 11, 12, 13, 14, 15],
+        };
+        let mut bytes = [0; 64];
+        for (index, word) in command.entry(0x1234).iter().enumerate() {
+            bytes[index * 8..index * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        assert_eq!((bytes[0], bytes[2], bytes[3], bytes[4]), (2, 0x34, 0x12, 7));
+        assert_eq!((bytes[25], bytes[33]), (0x10, 0x20));
+        for dword in 10..16 {
+            assert_eq!(usize::from(bytes[dword * 4]), dword);
+        }
+    }
+}

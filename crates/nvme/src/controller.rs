@@ -1,0 +1,442 @@
+//! A controller from enable to shutdown (NVMe base specification, "Controller Initialization").
+
+use block::{Buffer, Clock};
+
+use crate::admin::Admin;
+use crate::command::{Command, admin};
+use crate::doorbell::{Doorbell, Gate, MAX_QUEUES, Shadow};
+use crate::error::{Error, Unsupported};
+use crate::identify::{CNS_CONTROLLER, ControllerInfo, PAGE_BYTES};
+use crate::layout::{ADMIN_ENTRIES, controller_memory_bytes};
+use crate::memory::{Shared, TryLock};
+use crate::platform::Platform;
+use crate::registers::{
+    ACQ, AQA, ASQ, CAP, CC, CC_ENABLE, CC_SHUTDOWN_MASK, CC_SHUTDOWN_NORMAL, Capabilities,
+    ControllerStatus, VS, enable_value,
+};
+
+/// Interrupt Mask Set, for a function without MSI-X.
+const INTMS: usize = 0x0c;
+/// Feature identifier of Number of Queues.
+const NUMBER_OF_QUEUES: u32 = 7;
+
+/// What the owner of a controller decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How long an I/O command may take before recovery begins, in microseconds.
+    pub io_timeout_us: u64,
+    /// How long an admin command may take, in microseconds.
+    pub admin_timeout_us: u64,
+    /// How long an aborted command may take to come back, in microseconds.
+    pub abort_grace_us: u64,
+    /// I/O queue pairs to ask for; the controller may grant fewer.
+    pub queues: u16,
+    /// Use shadow doorbells where the controller has them.
+    pub shadow_doorbells: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            io_timeout_us: 10_000_000,
+            admin_timeout_us: 5_000_000,
+            abort_grace_us: 500_000,
+            queues: 8,
+            shadow_doorbells: true,
+        }
+    }
+}
+
+/// A moment after which waiting ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(u64);
+
+impl Deadline {
+    pub(crate) fn after_us<C: Clock>(clock: &C, microseconds: u64) -> Self {
+        let ticks = clock.ticks_from_us(microseconds);
+        Self(clock.ticks().saturating_add(ticks))
+    }
+
+    pub(crate) fn is_over<C: Clock>(self, clock: &C) -> bool {
+        clock.ticks() >= self.0
+    }
+}
+
+/// An enabled controller. Dropping it shuts the drive down.
+///
+/// Shared by reference between the threads that own its queue pairs. Admin commands run one at a
+/// time; a thread that finds another at it waits for at most the admin time-out.
+#[derive(Debug)]
+pub struct Controller<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) options: Options,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) gate: Gate,
+    pub(crate) admin: TryLock<Admin>,
+    version: u32,
+    page_shift: u8,
+    info: ControllerInfo,
+    queue_limit: u16,
+    shadow_active: bool,
+}
+
+/// A controller that could not be enabled. The memory is the caller's again: the controller is
+/// disabled, or cut off from the bus.
+#[derive(Debug)]
+pub struct EnableFailed<P> {
+    /// Why.
+    pub error: Error,
+    /// What was passed in.
+    pub platform: P,
+    /// What was passed in.
+    pub memory: Buffer,
+}
+
+impl<P: Platform> Controller<P> {
+    /// The smallest page size that the controller at `platform` takes, at least 4 KiB: what
+    /// [`controller_memory_bytes`] is to be asked for.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] or [`Error::Unsupported`].
+    pub fn page_bytes_of(platform: &P) -> Result<usize, Error> {
+        let (_, page_shift) = probe(platform)?;
+        Ok(1 << page_shift)
+    }
+
+    /// Enables the controller, whatever state it was left in.
+    ///
+    /// `memory` has [`controller_memory_bytes`] bytes, aligned to a page and one run on the bus.
+    /// Takes at most three times CAP.TO and four admin time-outs.
+    ///
+    /// # Errors
+    /// The reason, with what was passed in.
+    #[allow(clippy::result_large_err)]
+    pub fn enable(platform: P, memory: Buffer, options: Options) -> Result<Self, EnableFailed<P>> {
+        platform.connect();
+        let failed = |error, platform, memory| EnableFailed {
+            error,
+            platform,
+            memory,
+        };
+        let (capabilities, page_shift) = match probe(&platform) {
+            Ok(found) => found,
+            Err(error) => return Err(failed(error, platform, memory)),
+        };
+        let page_bytes = 1 << page_shift;
+        let needed_bytes = controller_memory_bytes(page_bytes);
+        let error = Error::Memory { needed_bytes };
+        let shared = match Shared::new(memory, &platform, page_bytes) {
+            Ok(shared) => shared,
+            Err(memory) => return Err(failed(error, platform, memory)),
+        };
+        let mut admin = match Admin::new(shared, page_bytes) {
+            Ok(admin) => admin,
+            Err(shared) => return Err(failed(error, platform, shared.into_buffer())),
+        };
+        let setup = Setup {
+            platform: &platform,
+            options: &options,
+            capabilities: &capabilities,
+            page_shift,
+        };
+        let brought_up = setup.disable().and_then(|()| setup.bring_up(&mut admin));
+        match brought_up {
+            Ok((info, queue_limit)) => Ok(Self {
+                version: platform.read32(VS),
+                shadow_active: admin.shadow_active,
+                admin: TryLock::new(admin),
+                platform,
+                options,
+                capabilities,
+                gate: Gate::new(),
+                page_shift,
+                info,
+                queue_limit,
+            }),
+            Err(error) => {
+                if setup.disable().is_err() {
+                    platform.isolate();
+                }
+                let memory = admin.memory.take().map(Shared::into_buffer);
+                let memory = memory.unwrap_or_else(|| Buffer::from_static(&mut []));
+                Err(failed(error, platform, memory))
+            }
+        }
+    }
+
+    /// What CAP says.
+    pub const fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Specification version (VS): major in bits 31:16, minor in 15:8, tertiary in 7:0.
+    pub const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What the controller says of itself.
+    pub const fn info(&self) -> &ControllerInfo {
+        &self.info
+    }
+
+    /// The page size in use, in bytes.
+    pub const fn page_bytes(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    pub(crate) const fn page_shift(&self) -> u8 {
+        self.page_shift
+    }
+
+    /// The largest transfer of one command, in bytes (MDTS); at most 2^31.
+    pub const fn max_transfer_bytes(&self) -> usize {
+        self.info
+            .max_transfer_bytes(self.capabilities.min_page_shift)
+    }
+
+    /// How many I/O queue pairs the controller granted.
+    pub const fn queue_limit(&self) -> u16 {
+        self.queue_limit
+    }
+
+    /// Whether shadow doorbells are in use.
+    pub const fn uses_shadow_doorbells(&self) -> bool {
+        self.shadow_active
+    }
+
+    /// The platform under the controller.
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// Whether the controller was given up: it failed or was removed.
+    pub fn is_gone(&self) -> bool {
+        self.gate.is_dead()
+    }
+
+    /// Shuts the drive down and gives the memory back. Every queue pair must be closed.
+    pub fn shutdown(mut self) -> Buffer {
+        self.halt();
+        let memory = self.admin.get_mut().memory.take();
+        memory.map_or_else(|| Buffer::from_static(&mut []), Shared::into_buffer)
+    }
+
+    pub(crate) fn setup(&self) -> Setup<'_, P> {
+        Setup {
+            platform: &self.platform,
+            options: &self.options,
+            capabilities: &self.capabilities,
+            page_shift: self.page_shift,
+        }
+    }
+
+    /// The doorbell of queue `queue`, with its shadow if that is in use.
+    pub(crate) fn doorbell(&self, admin: &Admin, queue: u16, completion: bool) -> Doorbell {
+        let register = self.capabilities.doorbell(queue, completion);
+        let shadow = admin.shadow_active.then(|| Shadow {
+            doorbells: admin.shadow.0,
+            events: admin.shadow.1,
+            offset: register - self.capabilities.doorbell(0, false),
+        });
+        Doorbell { register, shadow }
+    }
+
+    fn halt(&mut self) {
+        if self.gate.is_dead() {
+            return;
+        }
+        self.gate.close();
+        self.setup().shut_down();
+        if self.setup().disable().is_err() {
+            self.platform.isolate();
+        }
+        self.gate.die();
+    }
+}
+
+impl<P: Platform> Drop for Controller<P> {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+/// Reads and checks CAP; returns it with the page size to use, as a power of two.
+fn probe<P: Platform>(platform: &P) -> Result<(Capabilities, u8), Error> {
+    let cap = platform.read64(CAP);
+    if cap == u64::MAX || ControllerStatus::read(platform).is_gone() {
+        return Err(Error::Gone);
+    }
+    let capabilities = Capabilities::from_register(cap);
+    let unsupported = |what| Err(Error::Unsupported(what));
+    if !capabilities.nvm_command_set {
+        return unsupported(Unsupported::NvmCommandSet);
+    }
+    if capabilities.max_queue_entries < 2 {
+        return unsupported(Unsupported::QueueEntries);
+    }
+    if capabilities.min_page_shift > 16 {
+        return unsupported(Unsupported::PageSize);
+    }
+    // At least one I/O queue pair must have its doorbells in the register space.
+    if capabilities.doorbell(1, true) + 4 > platform.len_bytes() {
+        return unsupported(Unsupported::DoorbellStride);
+    }
+    Ok((capabilities, capabilities.min_page_shift))
+}
+
+/// The steps between a controller's states, without its queues.
+pub(crate) struct Setup<'a, P: Platform> {
+    pub(crate) platform: &'a P,
+    pub(crate) options: &'a Options,
+    pub(crate) capabilities: &'a Capabilities,
+    pub(crate) page_shift: u8,
+}
+
+impl<P: Platform> Setup<'_, P> {
+    fn wait_ready(&self, enable: bool) -> Result<(), Error> {
+        let waited_ms = self.capabilities.ready_timeout_ms;
+        let deadline = Deadline::after_us(self.platform, u64::from(waited_ms) * 1000);
+        loop {
+            let status = ControllerStatus::read(self.platform);
+            if status.is_gone() {
+                return Err(Error::Gone);
+            }
+            if enable && status.is_fatal() {
+                return Err(Error::Fatal);
+            }
+            if status.is_ready() == enable {
+                return Ok(());
+            }
+            if deadline.is_over(self.platform) {
+                return Err(Error::NotReady { enable, waited_ms });
+            }
+            self.platform.relax();
+        }
+    }
+
+    /// Disables the controller: when this succeeds it no longer touches memory.
+    pub(crate) fn disable(&self) -> Result<(), Error> {
+        let status = ControllerStatus::read(self.platform);
+        let cc = self.platform.read32(CC);
+        if status.is_gone() {
+            return Err(Error::Gone);
+        }
+        if cc & CC_ENABLE != 0 && !status.is_ready() && !status.is_fatal() {
+            // Somebody enabled it and left: EN must not be cleared before RDY is set. If RDY never
+            // comes, clearing is all that is left.
+            let _ = self.wait_ready(true);
+        }
+        self.platform
+            .write32(CC, cc & !(CC_ENABLE | CC_SHUTDOWN_MASK));
+        self.wait_ready(false)
+    }
+
+    /// Asks the drive to save what it holds; bounded by CAP.TO, and without a result because
+    /// what follows is the same.
+    fn shut_down(&self) {
+        let cc = self.platform.read32(CC);
+        let status = ControllerStatus::read(self.platform);
+        if status.is_gone() || !status.is_ready() {
+            return;
+        }
+        self.platform
+            .write32(CC, cc & !CC_SHUTDOWN_MASK | CC_SHUTDOWN_NORMAL);
+        let limit_us = u64::from(self.capabilities.ready_timeout_ms) * 1000;
+        let deadline = Deadline::after_us(self.platform, limit_us);
+        loop {
+            let status = ControllerStatus::read(self.platform);
+            if status.is_shut_down() || status.is_gone() || deadline.is_over(self.platform) {
+                return;
+            }
+            self.platform.relax();
+        }
+    }
+
+    /// From disabled to ready for I/O queues: admin queue, identify, number of queues, shadow
+    /// doorbells, event requests. Returns what the controller says of itself and how many queue
+    /// pairs it granted.
+    pub(crate) fn bring_up(&self, admin: &mut Admin) -> Result<(ControllerInfo, u16), Error> {
+        self.platform.connect();
+        admin.restart();
+        let (submission, completion) = admin.addresses();
+        // CAP.MQES limits I/O queues only; admin queues may have 2 to 4,096 entries.
+        let last = ADMIN_ENTRIES - 1;
+        self.platform.write32(AQA, last | last << 16);
+        self.platform.write64(ASQ, submission);
+        self.platform.write64(ACQ, completion);
+        if self.platform.interrupt_vectors() == 0 {
+            self.platform.write32(INTMS, u32::MAX);
+        }
+        self.platform.write32(CC, enable_value(self.page_shift));
+        self.wait_ready(true)?;
+
+        let info = self.identify_controller(admin)?;
+        let queue_limit = self.request_queues(admin)?;
+        if self.options.shadow_doorbells && info.shadow_doorbells() {
+            self.configure_shadow(admin)?;
+        }
+        admin.arm_events(self.platform, self.capabilities, info.event_limit);
+        Ok((info, queue_limit))
+    }
+
+    /// Runs an admin command within the admin time-out.
+    pub(crate) fn execute(&self, admin: &mut Admin, command: &Command) -> Result<u32, Error> {
+        let deadline = Deadline::after_us(self.platform, self.options.admin_timeout_us);
+        admin.execute(self.platform, self.capabilities, command, deadline)
+    }
+
+    fn identify_controller(&self, admin: &mut Admin) -> Result<ControllerInfo, Error> {
+        let command = Command {
+            opcode: admin::IDENTIFY,
+            prp1: admin.data.bus,
+            dwords: [CNS_CONTROLLER, 0, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        self.execute(admin, &command)?;
+        let mut page = [0; PAGE_BYTES];
+        admin.data.copy_out(0, &mut page);
+        ControllerInfo::parse(&page)
+    }
+
+    fn request_queues(&self, admin: &mut Admin) -> Result<u16, Error> {
+        let wanted = u32::from(self.options.queues.clamp(1, MAX_QUEUES as u16));
+        let command = Command {
+            opcode: admin::SET_FEATURES,
+            dwords: [
+                NUMBER_OF_QUEUES,
+                (wanted - 1) | ((wanted - 1) << 16),
+                0,
+                0,
+                0,
+                0,
+            ],
+            ..Command::default()
+        };
+        let granted = self.execute(admin, &command)?;
+        let granted = (granted & 0xffff).min(granted >> 16) + 1;
+        // Doorbells must be inside the register space, and shadows inside their page.
+        let reach = |queue: &u32| {
+            let end = self.capabilities.doorbell(*queue as u16, true) + 4;
+            let shadow_end = end - self.capabilities.doorbell(0, false);
+            end <= self.platform.len_bytes() && shadow_end <= 1 << self.page_shift
+        };
+        let limit = (1..=granted.min(wanted)).take_while(reach).count();
+        Ok(limit as u16)
+    }
+
+    /// Shadow doorbells are an optimisation: a controller that refuses them is used without.
+    fn configure_shadow(&self, admin: &mut Admin) -> Result<(), Error> {
+        let command = Command {
+            opcode: admin::DOORBELL_BUFFER_CONFIG,
+            prp1: admin.shadow.0.bus,
+            prp2: admin.shadow.1.bus,
+            ..Command::default()
+        };
+        match self.execute(admin, &command) {
+            Ok(_) => admin.shadow_active = true,
+            Err(Error::Status { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}

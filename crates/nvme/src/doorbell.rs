@@ -1,0 +1,190 @@
+//! Doorbells: locked out during a reset, and shadowed in memory where the controller reads them
+//! there (NVMe base specification, "Doorbell Buffer Config command").
+//!
+//! A reset must know that no thread is about to write a doorbell. Each queue raises its flag,
+//! then looks at the epoch, then rings; the reset closes the epoch, then waits until no flag is
+//! up. The fences make sure that one of the two sees the other.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+
+use crate::memory::Part;
+use crate::platform::Registers;
+
+/// Most I/O queue pairs that a controller is asked for.
+pub const MAX_QUEUES: usize = 64;
+
+/// Where a queue stands with its controller.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Even: open. Odd: closed, a reset is under way. [`Gate::DEAD`]: closed for good.
+    epoch: AtomicU32,
+    ringing: [AtomicBool; MAX_QUEUES + 1],
+    claimed: [AtomicBool; MAX_QUEUES + 1],
+}
+
+impl Gate {
+    pub(crate) const DEAD: u32 = u32::MAX;
+
+    pub(crate) const fn new() -> Self {
+        Self {
+            epoch: AtomicU32::new(0),
+            ringing: [const { AtomicBool::new(false) }; MAX_QUEUES + 1],
+            claimed: [const { AtomicBool::new(false) }; MAX_QUEUES + 1],
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.epoch() == Self::DEAD
+    }
+
+    /// Shuts the doorbells out. Whoever rings now is waited for with [`is_quiet`](Self::is_quiet).
+    pub(crate) fn close(&self) {
+        let epoch = self.epoch();
+        if epoch & 1 == 0 {
+            self.epoch.store(epoch.wrapping_add(1), Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether no thread is between its look at the epoch and its doorbell.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.ringing.iter().any(|flag| flag.load(Ordering::SeqCst))
+    }
+
+    /// Opens a new epoch: queues of earlier ones are no longer known to the controller.
+    pub(crate) fn open(&self) {
+        // DEAD is odd and its successor 0, so skip it when the count wraps.
+        let next = self.epoch().wrapping_add(1) & !1;
+        self.epoch.store(next, Ordering::SeqCst);
+    }
+
+    pub(crate) fn die(&self) {
+        self.epoch.store(Self::DEAD, Ordering::SeqCst);
+    }
+
+    /// A queue identifier that nobody uses, 1 to `limit`.
+    pub(crate) fn claim(&self, limit: u16) -> Option<u16> {
+        let free = |flag: &AtomicBool| !flag.swap(true, Ordering::AcqRel);
+        let queues = self.claimed.iter().enumerate().skip(1);
+        let mut queues = queues.take(usize::from(limit));
+        queues.find(|(_, flag)| free(flag)).map(|(id, _)| id as u16)
+    }
+
+    pub(crate) fn release(&self, queue: u16) {
+        if let Some(flag) = self.claimed.get(usize::from(queue)) {
+            flag.store(false, Ordering::Release);
+        }
+    }
+
+    /// Runs `ring` if `epoch` is still open, with the reset held off meanwhile.
+    #[inline(always)]
+    pub(crate) fn ring(&self, queue: u16, epoch: u32, ring: impl FnOnce()) -> bool {
+        let Some(flag) = self.ringing.get(usize::from(queue)) else {
+            return false;
+        };
+        flag.store(true, Ordering::Relaxed);
+        // Also makes the queue entries visible before the doorbell.
+        fence(Ordering::SeqCst);
+        let open = self.epoch.load(Ordering::Relaxed) == epoch;
+        if open {
+            ring();
+        }
+        flag.store(false, Ordering::Release);
+        open
+    }
+}
+
+/// One doorbell: its register, and its shadow if the controller keeps one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doorbell {
+    pub(crate) register: usize,
+    pub(crate) shadow: Option<Shadow>,
+}
+
+/// A doorbell's place in the two shadow pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shadow {
+    pub(crate) doorbells: Part,
+    pub(crate) events: Part,
+    pub(crate) offset: usize,
+}
+
+impl Doorbell {
+    /// Tells the controller the new index; returns whether the register had to be written.
+    #[inline(always)]
+    pub(crate) fn write<R: Registers>(&self, registers: &R, old: u32, new: u32, mask: u32) -> bool {
+        if let Some(shadow) = &self.shadow {
+            shadow.doorbells.write32(shadow.offset, new);
+            // The controller may be about to sleep: it writes its event index, then looks at the
+            // doorbell. This writes the doorbell, then looks at the event index.
+            fence(Ordering::SeqCst);
+            let event = shadow.events.read32(shadow.offset);
+            if !passes(event, old, new, mask) {
+                return false;
+            }
+        }
+        registers.write32(self.register, new);
+        true
+    }
+
+    /// Forgets what an earlier queue of this number left in the shadow pages.
+    pub(crate) fn reset(&self) {
+        if let Some(shadow) = &self.shadow {
+            shadow.doorbells.write32(shadow.offset, 0);
+            shadow.events.write32(shadow.offset, 0);
+        }
+    }
+}
+
+/// Whether an index that goes from `old` to `new` in a ring of `mask + 1` entries passes `event`.
+#[inline(always)]
+const fn passes(event: u32, old: u32, new: u32, mask: u32) -> bool {
+    (new.wrapping_sub(event).wrapping_sub(1) & mask) < (new.wrapping_sub(old) & mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_index_between_old_and_new_is_passed() {
+        assert!(passes(5, 5, 6, 7));
+        assert!(passes(5, 4, 7, 7));
+        assert!(!passes(7, 4, 7, 7));
+        assert!(!passes(3, 4, 7, 7));
+        assert!(passes(7, 6, 1, 7));
+        assert!(passes(7, 7, 0, 7));
+        assert!(!passes(1, 6, 1, 7));
+    }
+
+    #[test]
+    fn a_closed_gate_lets_nobody_ring() {
+        let gate = Gate::new();
+        let epoch = gate.epoch();
+        assert!(gate.ring(1, epoch, || ()));
+        gate.close();
+        assert!(gate.is_quiet());
+        assert!(!gate.ring(1, epoch, || panic!("rang during a reset")));
+        gate.open();
+        assert!(!gate.ring(1, epoch, || panic!("rang with a stale queue")));
+        assert!(gate.ring(1, gate.epoch(), || ()));
+        gate.die();
+        assert!(gate.is_dead() && !gate.ring(1, 2, || ()));
+    }
+
+    #[test]
+    fn queue_numbers_are_claimed_once_and_within_the_limit() {
+        let gate = Gate::new();
+        assert_eq!(
+            (gate.claim(2), gate.claim(2), gate.claim(2)),
+            (Some(1), Some(2), None)
+        );
+        gate.release(1);
+        assert_eq!(gate.claim(2), Some(1));
+    }
+}

@@ -1,0 +1,143 @@
+//! What can go wrong with a controller, and what its owner can do about it.
+
+use core::fmt;
+
+use crate::status::Status;
+
+/// Why the controller could not be set up or an admin command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device is no longer on the bus, or recovery has given it up.
+    Gone,
+    /// The controller reports a fatal error (CSTS.CFS): reset or power-cycle it.
+    Fatal,
+    /// CSTS.RDY did not become what was asked within CAP.TO.
+    NotReady {
+        /// What was asked for.
+        enable: bool,
+        /// How long was waited, in milliseconds.
+        waited_ms: u32,
+    },
+    /// An admin command got no answer within its deadline.
+    TimedOut {
+        /// The command's opcode.
+        opcode: u8,
+    },
+    /// An admin command was answered with an error.
+    Status {
+        /// The command's opcode.
+        opcode: u8,
+        /// The answer.
+        status: Status,
+    },
+    /// The controller lacks something that the driver needs.
+    Unsupported(Unsupported),
+    /// The memory given is shorter than this, not aligned to a page, or not one run on the bus.
+    Memory {
+        /// The length that is needed, in bytes.
+        needed_bytes: usize,
+    },
+    /// No active namespace has this identifier.
+    NoNamespace {
+        /// The identifier (NSID).
+        namespace: u32,
+    },
+    /// The controller granted no more I/O queues.
+    NoQueueLeft,
+    /// Another thread is using the admin queue: try again.
+    Busy,
+    /// Interrupts are not available for this queue: poll.
+    NoInterrupt,
+}
+
+/// What the controller lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// CAP.CSS has no NVM command set.
+    NvmCommandSet,
+    /// CAP.MPSMIN is above 64 KiB.
+    PageSize,
+    /// Queues of fewer than two entries (CAP.MQES = 0).
+    QueueEntries,
+    /// Queue entries are not 64 and 16 bytes (SQES, CQES).
+    EntrySize,
+    /// The doorbells end past the register space.
+    DoorbellStride,
+    /// The LBA size is not 512 B to 64 KiB.
+    BlockSize,
+    /// The LBA format has metadata.
+    Metadata,
+    /// The namespace has no blocks.
+    EmptyNamespace,
+    /// MDTS or the queue's memory does not even hold one block.
+    TransferSize,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unsupported::NvmCommandSet => "it does not offer the NVM command set (CAP.CSS)",
+            Unsupported::PageSize => "its smallest page is larger than 64 KiB (CAP.MPSMIN)",
+            Unsupported::QueueEntries => "its queues have fewer than two entries (CAP.MQES)",
+            Unsupported::EntrySize => "its queue entries are not 64 and 16 bytes (SQES, CQES)",
+            Unsupported::DoorbellStride => "its doorbells end past its registers (CAP.DSTRD)",
+            Unsupported::BlockSize => "the namespace's LBA size is not 512 B to 64 KiB (LBADS)",
+            Unsupported::Metadata => {
+                "the namespace is formatted with metadata: format it without (MS = 0)"
+            }
+            Unsupported::EmptyNamespace => "the namespace has no blocks (NSZE = 0)",
+            Unsupported::TransferSize => "its largest transfer is smaller than a block (MDTS)",
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Gone => f.write_str("the controller failed for good or was removed"),
+            Error::Fatal => f.write_str("the controller reports a fatal error (CSTS.CFS)"),
+            Error::NotReady { enable, waited_ms } => {
+                let (verb, bit) = if *enable {
+                    ("enable", 1)
+                } else {
+                    ("disable", 0)
+                };
+                write!(
+                    f,
+                    "the controller did not {verb}: CSTS.RDY was not {bit} within {waited_ms} ms"
+                )
+            }
+            Error::TimedOut { opcode } => {
+                write!(f, "admin command {opcode:#04x} got no answer in time")
+            }
+            Error::Status { opcode, status } => {
+                write!(f, "admin command {opcode:#04x} failed: {status}")
+            }
+            Error::Unsupported(what) => write!(f, "the controller cannot be used: {what}"),
+            Error::Memory { needed_bytes } => write!(
+                f,
+                "the driver needs {needed_bytes} bytes of contiguous, page-aligned DMA memory"
+            ),
+            Error::NoNamespace { namespace } => write!(f, "there is no namespace {namespace}"),
+            Error::NoQueueLeft => f.write_str("the controller has no I/O queue left"),
+            Error::Busy => f.write_str("the admin queue is in use by another thread: try again"),
+            Error::NoInterrupt => f.write_str("this queue has no interrupt: poll it"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Error> for block::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Status { status, .. } => block::Error::Nvme { status: status.0 },
+            Error::TimedOut { .. } => block::Error::TimedOut,
+            Error::Busy => block::Error::Busy,
+            Error::Gone | Error::Fatal | Error::NotReady { .. } => block::Error::Gone,
+            _ => block::Error::Unsupported,
+        }
+    }
+}

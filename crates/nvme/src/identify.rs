@@ -1,0 +1,320 @@
+//! Identify data structures, parsed once at the edge (NVMe base specification, "Identify").
+
+use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
+use crate::error::{Error, Unsupported};
+
+/// Length of every Identify data structure in bytes.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// CNS values.
+pub(crate) const CNS_NAMESPACE: u32 = 0;
+pub(crate) const CNS_CONTROLLER: u32 = 1;
+pub(crate) const CNS_ACTIVE_NAMESPACES: u32 = 2;
+pub(crate) const CNS_DESCRIPTORS: u32 = 3;
+
+/// Text from the device: ASCII, padded with spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// The text without its padding; up to the first byte that is not printable ASCII.
+    pub fn as_str(&self) -> &str {
+        let printable = self.0.iter().take_while(|b| (0x20..0x7f).contains(*b));
+        let len = printable.count();
+        let text = self.0.get(..len).unwrap_or_default();
+        core::str::from_utf8(text).unwrap_or_default().trim()
+    }
+}
+
+/// What the controller says of itself (CNS 01h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerInfo {
+    /// PCI vendor (VID).
+    pub vendor: u16,
+    /// Serial number (SN).
+    pub serial: Text<20>,
+    /// Model number (MN).
+    pub model: Text<40>,
+    /// Firmware revision (FR).
+    pub firmware: Text<8>,
+    /// Maximum data transfer size, as a power of two of the smallest page; 0 is unlimited (MDTS).
+    pub mdts: u8,
+    /// Controller identifier (CNTLID).
+    pub controller_id: u16,
+    /// Optional admin commands (OACS).
+    pub optional_admin: u16,
+    /// How many aborts may be outstanding (ACL + 1).
+    pub abort_limit: u16,
+    /// How many event requests may be outstanding (AERL + 1).
+    pub event_limit: u16,
+    /// Entries in the error log (ELPE + 1).
+    pub error_log_entries: u16,
+    /// Number of namespaces, the largest valid NSID (NN).
+    pub namespace_count: u32,
+    /// Optional NVM commands (ONCS).
+    pub optional_nvm: u16,
+    /// There is a volatile write cache (VWC bit 0).
+    pub volatile_write_cache: bool,
+}
+
+impl ControllerInfo {
+    /// Parses an Identify Controller page.
+    ///
+    /// # Errors
+    /// If the controller cannot use 64-byte submission or 16-byte completion entries.
+    pub fn parse(page: &[u8]) -> Result<Self, Error> {
+        let accepts = |byte: u8, log2: u8| byte & 0xf <= log2 && byte >> 4 >= log2;
+        if !accepts(u8_at(page, 512), 6) || !accepts(u8_at(page, 513), 4) {
+            return Err(Error::Unsupported(Unsupported::EntrySize));
+        }
+        Ok(Self {
+            vendor: u16_at(page, 0),
+            serial: Text(array_at(page, 4)),
+            model: Text(array_at(page, 24)),
+            firmware: Text(array_at(page, 64)),
+            mdts: u8_at(page, 77),
+            controller_id: u16_at(page, 78),
+            optional_admin: u16_at(page, 256),
+            abort_limit: u16::from(u8_at(page, 258)) + 1,
+            event_limit: u16::from(u8_at(page, 259)) + 1,
+            error_log_entries: u16::from(u8_at(page, 262)) + 1,
+            namespace_count: u32_at(page, 516),
+            optional_nvm: u16_at(page, 520),
+            volatile_write_cache: u8_at(page, 525) & 1 != 0,
+        })
+    }
+
+    /// Largest transfer in bytes, where a page is `1 << min_page_shift` bytes; at most 2^31.
+    pub const fn max_transfer_bytes(&self, min_page_shift: u8) -> usize {
+        let log2 = self.mdts as u32 + min_page_shift as u32;
+        if self.mdts == 0 || log2 > 31 {
+            1 << 31
+        } else {
+            1 << log2
+        }
+    }
+
+    /// Doorbell Buffer Config is there (OACS bit 8).
+    pub const fn shadow_doorbells(&self) -> bool {
+        self.optional_admin & 1 << 8 != 0
+    }
+
+    /// Dataset Management is there (ONCS bit 2).
+    pub const fn dataset_management(&self) -> bool {
+        self.optional_nvm & 1 << 2 != 0
+    }
+
+    /// Write Zeroes is there (ONCS bit 3).
+    pub const fn write_zeroes(&self) -> bool {
+        self.optional_nvm & 1 << 3 != 0
+    }
+}
+
+/// What the controller says of a namespace (CNS 00h), checked to be one that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceInfo {
+    /// Its identifier (NSID).
+    pub namespace: u32,
+    /// Size in logical blocks (NSZE).
+    pub block_count: u64,
+    /// Blocks that may be allocated at once (NCAP).
+    pub capacity_blocks: u64,
+    /// A logical block is `1 << block_size_log2` bytes (LBADS), 9 to 16.
+    pub block_size_log2: u8,
+    /// Blocks read as deallocated return zeroes (DLFEAT bits 2:0 = 1).
+    pub deallocated_reads_zero: bool,
+    /// The namespace cannot be written (NSATTR bit 0).
+    pub write_protected: bool,
+    /// Extended unique identifier (EUI64), zero if there is none.
+    pub eui64: [u8; 8],
+    /// Globally unique identifier (NGUID), zero if there is none.
+    pub nguid: [u8; 16],
+}
+
+impl NamespaceInfo {
+    /// Parses an Identify Namespace page for namespace `namespace`.
+    ///
+    /// # Errors
+    /// [`Error::NoNamespace`] for an inactive one (all zeroes), [`Error::Unsupported`] for a block
+    /// size or metadata that the driver cannot use.
+    pub fn parse(namespace: u32, page: &[u8]) -> Result<Self, Error> {
+        let block_count = u64_at(page, 0);
+        if block_count == 0 {
+            let inactive = page.iter().all(|&byte| byte == 0);
+            return Err(if inactive {
+                Error::NoNamespace { namespace }
+            } else {
+                Error::Unsupported(Unsupported::EmptyNamespace)
+            });
+        }
+        let flbas = u8_at(page, 26);
+        // Bits 6:5 extend the index where there are more than 16 formats (NLBAF).
+        let index = usize::from(flbas & 0xf | (flbas >> 5 & 3) << 4);
+        if index > usize::from(u8_at(page, 25)) || index > 63 {
+            return Err(Error::Unsupported(Unsupported::BlockSize));
+        }
+        let format = u32_at(page, 128 + 4 * index);
+        if format & 0xffff != 0 {
+            return Err(Error::Unsupported(Unsupported::Metadata));
+        }
+        let block_size_log2 = (format >> 16 & 0xff) as u8;
+        if !(9..=16).contains(&block_size_log2) {
+            return Err(Error::Unsupported(Unsupported::BlockSize));
+        }
+        Ok(Self {
+            namespace,
+            block_count,
+            capacity_blocks: u64_at(page, 8),
+            block_size_log2,
+            deallocated_reads_zero: u8_at(page, 33) & 7 == 1,
+            write_protected: u8_at(page, 99) & 1 != 0,
+            eui64: array_at(page, 120),
+            nguid: array_at(page, 104),
+        })
+    }
+
+    /// Size in bytes, at most `u64::MAX`.
+    pub const fn size_bytes(&self) -> u64 {
+        self.block_count.saturating_mul(1 << self.block_size_log2)
+    }
+}
+
+/// The identifiers in an active namespace list (CNS 02h): ascending, from after `previous` on.
+/// What is out of order, zero or reserved ends the list, so a list is finite whatever it holds.
+pub fn active_namespaces(page: &[u8], previous: u32) -> impl Iterator<Item = u32> {
+    let mut last = previous;
+    page.chunks_exact(4)
+        .map(|bytes| u32_at(bytes, 0))
+        .take_while(move |&namespace| {
+            let valid = namespace > last && namespace < 0xffff_fffe;
+            last = namespace;
+            valid
+        })
+}
+
+/// One descriptor of a namespace's identification (CNS 03h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Descriptor {
+    /// IEEE extended unique identifier.
+    Eui64([u8; 8]),
+    /// Namespace globally unique identifier.
+    Nguid([u8; 16]),
+    /// UUID.
+    Uuid([u8; 16]),
+    /// Command set; 0 is NVM, 2 is zoned.
+    CommandSet(u8),
+}
+
+/// The descriptors in a descriptor list. Unknown kinds are passed over; a length that does not fit
+/// its kind or the page ends the list.
+pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
+    let mut rest = page;
+    core::iter::from_fn(move || {
+        loop {
+            let (kind, len) = (u8_at(rest, 0), usize::from(u8_at(rest, 1)));
+            let (value, next) = rest.get(4..)?.split_at_checked(len)?;
+            let descriptor = match (kind, len) {
+                (0, _) | (_, 0) => return None,
+                (1, 8) => Some(Descriptor::Eui64(array_at(value, 0))),
+                (2, 16) => Some(Descriptor::Nguid(array_at(value, 0))),
+                (3, 16) => Some(Descriptor::Uuid(array_at(value, 0))),
+                (4, 1) => Some(Descriptor::CommandSet(u8_at(value, 0))),
+                (1..=4, _) => return None,
+                _ => None,
+            };
+            rest = next;
+            if descriptor.is_some() {
+                return descriptor;
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn controller_page() -> [u8; 4096] {
+        let mut page = [0; 4096];
+        page[4..24].fill(b' ');
+        page[4..8].copy_from_slice(b"S123");
+        page[77] = 5;
+        page[512] = 0x66;
+        page[513] = 0x44;
+        page
+    }
+
+    fn namespace_page(lbads: u8) -> [u8; 4096] {
+        let mut page = [0; 4096];
+        page[0] = 100;
+        page[130] = lbads;
+        page
+    }
+
+    #[test]
+    fn controller_fields() {
+        let info = ControllerInfo::parse(&controller_page()).unwrap();
+        assert_eq!(info.serial.as_str(), "S123");
+        assert_eq!(info.max_transfer_bytes(12), 128 << 10);
+    }
+
+    #[test]
+    fn mdts_is_unlimited_at_zero_and_bounded_when_absurd() {
+        for mdts in [0, 20, 255] {
+            let mut page = controller_page();
+            page[77] = mdts;
+            let info = ControllerInfo::parse(&page).unwrap();
+            assert_eq!(info.max_transfer_bytes(12), 1 << 31, "MDTS {mdts}");
+        }
+    }
+
+    #[test]
+    fn entry_sizes_that_do_not_fit_are_refused() {
+        let mut page = controller_page();
+        page[512] = 0x77;
+        let refused = Err(Error::Unsupported(Unsupported::EntrySize));
+        assert_eq!(ControllerInfo::parse(&page), refused);
+        assert_eq!(ControllerInfo::parse(&[]), refused);
+    }
+
+    #[test]
+    fn block_sizes_outside_512_to_64_kib_are_refused() {
+        for lbads in 0..=255 {
+            let parsed = NamespaceInfo::parse(1, &namespace_page(lbads));
+            assert_eq!(parsed.is_ok(), (9..=16).contains(&lbads), "LBADS {lbads}");
+        }
+    }
+
+    #[test]
+    fn formats_out_of_range_and_metadata_are_refused() {
+        let mut page = namespace_page(9);
+        page[26] = 1;
+        assert!(NamespaceInfo::parse(1, &page).is_err());
+        page[26] = 0;
+        page[128] = 8;
+        let metadata = Err(Error::Unsupported(Unsupported::Metadata));
+        assert_eq!(NamespaceInfo::parse(1, &page), metadata);
+        let absent = Err(Error::NoNamespace { namespace: 3 });
+        assert_eq!(NamespaceInfo::parse(3, &[0; 4096]), absent);
+    }
+
+    #[test]
+    fn namespace_lists_end_where_they_stop_ascending() {
+        let mut page = [0; 4096];
+        for (index, value) in [1_u32, 2, 7, 7, 9].iter().enumerate() {
+            page[index * 4..index * 4 + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        assert!(active_namespaces(&page, 0).eq([1, 2, 7]));
+        assert!(active_namespaces(&[0xff; 4096], 0).eq([]));
+    }
+
+    #[test]
+    fn descriptors_with_bad_lengths_end_the_list() {
+        let mut page = [0; 64];
+        page[..5].copy_from_slice(&[4, 1, 0, 0, 2]);
+        page[5..9].copy_from_slice(&[9, 2, 0, 0]);
+        page[11..15].copy_from_slice(&[1, 200, 0, 0]);
+        assert!(descriptors(&page).eq([Descriptor::CommandSet(2)]));
+        assert_eq!(descriptors(&[0xff; 4096]).count(), 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a controller can be asked and told at run time: namespaces, log pages, features, events.
+
+use crate::admin::Admin;
+use crate::command::{Command, admin};
+use crate::controller::{Controller, Deadline};
+use crate::error::Error;
+use crate::identify::{
+    CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NamespaceInfo, PAGE_BYTES,
+    active_namespaces, descriptors,
+};
+use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
+use crate::platform::Platform;
+
+/// All namespaces, where a command is about the controller.
+const ALL_NAMESPACES: u32 = u32::MAX;
+
+/// Feature identifiers (NVMe base specification, "Feature Identifiers").
+mod feature {
+    pub(super) const VOLATILE_WRITE_CACHE: u32 = 0x06;
+    pub(super) const INTERRUPT_COALESCING: u32 = 0x08;
+    pub(super) const INTERRUPT_VECTOR: u32 = 0x09;
+    pub(super) const ASYNC_EVENTS: u32 = 0x0b;
+}
+
+impl<P: Platform> Controller<P> {
+    /// Runs `action` with the admin queue, once no other thread is at it.
+    pub(crate) fn with_admin<R>(
+        &self,
+        mut action: impl FnMut(&mut Admin) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let deadline = Deadline::after_us(&self.platform, self.options.admin_timeout_us);
+        loop {
+            if self.gate.is_dead() {
+                return Err(Error::Gone);
+            }
+            if let Some(result) = self.admin.with(&mut action) {
+                return result;
+            }
+            if deadline.is_over(&self.platform) {
+                return Err(Error::Busy);
+            }
+            self.platform.relax();
+        }
+    }
+
+    /// Runs an admin command; after one that got no answer, resets the controller, because it may
+    /// still write to the data page.
+    pub(crate) fn run(&self, admin: &mut Admin, command: &Command) -> Result<u32, Error> {
+        let result = self.setup().execute(admin, command);
+        if let Err(Error::TimedOut { .. } | Error::Fatal | Error::Gone) = result {
+            let _ = self.reset(admin);
+        }
+        result
+    }
+
+    fn fetch(&self, command: Command, page: &mut [u8]) -> Result<(), Error> {
+        self.with_admin(|admin| {
+            admin.data.clear();
+            let prp1 = admin.data.bus;
+            self.run(admin, &Command { prp1, ..command })?;
+            admin.data.copy_out(0, page);
+            Ok(())
+        })
+    }
+
+    fn identify(&self, cns: u32, namespace: u32, page: &mut [u8]) -> Result<(), Error> {
+        let command = Command {
+            opcode: admin::IDENTIFY,
+            namespace,
+            dwords: [cns, 0, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        self.fetch(command, page)
+    }
+
+    /// The active namespaces with identifiers above `after`, ascending, into `found`; returns how
+    /// many there are room for and exist. Ask again from the last one for more.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn namespaces(&self, after: u32, found: &mut [u32]) -> Result<usize, Error> {
+        let mut page = [0; PAGE_BYTES];
+        self.identify(CNS_ACTIVE_NAMESPACES, after, &mut page)?;
+        let mut count = 0;
+        for (place, namespace) in found.iter_mut().zip(active_namespaces(&page, after)) {
+            *place = namespace;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// What the controller says of namespace `namespace`.
+    ///
+    /// # Errors
+    /// [`Error::NoNamespace`] if it is not active, [`Error::Unsupported`] if its format cannot be
+    /// used, or as the admin command's.
+    pub fn namespace(&self, namespace: u32) -> Result<NamespaceInfo, Error> {
+        if namespace == 0 || namespace >= 0xffff_fffe {
+            return Err(Error::NoNamespace { namespace });
+        }
+        let mut page = [0; PAGE_BYTES];
+        match self.identify(CNS_NAMESPACE, namespace, &mut page) {
+            // Invalid Namespace or Format: the controller never had it.
+            Err(Error::Status { status, .. }) if status.code() == 0x0b => {
+                Err(Error::NoNamespace { namespace })
+            }
+            Err(error) => Err(error),
+            Ok(()) => NamespaceInfo::parse(namespace, &page),
+        }
+    }
+
+    /// Calls `each` with every identification descriptor of a namespace.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn descriptors(
+        &self,
+        namespace: u32,
+        mut each: impl FnMut(Descriptor),
+    ) -> Result<(), Error> {
+        let mut page = [0; PAGE_BYTES];
+        self.identify(CNS_DESCRIPTORS, namespace, &mut page)?;
+        descriptors(&page).for_each(&mut each);
+        Ok(())
+    }
+
+    fn log(&self, identifier: u32, page: &mut [u8]) -> Result<(), Error> {
+        let command = Command {
+            opcode: admin::GET_LOG_PAGE,
+            namespace: ALL_NAMESPACES,
+            dwords: [identifier | log::dwords(page.len()) << 16, 0, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        self.fetch(command, page)
+    }
+
+    /// Health and counters.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn smart(&self) -> Result<Smart, Error> {
+        let mut page = [0; log::SMART_BYTES];
+        self.log(log::SMART, &mut page)?;
+        Ok(Smart::parse(&page))
+    }
+
+    /// The newest errors, newest first, into `found`; returns how many there are. At most 64.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn error_log(&self, found: &mut [ErrorEntry]) -> Result<usize, Error> {
+        const ROOM: usize = PAGE_BYTES / log::ERROR_ENTRY_BYTES;
+        let entries = found
+            .len()
+            .min(ROOM)
+            .min(usize::from(self.info().error_log_entries))
+            .max(1);
+        let mut page = [0; PAGE_BYTES];
+        let page = page.get_mut(..entries * log::ERROR_ENTRY_BYTES);
+        let page = page.unwrap_or_default();
+        self.log(log::ERROR, page)?;
+        let parsed = page
+            .chunks_exact(log::ERROR_ENTRY_BYTES)
+            .map_while(ErrorEntry::parse);
+        let mut count = 0;
+        for (place, entry) in found.iter_mut().zip(parsed) {
+            *place = entry;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Firmware slots.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn firmware_slots(&self) -> Result<FirmwareSlots, Error> {
+        let mut page = [0; log::FIRMWARE_BYTES];
+        self.log(log::FIRMWARE, &mut page)?;
+        Ok(FirmwareSlots::parse(&page))
+    }
+
+    fn feature(&self, opcode: u8, identifier: u32, value: u32) -> Result<u32, Error> {
+        let command = Command {
+            opcode,
+            dwords: [identifier, value, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        self.with_admin(|admin| self.run(admin, &command))
+    }
+
+    /// Whether the volatile write cache is on. False where there is none.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn write_cache(&self) -> Result<bool, Error> {
+        if !self.info().volatile_write_cache {
+            return Ok(false);
+        }
+        let value = self.feature(admin::GET_FEATURES, feature::VOLATILE_WRITE_CACHE, 0)?;
+        Ok(value & 1 != 0)
+    }
+
+    /// Switches the volatile write cache. Queues that exist keep the geometry they had.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn set_write_cache(&self, enabled: bool) -> Result<(), Error> {
+        let value = u32::from(enabled);
+        self.feature(admin::SET_FEATURES, feature::VOLATILE_WRITE_CACHE, value)?;
+        Ok(())
+    }
+
+    /// Lets the controller gather completions: an interrupt after `threshold` of them (1 to 256)
+    /// or `time_100us` times 100 us, whichever is first.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn set_interrupt_coalescing(&self, threshold: u16, time_100us: u8) -> Result<(), Error> {
+        let threshold = u32::from(threshold.clamp(1, 256)) - 1;
+        let value = threshold | u32::from(time_100us) << 8;
+        self.feature(admin::SET_FEATURES, feature::INTERRUPT_COALESCING, value)?;
+        Ok(())
+    }
+
+    /// Excludes a vector from coalescing, or takes it in.
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn set_vector_coalescing(&self, vector: u16, coalesce: bool) -> Result<(), Error> {
+        let value = u32::from(vector) | u32::from(!coalesce) << 16;
+        self.feature(admin::SET_FEATURES, feature::INTERRUPT_VECTOR, value)?;
+        Ok(())
+    }
+
+    /// Chooses which asynchronous events are sent (dword 11 of feature 0Bh).
+    ///
+    /// # Errors
+    /// As the admin command's.
+    pub fn set_events(&self, mask: u32) -> Result<(), Error> {
+        self.feature(admin::SET_FEATURES, feature::ASYNC_EVENTS, mask)?;
+        Ok(())
+    }
+
+    /// The next asynchronous event, if one has come; never waits.
+    pub fn next_event(&self) -> Option<Event> {
+        if self.gate.is_dead() {
+            return None;
+        }
+        let next = |admin: &mut Admin| admin.next_event(&self.platform, &self.capabilities);
+        self.admin.with(next).flatten()
+    }
+}

@@ -1,0 +1,336 @@
+//! The crate's only module with `unsafe`: memory that the controller writes too, and the lock
+//! around the admin queue.
+//!
+//! Rings and lists keep raw pointers into a [`Buffer`] that the driver owns for as long as the
+//! controller may touch it. Every index is masked or checked here, so no caller can reach outside.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+
+use block::Buffer;
+
+use crate::platform::Dma;
+
+/// A stretch of memory shared with the controller, one run on the bus.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    buffer: Buffer,
+    bus: u64,
+    /// Bytes given out by [`take`](Shared::take) so far.
+    taken: usize,
+}
+
+/// A part of a [`Shared`] stretch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    start: NonNull<u8>,
+    pub(crate) len: usize,
+    pub(crate) bus: u64,
+}
+
+// SAFETY: a Part points into a Buffer that its owner also holds; it is used through `&mut` of
+// that owner only, and the controller's accesses are what volatile and fences are for.
+unsafe impl Send for Part {}
+
+impl Shared {
+    /// Takes `buffer` for use with the controller.
+    ///
+    /// Gives it back if it is not one run on the bus that starts at a page of `page_bytes`.
+    pub(crate) fn new<D: Dma>(buffer: Buffer, dma: &D, page_bytes: usize) -> Result<Self, Buffer> {
+        let run = match dma.bus_run(buffer.address(), buffer.len()) {
+            Some(run) if run.contiguous_bytes >= buffer.len() => run,
+            _ => return Err(buffer),
+        };
+        if (run.address as usize | buffer.address()) & (page_bytes - 1) != 0 {
+            return Err(buffer);
+        }
+        let mut shared = Self {
+            buffer,
+            bus: run.address,
+            taken: 0,
+        };
+        shared.buffer.fill(0);
+        Ok(shared)
+    }
+
+    /// The next `len` bytes, zeroed; `None` when there are not that many left.
+    pub(crate) fn take(&mut self, len: usize) -> Option<Part> {
+        let offset = self.taken;
+        let end = offset.checked_add(len)?;
+        let bytes = self.buffer.get_mut(offset..end)?;
+        self.taken = end;
+        Some(Part {
+            start: NonNull::from(bytes).cast(),
+            len,
+            bus: self.bus + offset as u64,
+        })
+    }
+
+    /// The memory, for its owner; the controller must no longer know it.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+}
+
+impl Part {
+    /// Zeroes all of it.
+    pub(crate) fn clear(&self) {
+        for offset in (0..self.len & !3).step_by(4) {
+            self.write32(offset, 0);
+        }
+    }
+
+    /// Reads the 32-bit word at byte `offset`; zero past the end.
+    #[inline]
+    pub(crate) fn read32(&self, offset: usize) -> u32 {
+        if offset & 3 != 0 || offset + 4 > self.len {
+            return 0;
+        }
+        // SAFETY: aligned and inside, as just checked; volatile as the controller may write it.
+        u32::from_le(unsafe { self.start.add(offset).cast().read_volatile() })
+    }
+
+    /// Writes the 32-bit word at byte `offset`; does nothing past the end.
+    #[inline]
+    pub(crate) fn write32(&self, offset: usize, value: u32) {
+        if offset & 3 == 0 && offset + 4 <= self.len {
+            // SAFETY: aligned and inside, as just checked; volatile as the controller reads it.
+            unsafe { self.start.add(offset).cast().write_volatile(value.to_le()) }
+        }
+    }
+
+    /// Copies from byte `offset` on into `target`, as far as both reach.
+    pub(crate) fn copy_out(&self, offset: usize, target: &mut [u8]) {
+        for (index, byte) in target.iter_mut().enumerate() {
+            let at = offset + index;
+            if at < self.len {
+                // SAFETY: inside, as just checked.
+                *byte = unsafe { self.start.add(at).read_volatile() };
+            }
+        }
+    }
+}
+
+/// A submission queue entry: 64 bytes, as eight little-endian words.
+pub(crate) type Entry = [u64; 8];
+
+/// A submission queue's memory and its tail.
+#[derive(Debug)]
+pub(crate) struct SubmissionRing {
+    start: NonNull<Entry>,
+    /// Entries minus one; entries are a power of two.
+    mask: u32,
+    tail: u32,
+}
+
+// SAFETY: as for Part.
+unsafe impl Send for SubmissionRing {}
+
+impl SubmissionRing {
+    /// A ring in `part`, whose length is a power of two of 64-byte entries.
+    pub(crate) fn new(part: Part, entries: u32) -> Option<Self> {
+        let fits = entries.is_power_of_two() && part.len >= entries as usize * 64;
+        fits.then_some(Self {
+            start: part.start.cast(),
+            mask: entries - 1,
+            tail: 0,
+        })
+    }
+
+    /// Index of the next entry.
+    #[inline(always)]
+    pub(crate) fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Entries minus one.
+    #[inline(always)]
+    pub(crate) fn mask(&self) -> u32 {
+        self.mask
+    }
+
+    /// Writes the next entry. That a free one is there is the caller's to know: the driver never
+    /// has more than half a ring outstanding.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, entry: Entry) {
+        // SAFETY: tail is always within the mask, and the ring has mask + 1 entries.
+        unsafe {
+            let place = self.start.add(self.tail as usize).cast::<u64>();
+            // Metadata pointer and the reserved words are zero in a fresh ring and stay so.
+            place.write(entry[0].to_le());
+            place.add(1).write(entry[1].to_le());
+            place.add(3).write(entry[3].to_le());
+            place.add(4).write(entry[4].to_le());
+            place.add(5).write(entry[5].to_le());
+            place.add(6).write(entry[6].to_le());
+            place.add(7).write(entry[7].to_le());
+        }
+        self.tail = (self.tail + 1) & self.mask;
+    }
+}
+
+/// A completion queue's memory, its head and the phase that a new entry has.
+#[derive(Debug)]
+pub(crate) struct CompletionRing {
+    start: NonNull<u32>,
+    /// The last word of the entry at the head.
+    next: NonNull<u32>,
+    head: u32,
+    mask: u32,
+    /// Bit 16 is the phase tag of a new entry (NVMe base specification, "Phase Tag").
+    phase: u32,
+}
+
+// SAFETY: as for Part.
+unsafe impl Send for CompletionRing {}
+
+impl CompletionRing {
+    /// A ring in `part`, whose length is a power of two of 16-byte entries.
+    pub(crate) fn new(part: Part, entries: u32) -> Option<Self> {
+        let fits = entries.is_power_of_two() && part.len >= entries as usize * 16;
+        let start = part.start.cast::<u32>();
+        fits.then_some(Self {
+            // SAFETY: the ring has at least one entry of four words.
+            next: unsafe { start.add(3) },
+            start,
+            head: 0,
+            mask: entries - 1,
+            phase: 1 << 16,
+        })
+    }
+
+    /// Index of the next entry.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Entries minus one.
+    #[inline(always)]
+    pub(crate) fn mask(&self) -> u32 {
+        self.mask
+    }
+
+    /// The last word of the entry at the head if the controller has written it: command
+    /// identifier in bits 15:0, status in bits 31:17.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<u32> {
+        // SAFETY: `next` always points at the last word of an entry of the ring.
+        let word = u32::from_le(unsafe { self.next.read_volatile() });
+        ((word ^ self.phase) & 1 << 16 == 0).then_some(word)
+    }
+
+    /// The first word of the entry at the head, after it was peeked: command specific.
+    pub(crate) fn specific(&self) -> u32 {
+        fence(Ordering::Acquire);
+        // SAFETY: three words before `next` is the same entry's first word.
+        u32::from_le(unsafe { self.next.sub(3).read_volatile() })
+    }
+
+    /// Steps past the entry at the head, after it was peeked. What the controller wrote before it
+    /// is visible afterwards.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        fence(Ordering::Acquire);
+        self.head = (self.head + 1) & self.mask;
+        if self.head == 0 {
+            self.phase ^= 1 << 16;
+        }
+        // SAFETY: head is within the mask; an entry has four words.
+        self.next = unsafe { self.start.add(self.head as usize * 4 + 3) };
+    }
+}
+
+/// Where a command's PRP list is written: its own part of the queue's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    start: NonNull<u64>,
+    pub(crate) bus: u64,
+    entries: usize,
+}
+
+impl List {
+    /// The list of slot `index` in `part`, which has `stride` bytes a slot.
+    #[inline(always)]
+    pub(crate) fn of_slot(part: &Part, index: usize, stride: usize) -> Option<Self> {
+        let offset = index * stride;
+        if offset + stride > part.len {
+            return None;
+        }
+        // SAFETY: the slot's whole stride is inside the part, as just checked.
+        let start = unsafe { part.start.add(offset) }.cast();
+        Some(Self {
+            start,
+            bus: part.bus + offset as u64,
+            entries: stride / 8,
+        })
+    }
+
+    /// Writes entry `index`; false past the end.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, index: usize, value: u64) -> bool {
+        if index >= self.entries {
+            return false;
+        }
+        // SAFETY: inside, as just checked; published by the doorbell's fence.
+        unsafe { self.start.add(index).write(value.to_le()) };
+        true
+    }
+
+    /// Writes entries `0..count` as `first`, `first + step`, ...; false if they do not fit.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, count: usize, first: u64, step: u64) -> bool {
+        if count > self.entries {
+            return false;
+        }
+        // SAFETY: `count` entries are inside, as just checked; published by the doorbell's fence.
+        let entries = unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), count) };
+        let mut value = first;
+        for entry in entries {
+            *entry = value.to_le();
+            value += step;
+        }
+        true
+    }
+}
+
+/// A lock that is tried and never waited for.
+#[derive(Debug)]
+pub(crate) struct TryLock<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `with` gives access to one thread at a time.
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+impl<T> TryLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Runs `action` with the value, or returns `None` at once if somebody else has it.
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if self.taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        struct Release<'a>(&'a AtomicBool);
+        impl Drop for Release<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        let _release = Release(&self.taken);
+        // SAFETY: `taken` was false and is true now, so this is the only access until release.
+        Some(action(unsafe { &mut *self.value.get() }))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}

@@ -1,0 +1,146 @@
+//! Recovery: abort, then delete the queue, then reset the controller, then give it up.
+//!
+//! A queue pair calls these from its slow path, when a command is overdue. Each step is bounded by
+//! the admin time-out or CAP.TO, so that whatever the hardware does, each outstanding command is
+//! reported within a time that can be computed: see [`worst_case_us`](Controller::worst_case_us).
+
+use crate::admin::Admin;
+use crate::command::{Command, admin};
+use crate::controller::{Controller, Deadline};
+use crate::error::Error;
+use crate::memory::Part;
+use crate::platform::Platform;
+use crate::registers::ControllerStatus;
+use crate::status::Status;
+
+/// Where an I/O queue pair's memory is, as the controller is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueMemory {
+    pub(crate) submission: Part,
+    pub(crate) completion: Part,
+    pub(crate) entries: u32,
+}
+
+impl<P: Platform> Controller<P> {
+    /// The longest that recovery may hold up a poll, in microseconds: a command's time-out and
+    /// its grace are not in it.
+    pub fn worst_case_us(&self) -> u64 {
+        let ready_us = u64::from(self.capabilities.ready_timeout_ms) * 1000;
+        // Abort, two deletions; a reset: disable (waits for RDY twice), enable, four commands;
+        // two creations; and once more a reset when these fail.
+        let reset_us = 3 * ready_us + 5 * self.options.admin_timeout_us;
+        3 * self.options.admin_timeout_us + 2 * reset_us + 4 * self.options.admin_timeout_us
+    }
+
+    /// Creates the I/O completion queue and submission queue `id`.
+    pub(crate) fn create_queue(
+        &self,
+        admin: &mut Admin,
+        id: u16,
+        memory: &QueueMemory,
+        vector: Option<u16>,
+    ) -> Result<(), Error> {
+        let size = u32::from(id) | (memory.entries - 1) << 16;
+        // Physically contiguous; interrupts enabled if there is a vector to wait for.
+        let interrupts = vector.map_or(0, |vector| u32::from(vector) << 16 | 1 << 1);
+        let create_completion = Command {
+            opcode: admin::CREATE_COMPLETION_QUEUE,
+            prp1: memory.completion.bus,
+            dwords: [size, 1 | interrupts, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        self.setup().execute(admin, &create_completion)?;
+        let create_submission = Command {
+            opcode: admin::CREATE_SUBMISSION_QUEUE,
+            prp1: memory.submission.bus,
+            dwords: [size, 1 | u32::from(id) << 16, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        let created = self.setup().execute(admin, &create_submission);
+        if let Err(Error::Status { .. }) = created {
+            self.delete(admin, admin::DELETE_COMPLETION_QUEUE, id)?;
+        }
+        created.map(|_| ())
+    }
+
+    /// Deletes submission queue `id`: when this succeeds, none of its commands touches memory any
+    /// more, and those that finished have their completions in the completion queue.
+    pub(crate) fn delete_submission_queue(&self, admin: &mut Admin, id: u16) -> Result<(), Error> {
+        self.delete(admin, admin::DELETE_SUBMISSION_QUEUE, id)
+    }
+
+    /// Deletes completion queue `id`, after its submission queue.
+    pub(crate) fn delete_completion_queue(&self, admin: &mut Admin, id: u16) -> Result<(), Error> {
+        self.delete(admin, admin::DELETE_COMPLETION_QUEUE, id)
+    }
+
+    fn delete(&self, admin: &mut Admin, opcode: u8, id: u16) -> Result<(), Error> {
+        let command = Command {
+            opcode,
+            dwords: [u32::from(id), 0, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        match self.setup().execute(admin, &command) {
+            // A queue that does not exist is as good as deleted.
+            Err(Error::Status { status, .. }) if status.code() == Status::INVALID_QUEUE => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+
+    /// Asks for command `identifier` of queue `id` to be aborted. Success says only that the
+    /// controller answered: the command itself comes back, aborted or not, or it does not.
+    pub(crate) fn abort(&self, admin: &mut Admin, id: u16, identifier: u16) -> Result<(), Error> {
+        let command = Command {
+            opcode: admin::ABORT,
+            dwords: [u32::from(id) | u32::from(identifier) << 16, 0, 0, 0, 0, 0],
+            ..Command::default()
+        };
+        match self.setup().execute(admin, &command) {
+            // Abort Command Limit Exceeded and the like: the next step will do.
+            Err(Error::Status { .. }) => Ok(()),
+            result => result.map(|_| ()),
+        }
+    }
+
+    /// Resets the controller. Doorbells are locked out from before it is disabled until it takes
+    /// commands again; each queue then reports what it had outstanding and creates itself anew.
+    /// A controller that cannot be reset is cut off from memory and given up.
+    pub(crate) fn reset(&self, admin: &mut Admin) -> Result<(), Error> {
+        if self.gate.is_dead() {
+            return Err(Error::Gone);
+        }
+        self.gate.close();
+        // A thread between its look at the epoch and its doorbell is a few instructions from done,
+        // unless it was preempted there.
+        let deadline = Deadline::after_us(&self.platform, self.options.admin_timeout_us);
+        while !self.gate.is_quiet() && !deadline.is_over(&self.platform) {
+            self.platform.relax();
+        }
+        let setup = self.setup();
+        match setup.disable().and_then(|()| setup.bring_up(admin)) {
+            Ok(_) => {
+                self.gate.open();
+                Ok(())
+            }
+            Err(_) => {
+                self.give_up();
+                Err(Error::Gone)
+            }
+        }
+    }
+
+    /// Cuts the controller off from memory, for good. After this buffers may be given back.
+    pub(crate) fn give_up(&self) {
+        if !self.gate.is_dead() {
+            let _ = self.setup().disable();
+            self.platform.isolate();
+            self.gate.die();
+        }
+    }
+
+    /// Whether the device has left the bus or stopped itself: then only a reset can help.
+    pub(crate) fn is_lost(&self) -> bool {
+        let status = ControllerStatus::read(&self.platform);
+        status.is_gone() || status.is_fatal() || !status.is_ready()
+    }
+}

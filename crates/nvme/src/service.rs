@@ -1,0 +1,332 @@
+//! A queue pair's slow path: deadlines, recovery, and every outstanding command's report.
+
+use core::ops::Deref;
+
+use block::{Completion, Error};
+
+use crate::controller::{Controller, Deadline};
+use crate::error::Error as SetupError;
+use crate::platform::Platform;
+use crate::queue::{POLLS_A_LOOK, QueuePair};
+use crate::status::Status;
+
+/// What the queue pair is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Requests are accepted.
+    Ready,
+    /// The controller has forgotten the queue's commands: those that did not finish are being
+    /// reported. Then the queue is created anew.
+    Draining,
+    /// The controller was given up: everything is reported as gone.
+    Dead,
+}
+
+/// What a queue pair has counted since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Writes to the submission doorbell's register.
+    pub submission_doorbells: u64,
+    /// Writes to the completion doorbell's register.
+    pub completion_doorbells: u64,
+    /// Completions that named no outstanding command.
+    pub stray_completions: u64,
+    /// Completions that were found although their interrupt did not come.
+    pub lost_interrupts: u64,
+    /// Commands that missed their deadline.
+    pub timeouts: u64,
+    /// Aborts sent.
+    pub aborts: u64,
+    /// Times that the queue was deleted to end a command.
+    pub queue_deletions: u64,
+    /// Controller resets that this queue asked for.
+    pub resets: u64,
+}
+
+impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
+    /// Runs every few empty polls: starts what was submitted and not kicked, looks whether the
+    /// controller was reset, and checks the next slot's deadline.
+    #[cold]
+    pub(crate) fn service(&mut self) -> Option<Completion> {
+        self.budget = POLLS_A_LOOK;
+        match self.state {
+            State::Ready => {
+                if self.follow_reset() {
+                    return self.drain();
+                }
+                block::Device::kick(self);
+                let index = self.look_at;
+                self.look_at = (index + 1) % DEPTH;
+                self.check_deadline(index);
+                if self.state == State::Ready {
+                    return None;
+                }
+                self.drain()
+            }
+            State::Draining | State::Dead => self.drain(),
+        }
+    }
+
+    /// Checks every slot's deadline: after a wait, when polls are rare.
+    pub(crate) fn check_deadlines(&mut self) {
+        for index in 0..DEPTH {
+            if self.state == State::Ready {
+                self.check_deadline(index);
+            }
+        }
+        // Whatever was found or decided, the next poll acts on it.
+        self.budget = 1;
+    }
+
+    /// Notices that the controller was reset or given up. Says whether draining has begun.
+    fn follow_reset(&mut self) -> bool {
+        let epoch = self.controller.gate.epoch();
+        if epoch == self.epoch {
+            return false;
+        }
+        if self.controller.gate.is_dead() {
+            self.state = State::Dead;
+            return true;
+        }
+        if epoch & 1 != 0 {
+            // Another thread is resetting: the controller may still write. Look again soon.
+            self.budget = 1;
+            return false;
+        }
+        self.state = State::Draining;
+        true
+    }
+
+    fn check_deadline(&mut self, index: usize) {
+        let Some(slot) = self.slots.get(index) else {
+            return;
+        };
+        let Some(identifier) = slot.outstanding() else {
+            return;
+        };
+        if self.controller.platform.ticks() >= slot.deadline {
+            self.end_overdue(index, identifier);
+        }
+    }
+
+    /// A command is overdue: abort it; if that was tried, delete the queue; if that fails, reset
+    /// the controller. When another thread is at the admin queue, the next look tries again.
+    fn end_overdue(&mut self, index: usize, identifier: u16) {
+        let aborted = self.aborting == Some(identifier);
+        if !aborted {
+            self.statistics.timeouts += 1;
+        }
+        let id = self.id;
+        let controller = &*self.controller;
+        let outcome = controller.admin.with(|admin| {
+            if controller.is_lost() {
+                return controller.reset(admin).map(|()| Ended::Reset);
+            }
+            let tried = if aborted {
+                let deleted = controller.delete_submission_queue(admin, id);
+                deleted.map(|()| Ended::QueueDeleted)
+            } else {
+                let answered = controller.abort(admin, id, identifier);
+                answered.map(|()| Ended::AbortSent)
+            };
+            match tried {
+                Ok(ended) => Ok(ended),
+                Err(_) => controller.reset(admin).map(|()| Ended::Reset),
+            }
+        });
+        match outcome {
+            // Busy: another thread recovers; it may be resetting for us too.
+            None => {
+                if !aborted {
+                    self.statistics.timeouts -= 1;
+                }
+            }
+            Some(Ok(Ended::AbortSent)) => {
+                self.statistics.aborts += 1;
+                self.aborting = Some(identifier);
+                let grace_us = self.controller.options.abort_grace_us;
+                let platform = &self.controller.platform;
+                let deadline = platform.ticks() + platform.ticks_from_us(grace_us);
+                if let Some(slot) = self.slots.get_mut(index) {
+                    slot.deadline = deadline;
+                }
+            }
+            Some(Ok(Ended::QueueDeleted)) => {
+                self.statistics.queue_deletions += 1;
+                self.aborting = Some(identifier);
+                self.state = State::Draining;
+            }
+            Some(Ok(Ended::Reset)) => {
+                self.statistics.resets += 1;
+                self.aborting = Some(identifier);
+                self.state = State::Draining;
+            }
+            Some(Err(_)) => {
+                self.aborting = Some(identifier);
+                self.state = State::Dead;
+            }
+        }
+    }
+
+    /// Reports what the controller finished before it forgot the queue, then the rest, one a
+    /// poll; then creates the queue anew.
+    fn drain(&mut self) -> Option<Completion> {
+        self.budget = 1;
+        let entries = self.completion.mask() + 1;
+        if self.state == State::Draining {
+            for _ in 0..entries {
+                let Some(word) = self.completion.peek() else {
+                    break;
+                };
+                if let Some(completion) = self.complete(word) {
+                    return Some(completion);
+                }
+            }
+        }
+        for index in 0..DEPTH {
+            let Some(identifier) = self.slots.get(index).and_then(|slot| slot.outstanding()) else {
+                continue;
+            };
+            let error = match self.state {
+                State::Dead => Error::Gone,
+                _ if self.aborting == Some(identifier) => Error::TimedOut,
+                _ => Error::Aborted,
+            };
+            return self.fail(index, error);
+        }
+        if self.state == State::Draining {
+            self.recreate();
+        } else {
+            self.budget = POLLS_A_LOOK;
+        }
+        None
+    }
+
+    /// Nothing is outstanding: makes the queue known to the controller again.
+    fn recreate(&mut self) {
+        let controller = &*self.controller;
+        let (id, memory, vector) = (self.id, self.queue_memory, self.vector);
+        let stale = controller.gate.epoch() != self.epoch;
+        let deleted = controller.admin.with(|admin| {
+            if controller.gate.is_dead() {
+                return Err(SetupError::Gone);
+            }
+            if stale {
+                return Ok(());
+            }
+            controller
+                .delete_completion_queue(admin, id)
+                .or_else(|_| controller.reset(admin))
+        });
+        match deleted {
+            None => return,
+            Some(Err(_)) => {
+                self.state = State::Dead;
+                return;
+            }
+            Some(Ok(())) => {}
+        }
+        if self.restart_rings().is_err() {
+            self.state = State::Dead;
+            return;
+        }
+        let controller = &*self.controller;
+        let created = controller.admin.with(|admin| {
+            for _ in 0..2 {
+                let doorbells = (
+                    controller.doorbell(admin, id, false),
+                    controller.doorbell(admin, id, true),
+                );
+                doorbells.0.reset();
+                doorbells.1.reset();
+                if controller.create_queue(admin, id, &memory, vector).is_ok() {
+                    return Ok((doorbells, controller.gate.epoch()));
+                }
+                controller.reset(admin)?;
+            }
+            controller.give_up();
+            Err(SetupError::Gone)
+        });
+        match created {
+            // The rings are fresh and the controller has no such queue: come back as stale.
+            None => self.epoch = self.controller.gate.epoch().wrapping_add(1) | 1,
+            Some(Ok((doorbells, epoch))) => {
+                self.set_doorbells(doorbells.0, doorbells.1);
+                self.epoch = epoch;
+                self.aborting = None;
+                self.state = State::Ready;
+                self.budget = POLLS_A_LOOK;
+            }
+            Some(Err(_)) => self.state = State::Dead,
+        }
+    }
+
+    /// What a status other than success means to the submitter.
+    #[cold]
+    pub(crate) fn classify(&mut self, identifier: u16, status: u16) -> Error {
+        match Status(status).code() {
+            Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
+                if self.aborting == Some(identifier) {
+                    Error::TimedOut
+                } else {
+                    Error::Aborted
+                }
+            }
+            _ => Error::Nvme { status },
+        }
+    }
+
+    /// Why a request cannot be accepted now.
+    #[cold]
+    pub(crate) fn refusal(&self) -> Error {
+        if self.state == State::Dead {
+            Error::Gone
+        } else {
+            Error::QueueFull
+        }
+    }
+
+    /// Makes the controller forget the queue. If it will not, it is reset; if that fails, given up.
+    pub(crate) fn delete(&mut self) {
+        let controller = &*self.controller;
+        let id = self.id;
+        if core::mem::replace(&mut self.deleted, true) {
+            return;
+        }
+        let stale = controller.gate.epoch() != self.epoch;
+        // A thread at the admin queue is done within its own bounds; wait that long.
+        let deadline = Deadline::after_us(&controller.platform, controller.worst_case_us());
+        loop {
+            let done = controller.admin.with(|admin| {
+                if stale || controller.gate.is_dead() {
+                    return;
+                }
+                let deleted = controller
+                    .delete_submission_queue(admin, id)
+                    .and_then(|()| controller.delete_completion_queue(admin, id));
+                if deleted.is_err() {
+                    let _ = controller.reset(admin);
+                }
+            });
+            if done.is_some() {
+                break;
+            }
+            if deadline.is_over(&controller.platform) {
+                controller.give_up();
+                break;
+            }
+            controller.platform.relax();
+        }
+        if let Some(vector) = self.vector {
+            let _ = controller.platform.set_interrupt(vector, false);
+        }
+        controller.gate.release(id);
+    }
+}
+
+/// How far recovery got.
+enum Ended {
+    AbortSent,
+    QueueDeleted,
+    Reset,
+}

@@ -1,0 +1,88 @@
+//! Status codes (NVMe base specification, "Status Field"; NVM command set, "Status Codes").
+
+use core::fmt;
+
+/// A completion's status field without the phase tag: SC in bits 7:0, SCT in 10:8, CRD in 12:11,
+/// More in 13, Do Not Retry in 14.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Status(pub u16);
+
+impl Status {
+    pub(crate) const ABORT_REQUESTED: u16 = 0x07;
+    pub(crate) const ABORTED_QUEUE_DELETED: u16 = 0x08;
+    /// Command specific: the queue to be deleted or used does not exist.
+    pub(crate) const INVALID_QUEUE: u16 = 0x101;
+
+    /// Success: nothing in the field but, perhaps, More.
+    pub const fn is_success(self) -> bool {
+        self.0 & 0x7ff == 0
+    }
+
+    /// Status code type (SCT) and status code (SC), as one number: `SCT << 8 | SC`.
+    pub const fn code(self) -> u16 {
+        self.0 & 0x7ff
+    }
+
+    /// Repeating the command cannot help (DNR).
+    pub const fn do_not_retry(self) -> bool {
+        self.0 & 0x4000 != 0
+    }
+
+    /// The specification's name for the code, if it has one that the driver knows.
+    pub const fn name(self) -> &'static str {
+        match self.code() {
+            0x000 => "Successful Completion",
+            0x001 => "Invalid Command Opcode",
+            0x002 => "Invalid Field in Command",
+            0x003 => "Command ID Conflict",
+            0x004 => "Data Transfer Error",
+            0x005 => "Commands Aborted due to Power Loss Notification",
+            0x006 => "Internal Error",
+            0x007 => "Command Abort Requested",
+            0x008 => "Command Aborted due to SQ Deletion",
+            0x00b => "Invalid Namespace or Format",
+            0x00c => "Command Sequence Error",
+            0x013 => "PRP Offset Invalid",
+            0x020 => "Namespace is Write Protected",
+            0x080 => "LBA Out of Range",
+            0x081 => "Capacity Exceeded",
+            0x082 => "Namespace Not Ready",
+            0x083 => "Reservation Conflict",
+            0x084 => "Format In Progress",
+            0x100 => "Completion Queue Invalid",
+            0x101 => "Invalid Queue Identifier",
+            0x102 => "Invalid Queue Size",
+            0x103 => "Abort Command Limit Exceeded",
+            0x105 => "Asynchronous Event Request Limit Exceeded",
+            0x108 => "Invalid Interrupt Vector",
+            0x109 => "Invalid Log Page",
+            0x10c => "Invalid Queue Deletion",
+            0x180 => "Conflicting Attributes",
+            0x182 => "Attempted Write to Read Only Range",
+            0x280 => "Write Fault",
+            0x281 => "Unrecovered Read Error",
+            0x282 => "End-to-end Guard Check Error",
+            0x285 => "Compare Failure",
+            0x286 => "Access Denied",
+            0x287 => "Deallocated or Unwritten Logical Block",
+            _ => "unnamed status",
+        }
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.code();
+        write!(f, "{} ({:x}/{:02x})", self.name(), code >> 8, code & 0xff)?;
+        if self.do_not_retry() {
+            f.write_str(", do not retry")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Waiting for completions: by polling, by interrupt, or by polling first.
+
+use core::ops::Deref;
+
+use crate::controller::Controller;
+use crate::error::Error;
+use crate::platform::Platform;
+use crate::queue::QueuePair;
+
+/// How [`wait`](block::Device::wait) waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionMode {
+    /// It returns at once: the caller polls.
+    Poll,
+    /// It sleeps until the queue's interrupt.
+    Interrupt,
+    /// It looks this many times, then sleeps until the interrupt.
+    Hybrid {
+        /// Looks before sleeping.
+        looks: u32,
+    },
+}
+
+/// The longest sleep before the ring is looked at again: what a lost interrupt costs.
+const LONGEST_SLEEP_US: u32 = 20_000;
+
+impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
+    /// Whether the queue has an interrupt vector.
+    pub const fn has_interrupt(&self) -> bool {
+        self.vector.is_some()
+    }
+
+    /// How the queue waits now.
+    pub const fn completion_mode(&self) -> CompletionMode {
+        self.mode
+    }
+
+    /// Changes how the queue waits, at any time. In [`CompletionMode::Poll`] the vector is off:
+    /// the drive interrupts nobody.
+    ///
+    /// # Errors
+    /// [`Error::NoInterrupt`] if there is no vector or the platform refuses it; the mode is then
+    /// as before.
+    pub fn set_completion_mode(&mut self, mode: CompletionMode) -> Result<(), Error> {
+        let wanted = mode != CompletionMode::Poll;
+        let enabled = self.mode != CompletionMode::Poll;
+        match self.vector {
+            None if wanted => return Err(Error::NoInterrupt),
+            Some(vector) if wanted != enabled => {
+                let set = self.controller.platform.set_interrupt(vector, wanted);
+                set.map_err(|_| Error::NoInterrupt)?;
+            }
+            _ => {}
+        }
+        self.mode = mode;
+        Ok(())
+    }
+
+    pub(crate) fn wait_for_completion(&mut self, timeout_us: u32) {
+        let looks = match self.mode {
+            CompletionMode::Poll => {
+                core::hint::spin_loop();
+                return;
+            }
+            CompletionMode::Interrupt => 1,
+            CompletionMode::Hybrid { looks } => looks.max(1),
+        };
+        for _ in 0..looks {
+            if self.completion.peek().is_some() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        block::Device::kick(self);
+        if self.has_unacknowledged() {
+            self.acknowledge();
+        }
+        let Some(vector) = self.vector else {
+            return;
+        };
+        let sleep_us = timeout_us.min(LONGEST_SLEEP_US);
+        let fired = self.controller.platform.wait_interrupt(vector, sleep_us);
+        if !fired {
+            if self.completion.peek().is_some() {
+                self.statistics.lost_interrupts += 1;
+            } else {
+                self.check_deadlines();
+            }
+        }
+    }
+}
