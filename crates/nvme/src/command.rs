@@ -31,33 +31,31 @@ pub(crate) const FUA: u32 = 1 << 30;
 /// Deallocate, bit 2 of command dword 11 of Dataset Management.
 pub(crate) const DEALLOCATE: u32 = 1 << 2;
 
-/// A command without its identifier. Command dwords 10 to 15 in order.
+/// A command without its identifier. Command dwords 10 to 13 in order; none that the driver sends
+/// uses 14 and 15.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Command {
     pub(crate) opcode: u8,
     pub(crate) namespace: u32,
     pub(crate) prp1: u64,
     pub(crate) prp2: u64,
-    pub(crate) dwords: [u32; 6],
+    pub(crate) dwords: [u32; 4],
 }
 
 impl Command {
-    /// The 64 bytes, with command identifier `identifier`.
+    /// The entry, with command identifier `identifier`.
     #[inline(always)]
     pub(crate) fn entry(&self, identifier: u16) -> Entry {
         let first = u64::from(self.opcode) | u64::from(identifier) << 16;
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let d = &self.dwords;
-        [
-            first | u64::from(self.namespace) << 32,
-            0,
-            0,
-            self.prp1,
-            self.prp2,
-            pair(d[0], d[1]),
-            pair(d[2], d[3]),
-            pair(d[4], d[5]),
-        ]
+        let [d10, d11, d12, d13] = self.dwords;
+        Entry {
+            dwords_0_1: first | u64::from(self.namespace) << 32,
+            prp1: self.prp1,
+            prp2: self.prp2,
+            dwords_10_11: pair(d10, d11),
+            dwords_12_13: pair(d12, d13),
+        }
     }
 }
 
@@ -72,16 +70,12 @@ mod tests {
             namespace: 7,
             prp1: 0x1000,
             prp2: 0x2000,
-            dwords: [10, 11, 12, 13, 14, 15],
+            dwords: [10, 11, 12, 13],
         };
-        let mut bytes = [0; 64];
-        for (index, word) in command.entry(0x1234).iter().enumerate() {
-            bytes[index * 8..index * 8 + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        assert_eq!((bytes[0], bytes[2], bytes[3], bytes[4]), (2, 0x34, 0x12, 7));
-        assert_eq!((bytes[25], bytes[33]), (0x10, 0x20));
-        for dword in 10..16 {
-            assert_eq!(usize::from(bytes[dword * 4]), dword);
-        }
+        let entry = command.entry(0x1234);
+        assert_eq!(entry.dwords_0_1, 0x0000_0007_1234_0002);
+        assert_eq!((entry.prp1, entry.prp2), (0x1000, 0x2000));
+        assert_eq!(entry.dwords_10_11, 11 << 32 | 10);
+        assert_eq!(entry.dwords_12_13, 13 << 32 | 12);
     }
 }

@@ -389,7 +389,7 @@ impl<P: Platform> Setup<'_, P> {
         let command = Command {
             opcode: admin::IDENTIFY,
             prp1: admin.data.bus,
-            dwords: [CNS_CONTROLLER, 0, 0, 0, 0, 0],
+            dwords: [CNS_CONTROLLER, 0, 0, 0],
             ..Command::default()
         };
         self.execute(admin, &command)?;
@@ -402,14 +402,7 @@ impl<P: Platform> Setup<'_, P> {
         let wanted = u32::from(self.options.queues.clamp(1, MAX_QUEUES as u16));
         let command = Command {
             opcode: admin::SET_FEATURES,
-            dwords: [
-                NUMBER_OF_QUEUES,
-                (wanted - 1) | ((wanted - 1) << 16),
-                0,
-                0,
-                0,
-                0,
-            ],
+            dwords: [NUMBER_OF_QUEUES, (wanted - 1) | ((wanted - 1) << 16), 0, 0],
             ..Command::default()
         };
         let granted = self.execute(admin, &command)?;

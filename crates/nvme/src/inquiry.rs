@@ -67,7 +67,7 @@ impl<P: Platform> Controller<P> {
         let command = Command {
             opcode: admin::IDENTIFY,
             namespace,
-            dwords: [cns, 0, 0, 0, 0, 0],
+            dwords: [cns, 0, 0, 0],
             ..Command::default()
         };
         self.fetch(command, page)
@@ -128,7 +128,7 @@ impl<P: Platform> Controller<P> {
         let command = Command {
             opcode: admin::GET_LOG_PAGE,
             namespace: ALL_NAMESPACES,
-            dwords: [identifier | log::dwords(page.len()) << 16, 0, 0, 0, 0, 0],
+            dwords: [identifier | log::dwords(page.len()) << 16, 0, 0, 0],
             ..Command::default()
         };
         self.fetch(command, page)
@@ -183,7 +183,7 @@ impl<P: Platform> Controller<P> {
     fn feature(&self, opcode: u8, identifier: u32, value: u32) -> Result<u32, Error> {
         let command = Command {
             opcode,
-            dwords: [identifier, value, 0, 0, 0, 0],
+            dwords: [identifier, value, 0, 0],
             ..Command::default()
         };
         self.with_admin(|admin| self.run(admin, &command))

@@ -13,7 +13,7 @@
 //! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
 //! | `prp`, `doorbell` | where the data is; telling the controller |
 //! | `admin`, `controller`, `inquiry` | enable, ask, shut down |
-//! | `queue` | the I/O path: submit, kick, poll |
+//! | `slots`, `queue` | the I/O path: submit, kick, poll |
 //! | `wait`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!
 //! A [`Controller`] is shared by the threads that own its [`QueuePair`]s. A queue pair is a
@@ -41,6 +41,7 @@ mod queue;
 mod recovery;
 mod registers;
 mod service;
+mod slots;
 mod status;
 mod wait;
 

@@ -113,61 +113,71 @@ impl Part {
     }
 }
 
-/// A submission queue entry: 64 bytes, as eight little-endian words.
-pub(crate) type Entry = [u64; 8];
+/// What the driver sets in a submission queue entry. The other words (metadata pointer, command
+/// dwords 14 and 15, reserved) are zero in a fresh ring and stay so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Command dword 0 in the low half, namespace in the high one.
+    pub(crate) dwords_0_1: u64,
+    pub(crate) prp1: u64,
+    pub(crate) prp2: u64,
+    pub(crate) dwords_10_11: u64,
+    pub(crate) dwords_12_13: u64,
+}
 
 /// A submission queue's memory and its tail.
 #[derive(Debug)]
 pub(crate) struct SubmissionRing {
-    start: NonNull<Entry>,
-    /// Entries minus one; entries are a power of two.
+    start: NonNull<u8>,
+    /// Byte offset of the next entry.
+    offset: u32,
+    /// Length in bytes minus one; a power of two minus one.
     mask: u32,
-    tail: u32,
 }
 
 // SAFETY: as for Part.
 unsafe impl Send for SubmissionRing {}
 
 impl SubmissionRing {
-    /// A ring in `part`, whose length is a power of two of 64-byte entries.
+    const ENTRY: u32 = 64;
+
+    /// A ring of `entries`, a power of two, in `part`.
     pub(crate) fn new(part: Part, entries: u32) -> Option<Self> {
-        let fits = entries.is_power_of_two() && part.len >= entries as usize * 64;
-        fits.then_some(Self {
-            start: part.start.cast(),
-            mask: entries - 1,
-            tail: 0,
+        let len = entries.checked_mul(Self::ENTRY)?;
+        (len.is_power_of_two() && part.len >= len as usize).then_some(Self {
+            start: part.start,
+            offset: 0,
+            mask: len - 1,
         })
     }
 
     /// Index of the next entry.
     #[inline(always)]
     pub(crate) fn tail(&self) -> u32 {
-        self.tail
+        self.offset / Self::ENTRY
     }
 
     /// Entries minus one.
     #[inline(always)]
     pub(crate) fn mask(&self) -> u32 {
-        self.mask
+        self.mask / Self::ENTRY
     }
 
     /// Writes the next entry. That a free one is there is the caller's to know: the driver never
     /// has more than half a ring outstanding.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: Entry) {
-        // SAFETY: tail is always within the mask, and the ring has mask + 1 entries.
+        // SAFETY: the offset is always a multiple of an entry within the ring, whose start is
+        // aligned to a page. Published by the doorbell's fence.
         unsafe {
-            let place = self.start.add(self.tail as usize).cast::<u64>();
-            // Metadata pointer and the reserved words are zero in a fresh ring and stay so.
-            place.write(entry[0].to_le());
-            place.add(1).write(entry[1].to_le());
-            place.add(3).write(entry[3].to_le());
-            place.add(4).write(entry[4].to_le());
-            place.add(5).write(entry[5].to_le());
-            place.add(6).write(entry[6].to_le());
-            place.add(7).write(entry[7].to_le());
+            let place = self.start.add(self.offset as usize).cast::<u64>();
+            place.write(entry.dwords_0_1.to_le());
+            place.add(3).write(entry.prp1.to_le());
+            place.add(4).write(entry.prp2.to_le());
+            place.add(5).write(entry.dwords_10_11.to_le());
+            place.add(6).write(entry.dwords_12_13.to_le());
         }
-        self.tail = (self.tail + 1) & self.mask;
+        self.offset = (self.offset + Self::ENTRY) & self.mask;
     }
 }
 
@@ -175,36 +185,41 @@ impl SubmissionRing {
 #[derive(Debug)]
 pub(crate) struct CompletionRing {
     start: NonNull<u32>,
-    /// The last word of the entry at the head.
+    /// The entry at the head; always within the ring.
     next: NonNull<u32>,
-    head: u32,
+    end: NonNull<u32>,
+    /// What makes bit 16, the phase tag, of a new entry's last word zero.
+    flip: u32,
+    /// Entries minus one.
     mask: u32,
-    /// Bit 16 is the phase tag of a new entry (NVMe base specification, "Phase Tag").
-    phase: u32,
 }
 
 // SAFETY: as for Part.
 unsafe impl Send for CompletionRing {}
 
 impl CompletionRing {
-    /// A ring in `part`, whose length is a power of two of 16-byte entries.
+    /// Words in an entry.
+    const ENTRY: usize = 4;
+
+    /// A ring of `entries`, a power of two, in `part`.
     pub(crate) fn new(part: Part, entries: u32) -> Option<Self> {
-        let fits = entries.is_power_of_two() && part.len >= entries as usize * 16;
+        let words = (entries as usize).checked_mul(Self::ENTRY)?;
         let start = part.start.cast::<u32>();
-        fits.then_some(Self {
-            // SAFETY: the ring has at least one entry of four words.
-            next: unsafe { start.add(3) },
+        (entries.is_power_of_two() && part.len >= words * 4).then_some(Self {
             start,
-            head: 0,
+            next: start,
+            // SAFETY: at most one past the part's end, as just checked.
+            end: unsafe { start.add(words) },
+            flip: 1 << 16,
             mask: entries - 1,
-            phase: 1 << 16,
         })
     }
 
     /// Index of the next entry.
     #[inline(always)]
     pub(crate) fn head(&self) -> u32 {
-        self.head
+        let bytes = self.next.as_ptr() as usize - self.start.as_ptr() as usize;
+        (bytes / 16) as u32
     }
 
     /// Entries minus one.
@@ -214,19 +229,19 @@ impl CompletionRing {
     }
 
     /// The last word of the entry at the head if the controller has written it: command
-    /// identifier in bits 15:0, status in bits 31:17.
+    /// identifier in bits 15:0, zero in bit 16, status in bits 31:17.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<u32> {
-        // SAFETY: `next` always points at the last word of an entry of the ring.
-        let word = u32::from_le(unsafe { self.next.read_volatile() });
-        ((word ^ self.phase) & 1 << 16 == 0).then_some(word)
+        // SAFETY: `next` is an entry of the ring, and an entry has four words.
+        let word = u32::from_le(unsafe { self.next.add(3).read_volatile() }) ^ self.flip;
+        (word & 1 << 16 == 0).then_some(word)
     }
 
     /// The first word of the entry at the head, after it was peeked: command specific.
     pub(crate) fn specific(&self) -> u32 {
         fence(Ordering::Acquire);
-        // SAFETY: three words before `next` is the same entry's first word.
-        u32::from_le(unsafe { self.next.sub(3).read_volatile() })
+        // SAFETY: `next` is an entry of the ring.
+        u32::from_le(unsafe { self.next.read_volatile() })
     }
 
     /// Steps past the entry at the head, after it was peeked. What the controller wrote before it
@@ -234,12 +249,12 @@ impl CompletionRing {
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         fence(Ordering::Acquire);
-        self.head = (self.head + 1) & self.mask;
-        if self.head == 0 {
-            self.phase ^= 1 << 16;
+        // SAFETY: at most `end`, and then it wraps at once.
+        self.next = unsafe { self.next.add(Self::ENTRY) };
+        if self.next == self.end {
+            self.next = self.start;
+            self.flip ^= 1 << 16;
         }
-        // SAFETY: head is within the mask; an entry has four words.
-        self.next = unsafe { self.start.add(self.head as usize * 4 + 3) };
     }
 }
 

@@ -77,14 +77,14 @@ pub struct InterruptRefused;
 pub struct BusRun {
     /// The bus address of the first byte.
     pub address: u64,
-    /// How many bytes from there on are contiguous on the bus; at least 1.
+    /// How many of the bytes asked for are contiguous on the bus from there on; at least 1.
     pub contiguous_bytes: usize,
 }
 
 /// Memory that the controller can reach.
 ///
 /// # Safety
-/// While the platform is alive, each run that [`bus_run`](Dma::bus_run) returns is where the
+/// The memory is made of whole pages of 4 KiB. While the platform is alive, each run that [`bus_run`](Dma::bus_run) returns is where the
 /// controller's reads and writes really go for that memory, and the memory stays mapped. Bus
 /// addresses agree with virtual ones in the offset within a controller page (4 KiB or more).
 #[allow(unsafe_code)]
@@ -92,6 +92,13 @@ pub unsafe trait Dma {
     /// Where the `len` bytes at virtual address `address` start on the bus, or `None` if any of
     /// them is out of the controller's reach.
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun>;
+
+    /// Where the byte at virtual address `address` is on the bus, or `None` if it is out of the
+    /// controller's reach. The bytes of the same 4 KiB page are beside it.
+    #[inline(always)]
+    fn bus_address(&self, address: usize) -> Option<u64> {
+        Some(self.bus_run(address, 1)?.address)
+    }
 }
 
 /// Memory that is one run on the bus: an IOMMU's mapping, or bare metal.
@@ -113,8 +120,17 @@ impl LinearDma {
         let room = self.len.checked_sub(len)?;
         (offset <= room).then(|| BusRun {
             address: self.bus_start + offset as u64,
-            contiguous_bytes: self.len - offset,
+            contiguous_bytes: len,
         })
+    }
+}
+
+impl LinearDma {
+    /// As [`Dma::bus_address`].
+    #[inline(always)]
+    pub fn address(&self, address: usize) -> Option<u64> {
+        let offset = address.wrapping_sub(self.start);
+        (offset < self.len).then_some(self.bus_start.wrapping_add(offset as u64))
     }
 }
 
@@ -143,7 +159,7 @@ impl PagedDma<'_> {
         let page = self.bus_pages.get(offset >> self.page_shift)?;
         Some(BusRun {
             address: page + within as u64,
-            contiguous_bytes: (1 << self.page_shift) - within,
+            contiguous_bytes: len.min((1 << self.page_shift) - within),
         })
     }
 }
@@ -165,7 +181,7 @@ mod tests {
             bus_start: 0x9000,
         };
         let run = dma.run(0x1010, 0x10).unwrap();
-        assert_eq!((run.address, run.contiguous_bytes), (0x9010, 0x1ff0));
+        assert_eq!((run.address, run.contiguous_bytes), (0x9010, 0x10));
         assert!(dma.run(0x2ff0, 0x10).is_some());
         assert!(dma.run(0x2ff0, 0x11).is_none());
         assert!(dma.run(0xfff, 1).is_none());

@@ -4,13 +4,12 @@
 //! happens per request is here, top to bottom: [`submit`](QueuePair::submit) encodes a command,
 //! [`kick`](QueuePair::kick) rings one doorbell for all of them, [`poll`](QueuePair::poll) looks at
 //! one word of memory. What happens when a command is overdue is in `service`.
-//!
-//! A command's identifier is its slot's index and a generation, so that a completion that comes
-//! twice, late or with an invented identifier matches no slot and is counted, not believed.
 
 use core::ops::Deref;
 
-use block::{Buffer, Completion, Device, Error, Features, Geometry, Operation, Refused, Request};
+use block::{
+    Buffer, Completion, Device, Error, Features, Geometry, Operation, Refused, Request, Tag,
+};
 
 use crate::command::{Command, DEALLOCATE, FUA, io};
 use crate::controller::Controller;
@@ -21,39 +20,20 @@ use crate::layout::{
     COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, list_bytes, queue_memory_bytes, ring_entries,
     round_up,
 };
-use crate::memory::{CompletionRing, List, Part, Shared, SubmissionRing};
+use crate::memory::{CompletionRing, Entry, List, Part, Shared, SubmissionRing};
 use crate::platform::Platform;
 use crate::prp;
 use crate::recovery::QueueMemory;
 use crate::service::{State, Statistics};
+use crate::slots::Slots;
 use crate::wait::CompletionMode;
 
-/// Identifiers stay below 2^15: FFFFh is reserved (NVMe base specification, "Error Information").
-const IDENTIFIERS: u32 = 0x8000;
-/// Set in [`Slot::live`] while the slot is free, so that no identifier equals it.
-const FREE: u32 = 0x1_0000;
 /// Empty polls between two looks at the clock; each look checks one slot.
-pub(crate) const POLLS_A_LOOK: u32 = 64;
+pub(crate) const POLLS_A_LOOK: u32 = 256;
+/// What [`Dma`](crate::Dma) memory is made of: within a page, one bus address is enough.
+const PAGE: usize = 4096;
 /// Blocks that a 16-bit, zero-based count can name.
 const MAX_BLOCKS: u32 = 1 << 16;
-
-/// A command that may be outstanding.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    /// The identifier outstanding, or the next one with [`FREE`] set.
-    live: u32,
-    tag: u32,
-    buffer: Option<Buffer>,
-    /// In the platform's ticks.
-    pub(crate) deadline: u64,
-}
-
-impl Slot {
-    /// The identifier, if a command is outstanding.
-    pub(crate) fn outstanding(&self) -> Option<u16> {
-        (self.live & FREE == 0).then_some(self.live as u16)
-    }
-}
 
 /// A queue pair on one namespace, with at most `DEPTH` commands outstanding.
 ///
@@ -66,28 +46,27 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     pub(crate) completion: CompletionRing,
     /// Empty polls until the next look at the clock.
     pub(crate) budget: u32,
-    /// Entries consumed whose doorbell has not been rung.
-    unacknowledged: u32,
+    /// Changed by [`set_state`](Self::set_state) only.
+    state: State,
+    page_shift: u8,
+    /// What a transfer is checked against: the longest, the block size, the namespace's size.
+    limits: Limits,
+    pub(crate) timeout_ticks: u64,
+    namespace: u32,
     submission: SubmissionRing,
     /// The tail that the controller knows.
     rung_tail: u32,
     /// The head that the controller knows.
     rung_head: u32,
     pub(crate) epoch: u32,
-    pub(crate) state: State,
-    timeout_ticks: u64,
-    geometry: Geometry,
-    namespace: u32,
-    page_shift: u8,
-    list_stride: usize,
-    lists: Part,
     pub(crate) id: u16,
+    depth: u32,
     submission_doorbell: Doorbell,
     completion_doorbell: Doorbell,
-    free_count: u32,
-    depth: u32,
-    free: [u16; DEPTH],
-    pub(crate) slots: [Slot; DEPTH],
+    pub(crate) slots: Slots<DEPTH>,
+    list_stride: usize,
+    lists: Part,
+    geometry: Geometry,
     pub(crate) look_at: usize,
     pub(crate) vector: Option<u16>,
     pub(crate) mode: CompletionMode,
@@ -111,9 +90,6 @@ pub struct CreateFailed<C> {
 }
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    const DEPTH_IS_VALID: () = assert!(DEPTH.is_power_of_two() && DEPTH <= 4096);
-    const INDEX: usize = DEPTH - 1;
-
     /// Bytes of memory that [`create`](Self::create) needs for transfers of up to
     /// `max_transfer_bytes`, aligned to a page and one run on the bus.
     pub const fn memory_bytes(max_transfer_bytes: usize, page_bytes: usize) -> usize {
@@ -133,7 +109,6 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         memory: Buffer,
         max_transfer_bytes: usize,
     ) -> Result<Self, CreateFailed<C>> {
-        let () = Self::DEPTH_IS_VALID;
         let failed = |error, controller, memory| CreateFailed {
             error,
             controller,
@@ -173,7 +148,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     ) -> Result<Geometry, SetupError> {
         let shift = namespace.block_size_log2;
         let max_bytes = controller.max_transfer_bytes().min(max_transfer_bytes);
-        let max_transfer_blocks = (max_bytes >> shift).min(MAX_BLOCKS as usize) as u32;
+        let max_blocks = (max_bytes >> shift).min(MAX_BLOCKS as usize) as u64;
+        let max_transfer_blocks = max_blocks.min(namespace.block_count) as u32;
         if max_transfer_blocks == 0 {
             return Err(SetupError::Unsupported(Unsupported::TransferSize));
         }
@@ -263,6 +239,19 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         &self.controller
     }
 
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Requests are accepted in [`State::Ready`] only.
+    pub(crate) fn set_state(&mut self, state: State) {
+        self.state = state;
+        self.limits = Limits::of(&self.geometry, self.namespace);
+        if state != State::Ready {
+            self.limits.page_bytes = 0;
+        }
+    }
+
     /// What it has counted.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
@@ -281,25 +270,88 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         memory.map_or_else(|| Buffer::from_static(&mut []), Shared::into_buffer)
     }
 
-    /// The command for `operation` in slot `index`, without its identifier.
+    /// Submits a transfer within one page, the commonest, inline. Gives the buffer back if it is
+    /// not one, or if anything is the matter with it: [`submit_any`](Self::submit_any) says what.
     #[inline(always)]
+    fn submit_page(
+        &mut self,
+        tag: Tag,
+        opcode: u8,
+        lba: u64,
+        buffer: Buffer,
+    ) -> Result<(), Buffer> {
+        let (address, last) = (buffer.address(), buffer.len().wrapping_sub(1));
+        let Some(index) = self.slots.next() else {
+            return Err(buffer);
+        };
+        let last_block = (last >> self.limits.block_size_log2) as u64;
+        let odd = (buffer.len() | (address & 3)) & self.limits.odd_bits;
+        let within = (address & (PAGE - 1)).wrapping_add(last);
+        let in_page = last < self.limits.page_bytes && within < PAGE;
+        if odd != 0 || !in_page || lba > self.limits.last_lba.wrapping_sub(last_block) {
+            return Err(buffer);
+        }
+        let platform = &self.controller.platform;
+        let Some(prp1) = platform.bus_address(address) else {
+            return Err(buffer);
+        };
+        let now = platform.ticks();
+        let identifier = self.slots.take(index, tag, Some(buffer), now);
+        self.submission.push(Entry {
+            dwords_0_1: u64::from(identifier) << 16 | self.limits.namespace | u64::from(opcode),
+            prp1,
+            prp2: 0,
+            dwords_10_11: lba,
+            dwords_12_13: last_block,
+        });
+        Ok(())
+    }
+
+    /// Submits any request, or says why not.
+    #[inline(never)]
+    #[allow(clippy::result_large_err)]
+    fn submit_any(&mut self, request: Request) -> Result<(), Refused> {
+        let (State::Ready, Some(index)) = (self.state, self.slots.next()) else {
+            let error = self.refusal();
+            return Err(Refused { error, request });
+        };
+        let checked = self.geometry.check(&request.operation);
+        let command = match checked.and_then(|()| self.encode(index, &request.operation)) {
+            Ok(command) => command,
+            Err(error) => return Err(Refused { error, request }),
+        };
+        let now = self.controller.platform.ticks();
+        let buffer = request.operation.into_buffer();
+        let identifier = self.slots.take(index, request.tag, buffer, now);
+        self.submission.push(command.entry(identifier));
+        Ok(())
+    }
+
+    /// The command for `operation` in slot `index`, without its identifier.
     fn encode(&self, index: usize, operation: &Operation) -> Result<Command, Error> {
+        let mut command = Command {
+            namespace: self.namespace,
+            ..Command::default()
+        };
+        let flags = |fua: bool| if fua { FUA } else { 0 };
         match operation {
-            Operation::Read { lba, buffer } => self.transfer(index, io::READ, *lba, buffer, 0),
-            Operation::Write { lba, buffer, fua } => {
-                let flags = if *fua { FUA } else { 0 };
-                self.transfer(index, io::WRITE, *lba, buffer, flags)
+            Operation::Read { lba, buffer } => {
+                command.opcode = io::READ;
+                self.point_to(&mut command, index, *lba, buffer, 0)?;
             }
-            Operation::Flush => Ok(self.command(io::FLUSH)),
+            Operation::Write { lba, buffer, fua } => {
+                command.opcode = io::WRITE;
+                self.point_to(&mut command, index, *lba, buffer, flags(*fua))?;
+            }
+            Operation::Flush => command.opcode = io::FLUSH,
             Operation::Discard { lba, block_count } => {
                 // One range in the slot's list memory: attributes, length, start.
                 let mut list = self.list(index).ok_or(Error::TooLarge)?;
                 list.write(0, u64::from(*block_count) << 32);
                 list.write(1, *lba);
-                let mut command = self.command(io::DATASET_MANAGEMENT);
+                command.opcode = io::DATASET_MANAGEMENT;
                 command.prp1 = list.bus;
-                command.dwords = [0, DEALLOCATE, 0, 0, 0, 0];
-                Ok(command)
+                command.dwords = [0, DEALLOCATE, 0, 0];
             }
             Operation::WriteZeroes {
                 lba,
@@ -309,45 +361,30 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 if *block_count > MAX_BLOCKS {
                     return Err(Error::TooLarge);
                 }
-                let flags = if *fua { FUA } else { 0 };
-                let mut command = self.command(io::WRITE_ZEROES);
-                command.dwords = range(*lba, *block_count, flags);
-                Ok(command)
+                command.opcode = io::WRITE_ZEROES;
+                command.dwords = range(*lba, *block_count, flags(*fua));
             }
         }
+        Ok(command)
     }
 
-    #[inline(always)]
-    fn command(&self, opcode: u8) -> Command {
-        Command {
-            opcode,
-            namespace: self.namespace,
-            ..Command::default()
-        }
-    }
-
-    #[inline(always)]
-    fn transfer(
+    fn point_to(
         &self,
+        command: &mut Command,
         index: usize,
-        opcode: u8,
         lba: u64,
         buffer: &Buffer,
         flags: u32,
-    ) -> Result<Command, Error> {
-        let platform = &self.controller.platform;
+    ) -> Result<(), Error> {
         let (address, len) = (buffer.address(), buffer.len());
-        let (prp1, prp2) =
-            prp::build(platform, address, len, self.page_shift, || self.list(index))?;
-        Ok(Command {
-            prp1,
-            prp2,
-            dwords: range(lba, (len >> self.geometry.block_size_log2) as u32, flags),
-            ..self.command(opcode)
-        })
+        let platform = &self.controller.platform;
+        let list = || self.list(index);
+        (command.prp1, command.prp2) = prp::build(platform, address, len, self.page_shift, list)?;
+        let block_count = (len >> self.limits.block_size_log2) as u32;
+        command.dwords = range(lba, block_count, flags);
+        Ok(())
     }
 
-    #[inline(always)]
     fn list(&self, index: usize) -> Option<List> {
         List::of_slot(&self.lists, index, self.list_stride)
     }
@@ -357,24 +394,14 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     #[inline(always)]
     pub(crate) fn complete(&mut self, word: u32) -> Option<Completion> {
         self.completion.advance();
-        self.unacknowledged += 1;
-        if self.unacknowledged >= self.depth {
-            self.acknowledge();
-        }
-        let identifier = word & 0xffff;
-        let index = identifier as usize & Self::INDEX;
-        let slot = self.slots.get_mut(index)?;
-        if slot.live != identifier {
+        let Some((tag, buffer)) = self.slots.end(word as u16) else {
             self.statistics.stray_completions += 1;
             return None;
-        }
-        let (tag, buffer) = (slot.tag, slot.buffer.take());
-        self.release(index);
-        let status = (word >> 17) as u16;
-        let result = if status & 0x7ff == 0 {
+        };
+        let result = if word >> 17 & 0x7ff == 0 {
             Ok(())
         } else {
-            Err(self.classify(identifier as u16, status))
+            Err(self.classify(word))
         };
         Some(Completion {
             tag,
@@ -383,128 +410,12 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         })
     }
 
-    /// Ends the command in slot `index` with `error`, without the controller.
-    pub(crate) fn fail(&mut self, index: usize, error: Error) -> Option<Completion> {
-        let slot = self.slots.get_mut(index)?;
-        slot.outstanding()?;
-        let completion = Completion {
-            tag: slot.tag,
-            buffer: slot.buffer.take(),
-            result: Err(error),
-        };
-        self.release(index);
-        Some(completion)
-    }
-
+    /// Rings the submission doorbell for all that was submitted.
     #[inline(always)]
-    fn release(&mut self, index: usize) {
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.live = (slot.live + DEPTH as u32) & (IDENTIFIERS - 1) | FREE;
-        }
-        if let Some(place) = self.free.get_mut(self.free_count as usize) {
-            *place = index as u16;
-            self.free_count += 1;
-        }
-    }
-
-    /// Rings the completion doorbell for all that was consumed.
-    #[inline]
-    pub(crate) fn acknowledge(&mut self) {
-        let head = self.completion.head();
-        let (old, mask) = (self.rung_head, self.completion.mask());
-        let (doorbell, platform) = (&self.completion_doorbell, &self.controller.platform);
-        let mut written = false;
-        let rang = self.controller.gate.ring(self.id, self.epoch, || {
-            written = doorbell.write(platform, old, head, mask);
-        });
-        if rang {
-            self.rung_head = head;
-            self.unacknowledged = 0;
-            self.statistics.completion_doorbells += u64::from(written);
-        }
-    }
-
-    /// Whether entries have been consumed that the controller does not know of.
-    pub(crate) fn has_unacknowledged(&self) -> bool {
-        self.unacknowledged != 0
-    }
-
-    /// Starts again with empty rings; the controller must not know the queue any more.
-    pub(crate) fn restart_rings(&mut self) -> Result<(), SetupError> {
-        self.queue_memory.submission.clear();
-        self.queue_memory.completion.clear();
-        self.submission_doorbell.reset();
-        self.completion_doorbell.reset();
-        let (submission, completion) = self.queue_memory.rings().ok_or(SetupError::Gone)?;
-        self.submission = submission;
-        self.completion = completion;
-        self.unacknowledged = 0;
-        self.rung_tail = 0;
-        self.rung_head = 0;
-        Ok(())
-    }
-
-    /// After a reset the controller may have, or not have, shadow doorbells.
-    pub(crate) fn set_doorbells(&mut self, submission: Doorbell, completion: Doorbell) {
-        self.submission_doorbell = submission;
-        self.completion_doorbell = completion;
-    }
-}
-
-#[inline(always)]
-fn range(lba: u64, block_count: u32, flags: u32) -> [u32; 6] {
-    let count = (block_count - 1) & 0xffff;
-    [lba as u32, (lba >> 32) as u32, count | flags, 0, 0, 0]
-}
-
-impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
-    for QueuePair<P, C, DEPTH>
-{
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    #[inline]
-    fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        let next = self.free_count.wrapping_sub(1) as usize;
-        let place = match self.free.get(next) {
-            Some(&place) if self.state == State::Ready => place,
-            _ => {
-                let error = self.refusal();
-                return Err(Refused { error, request });
-            }
-        };
-        let index = usize::from(place) & Self::INDEX;
-        let command = match self.encode(index, &request.operation) {
-            Ok(command) => command,
-            Err(error) => return Err(Refused { error, request }),
-        };
-        let deadline = self.controller.platform.ticks() + self.timeout_ticks;
-        let Some(slot) = self.slots.get_mut(index) else {
-            let error = Error::QueueFull;
-            return Err(Refused { error, request });
-        };
-        slot.live &= !FREE;
-        slot.tag = request.tag;
-        slot.deadline = deadline;
-        let identifier = slot.live as u16;
-        slot.buffer = request.operation.into_buffer();
-        self.free_count = next as u32;
-        self.submission.push(command.entry(identifier));
-        Ok(())
-    }
-
-    #[inline]
-    fn kick(&mut self) {
-        let tail = self.submission.tail();
-        if tail == self.rung_tail {
-            return;
-        }
-        let (old, mask) = (self.rung_tail, self.submission.mask());
+    fn ring_submission(&mut self) {
+        let (old, tail) = (self.rung_tail, self.submission.tail());
         let (doorbell, platform) = (&self.submission_doorbell, &self.controller.platform);
+        let mask = self.submission.mask();
         let mut written = false;
         let rang = self.controller.gate.ring(self.id, self.epoch, || {
             written = doorbell.write(platform, old, tail, mask);
@@ -518,7 +429,125 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
         }
     }
 
-    #[inline]
+    /// Rings the completion doorbell for all that was consumed.
+    #[inline(never)]
+    pub(crate) fn acknowledge(&mut self) {
+        let head = self.completion.head();
+        let (old, mask) = (self.rung_head, self.completion.mask());
+        let (doorbell, platform) = (&self.completion_doorbell, &self.controller.platform);
+        let mut written = false;
+        let rang = self.controller.gate.ring(self.id, self.epoch, || {
+            written = doorbell.write(platform, old, head, mask);
+        });
+        if rang {
+            self.rung_head = head;
+            self.statistics.completion_doorbells += u64::from(written);
+        }
+    }
+
+    /// How many entries have been consumed that the controller does not know of. With `depth` of
+    /// them and as many outstanding the ring is full, so that is when it is told.
+    #[inline(always)]
+    pub(crate) fn unacknowledged(&self) -> u32 {
+        self.completion.head().wrapping_sub(self.rung_head) & self.completion.mask()
+    }
+
+    /// Starts again with empty rings; the controller must not know the queue any more.
+    pub(crate) fn restart_rings(&mut self) -> Result<(), SetupError> {
+        self.queue_memory.submission.clear();
+        self.queue_memory.completion.clear();
+        self.submission_doorbell.reset();
+        self.completion_doorbell.reset();
+        let (submission, completion) = self.queue_memory.rings().ok_or(SetupError::Gone)?;
+        self.submission = submission;
+        self.completion = completion;
+        self.rung_tail = 0;
+        self.rung_head = 0;
+        Ok(())
+    }
+
+    /// After a reset the controller may have, or not have, shadow doorbells.
+    pub(crate) fn set_doorbells(&mut self, submission: Doorbell, completion: Doorbell) {
+        self.submission_doorbell = submission;
+        self.completion_doorbell = completion;
+    }
+}
+
+#[inline(always)]
+fn range(lba: u64, block_count: u32, flags: u32) -> [u32; 4] {
+    let count = block_count.wrapping_sub(1) & 0xffff;
+    [lba as u32, (lba >> 32) as u32, count | flags, 0]
+}
+
+/// What a transfer within a page is checked against.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// The longest; 0 while none is accepted, so that this needs no check of its own.
+    page_bytes: usize,
+    /// Bits that a length, or (the lowest two) an address, must not have.
+    odd_bits: usize,
+    last_lba: u64,
+    /// The namespace identifier where a command has it.
+    namespace: u64,
+    block_size_log2: u8,
+    read_only: bool,
+}
+
+impl Limits {
+    fn of(geometry: &Geometry, namespace: u32) -> Self {
+        Self {
+            page_bytes: geometry.max_transfer_bytes().min(PAGE),
+            odd_bits: geometry.block_size_bytes() - 1,
+            last_lba: geometry.block_count - 1,
+            namespace: u64::from(namespace) << 32,
+            block_size_log2: geometry.block_size_log2,
+            read_only: geometry.features.read_only,
+        }
+    }
+}
+
+impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
+    for QueuePair<P, C, DEPTH>
+{
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline(always)]
+    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+        let tag = request.tag;
+        match request.operation {
+            Operation::Read { lba, buffer } => match self.submit_page(tag, io::READ, lba, buffer) {
+                Ok(()) => Ok(()),
+                Err(buffer) => self.submit_any(Request {
+                    tag,
+                    operation: Operation::Read { lba, buffer },
+                }),
+            },
+            Operation::Write { lba, buffer, fua } if !fua && !self.limits.read_only => {
+                match self.submit_page(tag, io::WRITE, lba, buffer) {
+                    Ok(()) => Ok(()),
+                    Err(buffer) => self.submit_any(Request {
+                        tag,
+                        operation: Operation::Write { lba, buffer, fua },
+                    }),
+                }
+            }
+            operation => self.submit_any(Request { tag, operation }),
+        }
+    }
+
+    #[inline(always)]
+    fn kick(&mut self) {
+        if self.submission.tail() != self.rung_tail {
+            self.ring_submission();
+        }
+        if self.unacknowledged() >= self.depth {
+            self.acknowledge();
+        }
+    }
+
+    #[inline(always)]
     fn poll(&mut self) -> Option<Completion> {
         if let Some(word) = self.completion.peek() {
             if let Some(completion) = self.complete(word) {
@@ -533,7 +562,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
     }
 
     fn outstanding(&self) -> usize {
-        (self.depth - self.free_count) as usize
+        self.slots.outstanding()
     }
 
     fn wait(&mut self, timeout_us: u32) {
@@ -584,11 +613,12 @@ impl Parts {
                 .platform
                 .ticks_from_us(controller.options.io_timeout_us),
             page_shift: controller.page_shift(),
+            limits: Limits::of(&self.geometry, self.namespace),
             controller,
             submission: self.rings.0,
             completion: self.rings.1,
             budget: POLLS_A_LOOK,
-            unacknowledged: 0,
+
             rung_tail: 0,
             rung_head: 0,
             epoch: self.epoch,
@@ -600,15 +630,8 @@ impl Parts {
             id: self.id,
             submission_doorbell: self.doorbells.0,
             completion_doorbell: self.doorbells.1,
-            free_count: depth,
             depth,
-            free: core::array::from_fn(|index| index as u16),
-            slots: core::array::from_fn(|index| Slot {
-                live: index as u32 | FREE,
-                tag: 0,
-                buffer: None,
-                deadline: 0,
-            }),
+            slots: Slots::new(depth as usize),
             look_at: 0,
             vector: self.vector,
             mode: CompletionMode::Poll,

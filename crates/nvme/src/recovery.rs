@@ -46,14 +46,14 @@ impl<P: Platform> Controller<P> {
         let create_completion = Command {
             opcode: admin::CREATE_COMPLETION_QUEUE,
             prp1: memory.completion.bus,
-            dwords: [size, 1 | interrupts, 0, 0, 0, 0],
+            dwords: [size, 1 | interrupts, 0, 0],
             ..Command::default()
         };
         self.setup().execute(admin, &create_completion)?;
         let create_submission = Command {
             opcode: admin::CREATE_SUBMISSION_QUEUE,
             prp1: memory.submission.bus,
-            dwords: [size, 1 | u32::from(id) << 16, 0, 0, 0, 0],
+            dwords: [size, 1 | u32::from(id) << 16, 0, 0],
             ..Command::default()
         };
         let created = self.setup().execute(admin, &create_submission);
@@ -77,7 +77,7 @@ impl<P: Platform> Controller<P> {
     fn delete(&self, admin: &mut Admin, opcode: u8, id: u16) -> Result<(), Error> {
         let command = Command {
             opcode,
-            dwords: [u32::from(id), 0, 0, 0, 0, 0],
+            dwords: [u32::from(id), 0, 0, 0],
             ..Command::default()
         };
         match self.setup().execute(admin, &command) {
@@ -92,7 +92,7 @@ impl<P: Platform> Controller<P> {
     pub(crate) fn abort(&self, admin: &mut Admin, id: u16, identifier: u16) -> Result<(), Error> {
         let command = Command {
             opcode: admin::ABORT,
-            dwords: [u32::from(id) | u32::from(identifier) << 16, 0, 0, 0, 0, 0],
+            dwords: [u32::from(id) | u32::from(identifier) << 16, 0, 0, 0],
             ..Command::default()
         };
         match self.setup().execute(admin, &command) {

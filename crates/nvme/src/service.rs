@@ -47,18 +47,22 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// Runs every few empty polls: starts what was submitted and not kicked, looks whether the
     /// controller was reset, and checks the next slot's deadline.
     #[cold]
+    #[inline(never)]
     pub(crate) fn service(&mut self) -> Option<Completion> {
         self.budget = POLLS_A_LOOK;
-        match self.state {
+        match self.state() {
             State::Ready => {
                 if self.follow_reset() {
                     return self.drain();
                 }
                 block::Device::kick(self);
+                if self.unacknowledged() != 0 {
+                    self.acknowledge();
+                }
                 let index = self.look_at;
                 self.look_at = (index + 1) % DEPTH;
                 self.check_deadline(index);
-                if self.state == State::Ready {
+                if self.state() == State::Ready {
                     return None;
                 }
                 self.drain()
@@ -70,7 +74,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// Checks every slot's deadline: after a wait, when polls are rare.
     pub(crate) fn check_deadlines(&mut self) {
         for index in 0..DEPTH {
-            if self.state == State::Ready {
+            if self.state() == State::Ready {
                 self.check_deadline(index);
             }
         }
@@ -85,7 +89,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return false;
         }
         if self.controller.gate.is_dead() {
-            self.state = State::Dead;
+            self.set_state(State::Dead);
             return true;
         }
         if epoch & 1 != 0 {
@@ -93,18 +97,16 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             self.budget = 1;
             return false;
         }
-        self.state = State::Draining;
+        self.set_state(State::Draining);
         true
     }
 
     fn check_deadline(&mut self, index: usize) {
-        let Some(slot) = self.slots.get(index) else {
+        let Some((identifier, submitted)) = self.slots.get(index) else {
             return;
         };
-        let Some(identifier) = slot.outstanding() else {
-            return;
-        };
-        if self.controller.platform.ticks() >= slot.deadline {
+        let age = self.controller.platform.ticks().saturating_sub(submitted);
+        if age >= self.timeout_ticks {
             self.end_overdue(index, identifier);
         }
     }
@@ -146,24 +148,24 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 self.aborting = Some(identifier);
                 let grace_us = self.controller.options.abort_grace_us;
                 let platform = &self.controller.platform;
-                let deadline = platform.ticks() + platform.ticks_from_us(grace_us);
-                if let Some(slot) = self.slots.get_mut(index) {
-                    slot.deadline = deadline;
-                }
+                // As if it had been submitted just so long ago that its grace is what is left.
+                let grace = platform.ticks_from_us(grace_us).min(self.timeout_ticks);
+                let submitted = (platform.ticks() + grace).saturating_sub(self.timeout_ticks);
+                self.slots.set_submitted(index, submitted);
             }
             Some(Ok(Ended::QueueDeleted)) => {
                 self.statistics.queue_deletions += 1;
                 self.aborting = Some(identifier);
-                self.state = State::Draining;
+                self.set_state(State::Draining);
             }
             Some(Ok(Ended::Reset)) => {
                 self.statistics.resets += 1;
                 self.aborting = Some(identifier);
-                self.state = State::Draining;
+                self.set_state(State::Draining);
             }
             Some(Err(_)) => {
                 self.aborting = Some(identifier);
-                self.state = State::Dead;
+                self.set_state(State::Dead);
             }
         }
     }
@@ -173,7 +175,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     fn drain(&mut self) -> Option<Completion> {
         self.budget = 1;
         let entries = self.completion.mask() + 1;
-        if self.state == State::Draining {
+        if self.state() == State::Draining {
             for _ in 0..entries {
                 let Some(word) = self.completion.peek() else {
                     break;
@@ -184,17 +186,23 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
         }
         for index in 0..DEPTH {
-            let Some(identifier) = self.slots.get(index).and_then(|slot| slot.outstanding()) else {
+            let Some((identifier, _)) = self.slots.get(index) else {
                 continue;
             };
-            let error = match self.state {
+            let error = match self.state() {
                 State::Dead => Error::Gone,
                 _ if self.aborting == Some(identifier) => Error::TimedOut,
                 _ => Error::Aborted,
             };
-            return self.fail(index, error);
+            let (tag, buffer) = self.slots.end(identifier)?;
+            let result = Err(error);
+            return Some(Completion {
+                tag,
+                buffer,
+                result,
+            });
         }
-        if self.state == State::Draining {
+        if self.state() == State::Draining {
             self.recreate();
         } else {
             self.budget = POLLS_A_LOOK;
@@ -221,13 +229,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         match deleted {
             None => return,
             Some(Err(_)) => {
-                self.state = State::Dead;
+                self.set_state(State::Dead);
                 return;
             }
             Some(Ok(())) => {}
         }
         if self.restart_rings().is_err() {
-            self.state = State::Dead;
+            self.set_state(State::Dead);
             return;
         }
         let controller = &*self.controller;
@@ -254,16 +262,18 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 self.set_doorbells(doorbells.0, doorbells.1);
                 self.epoch = epoch;
                 self.aborting = None;
-                self.state = State::Ready;
+                self.set_state(State::Ready);
                 self.budget = POLLS_A_LOOK;
             }
-            Some(Err(_)) => self.state = State::Dead,
+            Some(Err(_)) => self.set_state(State::Dead),
         }
     }
 
     /// What a status other than success means to the submitter.
     #[cold]
-    pub(crate) fn classify(&mut self, identifier: u16, status: u16) -> Error {
+    #[inline(never)]
+    pub(crate) fn classify(&self, word: u32) -> Error {
+        let (identifier, status) = (word as u16, (word >> 17) as u16);
         match Status(status).code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
                 if self.aborting == Some(identifier) {
@@ -278,8 +288,9 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
 
     /// Why a request cannot be accepted now.
     #[cold]
+    #[inline(never)]
     pub(crate) fn refusal(&self) -> Error {
-        if self.state == State::Dead {
+        if self.state() == State::Dead {
             Error::Gone
         } else {
             Error::QueueFull

@@ -1,0 +1,134 @@
+//! What `make figures ONLY=nvme` counts: the driver's instructions per request.
+//!
+//! Callgrind counts between two markers and writes a dump after each pair, so that every burst is
+//! counted by itself and the worst can be told from the typical. Run as `count NAME BURSTS`; the
+//! first dump is what the markers cost, then submission and reaping take turns.
+//!
+//! Everything that a real path does is in: range and alignment checks, command tracking, address
+//! look-up, PRPs, the deadline stamp, the doorbell, the phase and status checks, and handing the
+//! buffer back.
+
+mod callgrind;
+mod plain;
+
+use block::{Buffer, Completion, Device, Operation, Request};
+use nvme::{Controller, Options, QueuePair, controller_memory_bytes};
+use plain::Plain;
+
+const DEPTH: usize = 64;
+const MAX_TRANSFER: usize = 128 << 10;
+
+type Queue<'c> = QueuePair<Plain, &'c Controller<Plain>, DEPTH>;
+
+fn read(queue: &mut Queue<'_>, lba: u64, buffer: Buffer) {
+    let operation = Operation::Read { lba, buffer };
+    let request = Request { tag: 1, operation };
+    queue.submit(request).expect("the queue has room");
+}
+
+fn taken(completion: Option<Completion>) -> Option<Buffer> {
+    let completion = completion?;
+    completion.result.is_ok().then_some(completion.buffer)?
+}
+
+/// Submits and starts a burst.
+#[inline(always)]
+fn submit(queue: &mut Queue<'_>, lbas: &[u64], buffers: &mut Vec<Buffer>) {
+    for &lba in lbas {
+        let Some(buffer) = buffers.pop() else {
+            break;
+        };
+        read(queue, lba, buffer);
+    }
+    queue.kick();
+}
+
+/// Polls for a burst's completions.
+#[inline(always)]
+fn reap(queue: &mut Queue<'_>, count: usize, buffers: &mut Vec<Buffer>) {
+    for _ in 0..count {
+        let Some(buffer) = taken(queue.poll()) else {
+            break;
+        };
+        buffers.push(buffer);
+    }
+}
+
+/// `polls` is a multiple of ten; unrolled, so that the loop itself costs little.
+#[inline(always)]
+fn find_nothing(queue: &mut Queue<'_>, polls: usize) -> bool {
+    for _ in 0..polls / 10 {
+        let found = queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some()
+            || queue.poll().is_some();
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let bursts = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let (depth, len) = match name.as_str() {
+        "qd1" | "empty" => (1, 4096),
+        "qd32" => (32, 4096),
+        "large" => (1, MAX_TRANSFER),
+        _ => {
+            eprintln!("usage: count qd1|qd32|large|empty BURSTS");
+            std::process::exit(2);
+        }
+    };
+    let drive = Plain::new(16 << 20);
+    let admin_memory = drive.take(controller_memory_bytes(4096));
+    let queue_memory = drive.take(Queue::memory_bytes(MAX_TRANSFER, 4096));
+    let mut buffers: Vec<_> = (0..depth).map(|_| drive.take(len)).collect();
+    let options = Options::default();
+    let controller = Controller::enable(drive, admin_memory, options).map_err(|f| f.error);
+    let controller = controller.expect("the plain drive enables");
+    let namespace = controller.namespace(1).expect("it has one namespace");
+    let queue = QueuePair::create(&controller, &namespace, queue_memory, MAX_TRANSFER);
+    let mut queue: Queue<'_> = queue.map_err(|f| f.error).expect("it has a queue");
+
+    let mut lbas = vec![0; depth];
+    // What the markers themselves cost is counted too, to be taken off.
+    callgrind::begin();
+    callgrind::end();
+    callgrind::dump();
+    for burst in 0..bursts as u64 {
+        if name == "empty" {
+            callgrind::begin();
+            let found = find_nothing(&mut queue, 1000);
+            callgrind::end();
+            callgrind::dump();
+            assert!(!found);
+            continue;
+        }
+        for (index, lba) in lbas.iter_mut().enumerate() {
+            *lba = (burst * 7919 + index as u64 * 104_729) % ((1 << 20) - 256);
+        }
+        callgrind::begin();
+        submit(&mut queue, &lbas, &mut buffers);
+        callgrind::end();
+        callgrind::dump();
+        controller.platform().answer(burst % 2 == 1);
+        callgrind::begin();
+        reap(&mut queue, depth, &mut buffers);
+        callgrind::end();
+        callgrind::dump();
+        assert_eq!(buffers.len(), depth, "a read was lost");
+    }
+    let statistics = queue.statistics();
+    println!("commands {}", bursts * depth);
+    println!("submission_doorbells {}", statistics.submission_doorbells);
+    println!("completion_doorbells {}", statistics.completion_doorbells);
+}

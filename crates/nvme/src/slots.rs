@@ -1,0 +1,162 @@
+//! Which commands are outstanding: each has a slot from submission to its one report.
+//!
+//! A command's identifier is its slot's index and a generation, so that a completion that comes
+//! twice, late or with an invented identifier matches no slot.
+
+use block::{Buffer, Tag};
+
+/// Identifiers stay below 2^15: FFFFh is reserved (NVMe base specification, "Error Information").
+const IDENTIFIERS: u32 = 0x7fff;
+/// Set in a free slot's identifier, so that none from the controller equals it.
+const FREE: u32 = 0x1_0000;
+#[derive(Debug)]
+struct Slot {
+    /// The one outstanding; with [`FREE`], the next one.
+    identifier: u32,
+    tag: Tag,
+    buffer: Option<Buffer>,
+    /// When it was submitted, in the platform's ticks.
+    submitted: u64,
+    /// The next free slot, while this one is free.
+    next_free: u32,
+}
+
+/// `DEPTH` slots, of which some may be used.
+#[derive(Debug)]
+pub(crate) struct Slots<const DEPTH: usize> {
+    first_free: u32,
+    outstanding: u32,
+    slots: [Slot; DEPTH],
+}
+
+impl<const DEPTH: usize> Slots<DEPTH> {
+    const VALID: () = assert!(DEPTH.is_power_of_two() && DEPTH <= 4096);
+    const INDEX: usize = DEPTH - 1;
+    /// The end of the list of free slots.
+    const NONE: u32 = DEPTH as u32;
+
+    /// All free; at most `depth` of them, at least 1, will be used.
+    pub(crate) fn new(depth: usize) -> Self {
+        let () = Self::VALID;
+        let last = depth.clamp(1, DEPTH) - 1;
+        Self {
+            first_free: 0,
+            outstanding: 0,
+            slots: core::array::from_fn(|index| Slot {
+                identifier: index as u32 | FREE,
+                tag: 0,
+                buffer: None,
+                submitted: 0,
+                next_free: if index < last {
+                    index as u32 + 1
+                } else {
+                    Self::NONE
+                },
+            }),
+        }
+    }
+
+    /// How many are outstanding.
+    #[inline(always)]
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding as usize
+    }
+
+    /// The slot that the next [`take`](Self::take) will use.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Option<usize> {
+        (self.first_free < Self::NONE).then_some(self.first_free as usize)
+    }
+
+    /// Makes slot `index`, which [`next`](Self::next) gave, outstanding; returns its identifier.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, index: usize, tag: Tag, buffer: Option<Buffer>, now: u64) -> u16 {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return 0;
+        };
+        slot.identifier &= !FREE;
+        slot.tag = tag;
+        slot.buffer = buffer;
+        slot.submitted = now;
+        self.first_free = slot.next_free;
+        self.outstanding += 1;
+        slot.identifier as u16
+    }
+
+    /// Ends the command `identifier`; `None` if it is not outstanding.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, identifier: u16) -> Option<(Tag, Option<Buffer>)> {
+        let index = usize::from(identifier) & Self::INDEX;
+        let slot = self.slots.get_mut(index)?;
+        let identifier = u32::from(identifier);
+        if slot.identifier != identifier {
+            return None;
+        }
+        slot.identifier = (identifier + DEPTH as u32) & IDENTIFIERS | FREE;
+        slot.next_free = self.first_free;
+        self.first_free = index as u32;
+        self.outstanding -= 1;
+        Some((slot.tag, slot.buffer.take()))
+    }
+
+    /// The outstanding command in slot `index` and when it was submitted.
+    pub(crate) fn get(&self, index: usize) -> Option<(u16, u64)> {
+        let slot = self.slots.get(index)?;
+        let identifier = u16::try_from(slot.identifier).ok()?;
+        Some((identifier, slot.submitted))
+    }
+
+    /// Lets the time of the command in slot `index` count from `submitted` on.
+    pub(crate) fn set_submitted(&mut self, index: usize, submitted: u64) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.submitted = submitted;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_ends_once() {
+        let mut slots = Slots::<4>::new(4);
+        let index = slots.next().unwrap();
+        let first = slots.take(index, 7, None, 1);
+        assert_eq!(slots.outstanding(), 1);
+        assert_eq!(slots.end(first).map(|(tag, _)| tag), Some(7));
+        assert!(slots.end(first).is_none(), "ended twice");
+        assert_eq!(slots.next(), Some(index));
+        let again = slots.take(index, 8, None, 1);
+        assert_ne!(again, first, "the same slot has a new generation");
+        assert!(slots.end(first).is_none(), "a late completion was believed");
+        assert!(slots.end(again).is_some());
+        let free = (again + 4) & 0x7fff;
+        assert!(
+            slots.end(free).is_none(),
+            "a free slot's next identifier was believed"
+        );
+    }
+
+    #[test]
+    fn the_depth_may_be_less_than_the_room() {
+        let mut slots = Slots::<8>::new(2);
+        for tag in 0..2 {
+            let index = slots.next().unwrap();
+            slots.take(index, tag, None, 0);
+        }
+        assert!(slots.next().is_none());
+        assert_eq!(slots.outstanding(), 2);
+    }
+
+    #[test]
+    fn generations_wrap_below_the_reserved_identifier() {
+        let mut slots = Slots::<2>::new(1);
+        for _ in 0..100_000 {
+            let index = slots.next().unwrap();
+            let identifier = slots.take(index, 0, None, 0);
+            assert!(identifier < 0x8000);
+            assert!(slots.end(identifier).is_some());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+"""The --drive options: from text to QEMU's block back ends and NVMe devices.
+
+A drive is one controller (`nvme`) with one or more namespaces (`nvme-ns`), each with a back end of
+its own. Words of QEMU go through unchanged, to the device that knows them; QEMU judges their values.
+"""
+
+import json
+import os
+import re
+import uuid
+from argparse import ArgumentTypeError
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# What belongs to the namespace; everything else that is not ours belongs to the controller.
+NAMESPACE_KEYS = frozenset(
+    """
+    detached discard_granularity eui64 eui64-default logical_block_size mcl min_io_size ms mset
+    mssrl msrc nsid opt_io_size physical_block_size pi pif pil share-rw shared uuid write-cache zoned
+    zoned.cross_read zoned.descr_ext_size zoned.max_active zoned.max_open zoned.numzrwa
+    zoned.zone_capacity zoned.zone_size zoned.zrwafg zoned.zrwas
+    """.split()
+)
+# Set by the lab itself.
+RESERVED_KEYS = frozenset({"drive", "bus", "id", "subsys", "driver"})
+# write-back as QEMU spells it in a block node: (O_DIRECT, flushes ignored).
+CACHE_MODES = {"writeback": (False, False), "none": (True, False), "unsafe": (False, True)}
+AIO_MODES = ("threads", "native", "io_uring")
+# Names of namespaces must be the same in every run, or counts and logs differ.
+UUID_BASE = uuid.UUID("6d1f7c4e-5a36-4c8e-9f0b-53a5e0a1d7aa")
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS |= {_letter: 1024**_power, f"{_letter}iB": 1024**_power, f"{_letter}B": 1000**_power}
+
+
+class BadOption(ArgumentTypeError):
+    """An option that the user must correct; argparse shows its words as they are."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes: K = KiB = 1024, KB = 1000, and so on; nothing else."""
+    match = re.fullmatch(r"([0-9]+)([A-Za-z]*)", text)
+    if not match or match[2] not in _UNITS:
+        raise BadOption(f"{text!r} is not a size; write for example 512M, 1G or 1048576")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@dataclass
+class Drive:
+    """One --drive."""
+
+    size: int = 1 << 30
+    size_is_given: bool = False
+    file: Path | None = None
+    namespaces: int = 1
+    blkdebug: Path | None = None
+    null: bool = False
+    cache: str = "writeback"
+    aio: str = "threads"
+    controller: dict[str, str] = field(default_factory=dict)
+    namespace: dict[str, str] = field(default_factory=dict)
+
+    def files(self, index: int, folder: Path) -> list[Path]:
+        """The backing file of each namespace; those in `folder` are temporary."""
+        if self.null:
+            return []
+        if self.file is None:
+            return [folder / f"drive{index}-{nsid}.img" for nsid in self._nsids()]
+        if self.namespaces == 1:
+            return [self.file]
+        return [self.file.with_name(f"{self.file.name}.{nsid}") for nsid in self._nsids()]
+
+    def _nsids(self) -> range:
+        return range(1, self.namespaces + 1)
+
+
+def parse_drive(text: str) -> Drive:
+    drive = Drive()
+    for word in text.split(","):
+        key, given, value = word.partition("=")
+        if not key:
+            raise BadOption(f"--drive {text}: there is an empty word; write KEY=VALUE,KEY=VALUE")
+        # QEMU's own short form of a switch.
+        _set(drive, key, value if given else "on")
+    if drive.null and (drive.file or drive.blkdebug):
+        raise BadOption(f"--drive {text}: backend=null keeps no data, so file= and blkdebug= do not go with it")
+    if drive.namespaces > 1 and {"uuid", "eui64", "nsid"} & drive.namespace.keys():
+        raise BadOption(f"--drive {text}: uuid=, eui64= and nsid= name one namespace, not {drive.namespaces}")
+    return drive
+
+
+def _set(drive: Drive, key: str, value: str) -> None:
+    match key:
+        case "size":
+            drive.size, drive.size_is_given = parse_size(value), True
+            if drive.size == 0:
+                raise BadOption("--drive size=0: a drive needs at least one block")
+        case "file":
+            drive.file = Path(value).absolute()
+        case "namespaces":
+            if not re.fullmatch(r"[1-9][0-9]{0,2}", value) or int(value) > 256:
+                raise BadOption(f"--drive namespaces={value}: give a number from 1 to 256")
+            drive.namespaces = int(value)
+        case "blkdebug":
+            drive.blkdebug = Path(value).absolute()
+            if not drive.blkdebug.is_file():
+                raise BadOption(f"--drive blkdebug={value}: there is no such file")
+        case "backend":
+            if value not in ("file", "null"):
+                raise BadOption(f"--drive backend={value}: the back ends are file and null")
+            drive.null = value == "null"
+        case "cache":
+            if value not in CACHE_MODES:
+                raise BadOption(f"--drive cache={value}: the modes are {', '.join(CACHE_MODES)}")
+            drive.cache = value
+        case "aio":
+            if value not in AIO_MODES:
+                raise BadOption(f"--drive aio={value}: the modes are {', '.join(AIO_MODES)}")
+            drive.aio = value
+        case _ if key in RESERVED_KEYS:
+            raise BadOption(f"--drive {key}=: the lab sets it itself")
+        case _ if key in NAMESPACE_KEYS:
+            drive.namespace[key] = value
+        case _:
+            drive.controller[key] = value
+
+
+def create_files(drive: Drive, index: int, folder: Path) -> None:
+    """Makes what is missing, sparse; an existing file stays as it is."""
+    for path in drive.files(index, folder):
+        if path.exists():
+            size = path.stat().st_size
+            if drive.size_is_given and path.is_file() and size != drive.size:
+                raise BadOption(f"--drive file={path}: it has {size} bytes, not {drive.size}; remove it or leave out size=")
+            continue
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise BadOption(f"--drive file={path}: cannot create it: {error.strerror}") from error
+        try:
+            os.ftruncate(descriptor, drive.size)
+        finally:
+            os.close(descriptor)
+
+
+def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
+    serial = drive.controller.get("serial", f"straightway{index}")
+    controller = {"serial": serial} | drive.controller
+    arguments = ["-device", device("nvme", id=f"nvme{index}", **controller)]
+    files = drive.files(index, folder)
+    for number in range(drive.namespaces):
+        node = f"drive{index}-{number + 1}"
+        top, nodes = _block_nodes(drive, node, files[number] if files else None)
+        for options in nodes:
+            arguments += ["-blockdev", json.dumps(options)]
+        name = str(uuid.uuid5(UUID_BASE, f"{serial}/{number + 1}"))
+        namespace = {"nsid": str(number + 1), "uuid": name} | drive.namespace
+        if "logical_block_size" in namespace:
+            # QEMU refuses a physical block smaller than the logical one, and its default is 512.
+            namespace.setdefault("physical_block_size", namespace["logical_block_size"])
+        arguments += ["-device", device("nvme-ns", drive=top, bus=f"nvme{index}", **namespace)]
+    return arguments
+
+
+def _block_nodes(drive: Drive, name: str, path: Path | None) -> tuple[str, list[dict]]:
+    """The chain of block nodes, lowest first, and the name of the top."""
+    if path is None:
+        # Reads return zeroes, so that what a benchmark reads is the same every time.
+        return name, [{"driver": "null-co", "node-name": name, "size": drive.size, "read-zeroes": True}]
+    direct, no_flush = CACHE_MODES[drive.cache]
+    cache = {"direct": direct, "no-flush": no_flush}
+    protocol = "host_device" if path.is_block_device() else "file"
+    # discard=unmap: a deallocate command really frees, and a sparse file stays sparse.
+    base = {
+        "driver": protocol, "node-name": f"{name}-file", "filename": str(path),
+        "aio": drive.aio, "cache": cache, "discard": "unmap",
+    }  # fmt: skip
+    nodes, below = [base], f"{name}-file"
+    if drive.blkdebug:
+        below = f"{name}-debug"
+        nodes.append(
+            {
+                "driver": "blkdebug", "node-name": below, "image": f"{name}-file", "config": str(drive.blkdebug),
+                "cache": cache, "discard": "unmap",
+            }  # fmt: skip
+        )
+    nodes.append({"driver": "raw", "node-name": name, "file": below, "cache": cache, "discard": "unmap"})
+    return name, nodes
+
+
+def device(driver: str, **options: str) -> str:
+    """QEMU's option syntax, in which a comma inside a value is written twice."""
+    words = [driver, *(f"{key.replace('__', '-')}={value}" for key, value in options.items())]
+    return ",".join(word.replace(",", ",,") for word in words)

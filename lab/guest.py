@@ -1,0 +1,295 @@
+"""One run of a guest: its folder, its job, QEMU's life, and the streams on their way to the caller.
+
+The guest's three serial ports are connected sockets, so nothing of a run has a name that another run
+could meet. A guest ends in one way: it says its command's status, its output ends with a mark that is
+made for this run, and then QEMU is told to stop, which writes back what it holds of the drives.
+"""
+
+import ctypes
+import fcntl
+import os
+import resource
+import secrets
+import selectors
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import image
+import machine as machines
+from drives import create_files
+from machine import Machine
+
+PORTS = ("status", "stdout", "stderr")
+# A guest boots in seconds; slower than this means that it never will.
+BOOT_LIMIT = 180
+STOP_LIMIT = 10
+CONSOLES_KEPT = 20
+PR_SET_PDEATHSIG = 1
+
+
+class GuestFailed(Exception):
+    """The guest ended, or never began, without its command's status."""
+
+
+class Refused(Exception):
+    """QEMU did not take its command line."""
+
+
+class TimedOut(Exception):
+    """The time limit passed."""
+
+
+# --- The job --------------------------------------------------------------------------------------
+
+
+def job(machine: Machine, modules: Path, command: list[str], folder: Path, end_mark: str) -> dict[str, bytes]:
+    """The two files that lab/init obeys."""
+    path = os.environ.get("PATH", os.defpath)
+    host = ""
+    if machine.arch != "x86_64":
+        path, host = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "/host"
+    # A repository below /tmp must stay visible where the guest has a /tmp of its own.
+    keep = str(image.REPOSITORY) if not host and image.REPOSITORY.is_relative_to("/tmp") else ""
+    lines = [f"COMMAND_PATH={shlex.quote(path)}", f"MODULES={shlex.quote(host + str(modules))}", f"END_MARK={end_mark}"]
+    lines += [f"KEEP={shlex.quote(keep)}", "mount_shares() {"]
+    for tag, source, writable in machines.shares(machine):
+        if tag == "host":
+            repository = shlex.quote(str(image.REPOSITORY))
+            lines += ["share host /host ro", f"nested /host{repository} {repository}"]
+        elif tag != "root":
+            lines.append(f"share {tag} {shlex.quote(str(source))} {'rw' if writable else 'ro'}")
+    lines.append("}")
+    script = [f"export {name}={shlex.quote(value)}" for name, value in _environment(machine, path).items()]
+    script.append(f"cd -- {shlex.quote(str(folder))} || exit 125")
+    script.append("exec " + shlex.join(command))
+    return {name: os.fsencode("\n".join(text) + "\n") for name, text in (("job", lines), ("command", script))}
+
+
+def _environment(machine: Machine, path: str) -> dict[str, str]:
+    """What the command sees of the caller's environment: little, so that runs are alike."""
+    passed = {"LANG", "LC_ALL", "RUST_BACKTRACE", "RUST_LOG", "PYTHONPATH", "VIRTUAL_ENV"}
+    chosen = {name: value for name, value in os.environ.items() if name in passed or name.startswith("STRAIGHTWAY_")}
+    chosen["HOME"] = os.environ.get("HOME", "/root") if machine.arch == "x86_64" else "/root"
+    return chosen | {"PATH": path, "STRAIGHTWAY_LAB": "1", "USER": "root", "LOGNAME": "root", "TERM": "dumb"}
+
+
+# --- The run's folder -----------------------------------------------------------------------------
+
+
+class RunFolder:
+    """build/lab/run-PID, held by a lock on the folder itself; removed at the end of the run.
+
+    What a killed run left behind is removed by the next one: a lock goes with its process.
+    """
+
+    def __init__(self) -> None:
+        self.path = image.BUILD / f"run-{os.getpid()}"
+        self.console = image.BUILD / f"console-{os.getpid()}.log"
+        self._lock = -1
+
+    def __enter__(self) -> "RunFolder":
+        image.BUILD.mkdir(parents=True, exist_ok=True)
+        # Between making a folder and locking it, no other run may look.
+        with open(image.BUILD / ".runs.lock", "w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            _sweep(self.path)
+            self.path.mkdir(mode=0o700)
+            self._lock = os.open(self.path, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _sweep(mine: Path) -> None:
+    for path in image.BUILD.glob("run-*"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+            path.with_name(f"console-{path.name.removeprefix('run-')}.log").unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+    logs = sorted(image.BUILD.glob("console-*.log"), key=lambda log: log.stat().st_mtime)
+    for log in logs[:-CONSOLES_KEPT]:
+        log.unlink(missing_ok=True)
+
+
+# --- QEMU -----------------------------------------------------------------------------------------
+
+
+def _die_with_parent() -> None:
+    """In QEMU's process: killed when lab/run is, even by SIGKILL."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _be_undisturbed() -> None:
+    """The clean-up is short, and half of one is worse than a late reaction to a second Ctrl-C."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class Guest:
+    """QEMU from start to stop."""
+
+    def __init__(self, machine: Machine, command: list[str], folder: Path, run: RunFolder) -> None:
+        self._machine = machine
+        self._run = run
+        self._end_mark = f"lab-end-{secrets.token_hex(16)}"
+        self._process: subprocess.Popen | None = None
+        self._status = b""
+        self.started = False
+        kernel = image.find_kernel(machine.kernel, machine.arch)
+        initrd = run.path / "initrd"
+        self._boot = {"kernel": image.boot_image(kernel), "initrd": initrd}
+        with open(initrd, "wb") as file:
+            file.write(image.initramfs(kernel).read_bytes())
+            file.write(image.job_archive(job(machine, kernel.modules, command, folder, self._end_mark)))
+        for index, drive in enumerate(machine.drives):
+            create_files(drive, index, run.path)
+
+    def run(self, on_start: Callable[[], None]) -> int:
+        """Runs the command and returns its status; its output goes to descriptors 1 and 2."""
+        streams = self._launch()
+        try:
+            return self._serve(streams, on_start)
+        finally:
+            _be_undisturbed()
+            self._stop()
+            for stream in streams.values():
+                stream.close()
+            self._sort_traces()
+
+    def _launch(self) -> dict[str, socket.socket]:
+        # A 9p server holds a descriptor for every file that the guest has open.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        ours, theirs = {}, {}
+        for name in PORTS:
+            ours[name], theirs[name] = socket.socketpair()
+        arguments = machines.command_line(
+            self._machine, self._boot, self._run.path, self._run.console,
+            {name: end.fileno() for name, end in theirs.items()},
+        )  # fmt: skip
+        with open(self._run.path / "qemu.log", "wb") as log:
+            self._process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                pass_fds=[end.fileno() for end in theirs.values()], preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        for end in theirs.values():
+            end.close()
+        return ours
+
+    def _serve(self, streams: dict[str, socket.socket], on_start: Callable[[], None]) -> int:
+        assert self._process
+        outputs = {"stdout": Output(1, self._end_mark), "stderr": Output(2, self._end_mark)}
+        with selectors.DefaultSelector() as selector:
+            for name, stream in streams.items():
+                selector.register(stream, selectors.EVENT_READ, name)
+            # Sockets end when QEMU does, so there is nothing else to wait for.
+            while selector.get_map():
+                for key, _ in selector.select():
+                    data = key.fileobj.recv(1 << 16)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.data == "status":
+                        self._status += data
+                        if not self.started and self._status.startswith(b"started\n"):
+                            self.started = True
+                            on_start()
+                    else:
+                        outputs[key.data].write(data)
+                status = self._exit_status()
+                if status is not None and all(output.ended for output in outputs.values()):
+                    return status
+        self._explain_end()
+        raise AssertionError("unreachable")
+
+    def _exit_status(self) -> int | None:
+        for line in self._status.split(b"\n")[:-1]:
+            word, _, number = line.partition(b" ")
+            if word == b"exit":
+                return int(number)
+        return None
+
+    def _explain_end(self) -> None:
+        assert self._process
+        code = self._process.wait()
+        words = (self._run.path / "qemu.log").read_text(errors="replace").strip()
+        console = self._run.console
+        if code > 0 and not (console.exists() and console.stat().st_size):
+            raise Refused(f"QEMU refused the machine: {words or f'it ended with status {code}'}")
+        if code < 0:
+            raise GuestFailed(f"QEMU was ended by signal {-code}" + (f": {words}" if words else ""))
+        when = "before its command ended" if self.started else "before it started its command"
+        raise GuestFailed(f"the guest stopped {when}" + (f"; QEMU says: {words}" if words else ""))
+
+    def _stop(self) -> None:
+        """SIGTERM lets QEMU close the drives' files in order; it needs milliseconds for that."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _sort_traces(self) -> None:
+        traces = self._machine.traces
+        log = machines.trace_log(self._machine, self._run.path) if traces else None
+        if log is None or log.parent != self._run.path or not log.exists():
+            return
+        files = {path: open(path, "wb") for _, path in traces}
+        try:
+            with open(log, "rb") as lines:
+                for line in lines:
+                    event = line.split(b" ", 1)[0].decode(errors="replace").strip()
+                    for path in {path for pattern, path in traces if fnmatchcase(event, pattern)}:
+                        files[path].write(line)
+        finally:
+            for file in files.values():
+                file.close()
+
+
+class Output:
+    """One stream of the command on its way out: everything before the end mark, as soon as it comes."""
+
+    def __init__(self, descriptor: int, end_mark: str) -> None:
+        self._descriptor = descriptor
+        self._mark = b"\1" + end_mark.encode() + b"\1"
+        self._held = b""
+        self.ended = False
+
+    def write(self, data: bytes) -> None:
+        if self.ended:
+            return
+        data = self._held + data
+        place = data.find(self._mark)
+        if place >= 0:
+            self.ended = True
+            self._held = b""
+            self._send(data[:place])
+            return
+        # A tail that may be the beginning of the mark waits for what follows.
+        keep = next((n for n in range(min(len(self._mark) - 1, len(data)), 0, -1) if data.endswith(self._mark[:n])), 0)
+        self._held = data[len(data) - keep :]
+        self._send(data[: len(data) - keep])
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]

@@ -1,0 +1,174 @@
+"""The virtual machine: from settings to QEMU's command line.
+
+Only words are made here: nothing is started, and no file is written.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drives import BadOption, Drive, device, qemu_arguments
+from image import REPOSITORY, ROOT_AARCH64
+
+OUT = REPOSITORY / "out"
+# The guest has its own of these, so a host folder below them is not to be seen there.
+GUEST_OWN = tuple(Path(name) for name in ("/tmp", "/run", "/dev", "/proc", "/sys"))
+
+# mitigations=off, nokaslr: instruction counts and addresses are the same in every run.
+# panic=-1, oops=panic: a guest that is broken ends at once instead of running into the time limit.
+KERNEL_ARGUMENTS = (
+    "quiet panic=-1 oops=panic mitigations=off nokaslr apparmor=0 audit=0 "
+    # Polled queues, or io_uring's IOPOLL is refused.
+    "nvme.poll_queues=1"
+)  # fmt: skip
+
+
+@dataclass
+class Machine:
+    """What the options of lab/run ask for."""
+
+    arch: str = "x86_64"
+    kernel: str = "stock"
+    cpus: int = 2
+    memory: int = 1 << 30
+    iommu: bool = True
+    iommu_width: int = 39
+    icount: str | None = None
+    drives: list[Drive] = field(default_factory=list)
+    shares: list[Path] = field(default_factory=list)
+    kernel_arguments: str = ""
+    traces: list[tuple[str, Path]] = field(default_factory=list)
+    qmp: Path | None = None
+
+    @property
+    def qemu(self) -> str:
+        return f"qemu-system-{self.arch}"
+
+
+def parse_icount(text: str) -> str:
+    if not re.fullmatch(r"([0-9]|10)(,sleep=(on|off))?", text):
+        raise BadOption(f"--icount {text}: give a shift from 0 to 10, optionally with ,sleep=off")
+    return text
+
+
+def parse_trace(text: str) -> tuple[str, Path]:
+    pattern, given, path = text.partition("=")
+    if not (pattern and given and path):
+        raise BadOption(f"--trace {text}: write PATTERN=FILE, for example 'pci_nvme_*=nvme.log'")
+    if "," in pattern:
+        raise BadOption(f"--trace {text}: one pattern at a time; repeat the option")
+    return pattern, Path(path).absolute()
+
+
+def check(machine: Machine, folder: Path) -> None:
+    """What argparse cannot see: options that do not go together, and a folder the guest has not."""
+    if machine.icount is not None and machine.cpus > 1:
+        raise BadOption("--icount counts the instructions of one CPU; leave out --cpus or give --cpus 1")
+    for share in machine.shares:
+        if not share.is_dir():
+            raise BadOption(f"--share {share}: there is no such folder")
+        if share in (Path("/"), *GUEST_OWN):
+            raise BadOption(f"--share {share}: the guest has its own; share a folder below it")
+    # Below /tmp it is kept visible.
+    for path in GUEST_OWN[1:]:
+        if REPOSITORY.is_relative_to(path):
+            raise BadOption(f"the repository lies in {path}, of which the guest has its own; move it")
+    shared = [REPOSITORY, *machine.shares]
+    if any(folder.is_relative_to(path) for path in shared):
+        return
+    if any(folder.is_relative_to(path) for path in GUEST_OWN):
+        raise BadOption(f"the guest has its own /{folder.parts[1]}: to work in {folder} there, add --share {folder}")
+    if machine.arch != "x86_64" and not folder.is_relative_to(REPOSITORY):
+        raise BadOption(f"this guest has only the repository; to work in {folder} there, add --share {folder}")
+
+
+def shares(machine: Machine) -> list[tuple[str, Path, bool]]:
+    """Tag, host folder, writable: in the order in which the guest mounts them."""
+    rest = [("out", OUT, True)]
+    rest += [(f"share{number}", path, True) for number, path in enumerate(machine.shares)]
+    if machine.arch == "x86_64":
+        return [("root", Path("/"), False), *rest]
+    return [("root", ROOT_AARCH64, False), ("host", Path("/"), False), *rest]
+
+
+def kernel_command_line(machine: Machine) -> str:
+    # With an IOMMU, pass-through for the kernel's own drivers: translation starts with VFIO.
+    if machine.arch == "x86_64":
+        # QEMU derives every CPU's time stamp from one clock, but the kernel's check of that can fail
+        # between two emulation threads; then each look at the time is an access to an emulated HPET.
+        words = ["console=ttyS0", KERNEL_ARGUMENTS, "tsc=reliable"]
+        words += ["intel_iommu=on iommu=pt"] if machine.iommu else []
+    else:
+        words = ["console=ttyAMA0", KERNEL_ARGUMENTS]
+        words += ["iommu.passthrough=1"] if machine.iommu else []
+    # Last, so that the user's word wins.
+    return " ".join([*words, machine.kernel_arguments]).strip()
+
+
+def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console: Path, ports: dict[str, int]) -> list[str]:
+    """QEMU's arguments. `boot` has the kernel and initrd, `ports` the connected socket of each port."""
+    arguments = [
+        machine.qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "straightway-lab",
+        "-M", _board(machine), "-cpu", _processor(machine), "-smp", str(machine.cpus), "-m", f"{machine.memory >> 20}M",
+        *_accelerator(machine),
+        "-kernel", str(boot["kernel"]), "-initrd", str(boot["initrd"]), "-append", kernel_command_line(machine),
+        "-chardev", device("file", id="console", path=str(console)), "-serial", "chardev:console",
+    ]  # fmt: skip
+    if machine.iommu and machine.arch == "x86_64":
+        # Before every device that it shall translate for.
+        arguments += ["-device", f"intel-iommu,intremap=on,aw-bits={machine.iommu_width}"]
+    arguments += _ports(ports)
+    for tag, path, writable in shares(machine):
+        arguments += _share(tag, path, writable)
+    for index, drive in enumerate(machine.drives):
+        arguments += qemu_arguments(drive, index, folder)
+    for pattern, _ in machine.traces:
+        arguments += ["-trace", device(f"enable={pattern}")]
+    if machine.traces:
+        arguments += ["-D", str(trace_log(machine, folder))]
+    if machine.qmp:
+        arguments += ["-qmp", device(f"unix:{machine.qmp}", server="on", wait="off")]
+    return arguments
+
+
+def trace_log(machine: Machine, folder: Path) -> Path:
+    """QEMU has one log for all traces: the file itself, or what is sorted into several afterwards."""
+    files = {path for _, path in machine.traces}
+    return files.pop() if len(files) == 1 else folder / "trace.log"
+
+
+def _board(machine: Machine) -> str:
+    if machine.arch == "x86_64":
+        # The split interrupt controller is what interrupt remapping needs.
+        return "q35,kernel-irqchip=split" if machine.iommu else "q35"
+    return "virt,gic-version=3" + (",iommu=smmuv3" if machine.iommu else "")
+
+
+def _processor(machine: Machine) -> str:
+    # On arm64, max has pointer authentication, which is slow to emulate: it boots in half again the time.
+    return "max" if machine.arch == "x86_64" else "cortex-a72"
+
+
+def _accelerator(machine: Machine) -> list[str]:
+    if machine.icount is not None:
+        # Counting needs one thread.
+        return ["-accel", "tcg,thread=single", "-icount", f"shift={machine.icount}"]
+    return ["-accel", "tcg,thread=multi"]
+
+
+def _ports(ports: dict[str, int]) -> list[str]:
+    arguments = ["-device", "virtio-serial-pci"]
+    for name, descriptor in ports.items():
+        arguments += ["-chardev", device("socket", id=name, fd=str(descriptor))]
+        arguments += ["-device", device("virtserialport", chardev=name, name=f"lab.{name}")]
+    return arguments
+
+
+def _share(tag: str, path: Path, writable: bool) -> list[str]:
+    # Only root can give files the owners that the guest asks for.
+    model = "passthrough" if os.geteuid() == 0 else "none"
+    options = {"id": tag, "path": str(path), "security_model": model, "multidevs": "remap"}
+    if not writable:
+        options["readonly"] = "on"
+    return ["-fsdev", device("local", **options), "-device", device("virtio-9p-pci", fsdev=tag, mount_tag=tag)]
