@@ -162,9 +162,9 @@ impl Admin {
         platform: &P,
         caps: &Capabilities,
     ) -> Option<(u16, u32, Status)> {
-        let word = self.completion.peek()?;
+        self.completion.peek()?;
         let dword = self.completion.specific();
-        self.completion.advance();
+        let word = self.completion.take()?;
         let head = self.completion.head();
         self.ring(platform, caps, true, head);
         Some((word as u16, dword, Status((word >> 17) as u16)))

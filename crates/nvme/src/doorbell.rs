@@ -12,13 +12,15 @@ use crate::platform::Registers;
 
 /// Most I/O queue pairs that a controller is asked for.
 pub const MAX_QUEUES: usize = 64;
+const FLAGS: usize = (MAX_QUEUES + 1).next_power_of_two();
 
 /// Where a queue stands with its controller.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// Even: open. Odd: closed, a reset is under way. [`Gate::DEAD`]: closed for good.
     epoch: AtomicU32,
-    ringing: [AtomicBool; MAX_QUEUES + 1],
+    /// Indexed by queue, with room for every identifier masked.
+    ringing: [AtomicBool; FLAGS],
     claimed: [AtomicBool; MAX_QUEUES + 1],
 }
 
@@ -28,7 +30,7 @@ impl Gate {
     pub(crate) const fn new() -> Self {
         Self {
             epoch: AtomicU32::new(0),
-            ringing: [const { AtomicBool::new(false) }; MAX_QUEUES + 1],
+            ringing: [const { AtomicBool::new(false) }; FLAGS],
             claimed: [const { AtomicBool::new(false) }; MAX_QUEUES + 1],
         }
     }
@@ -84,7 +86,7 @@ impl Gate {
     /// Runs `ring` if `epoch` is still open, with the reset held off meanwhile.
     #[inline(always)]
     pub(crate) fn ring(&self, queue: u16, epoch: u32, ring: impl FnOnce()) -> bool {
-        let Some(flag) = self.ringing.get(usize::from(queue)) else {
+        let Some(flag) = self.ringing.get(usize::from(queue) & (FLAGS - 1)) else {
             return false;
         };
         flag.store(true, Ordering::Relaxed);

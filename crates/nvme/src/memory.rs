@@ -163,6 +163,12 @@ impl SubmissionRing {
         self.mask / Self::ENTRY
     }
 
+    /// Whether entries were written since the tail was `tail`.
+    #[inline(always)]
+    pub(crate) fn has_passed(&self, tail: u32) -> bool {
+        self.offset != tail * Self::ENTRY
+    }
+
     /// Writes the next entry. That a free one is there is the caller's to know: the driver never
     /// has more than half a ring outstanding.
     #[inline(always)]
@@ -187,11 +193,14 @@ pub(crate) struct CompletionRing {
     start: NonNull<u32>,
     /// The entry at the head; always within the ring.
     next: NonNull<u32>,
-    end: NonNull<u32>,
+    /// The middle or the end of the ring, whichever comes next.
+    turn: NonNull<u32>,
     /// What makes bit 16, the phase tag, of a new entry's last word zero.
     flip: u32,
     /// Entries minus one.
     mask: u32,
+    /// The head has passed the middle or the end since this was cleared.
+    pub(crate) has_turned: bool,
 }
 
 // SAFETY: as for Part.
@@ -201,18 +210,32 @@ impl CompletionRing {
     /// Words in an entry.
     const ENTRY: usize = 4;
 
-    /// A ring of `entries`, a power of two, in `part`.
+    /// A ring of `entries`, a power of two and at least two, in `part`.
     pub(crate) fn new(part: Part, entries: u32) -> Option<Self> {
-        let words = (entries as usize).checked_mul(Self::ENTRY)?;
+        let bytes = (entries as usize).checked_mul(4 * Self::ENTRY)?;
         let start = part.start.cast::<u32>();
-        (entries.is_power_of_two() && part.len >= words * 4).then_some(Self {
+        let mut ring = Self {
             start,
             next: start,
-            // SAFETY: at most one past the part's end, as just checked.
-            end: unsafe { start.add(words) },
+            turn: start,
             flip: 1 << 16,
-            mask: entries - 1,
-        })
+            mask: entries.wrapping_sub(1),
+            has_turned: false,
+        };
+        ring.turn = ring.middle();
+        (entries.is_power_of_two() && entries > 1 && part.len >= bytes).then_some(ring)
+    }
+
+    fn middle(&self) -> NonNull<u32> {
+        let entries = self.mask as usize / 2 + 1;
+        // SAFETY: half the ring's length from its start is inside it.
+        unsafe { self.start.add(entries * Self::ENTRY) }
+    }
+
+    fn end(&self) -> NonNull<u32> {
+        let entries = self.mask as usize + 1;
+        // SAFETY: the ring's length from its start is at most one past the end of its memory.
+        unsafe { self.start.add(entries * Self::ENTRY) }
     }
 
     /// Index of the next entry.
@@ -244,16 +267,29 @@ impl CompletionRing {
         u32::from_le(unsafe { self.next.read_volatile() })
     }
 
-    /// Steps past the entry at the head, after it was peeked. What the controller wrote before it
-    /// is visible afterwards.
+    /// Takes the entry at the head, if it is there, and returns what [`peek`](Self::peek) does.
+    /// What the controller wrote before it is visible afterwards.
     #[inline(always)]
-    pub(crate) fn advance(&mut self) {
-        fence(Ordering::Acquire);
-        // SAFETY: at most `end`, and then it wraps at once.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        let word = self.peek()?;
+        // SAFETY: at most the end, and then it wraps at once.
         self.next = unsafe { self.next.add(Self::ENTRY) };
-        if self.next == self.end {
+        if self.next == self.turn {
+            self.turn_around();
+        }
+        fence(Ordering::Acquire);
+        Some(word)
+    }
+
+    #[cold]
+    fn turn_around(&mut self) {
+        self.has_turned = true;
+        if self.next == self.end() {
             self.next = self.start;
+            self.turn = self.middle();
             self.flip ^= 1 << 16;
+        } else {
+            self.turn = self.end();
         }
     }
 }

@@ -49,8 +49,7 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     /// Changed by [`set_state`](Self::set_state) only.
     state: State,
     page_shift: u8,
-    /// What a transfer is checked against: the longest, the block size, the namespace's size.
-    limits: Limits,
+    shape: Shape,
     pub(crate) timeout_ticks: u64,
     namespace: u32,
     submission: SubmissionRing,
@@ -60,14 +59,18 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     rung_head: u32,
     pub(crate) epoch: u32,
     pub(crate) id: u16,
-    depth: u32,
     submission_doorbell: Doorbell,
     completion_doorbell: Doorbell,
     pub(crate) slots: Slots<DEPTH>,
     list_stride: usize,
     lists: Part,
     geometry: Geometry,
+    /// Completions that were no command's, less commands that ended without one.
+    pub(crate) skew: u32,
     pub(crate) look_at: usize,
+    /// A completion that is not a success passes through here, so that the compiler can keep the
+    /// others in registers.
+    pub(crate) rare: Option<Completion>,
     pub(crate) vector: Option<u16>,
     pub(crate) mode: CompletionMode,
     pub(crate) queue_memory: QueueMemory,
@@ -243,13 +246,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.state
     }
 
-    /// Requests are accepted in [`State::Ready`] only.
+    /// Requests are accepted in [`State::Ready`] only: there is a shape in no other.
     pub(crate) fn set_state(&mut self, state: State) {
         self.state = state;
-        self.limits = Limits::of(&self.geometry, self.namespace);
-        if state != State::Ready {
-            self.limits.page_bytes = 0;
-        }
+        self.shape = Shape::NONE;
     }
 
     /// What it has counted.
@@ -270,25 +270,23 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         memory.map_or_else(|| Buffer::from_static(&mut []), Shared::into_buffer)
     }
 
-    /// Submits a transfer within one page, the commonest, inline. Gives the buffer back if it is
-    /// not one, or if anything is the matter with it: [`submit_any`](Self::submit_any) says what.
+    /// Submits a transfer within one page and as long as the last such, inline. Gives the buffer
+    /// back if it is not one, or if anything is the matter with it:
+    /// [`submit_any`](Self::submit_any) does it, or says what.
     #[inline(always)]
     fn submit_page(
         &mut self,
         tag: Tag,
-        opcode: u8,
+        is_write: bool,
         lba: u64,
         buffer: Buffer,
     ) -> Result<(), Buffer> {
-        let (address, last) = (buffer.address(), buffer.len().wrapping_sub(1));
         let Some(index) = self.slots.next() else {
             return Err(buffer);
         };
-        let last_block = (last >> self.limits.block_size_log2) as u64;
-        let odd = (buffer.len() | (address & 3)) & self.limits.odd_bits;
-        let within = (address & (PAGE - 1)).wrapping_add(last);
-        let in_page = last < self.limits.page_bytes && within < PAGE;
-        if odd != 0 || !in_page || lba > self.limits.last_lba.wrapping_sub(last_block) {
+        let (shape, address) = (&self.shape, buffer.address());
+        let misaligned = address & shape.misaligned != 0;
+        if buffer.len() != shape.len || misaligned || lba > shape.last_lba {
             return Err(buffer);
         }
         let platform = &self.controller.platform;
@@ -298,16 +296,22 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let now = platform.ticks();
         let identifier = self.slots.take(index, tag, Some(buffer), now);
         self.submission.push(Entry {
-            dwords_0_1: u64::from(identifier) << 16 | self.limits.namespace | u64::from(opcode),
+            dwords_0_1: u64::from(identifier) << 16
+                | if is_write {
+                    self.shape.write
+                } else {
+                    self.shape.read
+                },
             prp1,
             prp2: 0,
             dwords_10_11: lba,
-            dwords_12_13: last_block,
+            dwords_12_13: self.shape.last_block,
         });
         Ok(())
     }
 
-    /// Submits any request, or says why not.
+    /// Submits any request, or says why not. Cold, so that it stays out of the way of the other.
+    #[cold]
     #[inline(never)]
     #[allow(clippy::result_large_err)]
     fn submit_any(&mut self, request: Request) -> Result<(), Refused> {
@@ -322,6 +326,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         };
         let now = self.controller.platform.ticks();
         let buffer = request.operation.into_buffer();
+        if let Some(len) = buffer.as_ref().map(|buffer| buffer.len()) {
+            if len <= PAGE {
+                self.shape = Shape::of(&self.geometry, self.namespace, len);
+            }
+        }
         let identifier = self.slots.take(index, request.tag, buffer, now);
         self.submission.push(command.entry(identifier));
         Ok(())
@@ -380,7 +389,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let platform = &self.controller.platform;
         let list = || self.list(index);
         (command.prp1, command.prp2) = prp::build(platform, address, len, self.page_shift, list)?;
-        let block_count = (len >> self.limits.block_size_log2) as u32;
+        let block_count = (len >> self.geometry.block_size_log2) as u32;
         command.dwords = range(lba, block_count, flags);
         Ok(())
     }
@@ -389,20 +398,19 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         List::of_slot(&self.lists, index, self.list_stride)
     }
 
-    /// Takes the completion whose last word is `word` from the ring. `None` if it names no
-    /// outstanding command.
+    /// The completion whose entry's last word is `word`. `None` if it names no outstanding command.
     #[inline(always)]
     pub(crate) fn complete(&mut self, word: u32) -> Option<Completion> {
-        self.completion.advance();
         let Some((tag, buffer)) = self.slots.end(word as u16) else {
+            self.skew = self.skew.wrapping_add(1);
             self.statistics.stray_completions += 1;
             return None;
         };
-        let result = if word >> 17 & 0x7ff == 0 {
-            Ok(())
-        } else {
-            Err(self.classify(word))
-        };
+        if word >> 17 & 0x7ff != 0 {
+            self.failed(tag, buffer, word);
+            return self.rare.take();
+        }
+        let result = Ok(());
         Some(Completion {
             tag,
             buffer,
@@ -441,15 +449,14 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         });
         if rang {
             self.rung_head = head;
+            self.completion.has_turned = false;
             self.statistics.completion_doorbells += u64::from(written);
         }
     }
 
-    /// How many entries have been consumed that the controller does not know of. With `depth` of
-    /// them and as many outstanding the ring is full, so that is when it is told.
-    #[inline(always)]
-    pub(crate) fn unacknowledged(&self) -> u32 {
-        self.completion.head().wrapping_sub(self.rung_head) & self.completion.mask()
+    /// Whether entries have been consumed that the controller does not know of.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        self.completion.head() != self.rung_head
     }
 
     /// Starts again with empty rings; the controller must not know the queue any more.
@@ -463,6 +470,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.completion = completion;
         self.rung_tail = 0;
         self.rung_head = 0;
+        self.skew = 0;
         Ok(())
     }
 
@@ -479,29 +487,44 @@ fn range(lba: u64, block_count: u32, flags: u32) -> [u32; 4] {
     [lba as u32, (lba >> 32) as u32, count | flags, 0]
 }
 
-/// What a transfer within a page is checked against.
+/// Transfers within a page of the length that was last asked for: what of them can be known
+/// beforehand.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
-    /// The longest; 0 while none is accepted, so that this needs no check of its own.
-    page_bytes: usize,
-    /// Bits that a length, or (the lowest two) an address, must not have.
-    odd_bits: usize,
+struct Shape {
+    /// The length in bytes; one that no buffer has while there is no shape.
+    len: usize,
+    /// Bits that such a buffer's address must not have, so that it does not leave its page.
+    misaligned: usize,
+    /// The last LBA at which it fits the namespace.
     last_lba: u64,
-    /// The namespace identifier where a command has it.
-    namespace: u64,
-    block_size_log2: u8,
-    read_only: bool,
+    /// Its number of blocks, less one.
+    last_block: u64,
+    /// Command dwords 0 and 1, without the identifier.
+    read: u64,
+    write: u64,
 }
 
-impl Limits {
-    fn of(geometry: &Geometry, namespace: u32) -> Self {
+impl Shape {
+    const NONE: Self = Self {
+        len: usize::MAX,
+        misaligned: 0,
+        last_lba: 0,
+        last_block: 0,
+        read: 0,
+        write: 0,
+    };
+
+    /// The shape of transfers of `len` bytes, which the geometry allows and a page holds.
+    fn of(geometry: &Geometry, namespace: u32, len: usize) -> Self {
+        let last_block = (len >> geometry.block_size_log2) as u64 - 1;
+        let command = |opcode: u8| u64::from(namespace) << 32 | u64::from(opcode);
         Self {
-            page_bytes: geometry.max_transfer_bytes().min(PAGE),
-            odd_bits: geometry.block_size_bytes() - 1,
-            last_lba: geometry.block_count - 1,
-            namespace: u64::from(namespace) << 32,
-            block_size_log2: geometry.block_size_log2,
-            read_only: geometry.features.read_only,
+            len,
+            misaligned: if len.is_power_of_two() { len } else { PAGE } - 1,
+            last_lba: geometry.block_count - 1 - last_block,
+            last_block,
+            read: command(io::READ),
+            write: command(io::WRITE),
         }
     }
 }
@@ -517,15 +540,15 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
         let tag = request.tag;
         match request.operation {
-            Operation::Read { lba, buffer } => match self.submit_page(tag, io::READ, lba, buffer) {
+            Operation::Read { lba, buffer } => match self.submit_page(tag, false, lba, buffer) {
                 Ok(()) => Ok(()),
                 Err(buffer) => self.submit_any(Request {
                     tag,
                     operation: Operation::Read { lba, buffer },
                 }),
             },
-            Operation::Write { lba, buffer, fua } if !fua && !self.limits.read_only => {
-                match self.submit_page(tag, io::WRITE, lba, buffer) {
+            Operation::Write { lba, buffer, fua } if !fua && !self.geometry.features.read_only => {
+                match self.submit_page(tag, true, lba, buffer) {
                     Ok(()) => Ok(()),
                     Err(buffer) => self.submit_any(Request {
                         tag,
@@ -539,17 +562,19 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
 
     #[inline(always)]
     fn kick(&mut self) {
-        if self.submission.tail() != self.rung_tail {
+        if self.submission.has_passed(self.rung_tail) {
             self.ring_submission();
         }
-        if self.unacknowledged() >= self.depth {
+        // The ring has twice `depth` entries. Told at least once each half, the controller always
+        // has room for every outstanding command's completion.
+        if self.completion.has_turned {
             self.acknowledge();
         }
     }
 
     #[inline(always)]
     fn poll(&mut self) -> Option<Completion> {
-        if let Some(word) = self.completion.peek() {
+        if let Some(word) = self.completion.take() {
             if let Some(completion) = self.complete(word) {
                 return Some(completion);
             }
@@ -558,11 +583,14 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
         if self.budget != 0 {
             return None;
         }
-        self.service()
+        self.rare = self.service();
+        self.rare.take()
     }
 
     fn outstanding(&self) -> usize {
-        self.slots.outstanding()
+        // Submitted less completed; both rings have the same length, twice what can be outstanding.
+        let (tail, head) = (self.submission.tail(), self.completion.head());
+        (tail.wrapping_sub(head).wrapping_add(self.skew) & self.completion.mask()) as usize
     }
 
     fn wait(&mut self, timeout_us: u32) {
@@ -607,13 +635,12 @@ impl Parts {
         controller: C,
         memory: Shared,
     ) -> QueuePair<P, C, DEPTH> {
-        let depth = u32::from(self.geometry.queue_depth);
         QueuePair {
             timeout_ticks: controller
                 .platform
                 .ticks_from_us(controller.options.io_timeout_us),
             page_shift: controller.page_shift(),
-            limits: Limits::of(&self.geometry, self.namespace),
+            shape: Shape::NONE,
             controller,
             submission: self.rings.0,
             completion: self.rings.1,
@@ -630,9 +657,10 @@ impl Parts {
             id: self.id,
             submission_doorbell: self.doorbells.0,
             completion_doorbell: self.doorbells.1,
-            depth,
-            slots: Slots::new(depth as usize),
+            slots: Slots::new(usize::from(self.geometry.queue_depth)),
+            skew: 0,
             look_at: 0,
+            rare: None,
             vector: self.vector,
             mode: CompletionMode::Poll,
             queue_memory: self.queue_memory,

@@ -2,7 +2,7 @@
 
 use core::ops::Deref;
 
-use block::{Completion, Error};
+use block::{Buffer, Completion, Error, Tag};
 
 use crate::controller::{Controller, Deadline};
 use crate::error::Error as SetupError;
@@ -56,7 +56,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                     return self.drain();
                 }
                 block::Device::kick(self);
-                if self.unacknowledged() != 0 {
+                if self.has_unacknowledged() {
                     self.acknowledge();
                 }
                 let index = self.look_at;
@@ -177,7 +177,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let entries = self.completion.mask() + 1;
         if self.state() == State::Draining {
             for _ in 0..entries {
-                let Some(word) = self.completion.peek() else {
+                let Some(word) = self.completion.take() else {
                     break;
                 };
                 if let Some(completion) = self.complete(word) {
@@ -195,6 +195,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 _ => Error::Aborted,
             };
             let (tag, buffer) = self.slots.end(identifier)?;
+            self.skew = self.skew.wrapping_sub(1);
             let result = Err(error);
             return Some(Completion {
                 tag,
@@ -269,10 +270,20 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
     }
 
-    /// What a status other than success means to the submitter.
+    /// A command's end with a status other than success.
     #[cold]
     #[inline(never)]
-    pub(crate) fn classify(&self, word: u32) -> Error {
+    pub(crate) fn failed(&mut self, tag: Tag, buffer: Option<Buffer>, word: u32) {
+        let result = Err(self.classify(word));
+        self.rare = Some(Completion {
+            tag,
+            buffer,
+            result,
+        });
+    }
+
+    /// What a status other than success means to the submitter.
+    fn classify(&self, word: u32) -> Error {
         let (identifier, status) = (word as u16, (word >> 17) as u16);
         match Status(status).code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {

@@ -13,19 +13,17 @@ const FREE: u32 = 0x1_0000;
 struct Slot {
     /// The one outstanding; with [`FREE`], the next one.
     identifier: u32,
+    /// The command's tag; while the slot is free, the next free slot.
     tag: Tag,
     buffer: Option<Buffer>,
     /// When it was submitted, in the platform's ticks.
     submitted: u64,
-    /// The next free slot, while this one is free.
-    next_free: u32,
 }
 
 /// `DEPTH` slots, of which some may be used.
 #[derive(Debug)]
 pub(crate) struct Slots<const DEPTH: usize> {
     first_free: u32,
-    outstanding: u32,
     slots: [Slot; DEPTH],
 }
 
@@ -41,25 +39,17 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         let last = depth.clamp(1, DEPTH) - 1;
         Self {
             first_free: 0,
-            outstanding: 0,
             slots: core::array::from_fn(|index| Slot {
                 identifier: index as u32 | FREE,
-                tag: 0,
-                buffer: None,
-                submitted: 0,
-                next_free: if index < last {
+                tag: if index < last {
                     index as u32 + 1
                 } else {
                     Self::NONE
                 },
+                buffer: None,
+                submitted: 0,
             }),
         }
-    }
-
-    /// How many are outstanding.
-    #[inline(always)]
-    pub(crate) fn outstanding(&self) -> usize {
-        self.outstanding as usize
     }
 
     /// The slot that the next [`take`](Self::take) will use.
@@ -74,13 +64,12 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         let Some(slot) = self.slots.get_mut(index) else {
             return 0;
         };
-        slot.identifier &= !FREE;
-        slot.tag = tag;
+        let identifier = slot.identifier as u16;
+        self.first_free = core::mem::replace(&mut slot.tag, tag);
+        slot.identifier = u32::from(identifier);
         slot.buffer = buffer;
         slot.submitted = now;
-        self.first_free = slot.next_free;
-        self.outstanding += 1;
-        slot.identifier as u16
+        identifier
     }
 
     /// Ends the command `identifier`; `None` if it is not outstanding.
@@ -92,11 +81,10 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         if slot.identifier != identifier {
             return None;
         }
-        slot.identifier = (identifier + DEPTH as u32) & IDENTIFIERS | FREE;
-        slot.next_free = self.first_free;
+        slot.identifier = (identifier + DEPTH as u32 + FREE) & (IDENTIFIERS | FREE);
+        let tag = core::mem::replace(&mut slot.tag, self.first_free);
         self.first_free = index as u32;
-        self.outstanding -= 1;
-        Some((slot.tag, slot.buffer.take()))
+        Some((tag, slot.buffer.take()))
     }
 
     /// The outstanding command in slot `index` and when it was submitted.
@@ -123,7 +111,6 @@ mod tests {
         let mut slots = Slots::<4>::new(4);
         let index = slots.next().unwrap();
         let first = slots.take(index, 7, None, 1);
-        assert_eq!(slots.outstanding(), 1);
         assert_eq!(slots.end(first).map(|(tag, _)| tag), Some(7));
         assert!(slots.end(first).is_none(), "ended twice");
         assert_eq!(slots.next(), Some(index));
@@ -146,7 +133,6 @@ mod tests {
             slots.take(index, tag, None, 0);
         }
         assert!(slots.next().is_none());
-        assert_eq!(slots.outstanding(), 2);
     }
 
     #[test]

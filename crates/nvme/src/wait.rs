@@ -72,7 +72,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             core::hint::spin_loop();
         }
         block::Device::kick(self);
-        if self.unacknowledged() != 0 {
+        if self.has_unacknowledged() {
             self.acknowledge();
         }
         let Some(vector) = self.vector else {
