@@ -75,8 +75,9 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     pub(crate) mode: CompletionMode,
     pub(crate) queue_memory: QueueMemory,
     pub(crate) statistics: Statistics,
-    /// The overdue command that recovery was begun for.
-    pub(crate) aborting: Option<u16>,
+    /// For each slot, the last command that missed its deadline there and was asked to abort. An
+    /// identifier comes again only after hundreds of others in its slot; then one step is skipped.
+    pub(crate) overdue: [Option<u16>; DEPTH],
     pub(crate) deleted: bool,
     memory: Option<Shared>,
 }
@@ -665,7 +666,7 @@ impl Parts {
             mode: CompletionMode::Poll,
             queue_memory: self.queue_memory,
             statistics: Statistics::default(),
-            aborting: None,
+            overdue: [None; DEPTH],
             deleted: false,
             memory: Some(memory),
         }

@@ -114,10 +114,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// A command is overdue: abort it; if that was tried, delete the queue; if that fails, reset
     /// the controller. When another thread is at the admin queue, the next look tries again.
     fn end_overdue(&mut self, index: usize, identifier: u16) {
-        let aborted = self.aborting == Some(identifier);
-        if !aborted {
-            self.statistics.timeouts += 1;
-        }
+        let aborted = self.is_overdue(identifier);
         let id = self.id;
         let controller = &*self.controller;
         let outcome = controller.admin.with(|admin| {
@@ -138,14 +135,9 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         });
         match outcome {
             // Busy: another thread recovers; it may be resetting for us too.
-            None => {
-                if !aborted {
-                    self.statistics.timeouts -= 1;
-                }
-            }
+            None => return,
             Some(Ok(Ended::AbortSent)) => {
                 self.statistics.aborts += 1;
-                self.aborting = Some(identifier);
                 let grace_us = self.controller.options.abort_grace_us;
                 let platform = &self.controller.platform;
                 // As if it had been submitted just so long ago that its grace is what is left.
@@ -155,19 +147,26 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
             Some(Ok(Ended::QueueDeleted)) => {
                 self.statistics.queue_deletions += 1;
-                self.aborting = Some(identifier);
                 self.set_state(State::Draining);
             }
             Some(Ok(Ended::Reset)) => {
                 self.statistics.resets += 1;
-                self.aborting = Some(identifier);
                 self.set_state(State::Draining);
             }
-            Some(Err(_)) => {
-                self.aborting = Some(identifier);
-                self.set_state(State::Dead);
+            Some(Err(_)) => self.set_state(State::Dead),
+        }
+        if !aborted {
+            self.statistics.timeouts += 1;
+            if let Some(mark) = self.overdue.get_mut(index) {
+                *mark = Some(identifier);
             }
         }
+    }
+
+    /// Whether a command has missed its deadline.
+    fn is_overdue(&self, identifier: u16) -> bool {
+        let mark = self.overdue.get(usize::from(identifier) & (DEPTH - 1));
+        mark == Some(&Some(identifier))
     }
 
     /// Reports what the controller finished before it forgot the queue, then the rest, one a
@@ -191,7 +190,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             };
             let error = match self.state() {
                 State::Dead => Error::Gone,
-                _ if self.aborting == Some(identifier) => Error::TimedOut,
+                _ if self.is_overdue(identifier) => Error::TimedOut,
                 _ => Error::Aborted,
             };
             let (tag, buffer) = self.slots.end(identifier)?;
@@ -262,7 +261,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             Some(Ok((doorbells, epoch))) => {
                 self.set_doorbells(doorbells.0, doorbells.1);
                 self.epoch = epoch;
-                self.aborting = None;
+                self.overdue = [None; DEPTH];
                 self.set_state(State::Ready);
                 self.budget = POLLS_A_LOOK;
             }
@@ -287,7 +286,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let (identifier, status) = (word as u16, (word >> 17) as u16);
         match Status(status).code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
-                if self.aborting == Some(identifier) {
+                if self.is_overdue(identifier) {
                     Error::TimedOut
                 } else {
                     Error::Aborted
