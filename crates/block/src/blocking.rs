@@ -78,7 +78,10 @@ fn transfer<D: Device + ?Sized>(
     // The failure with the lowest offset, so that all before it is known to be good.
     let mut failure: Option<(usize, Error)> = None;
     loop {
-        while failure.is_none() && lent.remaining_bytes() > 0 {
+        while failure.is_none()
+            && lent.remaining_bytes() > 0
+            && device.outstanding() < usize::from(geometry.queue_depth)
+        {
             let offset = lent.offset_bytes();
             let piece = lent.lend(geometry.max_transfer_bytes());
             let lba = lba + (offset >> geometry.block_size_log2) as u64;
@@ -92,9 +95,6 @@ fn transfer<D: Device + ?Sized>(
                     take_back(&mut lent, piece);
                 }
                 failure = Some((offset, refused.error));
-            }
-            if device.outstanding() >= usize::from(geometry.queue_depth) {
-                break;
             }
         }
         device.kick();
@@ -145,5 +145,94 @@ fn check<D: Device + ?Sized>(device: &D, lba: u64, buffer: &Buffer) -> Result<()
     match lba.checked_add(block_count) {
         Some(end) if end <= geometry.block_count => Ok(()),
         _ => Err(Error::OutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Completion, Geometry, RamDisk, Refused};
+    use std::boxed::Box;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// A disk that completes nothing at two polls of three, as hardware does.
+    struct Slow {
+        disk: RamDisk<Vec<u8>, 4>,
+        geometry: Geometry,
+        polls: u32,
+        requests: u32,
+    }
+
+    impl Device for Slow {
+        fn geometry(&self) -> &Geometry {
+            &self.geometry
+        }
+
+        fn submit(&mut self, request: Request) -> Result<(), Refused> {
+            self.requests += 1;
+            self.disk.submit(request)
+        }
+
+        fn kick(&mut self) {}
+
+        fn poll(&mut self) -> Option<Completion> {
+            self.polls += 1;
+            if self.polls % 3 == 0 {
+                self.disk.poll()
+            } else {
+                None
+            }
+        }
+
+        fn outstanding(&self) -> usize {
+            self.disk.outstanding()
+        }
+    }
+
+    fn slow(max_transfer_blocks: u32) -> Slow {
+        let disk = RamDisk::new(vec![0; 64 << 10], 9).unwrap();
+        Slow {
+            geometry: Geometry {
+                max_transfer_blocks,
+                ..*disk.geometry()
+            },
+            disk,
+            polls: 0,
+            requests: 0,
+        }
+    }
+
+    #[test]
+    fn a_transfer_of_more_pieces_than_the_queue_holds() {
+        let mut device = slow(3);
+        let data = Box::leak(
+            (0..20 * 512)
+                .map(|i| i as u8)
+                .collect::<Vec<_>>()
+                .into_boxed_slice(),
+        );
+        let written = write(&mut device, 5, Buffer::from_static(data), false);
+        assert_eq!(written.result, Ok(()));
+        assert_eq!(device.requests, 7, "20 blocks in pieces of 3");
+        let mut buffer = written.buffer;
+        buffer.fill(0);
+        let read = read(&mut device, 5, buffer);
+        assert_eq!(read.result, Ok(()));
+        assert!(
+            read.buffer
+                .iter()
+                .enumerate()
+                .all(|(i, &byte)| byte == i as u8)
+        );
+    }
+
+    #[test]
+    fn a_transfer_past_the_end_writes_nothing() {
+        let mut device = slow(3);
+        let data = Box::leak(vec![1; 20 * 512].into_boxed_slice());
+        let written = write(&mut device, 120, Buffer::from_static(data), false);
+        assert_eq!(written.result, Err(Error::OutOfRange));
+        assert_eq!(device.requests, 0);
     }
 }

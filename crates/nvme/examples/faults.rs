@@ -1,4 +1,5 @@
 //! Writes the fault matrix as a table: `docs/faults.md`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

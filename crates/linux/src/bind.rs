@@ -1,0 +1,376 @@
+//! Borrowing a controller from its driver, and giving it back.
+//!
+//! The change goes through `driver_override`, which lasts no longer than until it is undone or the
+//! machine restarts. Before anything is changed a record says who borrowed the device and which
+//! driver it had: when the borrower is killed, the next run's [`restore_stale`] undoes the change.
+
+use crate::pci::{Controller, PciAddress};
+use crate::state::{self, Process, Record};
+use crate::sysfs;
+use crate::usage;
+use crate::{Error, Result, Roots};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// VFIO's driver for PCI functions.
+pub const VFIO_PCI: &str = "vfio-pci";
+/// A `driver_override` that no driver answers to: the device stays without one.
+const NO_DRIVER: &str = "none";
+/// How long the kernel's driver may take to find its drive again.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A borrowed controller. Dropping it gives the controller back; what goes wrong then is left for
+/// [`restore_stale`], so use [`release`](Binding::release) where somebody can read the error.
+#[derive(Debug)]
+pub struct Binding {
+    roots: Roots,
+    folder: PathBuf,
+    record: Record,
+    released: bool,
+}
+
+/// Gives the controller to vfio-pci, which is loaded if need be.
+///
+/// # Errors
+/// [`Error::InUse`], [`Error::Owned`], [`Error::NoModule`], [`Error::NotPermitted`],
+/// [`Error::BindFailed`]; the controller then has the driver that it had.
+pub fn to_vfio(roots: &Roots, address: PciAddress) -> Result<Binding> {
+    borrow(roots, address, Some(VFIO_PCI))
+}
+
+/// Takes the controller from its driver and gives it to none, for the path without an IOMMU.
+///
+/// # Errors
+/// As [`to_vfio`].
+pub fn to_nothing(roots: &Roots, address: PciAddress) -> Result<Binding> {
+    borrow(roots, address, None)
+}
+
+/// A controller that was given back after its borrower had died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Where it is.
+    pub address: PciAddress,
+    /// The driver that it has again.
+    pub driver: Option<String>,
+    /// The process that had borrowed it.
+    pub dead_pid: u32,
+}
+
+/// Gives back what dead processes had borrowed.
+///
+/// # Errors
+/// Of the first device that could not be given back; the others are tried all the same.
+pub fn restore_stale(roots: &Roots) -> Result<Vec<Restored>> {
+    if state::records(roots).is_empty() {
+        return Ok(Vec::new());
+    }
+    let (_, lock) = state::lock(roots)?;
+    let mut restored = Vec::new();
+    let mut failure = None;
+    for (folder, record) in state::records(roots) {
+        if record.owner.is_alive(roots) {
+            continue;
+        }
+        match give_back(roots, &folder, &record) {
+            Ok(()) => restored.push(Restored {
+                address: record.address,
+                driver: record.driver,
+                dead_pid: record.owner.pid,
+            }),
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    drop(lock);
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(restored),
+    }
+}
+
+/// The processes that have a device now: address, number, and whether the process is alive.
+pub fn borrowed(roots: &Roots) -> Vec<(PciAddress, u32, bool)> {
+    let tell = |(_, record): (PathBuf, Record)| {
+        let alive = record.owner.is_alive(roots);
+        (record.address, record.owner.pid, alive)
+    };
+    state::records(roots).into_iter().map(tell).collect()
+}
+
+impl Binding {
+    /// Where the controller is.
+    pub fn address(&self) -> PciAddress {
+        self.record.address
+    }
+
+    /// The driver that it goes back to.
+    pub fn original_driver(&self) -> Option<&str> {
+        self.record.driver.as_deref()
+    }
+
+    /// Gives the controller back, and waits until the kernel's driver shows its namespaces again.
+    /// Whatever has the function open must be closed before.
+    ///
+    /// # Errors
+    /// [`Error::BindFailed`] or [`Error::NotPermitted`]; the record stays.
+    pub fn release(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.released = true;
+        let lock = state::lock(&self.roots)?;
+        give_back(&self.roots, &self.folder, &self.record)?;
+        drop(lock);
+        if self.record.driver.as_deref() == Some("nvme") {
+            wait_for_namespaces(&self.roots, self.record.address);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        if !self.released {
+            // The record stays where this fails, and says what is left to do.
+            let _ = self.undo();
+        }
+    }
+}
+
+fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Binding> {
+    let (folder, lock) = state::lock(roots)?;
+    for (folder, record) in state::records(roots) {
+        if record.address != address {
+            continue;
+        }
+        if record.owner.is_alive(roots) {
+            return Err(Error::Owned {
+                device: address.to_string(),
+                pid: record.owner.pid,
+            });
+        }
+        give_back(roots, &folder, &record)?;
+        if record.driver.as_deref() == Some("nvme") {
+            wait_for_namespaces(roots, address);
+        }
+    }
+    let controller = Controller::at(roots, address)?;
+    // Held until the driver has let go: a namespace that is ours cannot be mounted meanwhile.
+    let claims = usage::claim_controller(roots, &controller)?;
+    if driver == Some(VFIO_PCI) {
+        if controller.iommu_group.is_none() {
+            let device = address.to_string();
+            return Err(Error::NoIommu { device });
+        }
+        load_module(roots, "vfio-pci", VFIO_PCI)?;
+    }
+    let record = Record {
+        address,
+        owner: Process::this(roots),
+        driver: controller.driver.clone(),
+        driver_override: driver_override(roots, address),
+    };
+    record.save(&folder)?;
+    // A device that was prepared for its user, who may not be root, stays as it was prepared.
+    let changed = match controller.driver.as_deref() == driver {
+        true => Ok(()),
+        false => change_driver(roots, address, driver, Some(driver.unwrap_or(NO_DRIVER))),
+    };
+    drop(claims);
+    if let Err(error) = changed {
+        let _ = give_back(roots, &folder, &record);
+        return Err(error);
+    }
+    drop(lock);
+    Ok(Binding {
+        roots: roots.clone(),
+        folder,
+        record,
+        released: false,
+    })
+}
+
+/// Restores what the record says, then removes it. The lock is held.
+fn give_back(roots: &Roots, folder: &Path, record: &Record) -> Result<()> {
+    let address = record.address;
+    if roots.pci_device(address).exists() {
+        if record.driver.as_deref() == Some("nvme") {
+            // Where that fails the device stays without a driver, and the check below says so.
+            let _ = load_module(roots, "nvme", "nvme");
+        }
+        let (driver, name) = (record.driver.as_deref(), record.driver_override.as_deref());
+        change_driver(roots, address, driver, name)?;
+    }
+    record.remove(folder)
+}
+
+/// Gives the device to `driver`, or to none, and sets its override.
+fn change_driver(
+    roots: &Roots,
+    address: PciAddress,
+    driver: Option<&str>,
+    driver_override: Option<&str>,
+) -> Result<()> {
+    let device = roots.pci_device(address);
+    let current = || sysfs::link_name(&device.join("driver"));
+    let override_file = device.join("driver_override");
+    let has = current();
+    if has.as_deref() != driver {
+        // Set first: an unbound device belongs to the next driver that asks, and only this one may.
+        let meanwhile = driver.unwrap_or(NO_DRIVER);
+        sysfs::write(&override_file, &format!("{meanwhile}\n"))?;
+        if let Some(has) = &has {
+            sysfs::write(&roots.pci_driver(has).join("unbind"), &address.to_string())?;
+        }
+        if driver.is_some() {
+            sysfs::write(
+                &roots.sys.join("bus/pci/drivers_probe"),
+                &address.to_string(),
+            )?;
+        }
+    }
+    if self::driver_override(roots, address).as_deref() != driver_override {
+        let name = driver_override.unwrap_or("");
+        sysfs::write(&override_file, &format!("{name}\n"))?;
+    }
+    let found = current();
+    if found.as_deref() != driver {
+        return Err(Error::BindFailed {
+            device: address.to_string(),
+            driver: driver.unwrap_or("no driver").to_owned(),
+            found,
+        });
+    }
+    Ok(())
+}
+
+fn driver_override(roots: &Roots, address: PciAddress) -> Option<String> {
+    let text = sysfs::text(&roots.pci_device(address).join("driver_override"))?;
+    // The kernel writes "(null)" for none.
+    (!text.is_empty() && text != "(null)").then_some(text)
+}
+
+/// Loads the module of a PCI driver that is not there.
+fn load_module(roots: &Roots, module: &'static str, driver: &str) -> Result<()> {
+    if roots.pci_driver(driver).exists() {
+        return Ok(());
+    }
+    let failed = |why| Err(Error::NoModule { module, why });
+    match Command::new(&roots.modprobe).arg(module).output() {
+        Err(error) => failed(format!("cannot run {}: {error}", roots.modprobe.display())),
+        Ok(output) if !output.status.success() => {
+            failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+        Ok(_) if !roots.pci_driver(driver).exists() => {
+            failed("it was loaded and brought no driver".to_owned())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The kernel's driver probes in the background: what runs after us expects /dev/nvme0n1.
+fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
+    let began = Instant::now();
+    while began.elapsed() < PROBE_LIMIT {
+        let Ok(controller) = Controller::at(roots, address) else {
+            return;
+        };
+        let there =
+            |name: &Option<String>| name.as_ref().is_none_or(|n| roots.dev.join(n).exists());
+        let namespaces = &controller.namespaces;
+        let shown = !namespaces.is_empty()
+            && namespaces
+                .iter()
+                .all(|namespace| there(&namespace.block) && there(&namespace.character));
+        if shown || controller.driver.as_deref() != Some("nvme") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    const ADDRESS: &str = "0000:01:00.0";
+
+    fn address() -> PciAddress {
+        ADDRESS.parse().unwrap()
+    }
+
+    #[test]
+    fn a_missing_module_is_an_error_that_changes_nothing() {
+        let tree = Tree::with_drive();
+        let error = to_vfio(&tree.roots(), address()).unwrap_err();
+        assert!(matches!(error, Error::NoModule { .. }), "{error}");
+        assert_eq!(error.mend().unwrap(), "modprobe vfio-pci");
+        assert_eq!(tree.read("sys/bus/pci/drivers/nvme/unbind"), "");
+        assert!(borrowed(&tree.roots()).is_empty());
+    }
+
+    #[test]
+    fn a_drive_in_use_is_refused_before_anything_is_written() {
+        let tree = Tree::with_drive();
+        tree.file(
+            "proc/self/mountinfo",
+            "9 1 259:1 / /data rw - xfs /dev/x rw\n",
+        );
+        let error = to_nothing(&tree.roots(), address()).unwrap_err();
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        assert!(error.to_string().contains("mounted at /data"), "{error}");
+        assert_eq!(tree.read("sys/bus/pci/drivers/nvme/unbind"), "");
+    }
+
+    #[test]
+    fn a_change_that_the_kernel_ignores_is_an_error_and_is_undone() {
+        // The fake kernel takes every write and does nothing.
+        let tree = Tree::with_drive();
+        let error = to_nothing(&tree.roots(), address()).unwrap_err();
+        assert!(matches!(error, Error::BindFailed { .. }), "{error}");
+        assert_eq!(tree.read("sys/bus/pci/drivers/nvme/unbind"), ADDRESS);
+        let device = "sys/devices/pci0000:00/0000:01:00.0";
+        // As the fake files keep what was longest: the last write was the empty override.
+        assert!(
+            tree.read(&format!("{device}/driver_override"))
+                .starts_with('\n')
+        );
+        assert!(borrowed(&tree.roots()).is_empty());
+    }
+
+    #[test]
+    fn a_live_owner_keeps_its_device_and_a_dead_one_does_not() {
+        let tree = Tree::with_drive();
+        let roots = tree.roots();
+        let (folder, lock) = state::lock(&roots).unwrap();
+        drop(lock);
+        let owner = Process {
+            pid: 77,
+            start_ticks: 5,
+        };
+        let record = Record {
+            address: address(),
+            owner,
+            driver: Some("nvme".into()),
+            driver_override: None,
+        };
+        record.save(&folder).unwrap();
+        tree.file(
+            "proc/77/stat",
+            &format!("77 (x) S {}5 0\n", "0 ".repeat(18)),
+        );
+        let error = to_nothing(&roots, address()).unwrap_err();
+        assert!(matches!(error, Error::Owned { pid: 77, .. }), "{error}");
+        assert_eq!(restore_stale(&roots).unwrap(), []);
+        std::fs::remove_file(tree.path().join("proc/77/stat")).unwrap();
+        assert_eq!(borrowed(&roots), [(address(), 77, false)]);
+        let restored = restore_stale(&roots).unwrap();
+        assert_eq!((restored[0].dead_pid, restored.len()), (77, 1));
+        assert!(borrowed(&roots).is_empty());
+    }
+}

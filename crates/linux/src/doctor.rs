@@ -1,0 +1,314 @@
+//! What this machine has and lacks for each path.
+//!
+//! Looks only; it opens no drive and changes nothing.
+
+use crate::bind;
+use crate::pci;
+use crate::usage;
+use crate::{Roots, sysfs};
+use io_uring::IoUring;
+use rustix::process::{Resource, getrlimit};
+use std::path::Path;
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All is well.
+    Ok,
+    /// It works, and could be better; or only some paths need it.
+    Warning,
+    /// A path cannot be used.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// The command or the advice that mends it.
+    pub mend: Option<String>,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            state,
+            found: found.into(),
+            mend: None,
+        }
+    }
+
+    fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+/// Looks at everything.
+pub fn examine(roots: &Roots) -> Vec<Check> {
+    let mut checks = vec![
+        iommu(roots),
+        vfio_module(roots, "vfio-pci", "bus/pci/drivers/vfio-pci"),
+        vfio_module(roots, "vfio_iommu_type1", "module/vfio_iommu_type1"),
+        vfio_container(roots),
+        locked_memory(),
+        huge_pages(roots),
+        io_uring(roots),
+        poll_queues(roots),
+    ];
+    checks.extend(controllers(roots));
+    checks.extend(groups(roots));
+    checks.extend(stale(roots));
+    checks
+}
+
+fn iommu(roots: &Roots) -> Check {
+    let folder = roots.sys.join("kernel/iommu_groups");
+    let groups = sysfs::names(&folder);
+    if groups.is_empty() {
+        return Check::new(
+            "IOMMU",
+            State::Missing,
+            "no groups: there is none, or it is off",
+        )
+        .mend(
+            "switch VT-d, AMD-Vi or SMMU on in the firmware and boot with intel_iommu=on; \
+             or use the no-IOMMU path",
+        );
+    }
+    let identity = |group: &&String| {
+        sysfs::text(&folder.join(group).join("type")).as_deref() == Some("identity")
+    };
+    let untranslated = groups.iter().filter(identity).count();
+    let found = format!(
+        "{} groups, {untranslated} without translation",
+        groups.len()
+    );
+    Check::new("IOMMU", State::Ok, found)
+}
+
+fn vfio_module(roots: &Roots, module: &'static str, place: &str) -> Check {
+    let name = format!("module {module}");
+    match roots.sys.join(place).exists() {
+        true => Check::new(name, State::Ok, "loaded"),
+        false => Check::new(name, State::Warning, "not loaded").mend(format!("modprobe {module}")),
+    }
+}
+
+fn access(path: &Path) -> Option<bool> {
+    path.exists().then(|| {
+        let access = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
+        rustix::fs::access(path, access).is_ok()
+    })
+}
+
+fn vfio_container(roots: &Roots) -> Check {
+    let path = roots.dev.join("vfio/vfio");
+    let name = path.display().to_string();
+    match access(&path) {
+        Some(true) => Check::new(name, State::Ok, "can be opened"),
+        Some(false) => Check::new(name.clone(), State::Missing, "no permission")
+            .mend(format!("sudo chmod 666 {name}")),
+        None => Check::new(name, State::Missing, "is not there").mend("modprobe vfio-pci"),
+    }
+}
+
+fn groups(roots: &Roots) -> Vec<Check> {
+    let folder = roots.dev.join("vfio");
+    sysfs::names(&folder)
+        .iter()
+        .filter(|name| name.parse::<u32>().is_ok())
+        .map(|group| {
+            let path = folder.join(group);
+            let name = path.display().to_string();
+            let members = sysfs::names(
+                &roots
+                    .sys
+                    .join(format!("kernel/iommu_groups/{group}/devices")),
+            );
+            let members = members.join(", ");
+            match access(&path) {
+                Some(true) => Check::new(name, State::Ok, format!("can be opened: {members}")),
+                _ => Check::new(
+                    name.clone(),
+                    State::Missing,
+                    format!("no permission: {members}"),
+                )
+                .mend(format!("sudo chown $USER {name}")),
+            }
+        })
+        .collect()
+}
+
+fn locked_memory() -> Check {
+    const ENOUGH_BYTES: u64 = 64 << 20;
+    let name = "RLIMIT_MEMLOCK";
+    match getrlimit(Resource::Memlock).current {
+        None => Check::new(name, State::Ok, "unlimited"),
+        Some(_) if rustix::process::geteuid().is_root() => {
+            Check::new(name, State::Ok, "does not hold for root")
+        }
+        Some(bytes) if bytes >= ENOUGH_BYTES => {
+            Check::new(name, State::Ok, format!("{} KiB", bytes >> 10))
+        }
+        Some(bytes) => Check::new(name, State::Warning, format!("{} KiB", bytes >> 10))
+            .mend("ulimit -l 65536, or memlock in /etc/security/limits.conf"),
+    }
+}
+
+fn huge_pages(roots: &Roots) -> Check {
+    let folder = roots.sys.join("kernel/mm/hugepages/hugepages-2048kB");
+    let read = |file| sysfs::number::<usize>(&folder.join(file));
+    let name = "huge pages of 2 MiB";
+    match (read("free_hugepages"), read("nr_hugepages")) {
+        (Some(0), Some(all)) => Check::new(
+            name,
+            State::Warning,
+            format!("0 of {all} free; only no-IOMMU needs them"),
+        )
+        .mend("echo 16 > /proc/sys/vm/nr_hugepages"),
+        (Some(free), Some(all)) => Check::new(name, State::Ok, format!("{free} of {all} free")),
+        _ => Check::new(name, State::Missing, "this kernel has none"),
+    }
+}
+
+/// Asks the kernel for a small ring: whatever forbids it shows.
+fn io_uring(roots: &Roots) -> Check {
+    let name = "io_uring";
+    let setting = sysfs::text(&roots.proc.join("sys/kernel/io_uring_disabled"));
+    match (IoUring::new(1), setting.as_deref()) {
+        (Ok(_), _) => Check::new(name, State::Ok, "works"),
+        (Err(_), Some(setting @ ("1" | "2"))) => {
+            let found = format!("kernel.io_uring_disabled is {setting}");
+            Check::new(name, State::Missing, found).mend("sysctl kernel.io_uring_disabled=0")
+        }
+        (Err(error), _) => Check::new(name, State::Missing, error.to_string())
+            .mend("allow io_uring in the container's seccomp profile, or use a newer kernel"),
+    }
+}
+
+fn poll_queues(roots: &Roots) -> Check {
+    let name = "NVMe poll queues";
+    let path = roots.sys.join("module/nvme/parameters/poll_queues");
+    match sysfs::text(&path) {
+        None => Check::new(name, State::Warning, "the module nvme is not loaded")
+            .mend("modprobe nvme poll_queues=1"),
+        Some(count) if count == "0" => {
+            Check::new(name, State::Warning, "0: the kernel's paths cannot poll")
+                .mend("boot with nvme.poll_queues=1")
+        }
+        Some(count) => Check::new(name, State::Ok, count),
+    }
+}
+
+fn controllers(roots: &Roots) -> Vec<Check> {
+    let all = pci::controllers(roots);
+    if all.is_empty() {
+        let found = "none on the PCI bus";
+        return vec![Check::new("NVMe controllers", State::Missing, found).mend("lspci -Dnn")];
+    }
+    let tell = |controller: &pci::Controller| {
+        let driver = controller.driver.as_deref().unwrap_or("no driver");
+        let mut found = driver.to_owned();
+        let parts = [
+            &controller.kernel_name,
+            &controller.model,
+            &controller.serial,
+        ];
+        for part in parts.into_iter().flatten() {
+            found += &format!(", {part}");
+        }
+        let name = format!("controller {}", controller.address);
+        match usage::of_controller(roots, controller) {
+            Ok(uses) if uses.is_empty() => {
+                Check::new(name, State::Ok, format!("{found}; not in use"))
+            }
+            Ok(uses) => {
+                let uses: Vec<String> = uses.iter().map(usage::Use::to_string).collect();
+                Check::new(
+                    name,
+                    State::Warning,
+                    format!("{found}; {}", uses.join("; ")),
+                )
+            }
+            Err(error) => {
+                let check = Check::new(name, State::Warning, format!("{found}; {error}"));
+                match error.mend() {
+                    Some(mend) => check.mend(mend),
+                    None => check,
+                }
+            }
+        }
+    };
+    all.iter().map(tell).collect()
+}
+
+fn stale(roots: &Roots) -> Vec<Check> {
+    let tell = |(address, pid, alive): (pci::PciAddress, u32, bool)| {
+        let name = format!("borrowed {address}");
+        match alive {
+            true => Check::new(
+                name,
+                State::Ok,
+                format!("by process {pid}, which is running"),
+            ),
+            false => Check::new(
+                name,
+                State::Warning,
+                format!("by process {pid}, which is dead"),
+            )
+            .mend("straightway restore"),
+        }
+    };
+    bind::borrowed(roots).into_iter().map(tell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    fn state(checks: &[Check], name: &str) -> State {
+        let check = checks.iter().find(|check| check.name.ends_with(name));
+        check.unwrap_or_else(|| panic!("no check {name}")).state
+    }
+
+    #[test]
+    fn an_empty_machine_lacks_everything_and_says_how_to_mend_it() {
+        let tree = Tree::new();
+        let checks = examine(&tree.roots());
+        assert_eq!(state(&checks, "IOMMU"), State::Missing);
+        assert_eq!(state(&checks, "module vfio-pci"), State::Warning);
+        assert_eq!(state(&checks, "vfio/vfio"), State::Missing);
+        assert_eq!(state(&checks, "NVMe controllers"), State::Missing);
+        for check in &checks {
+            let bad = check.state != State::Ok && check.name != "huge pages of 2 MiB";
+            assert!(!bad || check.mend.is_some(), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_drive_is_reported_with_who_uses_it_and_who_borrowed_it() {
+        let tree = Tree::with_drive();
+        tree.file("dev/vfio/vfio", "").file("dev/vfio/4", "");
+        tree.file("sys/module/nvme/parameters/poll_queues", "0\n");
+        tree.file(
+            "run/straightway/0000:01:00.0.borrowed",
+            "straightway 1\npid 5\nstart 6\ndevice 0000:01:00.0\ndriver nvme\n",
+        );
+        let checks = examine(&tree.roots());
+        assert_eq!(state(&checks, "controller 0000:01:00.0"), State::Ok);
+        assert_eq!(state(&checks, "borrowed 0000:01:00.0"), State::Warning);
+        assert_eq!(state(&checks, "NVMe poll queues"), State::Warning);
+        assert_eq!(state(&checks, "vfio/4"), State::Ok);
+        tree.file("proc/self/mountinfo", "9 1 259:0 / /x rw - xfs /dev/y rw\n");
+        let checks = examine(&tree.roots());
+        assert_eq!(state(&checks, "controller 0000:01:00.0"), State::Warning);
+    }
+}

@@ -1,0 +1,331 @@
+//! What can go wrong while a path is opened: what, why, and what mends it.
+//!
+//! Requests on an open path fail with [`block::Error`]; this is for everything before that.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of opening, binding or looking up.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Which of the command line's exit codes an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The request makes no sense as it was written.
+    Usage,
+    /// The device is missing, in use, or not permitted.
+    Missing,
+    /// This machine does not support the path.
+    Unsupported,
+}
+
+impl Kind {
+    /// The process's exit code: 2, 3 or 4.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Kind::Usage => 2,
+            Kind::Missing => 3,
+            Kind::Unsupported => 4,
+        }
+    }
+}
+
+/// Why a path could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name is not a form that a device is named by.
+    #[error("`{name}` names no device: {why}")]
+    BadName {
+        /// As the user wrote it.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is no such device.
+    #[error("there is no device `{name}`: {why}")]
+    NoSuchDevice {
+        /// As the user wrote it.
+        name: String,
+        /// What was looked for.
+        why: String,
+    },
+    /// The device is there and is not an NVMe controller on the PCI bus.
+    #[error("`{name}` is not an NVMe controller on the PCI bus: {why}")]
+    NotPciNvme {
+        /// As the user wrote it.
+        name: String,
+        /// What it is.
+        why: String,
+    },
+    /// Somebody uses the device.
+    #[error("{device} is in use: {}", .reasons.join("; "))]
+    InUse {
+        /// The device.
+        device: String,
+        /// Each use.
+        reasons: Vec<String>,
+    },
+    /// Another process of ours has taken the device from its driver and is still running.
+    #[error("{device} was taken by process {pid}, which is still running")]
+    Owned {
+        /// The device's address.
+        device: String,
+        /// The owner.
+        pid: u32,
+    },
+    /// The device has another driver than the path needs.
+    #[error("{device} is bound to {}, not to vfio-pci", .driver.as_deref().unwrap_or("no driver"))]
+    NotBound {
+        /// The device's address.
+        device: String,
+        /// Its driver.
+        driver: Option<String>,
+    },
+    /// A kernel module is missing and could not be loaded.
+    #[error("the kernel module {module} is not loaded: {why}")]
+    NoModule {
+        /// Its name.
+        module: &'static str,
+        /// What `modprobe` said.
+        why: String,
+    },
+    /// The kernel did not give the device to the driver.
+    #[error("{device} did not bind to {driver}: it has {}", .found.as_deref().unwrap_or("no driver"))]
+    BindFailed {
+        /// The device's address.
+        device: String,
+        /// The driver that was asked for.
+        driver: String,
+        /// The driver that it has.
+        found: Option<String>,
+    },
+    /// No IOMMU translates the device's addresses.
+    #[error("{device} is in no IOMMU group: the machine has no IOMMU, or it is switched off")]
+    NoIommu {
+        /// The device's address.
+        device: String,
+    },
+    /// An IOMMU translates the device's addresses, so that physical ones mean nothing to it.
+    #[error("an IOMMU translates the addresses of {device} (its group's type is {group_type})")]
+    IommuActive {
+        /// The device's address.
+        device: String,
+        /// As in `/sys/kernel/iommu_groups/N/type`.
+        group_type: String,
+    },
+    /// A device of the same IOMMU group has a driver that is not VFIO's.
+    #[error("IOMMU group {group} cannot be used: it also holds {}", .others.join(", "))]
+    GroupNotViable {
+        /// The group's number.
+        group: u32,
+        /// The devices in the way, each with its driver.
+        others: Vec<String>,
+    },
+    /// Another process has the group open.
+    #[error("IOMMU group {group} is open in another process")]
+    GroupBusy {
+        /// The group's number.
+        group: u32,
+    },
+    /// Access was denied.
+    #[error("no permission: {doing} {}", .path.display())]
+    NotPermitted {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// How to get the permission.
+        mend: String,
+    },
+    /// The limit of locked memory is too low.
+    #[error("{needed_bytes} bytes must be locked in memory, and RLIMIT_MEMLOCK is {limit_bytes}")]
+    LockLimit {
+        /// What this path locks.
+        needed_bytes: u64,
+        /// What the process may lock altogether.
+        limit_bytes: u64,
+    },
+    /// There is not that much memory.
+    #[error("no memory for {bytes} bytes of buffers")]
+    NoMemory {
+        /// What was asked for.
+        bytes: usize,
+    },
+    /// The buffers' own memory is exhausted.
+    #[error("no run of {bytes} bytes is free in this memory of {total_bytes} bytes")]
+    MemoryFull {
+        /// What was asked for.
+        bytes: usize,
+        /// All of it.
+        total_bytes: usize,
+    },
+    /// No range of bus addresses is long enough.
+    #[error("the IOMMU has no free range of {needed_bytes} bytes; usable: {}", ranges(.usable))]
+    NoBusAddresses {
+        /// What was asked for.
+        needed_bytes: u64,
+        /// First and last address of each range.
+        usable: Vec<(u64, u64)>,
+    },
+    /// Too few huge pages are reserved.
+    #[error("{needed_pages} huge pages of 2 MiB are needed, and {free_pages} are free")]
+    NoHugePages {
+        /// How many this path needs.
+        needed_pages: usize,
+        /// How many are free.
+        free_pages: usize,
+    },
+    /// The path is not supported on this machine.
+    #[error("{what} cannot be used here: {why}")]
+    Unsupported {
+        /// The path or its part.
+        what: &'static str,
+        /// Why not.
+        why: String,
+        /// What would help.
+        mend: Option<String>,
+    },
+    /// The device does not answer: its registers read as all ones.
+    #[error("{device} does not answer: its registers read as all ones")]
+    Silent {
+        /// The device's address.
+        device: String,
+    },
+    /// The device answered a command with an error.
+    #[error("{doing}: {source}")]
+    Device {
+        /// What was tried.
+        doing: &'static str,
+        /// What came back.
+        source: block::Error,
+    },
+    /// The operating system answered with an error that none of the others explains.
+    #[error("{doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What came back.
+        source: io::Error,
+    },
+}
+
+fn ranges(usable: &[(u64, u64)]) -> String {
+    let texts: Vec<_> = usable
+        .iter()
+        .map(|(first, last)| format!("{first:#x}-{last:#x}"))
+        .collect();
+    texts.join(", ")
+}
+
+impl Error {
+    /// Which exit code this is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Error::BadName { .. } | Error::MemoryFull { .. } => Kind::Usage,
+            Error::NoModule { .. }
+            | Error::NoIommu { .. }
+            | Error::IommuActive { .. }
+            | Error::NoBusAddresses { .. }
+            | Error::NoHugePages { .. }
+            | Error::LockLimit { .. }
+            | Error::NoMemory { .. }
+            | Error::Unsupported { .. } => Kind::Unsupported,
+            _ => Kind::Missing,
+        }
+    }
+
+    /// The command or the advice that mends it, where there is one.
+    pub fn mend(&self) -> Option<String> {
+        Some(match self {
+            Error::BadName { .. } => {
+                "name it as /dev/nvme0n1, /dev/ng0n1, nvme0, 0000:01:00.0 or /dev/disk/by-id/..."
+                    .into()
+            }
+            Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
+            Error::NotPciNvme { .. } => "lspci -Dnn -d ::0108".into(),
+            Error::InUse { .. } => {
+                "unmount it, stop what uses it, or name another drive; see: lsblk".into()
+            }
+            Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}"),
+            Error::NotBound { .. } => "bind it first: straightway bind DEVICE".into(),
+            Error::NoModule { module, .. } => format!("modprobe {module}"),
+            Error::BindFailed { device, .. } => format!("dmesg | grep {device}"),
+            Error::NoIommu { .. } => {
+                "switch VT-d, AMD-Vi or SMMU on in the firmware and boot with intel_iommu=on; \
+                 without one, use the no-IOMMU path"
+                    .into()
+            }
+            Error::IommuActive { .. } => {
+                "use the VFIO path; or boot with iommu=pt, which leaves addresses as they are"
+                    .into()
+            }
+            Error::GroupNotViable { .. } => {
+                "bind those devices to vfio-pci too, or move the drive to another slot".into()
+            }
+            Error::GroupBusy { group } => format!("fuser -v /dev/vfio/{group}"),
+            Error::NotPermitted { mend, .. } => mend.clone(),
+            Error::LockLimit { needed_bytes, .. } => format!(
+                "ulimit -l {} (in KiB; as root, or in /etc/security/limits.conf: memlock)",
+                needed_bytes.div_ceil(1024)
+            ),
+            Error::NoMemory { .. } => "ask for less buffer memory".into(),
+            Error::MemoryFull { .. } => "ask for more buffer memory, or give buffers back".into(),
+            Error::NoBusAddresses { .. } => "ask for less buffer memory".into(),
+            Error::NoHugePages {
+                needed_pages,
+                free_pages,
+            } => format!(
+                "echo $(($(cat /proc/sys/vm/nr_hugepages) + {})) > /proc/sys/vm/nr_hugepages",
+                needed_pages.saturating_sub(*free_pages)
+            ),
+            Error::Unsupported { mend, .. } => mend.clone()?,
+            Error::Silent { device } => format!(
+                "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
+            ),
+            Error::Device { .. } | Error::Io { .. } => return None,
+        })
+    }
+
+    /// An operating system's error, told apart where the reader can do something about it.
+    pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::NotPermitted {
+                doing,
+                path,
+                mend: "run it as root".into(),
+            },
+            _ => Error::Io {
+                doing,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_says_what_and_how_to_mend_it() {
+        let error = Error::LockLimit {
+            needed_bytes: 64 << 20,
+            limit_bytes: 8 << 20,
+        };
+        assert!(error.to_string().contains("67108864"));
+        assert!(error.mend().unwrap().starts_with("ulimit -l 65536 "));
+        assert_eq!(error.kind().exit_code(), 4);
+        let error = Error::Owned {
+            device: "0000:01:00.0".into(),
+            pid: 7,
+        };
+        assert_eq!(error.kind().exit_code(), 3);
+        assert!(error.mend().unwrap().contains("kill 7"));
+    }
+}

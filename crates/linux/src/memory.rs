@@ -1,0 +1,143 @@
+//! Memory for buffers: the host's own, or memory that a device can reach too.
+
+use crate::sys::arena::Arena;
+use crate::sys::map::{HUGE_PAGE_BYTES, Mapping};
+use crate::{Error, Result};
+use block::Buffer;
+use std::sync::Arc;
+
+/// Memory for the paths through the kernel ([`SyncFile`](crate::SyncFile), [`Uring`](crate::Uring),
+/// [`Passthrough`](crate::Passthrough)): buffers in it are aligned to pages.
+///
+/// A clone is another handle to the same memory. The memory is unmapped when the last handle is
+/// gone and each buffer was given back; while one is out it stays.
+#[derive(Clone, Debug)]
+pub struct HostMemory {
+    arena: Arc<Arena>,
+}
+
+impl HostMemory {
+    /// `len` bytes, rounded up to pages.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new(len: usize) -> Result<Self> {
+        let arena = Arc::new(Arena::new(anonymous(len)?));
+        Ok(Self { arena })
+    }
+
+    /// A buffer of `len` bytes at the start of a page. It may hold what its last owner left.
+    ///
+    /// # Errors
+    /// [`Error::MemoryFull`].
+    pub fn allocate(&self, len: usize) -> Result<Buffer> {
+        allocate(&self.arena, len)
+    }
+
+    /// Takes back a buffer that [`allocate`](HostMemory::allocate) returned.
+    ///
+    /// # Errors
+    /// Refuses a piece of one, or another memory's.
+    pub fn give_back(&self, buffer: Buffer) -> std::result::Result<(), Buffer> {
+        self.arena.give_back(buffer)
+    }
+
+    /// How many buffers are out.
+    pub fn buffers_out(&self) -> usize {
+        self.arena.buffers_out()
+    }
+
+    /// Length in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    pub(crate) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+}
+
+/// Memory that a device reaches by itself: the buffers of [`vfio::Function`](crate::vfio::Function)
+/// and [`noiommu::Function`](crate::noiommu::Function).
+///
+/// A clone is another handle to the same memory. It can outlive its function: the device is cut off
+/// first, and the memory stays while a handle or a buffer is out.
+#[derive(Clone, Debug)]
+pub struct DmaMemory {
+    arena: Arc<Arena>,
+}
+
+impl DmaMemory {
+    pub(crate) fn new(mapping: Mapping) -> Self {
+        let arena = Arc::new(Arena::new(mapping));
+        Self { arena }
+    }
+
+    /// A buffer of `len` bytes at the start of a page. It may hold what its last owner left.
+    ///
+    /// # Errors
+    /// [`Error::MemoryFull`].
+    pub fn allocate(&self, len: usize) -> Result<Buffer> {
+        allocate(&self.arena, len)
+    }
+
+    /// Takes back a buffer that [`allocate`](DmaMemory::allocate) returned.
+    ///
+    /// # Errors
+    /// Refuses a piece of one, or another memory's.
+    pub fn give_back(&self, buffer: Buffer) -> std::result::Result<(), Buffer> {
+        self.arena.give_back(buffer)
+    }
+
+    /// How many buffers are out.
+    pub fn buffers_out(&self) -> usize {
+        self.arena.buffers_out()
+    }
+
+    /// The virtual address of the first byte.
+    pub fn address(&self) -> usize {
+        self.arena.address()
+    }
+
+    /// Length in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.arena.len()
+    }
+}
+
+/// Ordinary memory of whole pages, or of whole 2 MiB where it is that long, so that transparent
+/// huge pages can back it.
+pub(crate) fn anonymous(len: usize) -> Result<Mapping> {
+    let no_memory = |_| Error::NoMemory { bytes: len };
+    let unit = match len {
+        HUGE_PAGE_BYTES.. => HUGE_PAGE_BYTES,
+        _ => rustix::param::page_size(),
+    };
+    let rounded = len.max(1).checked_next_multiple_of(unit);
+    let rounded = rounded.ok_or(Error::NoMemory { bytes: len })?;
+    Mapping::anonymous(rounded).map_err(no_memory)
+}
+
+fn allocate(arena: &Arena, len: usize) -> Result<Buffer> {
+    arena.allocate(len).ok_or(Error::MemoryFull {
+        bytes: len,
+        total_bytes: arena.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_rounded_to_pages_and_says_when_it_is_full() {
+        let memory = HostMemory::new(5000).unwrap();
+        assert_eq!(memory.len_bytes(), 8192);
+        let buffer = memory.allocate(8192).unwrap();
+        let error = memory.allocate(1).unwrap_err();
+        assert!(matches!(error, Error::MemoryFull { bytes: 1, .. }));
+        memory.clone().give_back(buffer).unwrap();
+        assert_eq!(memory.buffers_out(), 0);
+        assert!(HostMemory::new(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! NVMe commands through the kernel's driver, without its block layer: io_uring on `/dev/ngXnY`.
+//!
+//! The kernel makes the command of `struct nvme_uring_cmd` and adds the buffer's addresses; it
+//! neither splits, merges nor schedules. What a command may move is therefore this path's limit.
+
+use crate::admin;
+use crate::lanes::Lanes;
+use crate::memory::HostMemory;
+use crate::sys::ioctl;
+use crate::sys::ring_nvme::{MAX_COMMAND_BLOCKS, NvmeEncoder};
+use crate::target::one_command_bytes;
+use crate::uring::{RingOptions, check_polling};
+use crate::usage;
+use crate::{Error, Result, Roots, sysfs};
+use block::{Completion, Device, Features, Geometry, Refused, Request, blocking};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+const PAGE_BYTES: u64 = 4096;
+/// PRP entries point to dwords.
+const BUFFER_ALIGN_BYTES: u32 = 4;
+
+/// An NVMe namespace behind its character device.
+#[derive(Debug)]
+pub struct Passthrough {
+    lanes: Lanes<NvmeEncoder>,
+    nsid: u32,
+    /// The block device, claimed while this may write, so that nobody mounts it meanwhile.
+    _claim: Option<File>,
+}
+
+impl Passthrough {
+    /// Opens `/dev/ngXnY`; with `write` it can be changed, and the namespace must not be in use.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::Unsupported`] and others, each for the
+    /// one thing that is wrong.
+    pub fn open(roots: &Roots, path: &Path, write: bool, options: &RingOptions) -> Result<Self> {
+        let io = |doing, source: std::io::Error| Error::io(doing, path, source);
+        let kind = rustix::fs::stat(path).map_err(|source| io("opening", source.into()))?;
+        if FileType::from_raw_mode(kind.st_mode) != FileType::CharacterDevice {
+            return Err(Error::BadName {
+                name: path.display().to_string(),
+                why: "passthrough needs the namespace's character device, as /dev/ng0n1",
+            });
+        }
+        // /dev/ng0n1 and /dev/nvme0n1 are two faces of one namespace.
+        let block = sysfs::name_of(&sysfs::canonical(path))
+            .and_then(|name| Some(format!("nvme{}", name.strip_prefix("ng")?)));
+        let claim = match (&block, write) {
+            (Some(block), true) => usage::claim_block_device(roots, block)?,
+            _ => None,
+        };
+        let flags = OFlags::CLOEXEC | if write { OFlags::RDWR } else { OFlags::RDONLY };
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|source| io("opening", source.into()))?;
+        let nsid = ioctl::namespace_id(&descriptor).map_err(|source| Error::BadName {
+            name: path.display().to_string(),
+            why: match source.raw_os_error() {
+                Some(libc::ENOTTY) => "it is not a namespace's character device",
+                _ => "the namespace does not say its identifier",
+            },
+        })?;
+        let controller = admin::identify_controller(&descriptor)
+            .map_err(|source| identify_failed(path, source))?;
+        let namespace = admin::identify_namespace(&descriptor, nsid)
+            .map_err(|source| identify_failed(path, source))?;
+        let queue = block.map(|block| roots.sys.join("class/block").join(block).join("queue"));
+        if options.poll {
+            check_polling(queue.as_deref())?;
+        }
+        let mut setup = options.setup()?;
+        setup.piece_bytes = piece_bytes(queue.as_deref());
+        let geometry = geometry(&controller[..], &namespace[..], queue.as_deref(), write)?;
+        let encoder = NvmeEncoder {
+            descriptor: Arc::new(descriptor),
+            nsid,
+            block_size_log2: geometry.block_size_log2,
+            // As the kernel does: what a transfer may be is no harder for zeroes.
+            max_zero_blocks: geometry.max_transfer_blocks,
+        };
+        let lanes = Lanes::new(encoder, geometry, &setup, u64::MAX);
+        let lanes = lanes.map_err(|source| options.failed(path, source))?;
+        let mut device = Self {
+            lanes,
+            nsid,
+            _claim: claim,
+        };
+        if let Some(memory) = &options.fixed_memory {
+            device.try_fixed_memory(memory)?;
+        }
+        Ok(device)
+    }
+
+    /// Reads a block into registered memory. Linux from 6.0 on takes such memory, but several
+    /// stable releases refuse a command that uses only a part of a registered piece.
+    fn try_fixed_memory(&mut self, memory: &HostMemory) -> Result<()> {
+        // Where all of it is out already, the first request will tell.
+        let Ok(buffer) = memory.allocate(self.geometry().block_size_bytes()) else {
+            return Ok(());
+        };
+        let read = blocking::read(self, 0, buffer);
+        // It is the memory's own buffer, whole.
+        let _ = memory.give_back(read.buffer);
+        match read.result {
+            Err(block::Error::Os {
+                errno: libc::EINVAL,
+            }) => Err(Error::Unsupported {
+                what: "registered memory",
+                why: "this kernel refuses it for NVMe commands".into(),
+                mend: Some(
+                    "go without it, or use Linux 6.12 or a stable release from late 2024".into(),
+                ),
+            }),
+            // Whatever else is wrong with the block is for whoever reads it.
+            _ => Ok(()),
+        }
+    }
+
+    /// The namespace's identifier.
+    pub fn namespace_id(&self) -> u32 {
+        self.nsid
+    }
+}
+
+fn identify_failed(path: &Path, source: block::Error) -> Error {
+    match source {
+        block::Error::Os {
+            errno: libc::EACCES | libc::EPERM,
+        } => Error::NotPermitted {
+            doing: "identifying",
+            path: path.to_path_buf(),
+            mend: "run it as root: before Linux 6.2 passthrough needs CAP_SYS_ADMIN".into(),
+        },
+        source => Error::Device {
+            doing: "identifying the namespace",
+            source,
+        },
+    }
+}
+
+/// Takes both identify data structures apart (NVMe base specification, "Identify Controller"; NVM
+/// command set specification, "Identify Namespace").
+fn geometry(
+    controller: &[u8],
+    namespace: &[u8],
+    queue: Option<&Path>,
+    write: bool,
+) -> Result<Geometry> {
+    let byte = |data: &[u8], at: usize| data.get(at).copied().unwrap_or(0);
+    let unsupported = |why: String| Error::Unsupported {
+        what: "the namespace",
+        why,
+        mend: Some("nvme format with --lbaf: a format without metadata".into()),
+    };
+    let size = namespace.first_chunk().copied().unwrap_or_default();
+    let block_count = u64::from_le_bytes(size);
+    // FLBAS: bits 3:0 and, above 16 formats, bits 6:5.
+    let flbas = byte(namespace, 26);
+    let format = usize::from(flbas & 0xf | (flbas >> 5 & 3) << 4);
+    let at = 128 + 4 * format;
+    let metadata_bytes = u16::from_le_bytes([byte(namespace, at), byte(namespace, at + 1)]);
+    let block_size_log2 = byte(namespace, at + 2);
+    if metadata_bytes != 0 {
+        return Err(unsupported(format!(
+            "its blocks carry {metadata_bytes} bytes of metadata each"
+        )));
+    }
+    if !(9..=16).contains(&block_size_log2) || block_count == 0 {
+        return Err(unsupported(format!(
+            "it has {block_count} blocks of 2^{block_size_log2} bytes"
+        )));
+    }
+    let max_bytes = max_transfer_bytes(byte(controller, 77), queue);
+    let max_blocks = (max_bytes >> block_size_log2).clamp(1, u64::from(MAX_COMMAND_BLOCKS));
+    let optional = u16::from_le_bytes([byte(controller, 520), byte(controller, 521)]);
+    let write_protected = byte(namespace, 99) & 1 != 0;
+    Ok(Geometry {
+        block_size_log2,
+        block_count,
+        max_transfer_blocks: max_blocks as u32,
+        queue_depth: 1,
+        buffer_align_bytes: BUFFER_ALIGN_BYTES,
+        features: Features {
+            volatile_write_cache: byte(controller, 525) & 1 != 0,
+            fua: true,
+            discard: optional & 1 << 2 != 0,
+            write_zeroes: optional & 1 << 3 != 0,
+            read_only: !write || write_protected,
+        },
+    })
+}
+
+/// The least of what the controller, the kernel's driver and its list of pages allow.
+fn max_transfer_bytes(mdts: u8, queue: Option<&Path>) -> u64 {
+    let bytes = one_command_bytes(queue, "max_hw_sectors_kb");
+    // In units of the controller's smallest page, taken to be 4 KiB; 0 is no limit.
+    match mdts {
+        1..=40 => bytes.min(PAGE_BYTES << mdts),
+        _ => bytes,
+    }
+}
+
+/// How long the pieces of registered memory are. The kernel refuses a registered buffer that has
+/// more pages than a command may, however few of them the command uses.
+fn piece_bytes(queue: Option<&Path>) -> usize {
+    let segments = queue.and_then(|queue| sysfs::number::<usize>(&queue.join("max_segments")));
+    let pages = segments.unwrap_or(1).clamp(1, 256);
+    (1 << pages.ilog2()) * PAGE_BYTES as usize
+}
+
+impl Device for Passthrough {
+    fn geometry(&self) -> &Geometry {
+        self.lanes.geometry()
+    }
+
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
+        self.lanes.submit(request)
+    }
+
+    fn kick(&mut self) {
+        self.lanes.kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.lanes.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.lanes.outstanding()
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        self.lanes.wait(timeout_us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    fn pages() -> (Vec<u8>, Vec<u8>) {
+        let (mut controller, mut namespace) = (vec![0; 4096], vec![0; 4096]);
+        controller[77] = 7;
+        controller[520] = 0b1100;
+        controller[525] = 1;
+        namespace[..8].copy_from_slice(&1000u64.to_le_bytes());
+        // Format 17: the low bits are 1, the high bits 1.
+        namespace[26] = 1 | 1 << 5;
+        namespace[128 + 4 * 17 + 2] = 12;
+        (controller, namespace)
+    }
+
+    #[test]
+    fn the_shape_comes_from_both_identify_pages() {
+        let (controller, namespace) = pages();
+        let shape = geometry(&controller, &namespace, None, true).unwrap();
+        assert_eq!((shape.block_size_log2, shape.block_count), (12, 1000));
+        // The kernel's limit is not known here, so it is 128 KiB.
+        assert_eq!(shape.max_transfer_blocks, 32);
+        assert!(shape.features.volatile_write_cache && !shape.features.read_only);
+        assert!(shape.features.discard && shape.features.write_zeroes);
+    }
+
+    #[test]
+    fn metadata_and_odd_sizes_are_refused() {
+        let (controller, mut namespace) = pages();
+        namespace[128 + 4 * 17] = 8;
+        assert!(geometry(&controller, &namespace, None, false).is_err());
+        let (controller, mut namespace) = pages();
+        namespace[128 + 4 * 17 + 2] = 0;
+        assert!(geometry(&controller, &namespace, None, false).is_err());
+        assert!(geometry(&[], &[], None, false).is_err());
+    }
+
+    #[test]
+    fn the_least_limit_holds() {
+        let tree = Tree::new();
+        tree.file("queue/max_hw_sectors_kb", "1024\n")
+            .file("queue/max_segments", "127\n");
+        let queue = tree.path().join("queue");
+        assert_eq!(max_transfer_bytes(0, Some(&queue)), 126 * 4096);
+        assert_eq!(max_transfer_bytes(5, Some(&queue)), 128 << 10);
+        assert_eq!(max_transfer_bytes(255, Some(&queue)), 126 * 4096);
+        assert_eq!(piece_bytes(Some(&queue)), 64 * 4096);
+        assert_eq!(piece_bytes(None), 4096);
+    }
+}

@@ -1,0 +1,344 @@
+//! NVMe controllers on the PCI bus, as sysfs shows them.
+//!
+//! Reads only; nothing here opens a device.
+
+use crate::sysfs;
+use crate::{Error, Result, Roots};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Mass storage, non-volatile memory, NVM Express (PCI code and ID assignment specification).
+const CLASS_NVME: u64 = 0x01_08_02;
+
+/// A function's place on the PCI bus: domain, bus, device and function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PciAddress {
+    domain: u32,
+    bus: u8,
+    device: u8,
+    function: u8,
+}
+
+impl fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            domain,
+            bus,
+            device,
+            function,
+        } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
+    }
+}
+
+impl FromStr for PciAddress {
+    type Err = Error;
+
+    /// `0000:01:00.0`, or `01:00.0` in domain 0.
+    fn from_str(text: &str) -> Result<Self> {
+        let parsed = || {
+            let (rest, function) = text.rsplit_once('.')?;
+            let mut parts = rest.rsplit(':');
+            let device = digits(parts.next()?, 2)? as u8;
+            let bus = digits(parts.next()?, 2)? as u8;
+            let domain = parts.next().map_or(Some(0), |domain| digits(domain, 8))?;
+            let function = digits(function, 1)? as u8;
+            (parts.next().is_none() && device < 32 && function < 8).then_some(Self {
+                domain,
+                bus,
+                device,
+                function,
+            })
+        };
+        parsed().ok_or_else(|| Error::BadName {
+            name: text.to_owned(),
+            why: "a PCI address is domain:bus:device.function in hexadecimal digits",
+        })
+    }
+}
+
+fn digits(text: &str, at_most: usize) -> Option<u32> {
+    let valid = (1..=at_most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    valid.then(|| u32::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// A namespace as the kernel's driver names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// The namespace's identifier, where the kernel tells.
+    pub nsid: Option<u32>,
+    /// The block device, as `nvme0n1`.
+    pub block: Option<String>,
+    /// The character device for passthrough, as `ng0n1`.
+    pub character: Option<String>,
+}
+
+/// An NVMe controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Where it is.
+    pub address: PciAddress,
+    /// The maker of the chip, a PCI vendor number.
+    pub vendor: u16,
+    /// The maker's number for the chip.
+    pub device: u16,
+    /// The kernel's driver for it, as `nvme` or `vfio-pci`.
+    pub driver: Option<String>,
+    /// Its IOMMU group.
+    pub iommu_group: Option<u32>,
+    /// The memory node that it is near to.
+    pub numa_node: Option<u32>,
+    /// Length of its register space.
+    pub bar0_bytes: u64,
+    /// `nvme0`, while the kernel's NVMe driver has it.
+    pub kernel_name: Option<String>,
+    /// Its serial number, while the kernel's NVMe driver has it.
+    pub serial: Option<String>,
+    /// Its model, while the kernel's NVMe driver has it.
+    pub model: Option<String>,
+    /// Its namespaces, while the kernel's NVMe driver has it.
+    pub namespaces: Vec<Namespace>,
+}
+
+impl Controller {
+    /// The controller at `address`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`], or [`Error::NotPciNvme`] if it is something else.
+    pub fn at(roots: &Roots, address: PciAddress) -> Result<Self> {
+        let folder = roots.pci_device(address);
+        let name = address.to_string();
+        let Some(class) = sysfs::hex(&folder.join("class")) else {
+            let why = format!("{} is not there", folder.display());
+            return Err(Error::NoSuchDevice { name, why });
+        };
+        if class != CLASS_NVME {
+            let why = format!("its class is {class:#08x}, and NVMe is {CLASS_NVME:#08x}");
+            return Err(Error::NotPciNvme { name, why });
+        }
+        Ok(Self::read(&folder, address))
+    }
+
+    fn read(folder: &Path, address: PciAddress) -> Self {
+        let kernel_name = sysfs::names(&folder.join("nvme")).into_iter().next();
+        let nvme = kernel_name
+            .as_ref()
+            .map(|name| folder.join("nvme").join(name));
+        let read = |file: &str| sysfs::text(&nvme.as_ref()?.join(file));
+        let id = |file: &str| sysfs::hex(&folder.join(file)).unwrap_or(0) as u16;
+        Self {
+            address,
+            vendor: id("vendor"),
+            device: id("device"),
+            driver: sysfs::link_name(&folder.join("driver")),
+            iommu_group: sysfs::link_name(&folder.join("iommu_group"))
+                .and_then(|name| name.parse().ok()),
+            // The kernel writes -1 for "no node".
+            numa_node: sysfs::number(&folder.join("numa_node")),
+            bar0_bytes: bar0_bytes(folder),
+            serial: read("serial"),
+            model: read("model"),
+            namespaces: nvme.as_deref().map(namespaces).unwrap_or_default(),
+            kernel_name,
+        }
+    }
+}
+
+/// Each NVMe controller of this machine, by address.
+pub fn controllers(roots: &Roots) -> Vec<Controller> {
+    sysfs::names(&roots.sys.join("bus/pci/devices"))
+        .iter()
+        .filter_map(|name| Controller::at(roots, name.parse().ok()?).ok())
+        .collect()
+}
+
+/// The first line of `resource` is BAR0: first address, last address, flags.
+fn bar0_bytes(folder: &Path) -> u64 {
+    let size = || {
+        let text = sysfs::text(&folder.join("resource"))?;
+        let mut words = text.lines().next()?.split_ascii_whitespace();
+        let first = sysfs::parse_hex(words.next()?)?;
+        let last = sysfs::parse_hex(words.next()?)?;
+        (last > first).then(|| last - first + 1)
+    };
+    size().unwrap_or(0)
+}
+
+fn namespaces(nvme: &Path) -> Vec<Namespace> {
+    let mut found: Vec<Namespace> = Vec::new();
+    for name in sysfs::names(nvme) {
+        let Some(parts) = parse_kernel_name(&name) else {
+            continue;
+        };
+        let Some(number) = parts.namespace else {
+            continue;
+        };
+        let nsid = sysfs::number(&nvme.join(&name).join("nsid"));
+        // With native multipathing `nvme0c1n1` is one path to `nvme0n1`, and only the latter has
+        // a node in /dev; it is named after the subsystem.
+        let character = parts.character.then(|| name.clone());
+        let block = (!parts.character).then(|| format!("nvme{}n{number}", parts.instance));
+        let same = |other: &&mut Namespace| {
+            let names = [&other.block, &other.character];
+            names.into_iter().flatten().any(|other| {
+                parse_kernel_name(other).is_some_and(|other| other.namespace == Some(number))
+            })
+        };
+        match found.iter_mut().find(same) {
+            Some(other) => {
+                other.nsid = other.nsid.or(nsid);
+                other.block = other.block.take().or(block);
+                other.character = other.character.take().or(character);
+            }
+            None => found.push(Namespace {
+                nsid,
+                block,
+                character,
+            }),
+        }
+    }
+    for namespace in &mut found {
+        // 6.1's character devices have no `nsid` file, and a multipath head's is elsewhere.
+        let head = namespace.block.as_ref().map(|block| {
+            let class = nvme.ancestors().find(|path| path.ends_with("sys"));
+            class.map(|sys| sys.join("class/block").join(block).join("nsid"))
+        });
+        let read = || sysfs::number(&head.flatten()?);
+        namespace.nsid = namespace.nsid.or_else(read);
+    }
+    found
+}
+
+/// The parts of a name that the kernel's NVMe driver gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KernelName {
+    /// `ng0n1` rather than `nvme0n1`.
+    pub character: bool,
+    pub instance: u32,
+    pub namespace: Option<u32>,
+    pub partition: Option<u32>,
+}
+
+/// Takes `nvme0`, `nvme0n1`, `nvme0c1n1`, `nvme0n1p2` and `ng0n1` apart.
+pub(crate) fn parse_kernel_name(name: &str) -> Option<KernelName> {
+    let (character, rest) = match name.strip_prefix("nvme") {
+        Some(rest) => (false, rest),
+        None => (true, name.strip_prefix("ng")?),
+    };
+    let (instance, rest) = take_number(rest)?;
+    let mut parts = KernelName {
+        character,
+        instance,
+        namespace: None,
+        partition: None,
+    };
+    let rest = match rest.strip_prefix('c') {
+        Some(path) => take_number(path)?.1,
+        None => rest,
+    };
+    if rest.is_empty() {
+        return (!character).then_some(parts);
+    }
+    let (namespace, rest) = take_number(rest.strip_prefix('n')?)?;
+    parts.namespace = Some(namespace);
+    if !rest.is_empty() {
+        let (partition, rest) = take_number(rest.strip_prefix('p')?)?;
+        parts.partition = Some(partition);
+        if !rest.is_empty() || character {
+            return None;
+        }
+    }
+    Some(parts)
+}
+
+fn take_number(text: &str) -> Option<(u32, &str)> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, rest) = text.split_at_checked(end)?;
+    Some((number.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    #[test]
+    fn addresses_are_read_in_both_forms_and_printed_in_one() {
+        for text in ["0000:01:00.0", "01:00.0", "0:1:0.0"] {
+            let address: PciAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), "0000:01:00.0");
+        }
+        let far: PciAddress = "10000:e1:1F.7".parse().unwrap();
+        assert_eq!(far.to_string(), "10000:e1:1f.7");
+        for text in [
+            "",
+            "01:00",
+            "01:20.0",
+            "01:00.8",
+            "x1:00.0",
+            "1:2:3:4.0",
+            "+1:00.0",
+            ".0",
+        ] {
+            assert!(text.parse::<PciAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn kernel_names_are_taken_apart() {
+        let parts = |name| {
+            parse_kernel_name(name).map(|p| (p.character, p.instance, p.namespace, p.partition))
+        };
+        assert_eq!(parts("nvme3"), Some((false, 3, None, None)));
+        assert_eq!(parts("nvme0n12p3"), Some((false, 0, Some(12), Some(3))));
+        assert_eq!(parts("nvme0c4n1"), Some((false, 0, Some(1), None)));
+        assert_eq!(parts("ng1n2"), Some((true, 1, Some(2), None)));
+        for name in [
+            "ng1",
+            "nvme",
+            "nvme0n",
+            "nvme0n1p",
+            "ng0n1p1",
+            "sda",
+            "nvme0x",
+            "nvme-subsys0",
+        ] {
+            assert_eq!(parts(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_drive_is_found_with_all_its_facts() {
+        let tree = Tree::with_drive();
+        tree.file("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
+        let all = controllers(&tree.roots());
+        assert_eq!(all.len(), 1);
+        let drive = &all[0];
+        assert_eq!((drive.vendor, drive.device), (0x1b36, 0x0010));
+        assert_eq!(drive.driver.as_deref(), Some("nvme"));
+        assert_eq!((drive.iommu_group, drive.numa_node), (Some(4), None));
+        assert_eq!(drive.bar0_bytes, 0x4000);
+        assert_eq!(drive.serial.as_deref(), Some("abc 1"));
+        let namespace = Namespace {
+            nsid: Some(1),
+            block: Some("nvme0n1".into()),
+            character: Some("ng0n1".into()),
+        };
+        assert_eq!(drive.namespaces, [namespace]);
+        let graphics = "00:02.0".parse().unwrap();
+        let error = Controller::at(&tree.roots(), graphics).unwrap_err();
+        assert!(matches!(error, Error::NotPciNvme { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_path_of_a_multipath_namespace_leads_to_its_head() {
+        let tree = Tree::new();
+        tree.file("sys/n/nvme1/nvme0c1n2/nsid", "7\n");
+        let found = namespaces(&tree.path().join("sys/n/nvme1"));
+        assert_eq!(found[0].block.as_deref(), Some("nvme0n2"));
+        assert_eq!(found[0].nsid, Some(7));
+    }
+}

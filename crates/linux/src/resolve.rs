@@ -1,0 +1,299 @@
+//! From the name that a user gave to the drive that it means.
+
+use crate::pci::{self, Controller, KernelName, PciAddress};
+use crate::sysfs;
+use crate::{Error, Result, Roots};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What a name means. Prints as one line for the user.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The name as it was given.
+    pub name: String,
+    /// The controller.
+    pub controller: Controller,
+    /// The namespace, if the name says which.
+    pub namespace: Option<pci::Namespace>,
+    /// The partition's block device, if the name means one, as `nvme0n1p2`.
+    pub partition: Option<String>,
+}
+
+impl Resolved {
+    /// The namespace that is meant: the named one, or the only one that there is.
+    ///
+    /// # Errors
+    /// [`Error::BadName`] if the controller has several, [`Error::NoSuchDevice`] if it has none
+    /// that the kernel knows of.
+    pub fn only_namespace(&self) -> Result<&pci::Namespace> {
+        match (&self.namespace, self.controller.namespaces.as_slice()) {
+            (Some(namespace), _) | (None, [namespace]) => Ok(namespace),
+            (None, []) => Err(Error::NoSuchDevice {
+                name: self.name.clone(),
+                why: format!(
+                    "the kernel shows no namespace of {}; its driver is {}",
+                    self.controller.address,
+                    self.controller.driver.as_deref().unwrap_or("none")
+                ),
+            }),
+            (None, _) => Err(Error::BadName {
+                name: self.name.clone(),
+                why: "the controller has several namespaces: name one, as nvme0n1",
+            }),
+        }
+    }
+
+    /// The block device that is meant, in `/dev`.
+    pub fn block_path(&self, roots: &Roots) -> Option<PathBuf> {
+        let name = match &self.partition {
+            Some(partition) => Some(partition),
+            None => self.only_namespace().ok()?.block.as_ref(),
+        };
+        Some(roots.dev.join(name?))
+    }
+
+    /// The passthrough device that is meant, in `/dev`; none for a partition.
+    pub fn character_path(&self, roots: &Roots) -> Option<PathBuf> {
+        if self.partition.is_some() {
+            return None;
+        }
+        Some(
+            roots
+                .dev
+                .join(self.only_namespace().ok()?.character.as_ref()?),
+        )
+    }
+
+    /// The controller's own device, in `/dev`.
+    pub fn controller_path(&self, roots: &Roots) -> Option<PathBuf> {
+        Some(roots.dev.join(self.controller.kernel_name.as_ref()?))
+    }
+}
+
+impl fmt::Display for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let controller = &self.controller;
+        write!(f, "{}", controller.address)?;
+        let driver = controller.driver.as_deref().unwrap_or("no driver");
+        match &controller.kernel_name {
+            Some(name) => write!(f, " ({name}")?,
+            None => write!(f, " ({driver}")?,
+        }
+        if let Some(model) = &controller.model {
+            write!(f, ", {model}")?;
+        }
+        if let Some(serial) = &controller.serial {
+            write!(f, ", serial {serial}")?;
+        }
+        f.write_str(")")?;
+        if let Some(namespace) = &self.namespace {
+            if let Some(nsid) = namespace.nsid {
+                write!(f, ", namespace {nsid}")?;
+            }
+            if let Some(block) = &namespace.block {
+                write!(f, " ({block})")?;
+            }
+        }
+        if let Some(partition) = &self.partition {
+            write!(f, ", partition {partition}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds what `name` means: `/dev/nvme0n1`, `/dev/ng0n1`, `/dev/nvme0`, any link to one of them
+/// (`/dev/disk/by-id/...`), the same without `/dev/`, or a PCI address.
+///
+/// # Errors
+/// [`Error::BadName`], [`Error::NoSuchDevice`] or [`Error::NotPciNvme`].
+pub fn resolve(roots: &Roots, name: &str) -> Result<Resolved> {
+    if let Ok(address) = name.parse::<PciAddress>() {
+        return Ok(Resolved {
+            name: name.to_owned(),
+            controller: Controller::at(roots, address)?,
+            namespace: None,
+            partition: None,
+        });
+    }
+    let kernel_name = kernel_name(roots, name)?;
+    let Some(parts) = pci::parse_kernel_name(&kernel_name) else {
+        return Err(Error::NotPciNvme {
+            name: name.to_owned(),
+            why: format!("it is {kernel_name}"),
+        });
+    };
+    by_kernel_name(roots, name, &kernel_name, parts)
+}
+
+/// The last part of the path that `name` leads to.
+fn kernel_name(roots: &Roots, name: &str) -> Result<String> {
+    let bad = |why| Error::BadName {
+        name: name.to_owned(),
+        why,
+    };
+    if name.is_empty() {
+        return Err(bad("it is empty"));
+    }
+    if !name.contains('/') {
+        return match pci::parse_kernel_name(name) {
+            Some(_) => Ok(name.to_owned()),
+            None => Err(bad(
+                "it is no path, no PCI address and no name of an NVMe device",
+            )),
+        };
+    }
+    let path = Path::new(name);
+    let target = match std::fs::canonicalize(path) {
+        Ok(target) => target,
+        // A drive that its driver has lost has no node; its name may still be understood.
+        Err(_) if path.parent() == Some(&roots.dev) => path.to_path_buf(),
+        Err(error) => {
+            return Err(Error::NoSuchDevice {
+                name: name.to_owned(),
+                why: error.to_string(),
+            });
+        }
+    };
+    sysfs::name_of(&target).ok_or_else(|| bad("it is not the path of a device"))
+}
+
+fn by_kernel_name(
+    roots: &Roots,
+    name: &str,
+    kernel_name: &str,
+    parts: KernelName,
+) -> Result<Resolved> {
+    let all = pci::controllers(roots);
+    let named = |controller: &&Controller| match parts.namespace {
+        None => controller.kernel_name.as_deref() == Some(kernel_name),
+        Some(_) => find_namespace(controller, parts).is_some(),
+    };
+    let Some(controller) = all.iter().find(named).cloned() else {
+        return Err(no_controller(roots, name, parts, &all));
+    };
+    let namespace = find_namespace(&controller, parts);
+    let partition = parts.partition.map(|_| kernel_name.to_owned());
+    if let Some(partition) = &partition {
+        let folder = roots.sys.join("class/block").join(partition);
+        if !folder.exists() {
+            return Err(Error::NoSuchDevice {
+                name: name.to_owned(),
+                why: format!("{} is not there", folder.display()),
+            });
+        }
+    }
+    Ok(Resolved {
+        name: name.to_owned(),
+        controller,
+        namespace,
+        partition,
+    })
+}
+
+fn find_namespace(controller: &Controller, wanted: KernelName) -> Option<pci::Namespace> {
+    let matches = |namespace: &&pci::Namespace| {
+        let names = [&namespace.block, &namespace.character];
+        names.into_iter().flatten().any(|name| {
+            pci::parse_kernel_name(name).is_some_and(|found| {
+                (found.instance, found.namespace) == (wanted.instance, wanted.namespace)
+            })
+        })
+    };
+    wanted.namespace?;
+    controller.namespaces.iter().find(matches).cloned()
+}
+
+/// Says why no controller has the name: it is on a fabric, or its driver let it go.
+fn no_controller(roots: &Roots, name: &str, parts: KernelName, all: &[Controller]) -> Error {
+    let class = roots.sys.join(format!("class/nvme/nvme{}", parts.instance));
+    let name = name.to_owned();
+    if let Some(transport) = sysfs::text(&class.join("transport")) {
+        if transport != "pcie" {
+            let why = format!("it is reached over {transport}");
+            return Error::NotPciNvme { name, why };
+        }
+    }
+    let others: Vec<String> = all
+        .iter()
+        .filter(|controller| controller.kernel_name.is_none())
+        .map(|controller| {
+            let driver = controller.driver.as_deref().unwrap_or("no driver");
+            format!("{} ({driver})", controller.address)
+        })
+        .collect();
+    let why = match others.as_slice() {
+        [] => "the kernel shows none of that name".to_owned(),
+        _ => format!(
+            "the kernel shows none of that name; these controllers have none: {}",
+            others.join(", ")
+        ),
+    };
+    Error::NoSuchDevice { name, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    #[test]
+    fn every_way_to_name_a_drive_leads_to_it() {
+        let tree = Tree::with_drive();
+        tree.file("dev/nvme0n1", "").file("dev/nvme0", "");
+        tree.file("dev/ng0n1", "").file("dev/nvme0n1p1", "");
+        let by_id = tree.path().join("dev/by-id");
+        std::os::unix::fs::symlink(tree.path().join("dev/nvme0n1"), &by_id).unwrap();
+        let roots = tree.roots();
+        let dev = |name: &str| tree.path().join("dev").join(name).display().to_string();
+        let names = [
+            "01:00.0".into(),
+            "0000:01:00.0".into(),
+            "nvme0".into(),
+            dev("nvme0"),
+            "nvme0n1".into(),
+            dev("nvme0n1"),
+            dev("ng0n1"),
+            dev("by-id"),
+        ];
+        for name in &names {
+            let found = resolve(&roots, name).unwrap();
+            assert_eq!(
+                found.controller.address.to_string(),
+                "0000:01:00.0",
+                "{name}"
+            );
+            assert_eq!(found.only_namespace().unwrap().nsid, Some(1), "{name}");
+            assert_eq!(found.block_path(&roots), Some(roots.dev.join("nvme0n1")));
+        }
+        let found = resolve(&roots, &dev("by-id")).unwrap();
+        assert_eq!(
+            found.to_string(),
+            "0000:01:00.0 (nvme0, Test Drive, serial abc 1), namespace 1 (nvme0n1)"
+        );
+        let found = resolve(&roots, "nvme0n1p1").unwrap();
+        assert_eq!(found.partition.as_deref(), Some("nvme0n1p1"));
+        assert_eq!(found.character_path(&roots), None);
+    }
+
+    #[test]
+    fn what_is_no_drive_is_refused_with_the_reason() {
+        let tree = Tree::with_drive();
+        tree.file("dev/sda", "");
+        tree.file("sys/class/nvme/nvme7/transport", "tcp\n");
+        let roots = tree.roots();
+        let error = |name: &str| resolve(&roots, name).unwrap_err();
+        assert!(matches!(error(""), Error::BadName { .. }));
+        assert!(matches!(error("sda"), Error::BadName { .. }));
+        assert!(matches!(error("nvme9n1"), Error::NoSuchDevice { .. }));
+        assert!(matches!(error("nvme0n2"), Error::NoSuchDevice { .. }));
+        assert!(matches!(error("nvme0n1p2"), Error::NoSuchDevice { .. }));
+        assert!(matches!(error("02:00.0"), Error::NoSuchDevice { .. }));
+        assert!(matches!(
+            error("/nowhere/nvme0"),
+            Error::NoSuchDevice { .. }
+        ));
+        assert!(error("nvme7n1").to_string().contains("over tcp"));
+        let sda = tree.path().join("dev/sda").display().to_string();
+        assert!(matches!(error(&sda), Error::NotPciNvme { .. }));
+    }
+}

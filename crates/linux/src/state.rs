@@ -1,0 +1,223 @@
+//! The records of borrowed devices: one small file for each, written before its driver changes.
+//!
+//! A record names the process that borrowed the device, so that the next run can tell a borrower
+//! that works from one that died. A process is its number and its start time: numbers are reused.
+
+use crate::pci::PciAddress;
+use crate::sysfs;
+use crate::{Error, Result, Roots};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const SUFFIX: &str = ".borrowed";
+const LOCK: &str = "lock";
+
+/// A process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub pid: u32,
+    /// In clock ticks since boot (proc(5), field 22 of `stat`).
+    pub start_ticks: u64,
+}
+
+impl Process {
+    pub(crate) fn this(roots: &Roots) -> Self {
+        let pid = std::process::id();
+        let start_ticks = start_ticks(roots, pid).unwrap_or(0);
+        Self { pid, start_ticks }
+    }
+
+    pub(crate) fn is_alive(&self, roots: &Roots) -> bool {
+        start_ticks(roots, self.pid) == Some(self.start_ticks)
+    }
+}
+
+fn start_ticks(roots: &Roots, pid: u32) -> Option<u64> {
+    let stat = sysfs::text(&roots.proc.join(format!("{pid}/stat")))?;
+    // The second field is the command in brackets and may hold anything, brackets and spaces too.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    // A zombie has let go of all that it had.
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// What must be known to give a device back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub address: PciAddress,
+    pub owner: Process,
+    /// The driver that it had.
+    pub driver: Option<String>,
+    /// The `driver_override` that it had.
+    pub driver_override: Option<String>,
+}
+
+impl Record {
+    fn to_text(&self) -> String {
+        let mut text = format!(
+            "straightway 1\npid {}\nstart {}\ndevice {}\n",
+            self.owner.pid, self.owner.start_ticks, self.address
+        );
+        if let Some(driver) = &self.driver {
+            text += &format!("driver {driver}\n");
+        }
+        if let Some(name) = &self.driver_override {
+            text += &format!("override {name}\n");
+        }
+        text
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |key: &str| {
+            let value = |line: &str| Some(line.strip_prefix(key)?.strip_prefix(' ')?.to_owned());
+            text.lines().find_map(value)
+        };
+        if field("straightway")? != "1" {
+            return None;
+        }
+        Some(Self {
+            address: field("device")?.parse().ok()?,
+            owner: Process {
+                pid: field("pid")?.parse().ok()?,
+                start_ticks: field("start")?.parse().ok()?,
+            },
+            driver: field("driver"),
+            driver_override: field("override"),
+        })
+    }
+
+    /// Writes the record, whole or not at all.
+    pub(crate) fn save(&self, folder: &Path) -> Result<()> {
+        let path = self.path(folder);
+        let temporary = path.with_extension("new");
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(self.to_text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|source| Error::io("writing the record", &path, source))
+    }
+
+    pub(crate) fn remove(&self, folder: &Path) -> Result<()> {
+        let path = self.path(folder);
+        fs::remove_file(&path).map_err(|source| Error::io("removing the record", &path, source))
+    }
+
+    fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}{SUFFIX}", self.address))
+    }
+}
+
+/// Each record, with the folder that it is in. One that cannot be read is left alone.
+pub(crate) fn records(roots: &Roots) -> Vec<(PathBuf, Record)> {
+    let read = |folder: &PathBuf| -> Vec<(PathBuf, Record)> {
+        sysfs::names(folder)
+            .iter()
+            .filter(|name| name.ends_with(SUFFIX))
+            .filter_map(|name| Record::parse(&sysfs::text(&folder.join(name))?))
+            .map(|record| (folder.clone(), record))
+            .collect()
+    };
+    roots.state.iter().flat_map(read).collect()
+}
+
+/// The first folder that records can be written in, and a lock that is held until it is dropped:
+/// two processes of ours change drivers one after the other.
+pub(crate) fn lock(roots: &Roots) -> Result<(PathBuf, File)> {
+    let mut failure = None;
+    for folder in &roots.state {
+        let open = || -> std::io::Result<File> {
+            fs::create_dir_all(folder)?;
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(folder.join(LOCK))?;
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
+        };
+        match open() {
+            Ok(file) => return Ok((folder.clone(), file)),
+            Err(source) => {
+                let error = Error::io("keeping records in", folder, source);
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    Err(failure.unwrap_or_else(|| Error::Unsupported {
+        what: "binding",
+        why: "there is no folder to keep records in".into(),
+        mend: None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::fake::Tree;
+
+    fn record() -> Record {
+        Record {
+            address: "01:00.0".parse().unwrap(),
+            owner: Process {
+                pid: 12,
+                start_ticks: 345,
+            },
+            driver: Some("nvme".into()),
+            driver_override: None,
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_a_broken_one_is_skipped() {
+        let tree = Tree::new();
+        let roots = tree.roots();
+        let (folder, _lock) = lock(&roots).unwrap();
+        record().save(&folder).unwrap();
+        tree.file("run/straightway/x.borrowed", "straightway 1\npid x\n");
+        tree.file(
+            "run/straightway/y.borrowed",
+            "straightway 2\npid 1\nstart 1\ndevice 1:0.0\n",
+        );
+        assert_eq!(records(&roots), [(folder.clone(), record())]);
+        record().remove(&folder).unwrap();
+        assert!(records(&roots).is_empty());
+    }
+
+    #[test]
+    fn a_process_is_known_by_number_and_start_time() {
+        let tree = Tree::new();
+        let stat = |state: char| {
+            let zeroes = "0 ".repeat(18);
+            format!("12 (a) b (c) {state} {zeroes}345 0 0\n")
+        };
+        let (roots, owner) = (tree.roots(), record().owner);
+        assert!(!owner.is_alive(&roots));
+        tree.file("proc/12/stat", &stat('S'));
+        assert!(owner.is_alive(&roots));
+        let earlier = Process {
+            start_ticks: 344,
+            ..owner
+        };
+        assert!(!earlier.is_alive(&roots));
+        tree.file("proc/12/stat", &stat('Z'));
+        assert!(!owner.is_alive(&roots));
+        let system = Roots::system();
+        assert!(Process::this(&system).is_alive(&system));
+    }
+
+    #[test]
+    fn the_second_folder_serves_where_the_first_cannot() {
+        let tree = Tree::new();
+        tree.file("file", "");
+        let mut roots = tree.roots();
+        roots.state.insert(0, tree.path().join("file/below"));
+        assert_eq!(lock(&roots).unwrap().0, roots.state[1]);
+    }
+}

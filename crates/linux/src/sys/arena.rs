@@ -1,0 +1,175 @@
+//! Buffers over memory that one owner maps and unmaps.
+//!
+//! A buffer that was handed out may be in a device's hands even if its handle is gone, so memory
+//! of which a buffer is still out is never unmapped: it is leaked, which costs address space and
+//! pages until the process ends, where unmapping would let a device write to whatever comes next.
+#![allow(unsafe_code)]
+
+use super::map::Mapping;
+use block::Buffer;
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::sync::{Mutex, MutexGuard};
+
+/// Buffers begin at multiples of this: the smallest page of a host and of a controller.
+pub(crate) const PAGE_BYTES: usize = 4096;
+
+/// Memory and the buffers in it.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    mapping: ManuallyDrop<Mapping>,
+    books: Mutex<Books>,
+}
+
+/// Which pages are free and which are out, by offset in bytes.
+#[derive(Debug)]
+struct Books {
+    /// Length of each free run, a multiple of the page. No two touch.
+    free: BTreeMap<usize, usize>,
+    /// Length of each buffer that is out, in bytes.
+    out: BTreeMap<usize, usize>,
+}
+
+impl Arena {
+    pub(crate) fn new(mapping: Mapping) -> Self {
+        let books = Books {
+            free: BTreeMap::from([(0, mapping.len() & !(PAGE_BYTES - 1))]),
+            out: BTreeMap::new(),
+        };
+        Self {
+            mapping: ManuallyDrop::new(mapping),
+            books: Mutex::new(books),
+        }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.mapping.address()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.mapping.len()
+    }
+
+    /// A buffer of `len` bytes at the start of a page, or `None` if no free run is long enough.
+    pub(crate) fn allocate(&self, len: usize) -> Option<Buffer> {
+        let room = len.max(1).checked_next_multiple_of(PAGE_BYTES)?;
+        let mut books = self.books();
+        let (&offset, &free) = books.free.iter().find(|&(_, &free)| free >= room)?;
+        books.free.remove(&offset);
+        if free > room {
+            books.free.insert(offset + room, free - room);
+        }
+        books.out.insert(offset, len);
+        // SAFETY: `offset + len` is inside the mapping, which is initialised (zeroes at first) and
+        // is not unmapped while `out` names this buffer; `free` and `out` never overlap, so no
+        // other buffer reaches these bytes.
+        Some(unsafe { Buffer::from_raw(self.mapping.start().add(offset), len) })
+    }
+
+    /// Takes a buffer back, or refuses what is not one of these, whole.
+    pub(crate) fn give_back(&self, buffer: Buffer) -> Result<(), Buffer> {
+        let offset = buffer.address().wrapping_sub(self.address());
+        let mut books = self.books();
+        if books.out.get(&offset) != Some(&buffer.len()) {
+            return Err(buffer);
+        }
+        books.out.remove(&offset);
+        let mut start = offset;
+        let mut len = buffer.len().max(1).next_multiple_of(PAGE_BYTES);
+        let before = books.free.range(..offset).next_back();
+        if let Some((&before, &before_len)) = before.filter(|(at, len)| *at + *len == offset) {
+            books.free.remove(&before);
+            start = before;
+            len += before_len;
+        }
+        if let Some(after) = books.free.remove(&(start + len)) {
+            len += after;
+        }
+        books.free.insert(start, len);
+        Ok(())
+    }
+
+    pub(crate) fn buffers_out(&self) -> usize {
+        self.books().out.len()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // No code that holds the lock can panic, so a poisoned one is still consistent.
+        self.books
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.buffers_out() == 0 {
+            // SAFETY: dropped once, here, and no buffer points into it.
+            unsafe { ManuallyDrop::drop(&mut self.mapping) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arena(pages: usize) -> Arena {
+        Arena::new(Mapping::anonymous(pages * PAGE_BYTES).unwrap())
+    }
+
+    #[test]
+    fn buffers_are_aligned_disjoint_and_reused() {
+        let arena = arena(4);
+        let mut first = arena.allocate(1).unwrap();
+        let second = arena.allocate(2 * PAGE_BYTES).unwrap();
+        assert_eq!(first.address() % PAGE_BYTES, 0);
+        assert_eq!(second.address(), first.address() + PAGE_BYTES);
+        assert!(second.iter().all(|&byte| byte == 0));
+        first.fill(9);
+        assert!(arena.allocate(2 * PAGE_BYTES).is_none());
+        arena.give_back(first).unwrap();
+        arena.give_back(second).unwrap();
+        assert_eq!(arena.buffers_out(), 0);
+        assert_eq!(
+            arena.allocate(4 * PAGE_BYTES).unwrap().len(),
+            4 * PAGE_BYTES
+        );
+    }
+
+    #[test]
+    fn pieces_and_strangers_are_refused() {
+        let (one, other) = (arena(2), arena(2));
+        let buffer = one.allocate(PAGE_BYTES).unwrap();
+        let buffer = other.give_back(buffer).unwrap_err();
+        let (piece, rest) = buffer.split_at(512);
+        assert!(one.give_back(piece).is_err());
+        assert!(one.give_back(rest).is_err());
+        assert_eq!(one.buffers_out(), 1);
+    }
+
+    #[test]
+    fn memory_stays_while_a_buffer_is_out() {
+        let arena = arena(1);
+        let mut buffer = arena.allocate(100).unwrap();
+        drop(arena);
+        buffer.fill(1);
+        assert_eq!(buffer[99], 1);
+    }
+
+    #[test]
+    fn free_runs_join_in_any_order_of_return() {
+        let arena = arena(6);
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+            let mut out: Vec<_> = (0..3)
+                .map(|_| Some(arena.allocate(2 * PAGE_BYTES).unwrap()))
+                .collect();
+            assert!(arena.allocate(1).is_none());
+            for index in order {
+                arena.give_back(out[index].take().unwrap()).unwrap();
+            }
+            let whole = arena.allocate(6 * PAGE_BYTES).unwrap();
+            arena.give_back(whole).unwrap();
+        }
+    }
+}

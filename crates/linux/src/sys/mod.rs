@@ -1,0 +1,17 @@
+//! The only modules that speak to the kernel and the hardware with `unsafe`, one reason each:
+//!
+//! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
+//! * `counter`: the processor's time counter has no safe instruction.
+//! * `ioctl`: requests of the block layer and the NVMe driver.
+//! * `map`: mapped memory and device registers.
+//! * `ring`: the kernel writes to buffers while a request is in an io_uring.
+//! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
+
+pub(crate) mod arena;
+pub(crate) mod counter;
+pub(crate) mod ioctl;
+pub(crate) mod map;
+pub(crate) mod ring;
+pub(crate) mod ring_file;
+pub(crate) mod ring_nvme;
+pub(crate) mod vfio;

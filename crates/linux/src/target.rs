@@ -1,0 +1,208 @@
+//! Opening a file or a block device, and what it can do.
+
+use crate::sys::ioctl;
+use crate::sysfs;
+use crate::usage::{self, Use};
+use crate::{Error, Result, Roots};
+use block::{Features, Geometry};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// The longest transfer that one request may ask for; the kernel splits it for the drive.
+const MAX_TRANSFER_BYTES: u64 = 16 << 20;
+const FILE_BLOCK_BYTES: u64 = 512;
+/// `statfs` says this of a tmpfs, which can punch holes but not zero ranges.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// How to open a file or a block device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenMode {
+    /// Let it be changed. A block device is then opened for this process alone (`O_EXCL`).
+    pub write: bool,
+    /// Past the page cache (`O_DIRECT`). [`Uring`](crate::Uring) always does this.
+    pub direct: bool,
+}
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub descriptor: OwnedFd,
+    pub is_block_device: bool,
+    /// Zeroing a range frees it instead, because the file system knows no other way.
+    pub zero_by_hole: bool,
+    /// With depth 1 and no limit to the queue.
+    pub geometry: Geometry,
+}
+
+impl Target {
+    pub(crate) fn open(path: &Path, mode: OpenMode) -> Result<Self> {
+        let failed = |source: Errno| Error::io("opening", path, source);
+        let mut flags = OFlags::CLOEXEC;
+        flags |= if mode.write {
+            OFlags::RDWR
+        } else {
+            OFlags::RDONLY
+        };
+        if mode.direct {
+            flags |= OFlags::DIRECT;
+        }
+        let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(failed)?.st_mode);
+        let is_block_device = match kind {
+            FileType::BlockDevice => true,
+            FileType::RegularFile => false,
+            _ => {
+                return Err(Error::BadName {
+                    name: path.display().to_string(),
+                    why: "it is neither a file nor a block device",
+                });
+            }
+        };
+        if is_block_device && mode.write {
+            flags |= OFlags::EXCL;
+        }
+        let descriptor =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+                Errno::BUSY if is_block_device => in_use(path),
+                Errno::INVAL if mode.direct => Error::Unsupported {
+                    what: "O_DIRECT",
+                    why: format!("the file system of {} does not know it", path.display()),
+                    mend: Some(
+                        "name a file on ext4 or xfs, or a block device; or go without".into(),
+                    ),
+                },
+                error => failed(error),
+            })?;
+        let geometry = match is_block_device {
+            true => block_device_geometry(path, &descriptor, mode)?,
+            false => file_geometry(path, &descriptor, mode)?,
+        };
+        if geometry.block_count == 0 {
+            return Err(Error::NoSuchDevice {
+                name: path.display().to_string(),
+                why: "it is shorter than a block".into(),
+            });
+        }
+        let zero_by_hole = !is_block_device && is_tmpfs(&descriptor);
+        Ok(Self {
+            descriptor,
+            is_block_device,
+            zero_by_hole,
+            geometry,
+        })
+    }
+}
+
+fn in_use(path: &Path) -> Error {
+    let device = path.display().to_string();
+    let name = sysfs::name_of(&sysfs::canonical(path)).unwrap_or_else(|| device.clone());
+    let uses = usage::of_block_device(&Roots::system(), &name).unwrap_or_default();
+    let mut reasons: Vec<String> = uses.iter().map(Use::to_string).collect();
+    if reasons.is_empty() {
+        let device = name;
+        reasons.push(Use::OpenExclusively { device }.to_string());
+    }
+    Error::InUse { device, reasons }
+}
+
+fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {
+    let failed = |source| Error::io("asking the size of", path, source);
+    let size_bytes = ioctl::size_bytes(descriptor).map_err(failed)?;
+    let block_bytes = u64::from(ioctl::block_size_bytes(descriptor).map_err(failed)?);
+    let queue = queue_folder(&Roots::system(), descriptor);
+    let read = |file: &str| sysfs::text(&queue.as_ref()?.join(file));
+    let nonzero = |file: &str| read(file).is_some_and(|text| text != "0");
+    let features = Features {
+        // Taken to be there where the kernel does not say that it is not.
+        volatile_write_cache: read("write_cache").is_none_or(|text| text != "write through"),
+        fua: true,
+        discard: nonzero("discard_max_bytes"),
+        write_zeroes: true,
+        read_only: !mode.write,
+    };
+    geometry(path, size_bytes, block_bytes, mode, features)
+}
+
+/// The queue's limits; a partition's are those of its disk.
+pub(crate) fn queue_folder(roots: &Roots, descriptor: impl AsFd) -> Option<PathBuf> {
+    let device = rustix::fs::fstat(descriptor).ok()?.st_rdev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let folder = sysfs::canonical(&roots.sys.join(format!("dev/block/{major}:{minor}")));
+    let own = folder.join("queue");
+    let folders = [own, folder.parent()?.join("queue")];
+    folders.into_iter().find(|folder| folder.is_dir())
+}
+
+/// What one command may move where the kernel does not tell: every drive can.
+const DEFAULT_COMMAND_BYTES: u64 = 128 << 10;
+const PAGE_BYTES: u64 = 4096;
+
+/// The longest transfer that is one command and is never split: by the limit in `file`
+/// (`max_sectors_kb`, which can be set, or `max_hw_sectors_kb`) and by the number of pages.
+pub(crate) fn one_command_bytes(queue: Option<&Path>, file: &str) -> u64 {
+    let limit = |file: &str| sysfs::number::<u64>(&queue?.join(file));
+    let bytes = limit(file).map_or(DEFAULT_COMMAND_BYTES, |kib| kib << 10);
+    match limit("max_segments") {
+        // A buffer's pages may lie apart, and one that starts within a page needs one more.
+        Some(segments) => bytes.min(segments.saturating_sub(1).max(1) * PAGE_BYTES),
+        None => bytes,
+    }
+}
+
+fn file_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {
+    let stat = rustix::fs::fstat(descriptor);
+    let stat = stat.map_err(|source| Error::io("asking the size of", path, source))?;
+    let block_bytes = match mode.direct {
+        true => direct_align_bytes(descriptor).unwrap_or(FILE_BLOCK_BYTES),
+        false => FILE_BLOCK_BYTES,
+    };
+    let features = Features {
+        volatile_write_cache: true,
+        fua: true,
+        // Whether the file system can is known when it is asked to.
+        discard: true,
+        write_zeroes: true,
+        read_only: !mode.write,
+    };
+    geometry(path, stat.st_size as u64, block_bytes, mode, features)
+}
+
+/// What `O_DIRECT` must be aligned to, where the kernel (6.1) and the file system tell.
+fn direct_align_bytes(descriptor: &OwnedFd) -> Option<u64> {
+    let stat = rustix::fs::statx(descriptor, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let align = stat.stx_dio_offset_align.max(stat.stx_dio_mem_align);
+    let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && align.is_power_of_two();
+    told.then_some(u64::from(align).max(FILE_BLOCK_BYTES))
+}
+
+// The field is an i32 on 32-bit systems.
+#[allow(clippy::useless_conversion)]
+fn is_tmpfs(descriptor: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(descriptor).is_ok_and(|stat| i64::from(stat.f_type) == TMPFS_MAGIC)
+}
+
+fn geometry(
+    path: &Path,
+    size_bytes: u64,
+    block_bytes: u64,
+    mode: OpenMode,
+    features: Features,
+) -> Result<Geometry> {
+    if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
+        return Err(Error::Unsupported {
+            what: "the device",
+            why: format!("blocks of {} have {block_bytes} bytes", path.display()),
+            mend: None,
+        });
+    }
+    let block_size_log2 = block_bytes.trailing_zeros() as u8;
+    Ok(Geometry {
+        block_size_log2,
+        block_count: size_bytes >> block_size_log2,
+        max_transfer_blocks: (MAX_TRANSFER_BYTES >> block_size_log2) as u32,
+        queue_depth: 1,
+        buffer_align_bytes: if mode.direct { block_bytes as u32 } else { 1 },
+        features,
+    })
+}

@@ -1,0 +1,124 @@
+//! Interrupts as eventfds.
+//!
+//! Linux before 6.5 cannot add MSI-X vectors once some are enabled, so all of them are enabled as
+//! one range when the function is opened, with no eventfd attached. Switching a vector on attaches
+//! its eventfd and switching it off detaches it, each by itself: the kernel then requests or frees
+//! that interrupt alone, and masks the vector while it is free. A message that the device sends
+//! meanwhile stays pending in it and comes when the vector is switched on again; all the same,
+//! poll the queue once after switching on.
+//!
+//! The one level-triggered interrupt of old (INTx) is masked by the kernel each time it comes, and
+//! unmasked here before each wait, when the driver has dealt with its cause.
+
+use crate::sys::vfio as sys;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    /// VFIO's index of the kind of interrupt.
+    kind: u32,
+    eventfds: Vec<OwnedFd>,
+}
+
+impl Interrupts {
+    /// Enables up to `wanted` vectors: MSI-X, or MSI, or INTx. None is not an error.
+    pub(crate) fn enable(device: impl AsFd, wanted: u16) -> io::Result<Self> {
+        for kind in [sys::IRQ_MSIX, sys::IRQ_MSI, sys::IRQ_INTX] {
+            // A kind that the device lacks has no vectors or gives an error.
+            let available = sys::irq_count(&device, kind).unwrap_or(0) as usize;
+            let count = available.min(usize::from(wanted)).min(sys::MAX_VECTORS);
+            let count = match kind {
+                // Nothing to enable before the eventfd is there.
+                sys::IRQ_INTX => count,
+                _ => enable_range(&device, kind, count),
+            };
+            if count > 0 {
+                let new = |_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+                let eventfds = (0..count).map(new).collect::<Result<_, Errno>>()?;
+                return Ok(Self { kind, eventfds });
+            }
+        }
+        Ok(Self {
+            kind: sys::IRQ_MSIX,
+            eventfds: Vec::new(),
+        })
+    }
+
+    pub(crate) fn vectors(&self) -> u16 {
+        self.eventfds.len() as u16
+    }
+
+    /// `MSI-X`, `MSI`, `INTx` or `none`.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match (self.eventfds.len(), self.kind) {
+            (0, _) => "none",
+            (_, sys::IRQ_MSIX) => "MSI-X",
+            (_, sys::IRQ_MSI) => "MSI",
+            _ => "INTx",
+        }
+    }
+
+    /// Attaches the vector's eventfd, or detaches it; says whether that was done.
+    pub(crate) fn set(&self, device: impl AsFd, vector: u16, enabled: bool) -> bool {
+        let Some(event) = self.eventfds.get(usize::from(vector)) else {
+            return false;
+        };
+        let descriptor = match enabled {
+            true => event.as_raw_fd(),
+            false => -1,
+        };
+        let done = sys::set_eventfds(device, self.kind, u32::from(vector), &[descriptor]);
+        matches!(done, Ok(0))
+    }
+
+    /// Sleeps until the vector has interrupted or the time is over; says whether it has.
+    pub(crate) fn wait(&self, device: impl AsFd, vector: u16, timeout_us: u32) -> bool {
+        let Some(event) = self.eventfds.get(usize::from(vector)) else {
+            return false;
+        };
+        if self.kind == sys::IRQ_INTX {
+            // Fails where the interrupt is off; the wait then only ends by its time.
+            let _ = sys::unmask_intx(device);
+        }
+        let began = Instant::now();
+        let limit = Duration::from_micros(u64::from(timeout_us));
+        loop {
+            let left = limit.saturating_sub(began.elapsed());
+            let left = Timespec {
+                tv_sec: left.as_secs() as _,
+                tv_nsec: left.subsec_nanos() as _,
+            };
+            match poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&left)) {
+                // A signal came: what is left of the time decides.
+                Err(Errno::INTR) if began.elapsed() < limit => {}
+                Ok(1..) => return take(event),
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Resets the count to zero; says whether there was one.
+fn take(event: &OwnedFd) -> bool {
+    let mut count = [0; 8];
+    rustix::io::read(event, &mut count) == Ok(8)
+}
+
+/// Enables a range of vectors without eventfds; returns how many there are then.
+fn enable_range(device: impl AsFd, kind: u32, wanted: usize) -> usize {
+    let none = [-1; sys::MAX_VECTORS];
+    let mut count = wanted;
+    // Each round wants fewer. The kernel answers with how many the platform has left for us.
+    while let Some(none) = none.get(..count).filter(|none| !none.is_empty()) {
+        match sys::set_eventfds(&device, kind, 0, none) {
+            Ok(0) => return count,
+            Ok(fewer) => count = (fewer as usize).min(count - 1),
+            Err(_) => return 0,
+        }
+    }
+    0
+}

@@ -1,0 +1,276 @@
+//! A PCI function in user space behind an IOMMU: VFIO, type 1.
+//!
+//! [`Function`] is a platform for the NVMe driver. It owns the register space, the interrupts and
+//! the memory that the device reaches; bind the controller to vfio-pci first
+//! ([`bind::to_vfio`](crate::bind::to_vfio)). Root is needed for neither opening nor using it, if
+//! `/dev/vfio/N` belongs to the user and the memory is within RLIMIT_MEMLOCK.
+//!
+//! When it is dropped the device can no longer reach memory before anything is unmapped: bus
+//! mastering goes off, the function is reset, and the IOMMU's mappings go.
+
+mod group;
+mod interrupts;
+mod iova;
+
+use crate::clock::TscClock;
+use crate::memory::{self, DmaMemory};
+use crate::pci::PciAddress;
+use crate::sys::map::{Mapping, Mmio};
+use crate::sys::vfio as sys;
+use crate::{Error, Result, Roots};
+use block::Clock;
+use group::Container;
+use interrupts::Interrupts;
+use nvme::{BusRun, Dma, InterruptRefused, LinearDma, Registers};
+use rustix::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The command register of the configuration space, and its bits.
+const COMMAND: u64 = 4;
+const COMMAND_MEMORY: u16 = 1 << 1;
+const COMMAND_BUS_MASTER: u16 = 1 << 2;
+/// How long a slow path sleeps between two reads of a register.
+const RELAX: Duration = Duration::from_micros(50);
+
+/// What to open a function with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How much memory the device is to reach, in bytes: queues and buffers.
+    pub memory_bytes: usize,
+    /// How many interrupt vectors to enable, if the function has that many. 0 to poll only.
+    pub interrupt_vectors: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 16 << 20,
+            interrupt_vectors: 8,
+        }
+    }
+}
+
+/// A PCI function with its registers, its interrupts and its memory.
+#[derive(Debug)]
+pub struct Function {
+    // What the I/O path needs stands first.
+    first: LinearDma,
+    clock: TscClock,
+    registers: Mmio,
+    interrupts: Interrupts,
+    more: Vec<LinearDma>,
+    config_offset: u64,
+    can_reset: bool,
+    // Dropped in this order: no device before no mappings before no memory.
+    device: OwnedFd,
+    container: Container,
+    memory: DmaMemory,
+    more_memories: Vec<DmaMemory>,
+}
+
+impl Function {
+    /// Opens the function at `address`, maps its registers and memory, and lets it reach memory.
+    /// All interrupts are off.
+    ///
+    /// # Errors
+    /// [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`], [`Error::GroupBusy`],
+    /// [`Error::GroupNotViable`], [`Error::NotPermitted`], [`Error::LockLimit`],
+    /// [`Error::NoBusAddresses`] and others, each for the one thing that is missing.
+    pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
+        let path = PathBuf::from(address.to_string());
+        let clock = TscClock::new();
+        let (mut container, device) = Container::open(roots, address)?;
+        let io = |doing| {
+            let path = path.clone();
+            move |source: std::io::Error| Error::io(doing, &path, source)
+        };
+        let config = sys::region(&device, sys::REGION_CONFIG).map_err(io("reading about"))?;
+        let can_reset = sys::can_reset(&device).map_err(io("reading about"))?;
+        let registers = map_registers(&device, &path)?;
+        let interrupts = Interrupts::enable(&device, options.interrupt_vectors)
+            .map_err(io("enabling interrupts of"))?;
+        let (memory, first) = map_memory(&mut container, options.memory_bytes)?;
+        let function = Self {
+            first,
+            clock,
+            registers,
+            interrupts,
+            more: Vec::new(),
+            config_offset: config.offset,
+            can_reset,
+            device,
+            container,
+            memory,
+            more_memories: Vec::new(),
+        };
+        function
+            .set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, 0)
+            .map_err(io("switching bus mastering on in"))?;
+        if function.read32(0) == u32::MAX && function.read32(8) == u32::MAX {
+            let device = address.to_string();
+            return Err(Error::Silent { device });
+        }
+        Ok(function)
+    }
+
+    /// The memory that buffers and queues are taken from.
+    pub fn memory(&self) -> DmaMemory {
+        self.memory.clone()
+    }
+
+    /// Lets the device reach `len` more bytes. Addresses in them take longer to look up than those
+    /// in the first memory.
+    ///
+    /// # Errors
+    /// As [`open`](Function::open).
+    pub fn add_memory(&mut self, len: usize) -> Result<DmaMemory> {
+        let (memory, run) = map_memory(&mut self.container, len)?;
+        self.more.push(run);
+        self.more_memories.push(memory.clone());
+        Ok(memory)
+    }
+
+    /// The bus addresses that the IOMMU leaves us: first and last of each range.
+    pub fn usable_bus_addresses(&self) -> &[(u64, u64)] {
+        self.container.usable()
+    }
+
+    /// The bus address of the first byte of [`memory`](Function::memory).
+    pub fn bus_start(&self) -> u64 {
+        self.first.bus_start
+    }
+
+    /// `MSI-X`, `MSI`, `INTx` or `none`.
+    pub fn interrupt_kind(&self) -> &'static str {
+        self.interrupts.kind_name()
+    }
+
+    /// Changes bits of the command register. The function has no I/O space to lose, and VFIO keeps
+    /// the other bits.
+    fn set_command(&self, set: u16, clear: u16) -> std::io::Result<()> {
+        let at = self.config_offset + COMMAND;
+        let mut bytes = [0; 2];
+        rustix::io::pread(&self.device, &mut bytes, at)?;
+        let value = (u16::from_le_bytes(bytes) | set) & !clear;
+        rustix::io::pwrite(&self.device, &value.to_le_bytes(), at)?;
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn run_in_more(&self, address: usize, len: usize) -> Option<BusRun> {
+        self.more.iter().find_map(|dma| dma.run(address, len))
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        self.isolate();
+        if self.can_reset {
+            // Ends what the controller was doing, so that the next driver finds it as new.
+            let _ = sys::reset(&self.device);
+        }
+        // The device and the container close next, in the order of the fields.
+    }
+}
+
+fn map_registers(device: &OwnedFd, path: &Path) -> Result<Mmio> {
+    let io = |doing| move |source: std::io::Error| Error::io(doing, path, source);
+    let bar = sys::region(device, sys::REGION_BAR0).map_err(io("reading about BAR0 of"))?;
+    let unsupported = |why: &str| Error::Unsupported {
+        what: "the controller",
+        why: format!("BAR0 of {} {why}", path.display()),
+        mend: None,
+    };
+    if !bar.can_map {
+        return Err(unsupported("cannot be mapped"));
+    }
+    let len = usize::try_from(bar.size).map_err(|_| unsupported("is too long"))?;
+    let mapping = Mapping::device(device, bar.offset, len).map_err(io("mapping BAR0 of"))?;
+    Mmio::new(mapping).ok_or_else(|| unsupported("is empty"))
+}
+
+fn map_memory(container: &mut Container, len: usize) -> Result<(DmaMemory, LinearDma)> {
+    let mapping = memory::anonymous(len)?;
+    let bus_start = container.map(&mapping)?;
+    let run = LinearDma {
+        start: mapping.address(),
+        len: mapping.len(),
+        bus_start,
+    };
+    Ok((DmaMemory::new(mapping), run))
+}
+
+impl Registers for Function {
+    fn len_bytes(&self) -> usize {
+        self.registers.len()
+    }
+
+    #[inline(always)]
+    fn read32(&self, offset: usize) -> u32 {
+        self.registers.read32(offset)
+    }
+
+    #[inline(always)]
+    fn write32(&self, offset: usize, value: u32) {
+        self.registers.write32(offset, value);
+    }
+
+    fn isolate(&self) {
+        // It fails only for a device that is gone, and that one writes nowhere.
+        let _ = self.set_command(0, COMMAND_BUS_MASTER);
+    }
+
+    fn connect(&self) {
+        let _ = self.set_command(COMMAND_MEMORY | COMMAND_BUS_MASTER, 0);
+    }
+
+    fn interrupt_vectors(&self) -> u16 {
+        self.interrupts.vectors()
+    }
+
+    fn set_interrupt(
+        &self,
+        vector: u16,
+        enabled: bool,
+    ) -> std::result::Result<(), InterruptRefused> {
+        match self.interrupts.set(&self.device, vector, enabled) {
+            true => Ok(()),
+            false => Err(InterruptRefused),
+        }
+    }
+
+    fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
+        self.interrupts.wait(&self.device, vector, timeout_us)
+    }
+
+    fn relax(&self) {
+        std::thread::sleep(RELAX);
+    }
+}
+
+// SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
+// start; `memory` and `more_memories` keep it mapped, and `container` keeps it with the IOMMU, until this is dropped,
+// which cuts the device off first. Both starts are multiples of the page.
+#[allow(unsafe_code)]
+unsafe impl Dma for Function {
+    #[inline(always)]
+    fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
+        match self.first.run(address, len) {
+            Some(run) => Some(run),
+            None => self.run_in_more(address, len),
+        }
+    }
+}
+
+impl Clock for Function {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.clock.ticks()
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        self.clock.ticks_per_second()
+    }
+}

@@ -1,0 +1,136 @@
+//! What is asked of a path: operation, pattern and block size, and the offsets they lead to.
+
+use crate::random::Random;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Read or write.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// From the drive to memory.
+    Read,
+    /// From memory to the drive, ended by one flush.
+    Write,
+}
+
+/// The order of offsets.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// Each block after the one before it, from the start again at the end.
+    Sequential,
+    /// Any block, each equally likely.
+    Random,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+        })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Pattern::Sequential => "sequential",
+            Pattern::Random => "random",
+        })
+    }
+}
+
+/// One kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Access {
+    /// Read or write.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes that one operation moves.
+    pub block_size_bytes: u64,
+}
+
+/// The offsets of successive operations, in bytes from the start of the region. They depend on
+/// the seed, the access and the round, and on nothing of the path: all paths are asked the same.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    pattern: Pattern,
+    block_size_bytes: u64,
+    slot_count: u64,
+    next: u64,
+    random: Random,
+}
+
+impl Offsets {
+    /// The sequence of one cell over the first `span_bytes` of a region. A span shorter than a
+    /// block gives offset 0 for ever.
+    pub fn new(access: Access, span_bytes: u64, seed: u64, round: u32) -> Self {
+        let salts = [
+            access.operation as u64,
+            access.pattern as u64,
+            access.block_size_bytes,
+            u64::from(round),
+        ];
+        let block_size_bytes = access.block_size_bytes.max(1);
+        Self {
+            pattern: access.pattern,
+            block_size_bytes,
+            slot_count: (span_bytes / block_size_bytes).max(1),
+            next: 0,
+            random: Random::derived(seed, &salts),
+        }
+    }
+
+    /// The next operation's offset.
+    pub fn next_offset(&mut self) -> u64 {
+        let slot = match self.pattern {
+            Pattern::Sequential => {
+                let slot = self.next;
+                self.next = (slot + 1) % self.slot_count;
+                slot
+            }
+            Pattern::Random => self.random.below(self.slot_count),
+        };
+        slot * self.block_size_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(pattern: Pattern) -> Access {
+        Access {
+            operation: Operation::Read,
+            pattern,
+            block_size_bytes: 4096,
+        }
+    }
+
+    #[test]
+    fn sequential_offsets_wrap_before_a_partial_block() {
+        let mut offsets = Offsets::new(access(Pattern::Sequential), 3 * 4096 + 100, 1, 0);
+        let taken: Vec<u64> = (0..4).map(|_| offsets.next_offset()).collect();
+        assert_eq!(taken, [0, 4096, 8192, 0]);
+    }
+
+    #[test]
+    fn random_offsets_repeat_by_seed_and_change_by_round() {
+        let take = |seed, round| {
+            let mut offsets = Offsets::new(access(Pattern::Random), 1 << 20, seed, round);
+            (0..50).map(|_| offsets.next_offset()).collect::<Vec<_>>()
+        };
+        assert_eq!(take(1, 0), take(1, 0));
+        assert_ne!(take(1, 0), take(1, 1));
+        assert_ne!(take(1, 0), take(2, 0));
+        assert!(take(1, 0).iter().all(|o| o % 4096 == 0 && *o < 1 << 20));
+    }
+}

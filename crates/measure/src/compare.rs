@@ -1,0 +1,567 @@
+//! Runs the plan over the paths.
+//!
+//! One path is open at a time, one group's driver bound at a time. Whatever happens (a path that
+//! is missing, an error, Ctrl-C) each open path is closed and each prepared group left again.
+
+use crate::access::{Access, Offsets, Operation};
+use crate::cell::{CellError, ClosedLoop, ServiceTimes, Tally};
+use crate::cpu::CpuTimes;
+use crate::host::Host;
+use crate::path::{Missing, Path};
+use crate::plan::{Plan, PlannedCell};
+use crate::random::Random;
+use crate::schema::{Comparison, DeviceInfo, MissingPath, PathResult, SCHEMA_VERSION};
+use crate::settings::Settings;
+use crate::summary::{Measured, Series};
+use block::{Buffer, Device};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The longest sleep between two looks at the cancellation flag.
+const SLEEP_SLICE_NS: u64 = 50_000_000;
+
+/// Why a comparison did not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// No path, operation, pattern, block size, round or queue slot was asked for.
+    #[error("nothing to measure: name at least one path, operation, pattern, block size and round")]
+    NothingToDo,
+    /// Two paths have one name.
+    #[error("two paths are called {name}")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// A block does not fit into the span, or is empty.
+    #[error("blocks of {block_size_bytes} bytes need a larger span than {span_bytes} bytes")]
+    SpanTooSmall {
+        /// The span.
+        span_bytes: u64,
+        /// The largest block.
+        block_size_bytes: u64,
+    },
+    /// Processor time cannot be read.
+    #[error("processor time cannot be measured: {0}")]
+    CpuTime(Missing),
+}
+
+/// How far a comparison is, told before each cell and at the end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress<'a> {
+    /// Cells that are done or were skipped.
+    pub done_cells: usize,
+    /// Cells of the plan.
+    pub total_cells: usize,
+    /// The round, from 0.
+    pub round: u32,
+    /// The path and the access that come next; `None` at the end.
+    pub next: Option<(&'a str, Access)>,
+    /// The throughput of the cell before.
+    pub last_mib_s: Option<f64>,
+    /// An estimate of the time to go.
+    pub remaining: Option<Duration>,
+}
+
+/// Measures each path, in the order that the seed decides, and says what it cost.
+///
+/// Setting `cancel` ends it within about a tenth of a second plus the operations in flight; the
+/// rounds measured so far are returned with `complete: false`.
+///
+/// # Errors
+/// The settings make no sense, or processor time cannot be read. Nothing was measured then, and
+/// nothing was changed.
+pub fn compare(
+    host: &mut dyn Host,
+    paths: &mut [Box<dyn Path>],
+    device: DeviceInfo,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&Progress<'_>),
+    cancel: &AtomicBool,
+) -> Result<Comparison, CompareError> {
+    let accesses = settings.check()?;
+    let names: Vec<String> = paths.iter().map(|path| path.name().to_owned()).collect();
+    if names.is_empty() {
+        return Err(CompareError::NothingToDo);
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names.iter().skip(index + 1).any(|other| other == name) {
+            return Err(CompareError::SameName { name: name.clone() });
+        }
+    }
+    let groups: Vec<&str> = paths.iter().map(|path| path.group()).collect();
+    let plan = Plan::new(&groups, &accesses, settings.rounds, settings.seed);
+    let started_unix_s = host.unix_seconds();
+    let environment_before = host.environment();
+    let idle = idle(host, settings, cancel).map_err(CompareError::CpuTime)?;
+
+    let mut session = Session {
+        host,
+        paths,
+        settings,
+        cancel,
+        idle_cpu_percent: idle.percent,
+        group: None,
+        open: None,
+        caches_are_clean: false,
+        series: BTreeMap::new(),
+        missing: Vec::new(),
+        unusable: vec![false; names.len()],
+        invalid_reasons: Vec::new(),
+        stopped: false,
+    };
+    session.run(&plan, &names, progress);
+    session.close_path();
+    session.leave_group();
+    let Session {
+        host,
+        paths,
+        series,
+        missing,
+        mut invalid_reasons,
+        stopped,
+        ..
+    } = session;
+    let environment_after = host.environment();
+    let changes = environment_before.changes(&environment_after);
+    invalid_reasons.extend(changes.iter().map(ToString::to_string));
+    let results: Vec<PathResult> = series
+        .into_iter()
+        .filter_map(|(cell, series)| {
+            let path = paths.get(cell.path)?;
+            series.summarise(
+                path.name(),
+                path.polls(),
+                idle.ticks_per_second,
+                settings.seed,
+            )
+        })
+        .collect();
+    Ok(Comparison {
+        schema_version: SCHEMA_VERSION,
+        tool_version: settings.tool_version.clone(),
+        started_unix_s,
+        commands: settings.commands.clone(),
+        device,
+        environment_before,
+        environment_after,
+        valid: invalid_reasons.is_empty(),
+        invalid_reasons,
+        complete: !stopped && !cancel.load(Ordering::Relaxed),
+        seed: settings.seed,
+        rounds: settings.rounds,
+        cell_duration_ms: millis(settings.cell_duration),
+        warm_up_ms: millis(settings.warm_up),
+        queue_depth: settings.queue_depth,
+        span_bytes: settings.span_bytes,
+        idle_cpu_percent: idle.percent,
+        results,
+        missing,
+    })
+}
+
+struct Idle {
+    percent: f64,
+    ticks_per_second: u64,
+}
+
+/// Watches the machine while it does nothing for us.
+fn idle(host: &mut dyn Host, settings: &Settings, cancel: &AtomicBool) -> Result<Idle, Missing> {
+    let before = host.cpu_times()?;
+    let start_ns = host.clock().now_ns();
+    let mut left_ns = nanos(settings.idle_duration);
+    while left_ns > 0 && !cancel.load(Ordering::Relaxed) {
+        let slice_ns = left_ns.min(SLEEP_SLICE_NS);
+        host.clock().sleep_ns(slice_ns);
+        left_ns -= slice_ns;
+    }
+    let after = host.cpu_times()?;
+    let elapsed_ns = host.clock().now_ns().saturating_sub(start_ns);
+    // Too short a look has more rounding than content.
+    let percent = if elapsed_ns < 10_000_000 {
+        0.0
+    } else {
+        after.percent_since(&before, elapsed_ns)
+    };
+    Ok(Idle {
+        percent: (percent * 1000.0).round() / 1000.0,
+        ticks_per_second: after.ticks_per_second,
+    })
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What one cell gives.
+enum CellEnd {
+    Measured(Measured, ServiceTimes),
+    Cancelled,
+    Missing(Missing),
+}
+
+struct Session<'a> {
+    host: &'a mut dyn Host,
+    paths: &'a mut [Box<dyn Path>],
+    settings: &'a Settings,
+    cancel: &'a AtomicBool,
+    idle_cpu_percent: f64,
+    /// The group that is prepared.
+    group: Option<String>,
+    /// The path that is open.
+    open: Option<(usize, Box<dyn Device>)>,
+    caches_are_clean: bool,
+    series: BTreeMap<PlannedCell, Series>,
+    missing: Vec<MissingPath>,
+    /// Paths that are not tried again.
+    unusable: Vec<bool>,
+    invalid_reasons: Vec<String>,
+    /// The machine's state is not known: nothing more is measured.
+    stopped: bool,
+}
+
+impl Session<'_> {
+    fn run(&mut self, plan: &Plan, names: &[String], progress: &mut dyn FnMut(&Progress<'_>)) {
+        let total_cells = plan.cell_count();
+        let start_ns = self.host.clock().now_ns();
+        let mut done_cells = 0;
+        let mut last_mib_s = None;
+        for (round, visits) in (0u32..).zip(&plan.rounds) {
+            for visit in visits {
+                if self.is_over() {
+                    return;
+                }
+                self.enter_group(&visit.group);
+                for cell in &visit.cells {
+                    if self.is_over() {
+                        return;
+                    }
+                    let spent_ns = self.host.clock().now_ns().saturating_sub(start_ns);
+                    let name = names.get(cell.path).map_or("", String::as_str);
+                    progress(&Progress {
+                        done_cells,
+                        total_cells,
+                        round,
+                        next: Some((name, cell.access)),
+                        last_mib_s,
+                        remaining: remaining(spent_ns, done_cells, total_cells),
+                    });
+                    last_mib_s = self.visit_cell(*cell, round, name);
+                    done_cells += 1;
+                }
+            }
+        }
+        progress(&Progress {
+            done_cells,
+            total_cells,
+            round: self.settings.rounds,
+            next: None,
+            last_mib_s,
+            remaining: Some(Duration::ZERO),
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped || self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Makes `group` the prepared one; its paths are missing if that fails.
+    fn enter_group(&mut self, group: &str) {
+        if self.group.as_deref() == Some(group) {
+            return;
+        }
+        self.close_path();
+        self.leave_group();
+        let is_usable = |index: usize| self.unusable.get(index) == Some(&false);
+        let mut members = self.paths.iter().enumerate();
+        let any_usable = members.any(|(index, path)| path.group() == group && is_usable(index));
+        if self.stopped || !any_usable {
+            return;
+        }
+        self.group = Some(group.to_owned());
+        self.caches_are_clean = false;
+        if let Err(missing) = self.host.prepare_group(group) {
+            for index in 0..self.paths.len() {
+                let path = self.paths.get(index);
+                if path.is_some_and(|path| path.group() == group) {
+                    self.give_up(index, missing.clone());
+                }
+            }
+            self.leave_group();
+        }
+    }
+
+    fn leave_group(&mut self) {
+        if let Some(group) = self.group.take() {
+            if let Err(missing) = self.host.leave_group(&group) {
+                let reason = format!("leaving the {group} paths failed: {missing}");
+                self.invalid_reasons.push(reason);
+                self.stopped = true;
+            }
+        }
+    }
+
+    fn close_path(&mut self) {
+        if let Some((index, device)) = self.open.take() {
+            if let Some(path) = self.paths.get_mut(index) {
+                path.close(device);
+            }
+        }
+    }
+
+    fn give_up(&mut self, index: usize, missing: Missing) {
+        if let Some(unusable) = self.unusable.get_mut(index) {
+            if !std::mem::replace(unusable, true) {
+                self.report_missing(index, missing);
+            }
+        }
+    }
+
+    fn report_missing(&mut self, index: usize, missing: Missing) {
+        let path = self.paths.get(index);
+        let entry = MissingPath {
+            path: path.map_or_else(String::new, |path| path.name().to_owned()),
+            reason: missing.reason,
+            mend: missing.mend,
+        };
+        if !self.missing.contains(&entry) {
+            self.missing.push(entry);
+        }
+    }
+
+    /// Measures one cell and keeps what it gave; the throughput, for progress.
+    fn visit_cell(&mut self, cell: PlannedCell, round: u32, name: &str) -> Option<f64> {
+        if self.unusable.get(cell.path).copied().unwrap_or(true) {
+            return None;
+        }
+        if self
+            .open
+            .as_ref()
+            .is_none_or(|(open, _)| *open != cell.path)
+        {
+            self.close_path();
+            match self.paths.get_mut(cell.path)?.open() {
+                Ok(device) => self.open = Some((cell.path, device)),
+                Err(missing) => {
+                    self.give_up(cell.path, missing);
+                    return None;
+                }
+            }
+        }
+        let buffered = self.paths.get(cell.path)?.is_buffered();
+        if buffered && !self.caches_are_clean {
+            self.drop_caches();
+        }
+        let end = self.measure(cell, round)?;
+        if buffered {
+            self.drop_caches();
+        }
+        if let CellEnd::Measured(measured, _) = &end {
+            if measured.tally.first_error == Some(block::Error::Gone) {
+                // The next cell opens it again, or says why it cannot.
+                self.close_path();
+            }
+        }
+        match end {
+            CellEnd::Measured(measured, times) => {
+                let tally = measured.tally;
+                if tally.operations == 0 {
+                    let error = tally.first_error;
+                    let reason = error.map_or("no operation succeeded".into(), |e| e.to_string());
+                    let reason = format!("{} failed: {reason}", describe(cell.access));
+                    let mend = format!("look at the kernel's log, then measure {name} alone");
+                    self.report_missing(cell.path, Missing::new(reason, mend));
+                    return None;
+                }
+                let idle = self.idle_cpu_percent;
+                self.series.get_mut(&cell)?.add(measured, &times, idle);
+                let seconds = tally.elapsed_ns.max(1) as f64 / 1e9;
+                Some(tally.bytes as f64 / (1u64 << 20) as f64 / seconds)
+            }
+            CellEnd::Cancelled => None,
+            CellEnd::Missing(missing) => {
+                self.report_missing(cell.path, missing);
+                None
+            }
+        }
+    }
+
+    fn drop_caches(&mut self) {
+        match self.host.drop_caches() {
+            Ok(()) => self.caches_are_clean = true,
+            Err(missing) => {
+                let reason = format!("caches could not be dropped: {missing}");
+                if !self.invalid_reasons.contains(&reason) {
+                    self.invalid_reasons.push(reason);
+                }
+            }
+        }
+    }
+
+    /// Runs one cell on the open path.
+    fn measure(&mut self, cell: PlannedCell, round: u32) -> Option<CellEnd> {
+        let (_, device) = self.open.as_mut()?;
+        let path = self.paths.get_mut(cell.path)?;
+        let access = cell.access;
+        let geometry = *device.geometry();
+        let depth = self
+            .settings
+            .queue_depth
+            .min(path.queue_depth())
+            .min(geometry.queue_depth)
+            .max(1);
+        let mut buffers = Vec::with_capacity(usize::from(depth));
+        let len_bytes = usize::try_from(access.block_size_bytes).ok()?;
+        for _ in 0..depth {
+            match path.allocate(len_bytes) {
+                Ok(buffer) => buffers.push(buffer),
+                Err(missing) => {
+                    release(path.as_mut(), buffers);
+                    return Some(CellEnd::Missing(missing));
+                }
+            }
+        }
+        if access.operation == Operation::Write {
+            let salts = [0x6461_7461, access.block_size_bytes, u64::from(round)];
+            let mut random = Random::derived(self.settings.seed, &salts);
+            for buffer in &mut buffers {
+                random.fill(buffer);
+            }
+        }
+        let span_bytes = self.settings.span_bytes;
+        let offsets = Offsets::new(access, span_bytes, self.settings.seed, round);
+        let region = path.region(&geometry);
+        let made = ClosedLoop::new(access, offsets, span_bytes, region, &geometry, buffers);
+        let mut closed_loop = match made {
+            Ok(closed_loop) => closed_loop,
+            Err((error, buffers)) => {
+                release(path.as_mut(), buffers);
+                return Some(CellEnd::Missing(cell_missing(access, &error)));
+            }
+        };
+        if let std::collections::btree_map::Entry::Vacant(place) = self.series.entry(cell) {
+            place.insert(Series::new(access, depth).ok()?);
+        }
+        let timed = Timed {
+            host: self.host,
+            path: path.as_mut(),
+            device: device.as_mut(),
+            settings: self.settings,
+            cancel: self.cancel,
+        };
+        let measured = timed.run(&mut closed_loop, access, round);
+        let times = closed_loop.service_times().clone();
+        release(path.as_mut(), closed_loop.into_buffers());
+        Some(match measured {
+            Ok(measured) if measured.tally.cancelled => CellEnd::Cancelled,
+            Ok(measured) => CellEnd::Measured(measured, times),
+            Err(missing) => CellEnd::Missing(missing),
+        })
+    }
+}
+
+fn release(path: &mut dyn Path, buffers: Vec<Buffer>) {
+    for buffer in buffers {
+        path.release(buffer);
+    }
+}
+
+fn describe(access: Access) -> String {
+    let Access {
+        operation,
+        pattern,
+        block_size_bytes,
+    } = access;
+    format!("{pattern} {operation} of {block_size_bytes} bytes")
+}
+
+fn cell_missing(access: Access, error: &CellError) -> Missing {
+    let reason = format!("{}: {error}", describe(access));
+    let mend = match error {
+        CellError::Unaligned { device_bytes, .. } => {
+            format!("choose block sizes that are multiples of {device_bytes} bytes")
+        }
+        CellError::RegionTooSmall { region_bytes, .. } => {
+            format!("choose a span of at most {region_bytes} bytes, or enlarge the region")
+        }
+        _ => "report this as a bug of the path".to_owned(),
+    };
+    Missing::new(reason, mend)
+}
+
+fn remaining(spent_ns: u64, done: usize, total: usize) -> Option<Duration> {
+    if done == 0 {
+        return None;
+    }
+    let left = u128::from(spent_ns) * (total.saturating_sub(done)) as u128 / done as u128;
+    Some(Duration::from_nanos(
+        u64::try_from(left).unwrap_or(u64::MAX),
+    ))
+}
+
+/// The timed part: warm up, then count.
+struct Timed<'a> {
+    host: &'a mut dyn Host,
+    path: &'a mut dyn Path,
+    device: &'a mut dyn Device,
+    settings: &'a Settings,
+    cancel: &'a AtomicBool,
+}
+
+impl Timed<'_> {
+    fn run(
+        mut self,
+        closed_loop: &mut ClosedLoop,
+        access: Access,
+        round: u32,
+    ) -> Result<Measured, Missing> {
+        let warm_up_ns = nanos(self.settings.warm_up);
+        if warm_up_ns > 0 {
+            let warm = self.phase(closed_loop, access, warm_up_ns);
+            if warm.cancelled {
+                return Ok(Measured {
+                    round,
+                    tally: warm,
+                    cpu_percent: 0.0,
+                    counters: crate::path::Counters::default(),
+                });
+            }
+            closed_loop.forget();
+        }
+        // Nothing is in flight at either end, so that each command belongs to the counted part.
+        let counters_before = self.path.counters();
+        let cpu_before: CpuTimes = self.host.cpu_times()?;
+        let start_ns = self.host.clock().now_ns();
+        let mut tally = self.phase(closed_loop, access, nanos(self.settings.cell_duration));
+        tally.elapsed_ns = self.host.clock().now_ns().saturating_sub(start_ns).max(1);
+        let cpu_after = self.host.cpu_times()?;
+        let counters = self.path.counters().since(&counters_before);
+        Ok(Measured {
+            round,
+            cpu_percent: cpu_after.percent_since(&cpu_before, tally.elapsed_ns),
+            tally,
+            counters,
+        })
+    }
+
+    /// The loop; after writes also one flush, for what stopped in a cache was not written yet.
+    fn phase(&mut self, closed_loop: &mut ClosedLoop, access: Access, duration_ns: u64) -> Tally {
+        let clock = self.host.clock();
+        let mut tally = closed_loop.run(self.device, clock, duration_ns, self.cancel);
+        if access.operation == Operation::Write && !tally.cancelled {
+            match block::blocking::flush(self.device) {
+                Ok(()) | Err(block::Error::Unsupported) => {}
+                Err(error) => {
+                    tally.errors += 1;
+                    tally.first_error.get_or_insert(error);
+                }
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,114 @@
+//! The whole system's processor time, from `/proc/stat`.
+//!
+//! Work for a request is done in system calls, interrupt handlers, soft interrupts and kernel
+//! threads; a process's own time shows only some of it. So the whole machine is counted, and the
+//! idle machine's share, measured before, is taken off. 100 % is one core busy all the time, and
+//! cores add up.
+
+use crate::path::Missing;
+
+/// Processor time since boot, all processors together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Everything but idle and waiting for input or output, in ticks.
+    pub busy_ticks: u64,
+    /// Time that a hypervisor gave to others while this machine wanted to run; part of busy.
+    pub steal_ticks: u64,
+    /// How many ticks a second has.
+    pub ticks_per_second: u64,
+}
+
+impl CpuTimes {
+    /// Reads this machine's.
+    ///
+    /// # Errors
+    /// `/proc/stat` is not there or not understood.
+    pub fn read() -> Result<Self, Missing> {
+        let text = std::fs::read_to_string("/proc/stat").map_err(|error| {
+            Missing::new(
+                format!("/proc/stat cannot be read: {error}"),
+                "mount -t proc proc /proc",
+            )
+        })?;
+        Self::parse(&text, rustix::param::clock_ticks_per_second()).ok_or_else(|| {
+            Missing::new(
+                "/proc/stat has no line for all processors",
+                "run on Linux 2.6 or later",
+            )
+        })
+    }
+
+    /// Reads the text of `/proc/stat`. Its first line is the sum over processors: user, nice,
+    /// system, idle, iowait, irq, softirq, steal, guest, guest nice (proc(5)). Guest time is part
+    /// of user time already.
+    pub fn parse(text: &str, ticks_per_second: u64) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let mut fields = [0u64; 8];
+        let mut count = 0;
+        for (field, word) in fields.iter_mut().zip(line.split_ascii_whitespace()) {
+            *field = word.parse().ok()?;
+            count += 1;
+        }
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal] = fields;
+        let busy_ticks = [user, nice, system, irq, softirq, steal]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        (count >= 4 && ticks_per_second > 0).then_some(Self {
+            busy_ticks,
+            steal_ticks: steal,
+            ticks_per_second,
+        })
+    }
+
+    /// Per cent of one core that was busy since `earlier`, `elapsed_ns` ago. The kernel's sums
+    /// can go back by a tick; that counts as nothing.
+    pub fn percent_since(&self, earlier: &CpuTimes, elapsed_ns: u64) -> f64 {
+        let ticks = self.busy_ticks.saturating_sub(earlier.busy_ticks);
+        percent_of_ticks(ticks, self.ticks_per_second, elapsed_ns)
+    }
+}
+
+/// `ticks` as per cent of one core over `elapsed_ns`.
+pub fn percent_of_ticks(ticks: u64, ticks_per_second: u64, elapsed_ns: u64) -> f64 {
+    let elapsed_s = elapsed_ns.max(1) as f64 / 1e9;
+    ticks as f64 / ticks_per_second.max(1) as f64 / elapsed_s * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "cpu  10 1 20 5000 300 4 5 6 7 8\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5 0\n";
+
+    #[test]
+    fn busy_is_all_but_idle_and_iowait() {
+        let times = CpuTimes::parse(TEXT, 100).unwrap();
+        assert_eq!(times.busy_ticks, 10 + 1 + 20 + 4 + 5 + 6);
+        assert_eq!(times.steal_ticks, 6);
+    }
+
+    #[test]
+    fn cores_add_up() {
+        let now = CpuTimes::parse(TEXT, 100).unwrap();
+        let later = CpuTimes {
+            busy_ticks: now.busy_ticks + 300,
+            ..now
+        };
+        assert_eq!(later.percent_since(&now, 2_000_000_000), 150.0);
+        assert_eq!(now.percent_since(&later, 2_000_000_000), 0.0);
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        assert_eq!(CpuTimes::parse("", 100), None);
+        assert_eq!(CpuTimes::parse("cpu  1 2", 100), None);
+        assert_eq!(CpuTimes::parse("cpu  1 2 x 4", 100), None);
+        assert_eq!(CpuTimes::parse("cpu0 1 2 3 4", 100), None);
+        assert!(CpuTimes::parse("cpu  1 2 3 4", 100).is_some());
+    }
+
+    #[test]
+    fn this_machine_s_is_read() {
+        assert!(CpuTimes::read().unwrap().busy_ticks > 0);
+    }
+}

@@ -1,0 +1,199 @@
+//! Which path wins, and where that cannot be told.
+//!
+//! A path is *level* with the leader if their 95 % intervals overlap. Without intervals (too few
+//! rounds) a leader is named but not called certain.
+
+use crate::access::{Operation, Pattern};
+use crate::schema::{Ci95, Comparison, PathResult};
+use crate::stats::Interval;
+
+/// What a path can win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merit {
+    /// Throughput.
+    Speed,
+    /// Throughput for each per cent of a core.
+    Efficiency,
+}
+
+impl Merit {
+    fn of(self, result: &PathResult) -> (f64, Ci95) {
+        match self {
+            Merit::Speed => (result.throughput_mib_s, result.throughput_mib_s_ci95),
+            Merit::Efficiency => (
+                result.mib_s_per_cpu_percent,
+                result.mib_s_per_cpu_percent_ci95,
+            ),
+        }
+    }
+}
+
+/// The winner over neighbouring block sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Win {
+    /// The smallest block.
+    pub from_bytes: u64,
+    /// The largest block.
+    pub to_bytes: u64,
+    /// The path with the best mean.
+    pub leader: String,
+    /// Its figure at the smallest block.
+    pub at_from: f64,
+    /// Its figure at the largest block.
+    pub at_to: f64,
+    /// Paths that are level with it.
+    pub level: Vec<String>,
+    /// How far the next path that is not level is behind, at its nearest: 0.25 means that the
+    /// leader does a quarter more.
+    pub lead: Option<f64>,
+    /// Whether intervals bear it out.
+    pub certain: bool,
+}
+
+impl Win {
+    /// The leader and those level with it, by name: which of them leads is chance.
+    pub fn best(&self) -> Vec<&str> {
+        let level = self.level.iter().map(String::as_str);
+        let mut best: Vec<&str> = level.chain([self.leader.as_str()]).collect();
+        best.sort_unstable();
+        best
+    }
+}
+
+/// The winners for one kind of access, from small blocks to large.
+pub fn wins(
+    comparison: &Comparison,
+    operation: Operation,
+    pattern: Pattern,
+    merit: Merit,
+) -> Vec<Win> {
+    let mut wins: Vec<Win> = Vec::new();
+    for block_size_bytes in comparison.block_sizes_bytes() {
+        let results = ranked(comparison, operation, pattern, block_size_bytes, merit);
+        let Some(win) = win(&results, block_size_bytes, merit) else {
+            continue;
+        };
+        match wins.last_mut() {
+            Some(last) if last.best() == win.best() && last.certain == win.certain => {
+                last.to_bytes = win.to_bytes;
+                last.at_to = win.at_to;
+                last.lead = match (last.lead, win.lead) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+            _ => wins.push(win),
+        }
+    }
+    wins
+}
+
+/// The results of one cell, best first.
+pub fn ranked(
+    comparison: &Comparison,
+    operation: Operation,
+    pattern: Pattern,
+    block_size_bytes: u64,
+    merit: Merit,
+) -> Vec<&PathResult> {
+    let is_of_cell = |result: &&PathResult| {
+        (result.operation, result.pattern, result.block_size_bytes)
+            == (operation, pattern, block_size_bytes)
+    };
+    let mut results: Vec<&PathResult> = comparison.results.iter().filter(is_of_cell).collect();
+    results.sort_by(|a, b| merit.of(b).0.total_cmp(&merit.of(a).0));
+    results
+}
+
+fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<Win> {
+    let (first, rest) = results.split_first()?;
+    let (best, best_ci95) = merit.of(first);
+    let interval = |ci95: Ci95| ci95.map(|[low, high]| Interval { low, high });
+    let is_level = |result: &PathResult| match (interval(best_ci95), interval(merit.of(result).1)) {
+        (Some(ours), Some(theirs)) => ours.overlaps(&theirs),
+        _ => false,
+    };
+    let mut level: Vec<String> = Vec::new();
+    let mut lead = None;
+    for result in rest {
+        if is_level(result) {
+            level.push(result.path.clone());
+        } else if lead.is_none() && merit.of(result).0 > 0.0 {
+            lead = Some(best / merit.of(result).0 - 1.0);
+        }
+    }
+    level.sort();
+    Some(Win {
+        from_bytes: block_size_bytes,
+        to_bytes: block_size_bytes,
+        leader: first.path.clone(),
+        at_from: best,
+        at_to: best,
+        level,
+        lead,
+        certain: results.iter().all(|result| merit.of(result).1.is_some()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::compare;
+    use crate::path::Path;
+    use crate::schema::DeviceInfo;
+    use crate::settings::Settings;
+    use crate::simulated::{Profile, SimulatedHost};
+    use std::sync::atomic::AtomicBool;
+
+    fn comparison(rounds: u32) -> Comparison {
+        let mut host = SimulatedHost::new();
+        let mut paths: Vec<Box<dyn Path>> = [("a", 1_000), ("b", 1_000), ("slow", 60_000)]
+            .map(|(name, request_cpu_ns)| {
+                host.path(Profile {
+                    name: name.to_owned(),
+                    request_cpu_ns,
+                    ..Profile::default()
+                })
+            })
+            .into();
+        let settings = Settings {
+            block_sizes_bytes: vec![4 << 10, 8 << 10],
+            rounds,
+            ..Settings::default()
+        };
+        let cancel = AtomicBool::new(false);
+        let device = DeviceInfo::default();
+        compare(
+            &mut host,
+            &mut paths,
+            device,
+            &settings,
+            &mut |_| {},
+            &cancel,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn equals_are_level_and_the_slow_is_behind() {
+        let comparison = comparison(6);
+        let wins = wins(&comparison, Operation::Read, Pattern::Random, Merit::Speed);
+        let [win] = wins.as_slice() else {
+            panic!("{wins:?}")
+        };
+        assert_eq!(win.best(), ["a", "b"]);
+        assert_eq!((win.from_bytes, win.to_bytes), (4 << 10, 8 << 10));
+        assert!(win.certain && win.lead.unwrap() > 0.5);
+    }
+
+    #[test]
+    fn without_intervals_nothing_is_certain() {
+        let wins = wins(
+            &comparison(2),
+            Operation::Read,
+            Pattern::Random,
+            Merit::Speed,
+        );
+        assert!(wins.iter().all(|win| !win.certain && win.level.is_empty()));
+    }
+}

@@ -1,0 +1,118 @@
+//! Figures as people read them.
+
+/// `4 KiB`, `1 MiB`; bytes if it is no multiple of 1024.
+pub fn size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes > 0 && bytes % (1 << shift) == 0 {
+            return format!("{} {unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes} B")
+}
+
+/// Three significant digits, more before the point, with thousands apart: `0.0312`, `3.12`,
+/// `31.2`, `312`, `31,200`.
+pub fn figure(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v == 0.0 || v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        v if v >= 0.1 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    match text.split_once('.') {
+        Some((whole, part)) => format!("{}.{part}", thousands(whole)),
+        None => thousands(&text),
+    }
+}
+
+/// The half-width of an interval beside its mean, with as many decimals as the mean has.
+pub fn half_width(mean: f64, ci95: Option<[f64; 2]>) -> Option<String> {
+    let [low, high] = ci95?;
+    let decimals = figure(mean)
+        .split_once('.')
+        .map_or(0, |(_, part)| part.len());
+    Some(format!("{:.decimals$}", (high - low) / 2.0))
+}
+
+/// A count with thousands apart.
+pub fn count(value: u64) -> String {
+    thousands(&value.to_string())
+}
+
+fn thousands(digits: &str) -> String {
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", digits),
+    };
+    let mut text = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Nanoseconds in the unit that suits them.
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", figure(ns as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", figure(ns as f64 / 1e6)),
+        _ => format!("{} s", figure(ns as f64 / 1e9)),
+    }
+}
+
+/// Seconds since 1970 as `2026-11-21 08:41 UTC` (civil-from-days; Hinnant 2013).
+pub fn date(unix_s: u64) -> String {
+    let days = unix_s / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute) = (unix_s / 3_600 % 24, unix_s / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(16 << 20), "16 MiB");
+        assert_eq!(size(513), "513 B");
+        assert_eq!(size(0), "0 B");
+        let cases = [0.0, 0.0312, 3.123, 31.23, 312.3, 31_200.0, 99.97, -1234.0];
+        let texts = cases.map(figure);
+        assert_eq!(
+            texts,
+            [
+                "0", "0.0312", "3.12", "31.2", "312", "31,200", "100", "-1,234"
+            ]
+        );
+        assert_eq!(half_width(31.23, Some([30.0, 32.0])).unwrap(), "1.0");
+        assert_eq!(half_width(31.23, None), None);
+        assert_eq!(count(1_000_000), "1,000,000");
+        assert_eq!(duration(12_345), "12.3 µs");
+    }
+
+    #[test]
+    fn dates_are_right() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_800_000_000), "2027-01-15 08:00 UTC");
+    }
+}

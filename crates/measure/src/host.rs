@@ -1,0 +1,92 @@
+//! The machine that the measurement runs on: its clock, its processor time, its driver bindings.
+//!
+//! Everything that a comparison asks of the outside world goes through [`Host`], so that a
+//! simulated one (see [`crate::simulated`]) makes it repeatable to the last digit.
+
+use crate::cpu::CpuTimes;
+use crate::environment::Environment;
+use crate::path::Missing;
+use std::time::Duration;
+
+/// A monotonic clock that can also wait.
+pub trait Clock {
+    /// Nanoseconds since a fixed but unknown moment.
+    fn now_ns(&self) -> u64;
+
+    /// Returns after about `duration_ns` nanoseconds.
+    fn sleep_ns(&self, duration_ns: u64);
+}
+
+/// The operating system's `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now_ns(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+        seconds
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds)
+    }
+
+    fn sleep_ns(&self, duration_ns: u64) {
+        std::thread::sleep(Duration::from_nanos(duration_ns));
+    }
+}
+
+/// What the instrument needs of the machine. Most of it has a default that is right on Linux.
+pub trait Host {
+    /// The clock that all cells are timed with.
+    fn clock(&self) -> &dyn Clock {
+        &Monotonic
+    }
+
+    /// Seconds since 1970, for the report's date.
+    fn unix_seconds(&self) -> u64 {
+        let now = std::time::SystemTime::now();
+        now.duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs())
+    }
+
+    /// The whole machine's processor time so far.
+    ///
+    /// # Errors
+    /// Why it cannot be read; the comparison then does not start.
+    fn cpu_times(&mut self) -> Result<CpuTimes, Missing> {
+        CpuTimes::read()
+    }
+
+    /// The settings that the figures depend on. Read with the drive in its usual binding, before
+    /// the first group is prepared and after the last is left.
+    fn environment(&mut self) -> Environment;
+
+    /// Binds the driver, mounts the file system, and so on, for the paths of `group`.
+    ///
+    /// # Errors
+    /// What is missing; all paths of the group are then reported as missing.
+    fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
+        let _ = group;
+        Ok(())
+    }
+
+    /// Undoes [`prepare_group`](Host::prepare_group). Also called after it failed half-way.
+    ///
+    /// # Errors
+    /// What could not be undone; the comparison stops there and is marked invalid.
+    fn leave_group(&mut self, group: &str) -> Result<(), Missing> {
+        let _ = group;
+        Ok(())
+    }
+
+    /// Writes dirty pages back and drops the page cache. Called around the cells of buffered
+    /// paths.
+    ///
+    /// # Errors
+    /// What is missing; the comparison is then marked invalid, for later cells would be served
+    /// from memory.
+    fn drop_caches(&mut self) -> Result<(), Missing> {
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! A path: one way of reaching the drive, as the instrument sees it.
+//!
+//! The command implements [`Path`] once for each way it knows (through a file system, through the
+//! block layer, through a user-space driver, ...). A path that cannot run here is not an error of
+//! the comparison: it says what is [`Missing`] and what mends it, and the others go on.
+
+use block::{Buffer, Device, Geometry};
+
+/// Why a path cannot run here, and the command or setting that mends it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason} (to mend it: {mend})")]
+pub struct Missing {
+    /// What is not there, in one sentence.
+    pub reason: String,
+    /// What the user can do about it; a command where there is one.
+    pub mend: String,
+}
+
+impl Missing {
+    /// A reason and its remedy.
+    pub fn new(reason: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+/// Totals since some fixed moment, counted as near to the device as the path can.
+///
+/// A count that the path cannot make is `None`, and `reason` says why. What is never done is to
+/// guess: a command that was split or merged below the counter would make the figure a lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Read commands that the device received.
+    pub read_commands: Option<u64>,
+    /// Write commands that the device received.
+    pub write_commands: Option<u64>,
+    /// Interrupts that the device raised.
+    pub interrupts: Option<u64>,
+    /// Why one of the above is `None`.
+    pub reason: Option<String>,
+}
+
+impl Counters {
+    /// Counters of a path that cannot count, and why.
+    pub fn uncounted(reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+
+    /// What was counted between `earlier` and now. A counter that went back was reset, so its
+    /// difference is not known.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let difference = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
+        Counters {
+            read_commands: difference(self.read_commands, earlier.read_commands),
+            write_commands: difference(self.write_commands, earlier.write_commands),
+            interrupts: difference(self.interrupts, earlier.interrupts),
+            reason: self.reason.clone().or_else(|| earlier.reason.clone()),
+        }
+    }
+
+    /// Reads and writes together.
+    pub fn commands(&self) -> Option<u64> {
+        self.read_commands?.checked_add(self.write_commands?)
+    }
+}
+
+/// The part of the device that a path may use, in the device's logical blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First logical block.
+    pub first_lba: u64,
+    /// Number of logical blocks.
+    pub block_count: u64,
+}
+
+impl Region {
+    /// The whole device.
+    pub const fn whole(geometry: &Geometry) -> Self {
+        Self {
+            first_lba: 0,
+            block_count: geometry.block_count,
+        }
+    }
+}
+
+/// One way of reaching the drive.
+///
+/// The instrument calls, for each run of cells: [`open`](Path::open), then for each cell
+/// [`allocate`](Path::allocate) once a slot of the queue, the timed loop, and
+/// [`release`](Path::release); at last [`close`](Path::close). At most one path is open at a time.
+pub trait Path {
+    /// Its name in tables and reports, such as `ext4-direct` or `straightway-poll`. Unique.
+    fn name(&self) -> &str;
+
+    /// Paths that share a driver binding name the same group, such as `kernel` or `user-space`.
+    /// The driver is switched once a group and round.
+    fn group(&self) -> &str;
+
+    /// Whether a processor spins while the device works.
+    fn polls(&self) -> bool {
+        false
+    }
+
+    /// Whether data may stop in the page cache; caches are then dropped around each cell.
+    fn is_buffered(&self) -> bool {
+        false
+    }
+
+    /// The most operations that it can have in flight; 1 for a synchronous path.
+    fn queue_depth(&self) -> u16 {
+        1
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// What is missing on this machine.
+    fn open(&mut self) -> Result<Box<dyn Device>, Missing>;
+
+    /// Closes what [`open`](Path::open) gave; every buffer was released before.
+    fn close(&mut self, device: Box<dyn Device>) {
+        drop(device);
+    }
+
+    /// The part of the opened device that may be read and, in a measurement of writes,
+    /// overwritten.
+    fn region(&self, geometry: &Geometry) -> Region {
+        Region::whole(geometry)
+    }
+
+    /// A buffer of exactly `len_bytes` in memory that the path can reach, aligned as the device's
+    /// geometry says. Called outside the timed loop.
+    ///
+    /// # Errors
+    /// What is missing, for instance locked or huge pages.
+    fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing>;
+
+    /// Takes a buffer of [`allocate`](Path::allocate) back.
+    fn release(&mut self, buffer: Buffer);
+
+    /// The totals so far. Read before and after the counted part of a cell, when nothing is in
+    /// flight.
+    fn counters(&mut self) -> Counters;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_known_only_when_both_ends_are() {
+        let then = Counters {
+            read_commands: Some(3),
+            write_commands: Some(10),
+            ..Counters::default()
+        };
+        let now = Counters {
+            read_commands: Some(5),
+            write_commands: Some(14),
+            interrupts: Some(1),
+            reason: Some("no line".into()),
+        };
+        let difference = now.since(&then);
+        assert_eq!(difference.commands(), Some(6));
+        assert_eq!(difference.interrupts, None);
+        assert_eq!(difference.reason.as_deref(), Some("no line"));
+        assert_eq!(then.since(&now).commands(), None);
+    }
+}

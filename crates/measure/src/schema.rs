@@ -1,0 +1,239 @@
+//! The comparison as JSON: the one form that everything else (table, report, other tools) is made
+//! from. Units stand in the keys; what is integral is an integer; what is not known is null.
+//!
+//! Within a schema version keys are only added.
+
+use crate::access::{Operation, Pattern};
+use crate::environment::Environment;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of this form.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A 95 % confidence interval: low, then high.
+pub type Ci95 = Option<[f64; 2]>;
+
+/// What each path to one drive costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// Version of the program that measured.
+    pub tool_version: String,
+    /// When it started, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// The commands that were run, exactly.
+    pub commands: Vec<String>,
+    /// The drive.
+    pub device: DeviceInfo,
+    /// The machine before.
+    pub environment_before: Environment,
+    /// The machine after.
+    pub environment_after: Environment,
+    /// Whether the figures may be compared with each other.
+    pub valid: bool,
+    /// Why not.
+    pub invalid_reasons: Vec<String>,
+    /// Whether every planned round was measured; false after an interruption.
+    pub complete: bool,
+    /// Seed of the order, the offsets, the data and the intervals.
+    pub seed: u64,
+    /// Planned rounds: each measures each cell once.
+    pub rounds: u32,
+    /// Counted time of a cell.
+    pub cell_duration_ms: u64,
+    /// Time before it that is not counted.
+    pub warm_up_ms: u64,
+    /// Operations in flight that were asked for; a path may do fewer.
+    pub queue_depth: u16,
+    /// Bytes from the start of the region over which offsets are spread.
+    pub span_bytes: u64,
+    /// Processor time of the idle machine, taken off every figure; 100 is one core.
+    pub idle_cpu_percent: f64,
+    /// One entry for each path, operation, pattern and block size.
+    pub results: Vec<PathResult>,
+    /// Paths, or parts of them, that could not be measured.
+    pub missing: Vec<MissingPath>,
+}
+
+/// The drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceInfo {
+    /// What the user called it, resolved.
+    pub name: String,
+    /// Model.
+    pub model: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Firmware revision.
+    pub firmware: Option<String>,
+    /// PCI address.
+    pub pci_address: Option<String>,
+    /// Capacity.
+    pub size_bytes: Option<u64>,
+}
+
+/// One path with one kind of access, over all counted rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathResult {
+    /// Name of the path.
+    pub path: String,
+    /// Whether a processor spins while the device works.
+    pub polls: bool,
+    /// Read or write. A write cell ends with one flush, inside the counted time.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes that one operation moves.
+    pub block_size_bytes: u64,
+    /// Operations that were kept in flight.
+    pub queue_depth: u16,
+    /// Mean over rounds.
+    pub throughput_mib_s: f64,
+    /// Interval of the mean.
+    pub throughput_mib_s_ci95: Ci95,
+    /// Standard deviation of rounds.
+    pub throughput_mib_s_stddev: Option<f64>,
+    /// Operations a second, mean over rounds.
+    pub iops: f64,
+    /// Interval of the mean.
+    pub iops_ci95: Ci95,
+    /// The whole machine's processor time less that of the idle machine, mean over rounds; 100 is
+    /// one core.
+    pub cpu_percent: f64,
+    /// Interval of the mean.
+    pub cpu_percent_ci95: Ci95,
+    /// Mean throughput over mean processor time. Where less processor time was seen than the
+    /// clock's tick, computed from one tick: a lower bound.
+    pub mib_s_per_cpu_percent: f64,
+    /// Interval of the ratio.
+    pub mib_s_per_cpu_percent_ci95: Ci95,
+    /// Operations that succeeded, total.
+    pub operations: u64,
+    /// Operations that failed, total.
+    pub errors: u64,
+    /// The first failure.
+    pub first_error: Option<String>,
+    /// Read and write commands that the device received, total; null if they cannot be counted.
+    pub device_commands: Option<u64>,
+    /// Commands over operations.
+    pub device_commands_per_operation: Option<f64>,
+    /// Interval of the ratio.
+    pub device_commands_per_operation_ci95: Ci95,
+    /// Interrupts that the device raised, total; null if they cannot be counted.
+    pub interrupts: Option<u64>,
+    /// Interrupts over operations.
+    pub interrupts_per_operation: Option<f64>,
+    /// Interval of the ratio.
+    pub interrupts_per_operation_ci95: Ci95,
+    /// Why a count is null.
+    pub uncounted_reason: Option<String>,
+    /// Median time from submission to completion in the closed loop; null if too few operations.
+    pub service_time_p50_ns: Option<u64>,
+    /// Its interval, by order statistics.
+    pub service_time_p50_ns_ci95: Option<[u64; 2]>,
+    /// 99th percentile of the same; null if too few operations.
+    pub service_time_p99_ns: Option<u64>,
+    /// Its interval, by order statistics.
+    pub service_time_p99_ns_ci95: Option<[u64; 2]>,
+    /// Whether throughput moved in one direction over the rounds, by an amount that matters.
+    pub drifting: bool,
+    /// Each round.
+    pub samples: Vec<Sample>,
+}
+
+/// One cell of one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// The round, from 0.
+    pub round: u32,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// Counted time.
+    pub elapsed_ns: u64,
+    /// Throughput.
+    pub throughput_mib_s: f64,
+    /// Operations a second.
+    pub iops: f64,
+    /// Processor time less that of the idle machine; may be a little below 0.
+    pub cpu_percent: f64,
+    /// Read commands that the device received.
+    pub device_read_commands: Option<u64>,
+    /// Write commands that the device received.
+    pub device_write_commands: Option<u64>,
+    /// Interrupts that the device raised.
+    pub interrupts: Option<u64>,
+}
+
+/// A path that was not measured, or not wholly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingPath {
+    /// Name of the path.
+    pub path: String,
+    /// What is not there.
+    pub reason: String,
+    /// What mends it.
+    pub mend: String,
+}
+
+impl Comparison {
+    /// The JSON text, indented, with a newline at its end.
+    ///
+    /// # Errors
+    /// Only if a figure is not finite, which the instrument never records.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Reads what [`to_json`](Comparison::to_json) wrote.
+    ///
+    /// # Errors
+    /// The text is not JSON, or not of this form.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The kinds of access that have results, each once, in order.
+    pub fn kinds(&self) -> Vec<(Operation, Pattern)> {
+        let mut kinds: Vec<_> = self
+            .results
+            .iter()
+            .map(|result| (result.operation, result.pattern))
+            .collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// The block sizes that have results, each once, in order.
+    pub fn block_sizes_bytes(&self) -> Vec<u64> {
+        let sizes = self.results.iter().map(|result| result.block_size_bytes);
+        let mut sizes: Vec<u64> = sizes.collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The paths that have results, each once, in the order they were given.
+    pub fn path_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for result in &self.results {
+            if !names.contains(&result.path.as_str()) {
+                names.push(&result.path);
+            }
+        }
+        names
+    }
+}
+
+/// The published JSON Schema of [`Comparison`].
+pub fn json_schema() -> serde_json::Value {
+    schemars::schema_for!(Comparison).to_value()
+}

@@ -1,0 +1,100 @@
+//! What a comparison measures, and how long.
+
+use crate::access::{Access, Operation, Pattern};
+use crate::compare::CompareError;
+use std::time::Duration;
+
+/// What is measured, and how long.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Reads, writes or both. Writes destroy the data in each path's region.
+    pub operations: Vec<Operation>,
+    /// Sequential, random or both.
+    pub patterns: Vec<Pattern>,
+    /// Bytes that one operation moves; multiples of every device's logical block.
+    pub block_sizes_bytes: Vec<u64>,
+    /// Rounds; at least 5 for intervals, at least 6 to tell drift.
+    pub rounds: u32,
+    /// Counted time of a cell.
+    pub cell_duration: Duration,
+    /// Time before it that is not counted.
+    pub warm_up: Duration,
+    /// How long the idle machine is watched.
+    pub idle_duration: Duration,
+    /// Operations in flight; a path that can do fewer does fewer.
+    pub queue_depth: u16,
+    /// Offsets are spread over this much of each path's region: at most the smallest of them.
+    pub span_bytes: u64,
+    /// Decides order, offsets, data and intervals.
+    pub seed: u64,
+    /// Version of the program, for the record.
+    pub tool_version: String,
+    /// The commands being run, for the record.
+    pub commands: Vec<String>,
+}
+
+impl Default for Settings {
+    /// Reads only: random and sequential, 4 KiB to 16 MiB, 7 rounds of 1 s over 1 GiB.
+    fn default() -> Self {
+        Self {
+            operations: vec![Operation::Read],
+            patterns: vec![Pattern::Sequential, Pattern::Random],
+            block_sizes_bytes: vec![4 << 10, 32 << 10, 128 << 10, 1 << 20, 16 << 20],
+            rounds: 7,
+            cell_duration: Duration::from_secs(1),
+            warm_up: Duration::from_millis(200),
+            idle_duration: Duration::from_secs(2),
+            queue_depth: 1,
+            span_bytes: 1 << 30,
+            seed: 1,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commands: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Each kind of access once, in order.
+    pub fn accesses(&self) -> Vec<Access> {
+        let mut accesses = Vec::new();
+        for &operation in &self.operations {
+            for &pattern in &self.patterns {
+                for &block_size_bytes in &self.block_sizes_bytes {
+                    accesses.push(Access {
+                        operation,
+                        pattern,
+                        block_size_bytes,
+                    });
+                }
+            }
+        }
+        accesses.sort_unstable();
+        accesses.dedup();
+        accesses
+    }
+
+    /// How long the cells take without opening, closing and switching drivers.
+    pub fn least_duration(&self, path_count: usize) -> Duration {
+        let cells = self.accesses().len().saturating_mul(path_count);
+        let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+        let cell = self.cell_duration.saturating_add(self.warm_up);
+        cell.saturating_mul(cells.saturating_mul(self.rounds))
+            .saturating_add(self.idle_duration)
+    }
+
+    /// The accesses, if the settings make sense.
+    pub(crate) fn check(&self) -> Result<Vec<Access>, CompareError> {
+        let accesses = self.accesses();
+        if accesses.is_empty() || self.rounds == 0 || self.queue_depth == 0 {
+            return Err(CompareError::NothingToDo);
+        }
+        let largest = self.block_sizes_bytes.iter().copied().max().unwrap_or(0);
+        if largest > self.span_bytes || self.block_sizes_bytes.contains(&0) {
+            return Err(CompareError::SpanTooSmall {
+                span_bytes: self.span_bytes,
+                block_size_bytes: largest,
+            });
+        }
+        Ok(accesses)
+    }
+}

@@ -1,0 +1,157 @@
+//! The one table for the terminal: plain text, aligned, best path first.
+
+use crate::findings::{Merit, ranked};
+use crate::format::{count, figure, half_width, size};
+use crate::schema::{Comparison, PathResult};
+use std::fmt::Write;
+
+const HEADINGS: [&str; 7] = [
+    "path",
+    "MiB/s",
+    "IOPS",
+    "CPU %",
+    "MiB/s per CPU %",
+    "commands/op",
+    "interrupts/op",
+];
+
+/// The table of a comparison. What is not known is a dash; marks are explained below it.
+pub fn table(comparison: &Comparison) -> String {
+    let mut sections: Vec<(String, Vec<[String; 7]>)> = Vec::new();
+    for (operation, pattern) in comparison.kinds() {
+        for bytes in comparison.block_sizes_bytes() {
+            let results = ranked(comparison, operation, pattern, bytes, Merit::Speed);
+            if !results.is_empty() {
+                let title = format!(
+                    "{}, {}",
+                    capitalised(&format!("{pattern} {operation}")),
+                    size(bytes)
+                );
+                sections.push((title, results.into_iter().map(row).collect()));
+            }
+        }
+    }
+    let mut widths = HEADINGS.map(|heading| heading.chars().count());
+    for (_, rows) in &sections {
+        for row in rows {
+            for (width, text) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text.chars().count());
+            }
+        }
+    }
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for (title, rows) in &sections {
+        let _ = writeln!(text, "{title}");
+        line(&mut text, &HEADINGS, &widths);
+        for row in rows {
+            line(&mut text, &row.each_ref().map(String::as_str), &widths);
+        }
+        text.push('\n');
+    }
+    notes(&mut text, comparison);
+    text
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+fn row(result: &PathResult) -> [String; 7] {
+    let mut speed = figure(result.throughput_mib_s);
+    if let Some(half) = half_width(result.throughput_mib_s, result.throughput_mib_s_ci95) {
+        let _ = write!(speed, " ± {half}");
+    }
+    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), figure);
+    let marks = [
+        (result.polls, "*"),
+        (result.drifting, "~"),
+        (result.errors > 0, "!"),
+    ];
+    let marks: String = marks
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, mark)| *mark)
+        .collect();
+    [
+        format!("{}{marks}", result.path),
+        speed,
+        figure(result.iops),
+        figure(result.cpu_percent),
+        figure(result.mib_s_per_cpu_percent),
+        or_dash(result.device_commands_per_operation),
+        or_dash(result.interrupts_per_operation),
+    ]
+}
+
+/// The first column to the left, figures to the right.
+fn line(text: &mut String, cells: &[&str; 7], widths: &[usize; 7]) {
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let padding = width.saturating_sub(cell.chars().count());
+        if index == 0 {
+            let _ = write!(text, "  {cell}{:padding$}", "");
+        } else {
+            let _ = write!(text, "  {:padding$}{cell}", "");
+        }
+    }
+    text.push('\n');
+}
+
+fn notes(text: &mut String, comparison: &Comparison) {
+    let results = &comparison.results;
+    if results
+        .iter()
+        .any(|result| result.throughput_mib_s_ci95.is_some())
+    {
+        let _ = writeln!(text, "±  half of the 95 % confidence interval over rounds");
+    }
+    if results.iter().any(|result| result.polls) {
+        let _ = writeln!(text, "*  polls: a core spins while the drive works");
+    }
+    if results.iter().any(|result| result.drifting) {
+        let _ = writeln!(text, "~  drifting: still changing from round to round");
+    }
+    for result in results.iter().filter(|result| result.errors > 0) {
+        let error = result.first_error.as_deref().unwrap_or("unknown");
+        let errors = count(result.errors);
+        let _ = writeln!(
+            text,
+            "!  {}: {errors} failed operations, {} {} of {}; the first: {error}",
+            result.path,
+            result.pattern,
+            result.operation,
+            size(result.block_size_bytes),
+        );
+    }
+    let mut uncounted: Vec<(&str, &str)> = results
+        .iter()
+        .filter_map(|result| Some((result.path.as_str(), result.uncounted_reason.as_deref()?)))
+        .collect();
+    uncounted.sort_unstable();
+    uncounted.dedup();
+    for (path, reason) in uncounted {
+        let _ = writeln!(text, "-  {path}: {reason}");
+    }
+    let _ = writeln!(
+        text,
+        "CPU %: the whole machine's, 100 is one core, less {} of the idle machine",
+        figure(comparison.idle_cpu_percent)
+    );
+    let _ = writeln!(text, "seed {}", comparison.seed);
+    if !comparison.missing.is_empty() {
+        let _ = writeln!(text, "\nNot measured");
+        for missing in &comparison.missing {
+            let _ = writeln!(text, "  {}: {}", missing.path, missing.reason);
+            let _ = writeln!(text, "    to mend it: {}", missing.mend);
+        }
+    }
+    if !comparison.complete {
+        let _ = writeln!(text, "\nINCOMPLETE: ended before all rounds were measured");
+    }
+    for reason in &comparison.invalid_reasons {
+        let _ = writeln!(text, "\nNOT VALID: {reason}");
+    }
+}
