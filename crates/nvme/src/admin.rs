@@ -150,13 +150,16 @@ impl Admin {
     fn ring<P: Platform>(&self, platform: &P, caps: &Capabilities, completion: bool, index: u32) {
         if self.shadow_active {
             let offset = caps.doorbell(0, completion) - caps.doorbell(0, false);
-            self.shadow.0.write32(offset, index);
+            if let Some(word) = self.shadow.0.word(offset) {
+                word.write(index);
+            }
         }
         fence(Ordering::SeqCst);
         platform.write32(caps.doorbell(0, completion), index);
     }
 
     /// The next completion: identifier, dword 0, status.
+    #[inline(never)]
     fn take<P: Platform>(
         &mut self,
         platform: &P,
@@ -170,6 +173,7 @@ impl Admin {
         Some((word as u16, dword, Status((word >> 17) as u16)))
     }
 
+    #[inline(never)]
     fn note_event(&mut self, id: u16, dword: u32, status: Status) {
         if !(EVENT_IDS..EVENT_IDS + EVENT_REQUESTS).contains(&id) || !status.is_success() {
             return;

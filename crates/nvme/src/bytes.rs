@@ -22,9 +22,6 @@ pub(crate) fn u128_at(page: &[u8], offset: usize) -> u128 {
 }
 
 pub(crate) fn array_at<const N: usize>(page: &[u8], offset: usize) -> [u8; N] {
-    let mut array = [0; N];
-    for (index, byte) in array.iter_mut().enumerate() {
-        *byte = u8_at(page, offset.saturating_add(index));
-    }
-    array
+    let field = page.get(offset..).and_then(|rest| rest.first_chunk());
+    field.copied().unwrap_or([0; N])
 }

@@ -233,11 +233,14 @@ impl<P: Platform> Controller<P> {
     /// The doorbell of queue `queue`, with its shadow if that is in use.
     pub(crate) fn doorbell(&self, admin: &Admin, queue: u16, completion: bool) -> Doorbell {
         let register = self.capabilities.doorbell(queue, completion);
-        let shadow = admin.shadow_active.then(|| Shadow {
-            doorbells: admin.shadow.0,
-            events: admin.shadow.1,
-            offset: register - self.capabilities.doorbell(0, false),
-        });
+        let offset = register - self.capabilities.doorbell(0, false);
+        let words = (admin.shadow.0.word(offset), admin.shadow.1.word(offset));
+        let shadow = match words {
+            (Some(doorbell), Some(event)) if admin.shadow_active => {
+                Some(Shadow { doorbell, event })
+            }
+            _ => None,
+        };
         Doorbell { register, shadow }
     }
 

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-use crate::memory::Part;
+use crate::memory::Word;
 use crate::platform::Registers;
 
 /// Most I/O queue pairs that a controller is asked for.
@@ -108,12 +108,11 @@ pub(crate) struct Doorbell {
     pub(crate) shadow: Option<Shadow>,
 }
 
-/// A doorbell's place in the two shadow pages.
+/// A doorbell's words in the two shadow pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shadow {
-    pub(crate) doorbells: Part,
-    pub(crate) events: Part,
-    pub(crate) offset: usize,
+    pub(crate) doorbell: Word,
+    pub(crate) event: Word,
 }
 
 impl Doorbell {
@@ -121,11 +120,11 @@ impl Doorbell {
     #[inline(always)]
     pub(crate) fn write<R: Registers>(&self, registers: &R, old: u32, new: u32, mask: u32) -> bool {
         if let Some(shadow) = &self.shadow {
-            shadow.doorbells.write32(shadow.offset, new);
+            shadow.doorbell.write(new);
             // The controller may be about to sleep: it writes its event index, then looks at the
             // doorbell. This writes the doorbell, then looks at the event index.
             fence(Ordering::SeqCst);
-            let event = shadow.events.read32(shadow.offset);
+            let event = shadow.event.read();
             if !passes(event, old, new, mask) {
                 return false;
             }
@@ -137,8 +136,8 @@ impl Doorbell {
     /// Forgets what an earlier queue of this number left in the shadow pages.
     pub(crate) fn reset(&self) {
         if let Some(shadow) = &self.shadow {
-            shadow.doorbells.write32(shadow.offset, 0);
-            shadow.events.write32(shadow.offset, 0);
+            shadow.doorbell.write(0);
+            shadow.event.write(0);
         }
     }
 }

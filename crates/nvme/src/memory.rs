@@ -56,6 +56,7 @@ impl Shared {
     }
 
     /// The next `len` bytes, zeroed; `None` when there are not that many left.
+    #[inline(never)]
     pub(crate) fn take(&mut self, len: usize) -> Option<Part> {
         let offset = self.taken;
         let end = offset.checked_add(len)?;
@@ -76,29 +77,20 @@ impl Shared {
 
 impl Part {
     /// Zeroes all of it.
+    // Called from several slow paths: once is enough.
+    #[inline(never)]
     pub(crate) fn clear(&self) {
-        for offset in (0..self.len & !3).step_by(4) {
-            self.write32(offset, 0);
-        }
+        let words = (0..self.len).step_by(4);
+        words
+            .filter_map(|offset| self.word(offset))
+            .for_each(|word| word.write(0));
     }
 
-    /// Reads the 32-bit word at byte `offset`; zero past the end.
-    #[inline]
-    pub(crate) fn read32(&self, offset: usize) -> u32 {
-        if offset & 3 != 0 || offset + 4 > self.len {
-            return 0;
-        }
-        // SAFETY: aligned and inside, as just checked; volatile as the controller may write it.
-        u32::from_le(unsafe { self.start.add(offset).cast().read_volatile() })
-    }
-
-    /// Writes the 32-bit word at byte `offset`; does nothing past the end.
-    #[inline]
-    pub(crate) fn write32(&self, offset: usize, value: u32) {
-        if offset & 3 == 0 && offset + 4 <= self.len {
-            // SAFETY: aligned and inside, as just checked; volatile as the controller reads it.
-            unsafe { self.start.add(offset).cast().write_volatile(value.to_le()) }
-        }
+    /// The 32-bit word at byte `offset`; `None` past the end.
+    pub(crate) fn word(&self, offset: usize) -> Option<Word> {
+        let inside = offset & 3 == 0 && offset + 4 <= self.len;
+        // SAFETY: aligned and inside, as just checked.
+        inside.then(|| Word(unsafe { self.start.add(offset) }.cast()))
     }
 
     /// Copies from byte `offset` on into `target`, as far as both reach.
@@ -110,6 +102,27 @@ impl Part {
                 *byte = unsafe { self.start.add(at).read_volatile() };
             }
         }
+    }
+}
+
+/// A word that the controller reads or writes too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word(NonNull<u32>);
+
+// SAFETY: as for Part.
+unsafe impl Send for Word {}
+
+impl Word {
+    #[inline(always)]
+    pub(crate) fn read(self) -> u32 {
+        // SAFETY: a word of a Part.
+        u32::from_le(unsafe { self.0.read_volatile() })
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(self, value: u32) {
+        // SAFETY: a word of a Part.
+        unsafe { self.0.write_volatile(value.to_le()) }
     }
 }
 

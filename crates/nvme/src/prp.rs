@@ -213,7 +213,8 @@ mod tests {
     fn walk(prp1: u64, prp2: u64, len: usize, page: usize, list: &Part) -> Vec<(u64, usize)> {
         let read = |bus: u64| {
             let offset = (bus - list.bus) as usize;
-            u64::from(list.read32(offset)) | u64::from(list.read32(offset + 4)) << 32
+            let word = |offset| u64::from(list.word(offset).unwrap().read());
+            word(offset) | word(offset + 4) << 32
         };
         let first = (page - (prp1 as usize & (page - 1))).min(len);
         let mut runs = vec![(prp1, first)];

@@ -13,7 +13,6 @@ use block::{
 
 use crate::command::{Command, DEALLOCATE, FUA, io};
 use crate::controller::Controller;
-use crate::doorbell::Doorbell;
 use crate::error::{Error as SetupError, Unsupported};
 use crate::identify::NamespaceInfo;
 use crate::layout::{
@@ -23,7 +22,7 @@ use crate::layout::{
 use crate::memory::{CompletionRing, Entry, List, Part, Shared, SubmissionRing};
 use crate::platform::Platform;
 use crate::prp;
-use crate::recovery::QueueMemory;
+use crate::recovery::{Attached, QueueMemory};
 use crate::service::{State, Statistics};
 use crate::slots::Slots;
 use crate::wait::CompletionMode;
@@ -57,10 +56,8 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     rung_tail: u32,
     /// The head that the controller knows.
     rung_head: u32,
-    pub(crate) epoch: u32,
+    pub(crate) attached: Attached,
     pub(crate) id: u16,
-    submission_doorbell: Doorbell,
-    completion_doorbell: Doorbell,
     pub(crate) slots: Slots<DEPTH>,
     list_stride: usize,
     lists: Part,
@@ -209,21 +206,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             (id, vectors) if id < vectors => Some(id),
             _ => None,
         };
-        let (doorbells, epoch) = controller.with_admin(|admin| {
-            let submission = controller.doorbell(admin, id, false);
-            let completion = controller.doorbell(admin, id, true);
-            submission.reset();
-            completion.reset();
-            match controller.create_queue(admin, id, &queue_memory, vector) {
-                // A queue half made, or a command that may still be obeyed: start from a reset.
-                Err(error @ (SetupError::TimedOut { .. } | SetupError::Fatal)) => {
-                    let _ = controller.reset(admin);
-                    Err(error)
-                }
-                result => result,
-            }?;
-            Ok(((submission, completion), controller.gate.epoch()))
-        })?;
+        let attached =
+            controller.with_admin(|admin| controller.attach(admin, id, &queue_memory, vector))?;
         Ok(Parts {
             id,
             namespace: namespace.namespace,
@@ -233,8 +217,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             queue_memory,
             rings,
             vector,
-            doorbells,
-            epoch,
+            attached,
         })
     }
 
@@ -423,10 +406,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     #[inline(always)]
     fn ring_submission(&mut self) {
         let (old, tail) = (self.rung_tail, self.submission.tail());
-        let (doorbell, platform) = (&self.submission_doorbell, &self.controller.platform);
+        let (doorbell, platform) = (&self.attached.submission, &self.controller.platform);
         let mask = self.submission.mask();
         let mut written = false;
-        let rang = self.controller.gate.ring(self.id, self.epoch, || {
+        let rang = self.controller.gate.ring(self.id, self.attached.epoch, || {
             written = doorbell.write(platform, old, tail, mask);
         });
         if rang {
@@ -443,9 +426,9 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     pub(crate) fn acknowledge(&mut self) {
         let head = self.completion.head();
         let (old, mask) = (self.rung_head, self.completion.mask());
-        let (doorbell, platform) = (&self.completion_doorbell, &self.controller.platform);
+        let (doorbell, platform) = (&self.attached.completion, &self.controller.platform);
         let mut written = false;
-        let rang = self.controller.gate.ring(self.id, self.epoch, || {
+        let rang = self.controller.gate.ring(self.id, self.attached.epoch, || {
             written = doorbell.write(platform, old, head, mask);
         });
         if rang {
@@ -461,11 +444,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     /// Starts again with empty rings; the controller must not know the queue any more.
+    #[inline(never)]
     pub(crate) fn restart_rings(&mut self) -> Result<(), SetupError> {
         self.queue_memory.submission.clear();
         self.queue_memory.completion.clear();
-        self.submission_doorbell.reset();
-        self.completion_doorbell.reset();
         let (submission, completion) = self.queue_memory.rings().ok_or(SetupError::Gone)?;
         self.submission = submission;
         self.completion = completion;
@@ -473,12 +455,6 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.rung_head = 0;
         self.skew = 0;
         Ok(())
-    }
-
-    /// After a reset the controller may have, or not have, shadow doorbells.
-    pub(crate) fn set_doorbells(&mut self, submission: Doorbell, completion: Doorbell) {
-        self.submission_doorbell = submission;
-        self.completion_doorbell = completion;
     }
 }
 
@@ -626,8 +602,7 @@ struct Parts {
     queue_memory: QueueMemory,
     rings: (SubmissionRing, CompletionRing),
     vector: Option<u16>,
-    doorbells: (Doorbell, Doorbell),
-    epoch: u32,
+    attached: Attached,
 }
 
 impl Parts {
@@ -649,15 +624,13 @@ impl Parts {
 
             rung_tail: 0,
             rung_head: 0,
-            epoch: self.epoch,
             state: State::Ready,
             geometry: self.geometry,
             namespace: self.namespace,
             list_stride: self.list_stride,
             lists: self.lists,
             id: self.id,
-            submission_doorbell: self.doorbells.0,
-            completion_doorbell: self.doorbells.1,
+            attached: self.attached,
             slots: Slots::new(usize::from(self.geometry.queue_depth)),
             skew: 0,
             look_at: 0,

@@ -7,6 +7,7 @@
 use crate::admin::Admin;
 use crate::command::{Command, admin};
 use crate::controller::{Controller, Deadline};
+use crate::doorbell::Doorbell;
 use crate::error::Error;
 use crate::memory::Part;
 use crate::platform::Platform;
@@ -21,6 +22,14 @@ pub(crate) struct QueueMemory {
     pub(crate) entries: u32,
 }
 
+/// How a queue pair that the controller knows is rung.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attached {
+    pub(crate) submission: Doorbell,
+    pub(crate) completion: Doorbell,
+    pub(crate) epoch: u32,
+}
+
 impl<P: Platform> Controller<P> {
     /// The longest that recovery may hold up a poll, in microseconds: a command's time-out and
     /// its grace are not in it.
@@ -32,8 +41,37 @@ impl<P: Platform> Controller<P> {
         3 * self.options.admin_timeout_us + 2 * reset_us + 4 * self.options.admin_timeout_us
     }
 
+    /// Makes queue pair `id`, whose rings are fresh, known to the controller. Returns its doorbells
+    /// and the epoch in which they are good.
+    #[inline(never)]
+    pub(crate) fn attach(
+        &self,
+        admin: &mut Admin,
+        id: u16,
+        memory: &QueueMemory,
+        vector: Option<u16>,
+    ) -> Result<Attached, Error> {
+        let submission = self.doorbell(admin, id, false);
+        let completion = self.doorbell(admin, id, true);
+        submission.reset();
+        completion.reset();
+        match self.create_queue(admin, id, memory, vector) {
+            Ok(()) => Ok(Attached {
+                submission,
+                completion,
+                epoch: self.gate.epoch(),
+            }),
+            Err(error @ Error::Status { .. }) => Err(error),
+            // A queue half made, or a command that may still be obeyed: start from a reset.
+            Err(error) => {
+                self.reset(admin)?;
+                Err(error)
+            }
+        }
+    }
+
     /// Creates the I/O completion queue and submission queue `id`.
-    pub(crate) fn create_queue(
+    fn create_queue(
         &self,
         admin: &mut Admin,
         id: u16,

@@ -85,7 +85,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// Notices that the controller was reset or given up. Says whether draining has begun.
     fn follow_reset(&mut self) -> bool {
         let epoch = self.controller.gate.epoch();
-        if epoch == self.epoch {
+        if epoch == self.attached.epoch {
             return false;
         }
         if self.controller.gate.is_dead() {
@@ -211,10 +211,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     /// Nothing is outstanding: makes the queue known to the controller again.
+    #[inline(never)]
     fn recreate(&mut self) {
         let controller = &*self.controller;
         let (id, memory, vector) = (self.id, self.queue_memory, self.vector);
-        let stale = controller.gate.epoch() != self.epoch;
+        let stale = controller.gate.epoch() != self.attached.epoch;
         let deleted = controller.admin.with(|admin| {
             if controller.gate.is_dead() {
                 return Err(SetupError::Gone);
@@ -239,28 +240,24 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return;
         }
         let controller = &*self.controller;
-        let created = controller.admin.with(|admin| {
+        let attached = controller.admin.with(|admin| {
             for _ in 0..2 {
-                let doorbells = (
-                    controller.doorbell(admin, id, false),
-                    controller.doorbell(admin, id, true),
-                );
-                doorbells.0.reset();
-                doorbells.1.reset();
-                if controller.create_queue(admin, id, &memory, vector).is_ok() {
-                    return Ok((doorbells, controller.gate.epoch()));
+                match controller.attach(admin, id, &memory, vector) {
+                    Ok(attached) => return Ok(attached),
+                    Err(SetupError::Gone) => break,
+                    // Refused: a controller in that state needs a reset.
+                    Err(SetupError::Status { .. }) => controller.reset(admin)?,
+                    Err(_) => {}
                 }
-                controller.reset(admin)?;
             }
             controller.give_up();
             Err(SetupError::Gone)
         });
-        match created {
+        match attached {
             // The rings are fresh and the controller has no such queue: come back as stale.
-            None => self.epoch = self.controller.gate.epoch().wrapping_add(1) | 1,
-            Some(Ok((doorbells, epoch))) => {
-                self.set_doorbells(doorbells.0, doorbells.1);
-                self.epoch = epoch;
+            None => self.attached.epoch = self.controller.gate.epoch().wrapping_add(1) | 1,
+            Some(Ok(attached)) => {
+                self.attached = attached;
                 self.overdue = [None; DEPTH];
                 self.set_state(State::Ready);
                 self.budget = POLLS_A_LOOK;
@@ -314,7 +311,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         if core::mem::replace(&mut self.deleted, true) {
             return;
         }
-        let stale = controller.gate.epoch() != self.epoch;
+        let stale = controller.gate.epoch() != self.attached.epoch;
         // A thread at the admin queue is done within its own bounds; wait that long.
         let deadline = Deadline::after_us(&controller.platform, controller.worst_case_us());
         loop {
