@@ -52,6 +52,7 @@ impl Default for Options {
 pub(crate) struct Deadline(u64);
 
 impl Deadline {
+    #[inline(never)]
     pub(crate) fn after_us<C: Clock>(clock: &C, microseconds: u64) -> Self {
         let ticks = clock.ticks_from_us(microseconds);
         Self(clock.ticks().saturating_add(ticks))

@@ -56,7 +56,6 @@ impl Shared {
     }
 
     /// The next `len` bytes, zeroed; `None` when there are not that many left.
-    #[inline(never)]
     pub(crate) fn take(&mut self, len: usize) -> Option<Part> {
         let offset = self.taken;
         let end = offset.checked_add(len)?;
