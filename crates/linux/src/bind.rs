@@ -272,6 +272,9 @@ fn load_module(roots: &Roots, module: &'static str, driver: &str) -> Result<()> 
     }
 }
 
+/// How long a kernel may take to show a namespace's character device.
+const CHARACTER_LIMIT: Duration = Duration::from_secs(2);
+
 /// The kernel's driver probes in the background: what runs after us expects /dev/nvme0n1.
 fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
     let began = Instant::now();
@@ -279,13 +282,18 @@ fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
         let Ok(controller) = Controller::at(roots, address) else {
             return;
         };
-        let there =
-            |name: &Option<String>| name.as_ref().is_none_or(|n| roots.dev.join(n).exists());
+        let there = |name: &Option<String>| {
+            let name = name.as_ref();
+            name.is_some_and(|name| roots.dev.join(name).exists())
+        };
         let namespaces = &controller.namespaces;
+        // The character device comes after the block device; before Linux 5.13, never.
+        let patient = began.elapsed() < CHARACTER_LIMIT;
         let shown = !namespaces.is_empty()
-            && namespaces
-                .iter()
-                .all(|namespace| there(&namespace.block) && there(&namespace.character));
+            && namespaces.iter().all(|namespace| {
+                let character = there(&namespace.character);
+                there(&namespace.block) && (character || !patient)
+            });
         if shown || controller.driver.as_deref() != Some("nvme") {
             return;
         }

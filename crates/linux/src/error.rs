@@ -230,7 +230,6 @@ impl Error {
             | Error::IommuActive { .. }
             | Error::NoBusAddresses { .. }
             | Error::NoHugePages { .. }
-            | Error::LockLimit { .. }
             | Error::NoMemory { .. }
             | Error::Unsupported { .. } => Kind::Unsupported,
             _ => Kind::Missing,
@@ -320,7 +319,7 @@ mod tests {
         };
         assert!(error.to_string().contains("67108864"));
         assert!(error.mend().unwrap().starts_with("ulimit -l 65536 "));
-        assert_eq!(error.kind().exit_code(), 4);
+        assert_eq!(error.kind().exit_code(), 3);
         let error = Error::Owned {
             device: "0000:01:00.0".into(),
             pid: 7,

@@ -56,9 +56,6 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                     return self.drain();
                 }
                 block::Device::kick(self);
-                if self.has_unacknowledged() {
-                    self.acknowledge();
-                }
                 let index = self.look_at;
                 self.look_at = (index + 1) % DEPTH;
                 self.check_deadline(index);

@@ -262,6 +262,14 @@ unsafe impl Dma for Function {
             None => self.run_in_more(address, len),
         }
     }
+
+    #[inline(always)]
+    fn bus_address(&self, address: usize) -> Option<u64> {
+        match self.first.address(address) {
+            Some(bus) => Some(bus),
+            None => Some(self.run_in_more(address, 1)?.address),
+        }
+    }
 }
 
 impl Clock for Function {

@@ -1,0 +1,6 @@
+"""Lets the tests import their neighbour `guest`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,46 @@
+"""Runs a script in a lab guest. The script sees the command as $S and these functions:
+
+`rc N COMMAND...` runs it and fails unless it ends with N; its output is in /tmp/out and /tmp/err.
+`said WORDS` fails unless the last command's standard error has them. `same A B WHAT` compares.
+`driver_is NAME` fails unless the drive's PCI function is bound to that driver (or `none`).
+`given_back` waits for the kernel's driver and its device nodes after a process was killed.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PRELUDE = r"""
+set -u
+S=${STRAIGHTWAY_COMMAND:-target/release/straightway}
+BDF=0000:00:04.0
+fail() { echo "FAIL: $*" >&2; exit 1; }
+same() { [ "$1" = "$2" ] || fail "$3: '$1' is not '$2'"; }
+rc() {
+  local want=$1 got; shift
+  "$@" >/tmp/out 2>/tmp/err; got=$?
+  [ $got = $want ] || { cat /tmp/err >&2; fail "'$*' ended with $got, not $want"; }
+}
+said() { grep -q -- "$1" /tmp/err || { cat /tmp/err >&2; fail "did not say '$1'"; }; }
+driver() {
+  local link=/sys/bus/pci/devices/$BDF/driver
+  if [ -e $link ]; then basename $(readlink $link); else echo none; fi
+}
+driver_is() { same "$(driver)" "$1" "the driver of $BDF"; }
+sum() { sha256sum | cut -d' ' -f1; }
+checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
+"""
+
+
+def guest(script, *options, timeout=240):
+    """Runs `script` (bash) in a guest and fails with its output unless it ends with 0."""
+    command = [ROOT / "lab" / "run", *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", env=os.environ)
+    assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+DRIVE = "size=128M,serial=LAB1"

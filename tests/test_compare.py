@@ -1,0 +1,67 @@
+"""`straightway compare` over every path, on a real kernel and an emulated drive."""
+
+import json
+
+from guest import ROOT, guest
+
+PATHS = {
+    "ext4-buffered", "ext4-direct", "block-buffered", "block-direct", "io_uring", "io_uring-polled",
+    "passthrough", "straightway-poll", "straightway-interrupt",
+}
+KEYS = {
+    "path", "operation", "pattern", "block_size_bytes", "throughput_mib_s", "cpu_percent",
+    "device_commands", "interrupts", "operations",
+}
+
+
+def test_every_path_is_compared_and_counted():
+    folder = ROOT / "out" / "test-compare"
+    guest(
+        r"""
+        rm -rf out/test-compare
+        rc 0 $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --rounds 5 --cell-duration 60ms \
+          --output out/test-compare
+        grep -q straightway-poll /tmp/out || fail "no table was printed"
+        driver_is nvme
+        """,
+        "--drive", "size=512M,serial=LAB1,mdts=5", timeout=400,
+    )
+    comparison = json.loads((folder / "compare.json").read_text())
+    results = comparison["results"]
+    assert comparison["valid"], comparison["invalid_reasons"]
+    assert not comparison["missing"], comparison["missing"]
+    assert {result["path"] for result in results} == PATHS
+    assert len(results) == len(PATHS) * 2 * 2 * 2
+    for result in results:
+        where = (result["path"], result["operation"], result["pattern"], result["block_size_bytes"])
+        assert KEYS <= set(result), where
+        assert result["operations"] > 0 and result["errors"] == 0, where
+        assert result["throughput_mib_s_ci95"][0] <= result["throughput_mib_s"] <= result["throughput_mib_s_ci95"][1], where
+        if result["path"] in ("straightway-poll", "straightway-interrupt"):
+            # 128 KiB is the drive's largest command: exactly ceil(block / 128 KiB) each time.
+            commands = -(-result["block_size_bytes"] // (128 << 10))
+            assert result["device_commands"] == commands * result["operations"], where
+        if result["path"] == "straightway-poll":
+            assert result["interrupts"] == 0, where
+        if result["path"] == "straightway-interrupt":
+            assert result["interrupts"] > 0, where
+    page = (folder / "report.html").read_text()
+    assert "<svg" in page and "http" not in page.replace("http://www.w3.org", ""), "the report is one offline file"
+
+
+def test_a_path_that_is_missing_is_named_with_its_mend():
+    folder = ROOT / "out" / "test-compare-missing"
+    guest(
+        r"""
+        rm -rf out/test-compare-missing
+        rc 0 $S compare /dev/nvme0n1 --sizes 4K --rounds 5 --cell-duration 40ms --output out/test-compare-missing
+        driver_is nvme
+        """,
+        "--drive", "size=256M,serial=LAB1", "--no-iommu", timeout=300,
+    )
+    comparison = json.loads((folder / "compare.json").read_text())
+    missing = {path["path"]: path for path in comparison["missing"]}
+    # Nothing may be written without --destroy-data, and without an IOMMU there is no interrupt.
+    assert {"ext4-buffered", "ext4-direct", "straightway-interrupt"} <= set(missing), missing
+    assert all(path["reason"] and path["mend"] for path in missing.values()), missing
+    assert all(result["operation"] == "read" for result in comparison["results"])
