@@ -57,8 +57,8 @@ fn free_running(device: &mut impl Device, pool: &mut Vec<Buffer>, time: Duration
     let mut polls = 0_u32;
     let mut running = true;
     loop {
-        while running {
-            let Some(buffer) = pool.pop() else { break };
+        let ready = if running { pool.len() } else { 0 };
+        for buffer in pool.drain(..ready) {
             let lba = addresses.next();
             let operation = Operation::Read { lba, buffer };
             let submitted = device.submit(Request { tag: 0, operation });

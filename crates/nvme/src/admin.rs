@@ -3,7 +3,7 @@
 use core::sync::atomic::{Ordering, fence};
 
 use crate::command::{Command, admin};
-use crate::controller::Deadline;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::layout::{ADMIN_ENTRIES, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 use crate::log::Event;

@@ -1,9 +1,10 @@
 //! A controller from enable to shutdown (NVMe base specification, "Controller Initialization").
 
-use block::{Buffer, Clock};
+use block::Buffer;
 
 use crate::admin::Admin;
 use crate::command::{Command, admin};
+use crate::deadline::Deadline;
 use crate::doorbell::{Doorbell, Gate, MAX_QUEUES, Shadow};
 use crate::error::{Error, Unsupported};
 use crate::identify::{CNS_CONTROLLER, ControllerInfo, PAGE_BYTES};
@@ -44,22 +45,6 @@ impl Default for Options {
             queues: 8,
             shadow_doorbells: true,
         }
-    }
-}
-
-/// A moment after which waiting ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(u64);
-
-impl Deadline {
-    #[inline(never)]
-    pub(crate) fn after_us<C: Clock>(clock: &C, microseconds: u64) -> Self {
-        let ticks = clock.ticks_from_us(microseconds);
-        Self(clock.ticks().saturating_add(ticks))
-    }
-
-    pub(crate) fn is_over<C: Clock>(self, clock: &C) -> bool {
-        clock.ticks() >= self.0
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::admin::Admin;
 use crate::command::{Command, admin};
-use crate::controller::{Controller, Deadline};
+use crate::controller::Controller;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::identify::{
     CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NamespaceInfo, PAGE_BYTES,

@@ -13,7 +13,7 @@
 //! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
 //! | `prp`, `doorbell` | where the data is; telling the controller |
 //! | `admin`, `controller`, `inquiry` | enable, ask, shut down |
-//! | `slots`, `queue` | the I/O path: submit, kick, poll |
+//! | `slots`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
 //! | `wait`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!
 //! A [`Controller`] is shared by the threads that own its [`QueuePair`]s. A queue pair is a
@@ -28,10 +28,12 @@ mod admin;
 mod bytes;
 mod command;
 mod controller;
+mod deadline;
 mod doorbell;
 mod error;
 mod identify;
 mod inquiry;
+mod io;
 mod layout;
 mod log;
 mod memory;

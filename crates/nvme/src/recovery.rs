@@ -6,7 +6,8 @@
 
 use crate::admin::Admin;
 use crate::command::{Command, admin};
-use crate::controller::{Controller, Deadline};
+use crate::controller::Controller;
+use crate::deadline::Deadline;
 use crate::doorbell::Doorbell;
 use crate::error::Error;
 use crate::memory::Part;

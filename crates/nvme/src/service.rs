@@ -4,7 +4,8 @@ use core::ops::Deref;
 
 use block::{Buffer, Completion, Error, Tag};
 
-use crate::controller::{Controller, Deadline};
+use crate::controller::Controller;
+use crate::deadline::Deadline;
 use crate::error::Error as SetupError;
 use crate::platform::Platform;
 use crate::queue::{POLLS_A_LOOK, QueuePair};
