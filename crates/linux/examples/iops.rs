@@ -16,9 +16,10 @@ use nvme::{Controller, Options, Platform, QueuePair, controller_memory_bytes};
 const DEPTH: usize = 32;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 16 << 20;
+const MAX_TRANSFER: usize = 1 << 20;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-type Queue<P> = QueuePair<P, Arc<Controller<P>>, 64>;
+type Queue<'p, P> = QueuePair<&'p P, Arc<Controller<&'p P>>, 64>;
 
 /// A cheap sequence of block addresses (xorshift), the same for every path.
 struct Addresses {
@@ -110,6 +111,7 @@ fn kernel_round(roots: &Roots, device: &str, time: Duration) -> Result<()> {
             poll,
             register_file: true,
             fixed_memory: fixed.then(|| memory.clone()),
+            fixed_piece_bytes: Some(BLOCK_BYTES),
         };
         let mut ring = Uring::open(&block, false, &options)?;
         report(name, free_running(&mut ring, &mut pool, time)?);
@@ -137,7 +139,7 @@ fn interrupts() -> u64 {
 }
 
 /// Bursts of 32: everything submitted at once, then everything reaped.
-fn bursts<P: Platform>(queue: &mut Queue<P>, pool: &mut Vec<Buffer>, count: u64) -> Result<()> {
+fn bursts<P: Platform>(queue: &mut Queue<'_, P>, pool: &mut Vec<Buffer>, count: u64) -> Result<()> {
     let before = *queue.statistics();
     let interrupts_before = interrupts();
     let mut addresses = Addresses::new(queue);
@@ -201,34 +203,37 @@ fn straight<P: Platform>(
     last: bool,
 ) -> Result<()> {
     let page = Controller::page_bytes_of(&function)?;
-    let own = allocate(controller_memory_bytes(page))?;
-    let options = Options {
-        shadow_doorbells: std::env::var_os("STRAIGHTWAY_NO_SHADOW").is_none(),
-        ..Options::default()
-    };
-    let controller = Controller::enable(function, own, options);
-    let controller = Arc::new(controller.map_err(|failed| failed.error)?);
-    let namespace = controller.namespace(1)?;
-    let max = controller.max_transfer_bytes().min(1 << 20);
-    let own = allocate(Queue::<P>::memory_bytes(max, page))?;
-    let queue = Queue::create(controller.clone(), &namespace, own, max);
-    let mut queue = queue.map_err(|failed| failed.error)?;
+    let mut own = allocate(controller_memory_bytes(page))?;
+    let mut queue_memory = allocate(Queue::<'_, P>::memory_bytes(MAX_TRANSFER, page))?;
     let mut pool = pool_of(&mut allocate)?;
-    report(
-        "straightway-poll",
-        free_running(&mut queue, &mut pool, time)?,
-    );
-    if last {
-        println!("shadow_doorbells {}", controller.uses_shadow_doorbells());
-        bursts(&mut queue, &mut pool, 300)?;
-        let large = allocate(LARGE_BYTES)?;
-        let before = controller.smart()?.host_read_commands;
-        blocking::read(&mut queue, 0, large).result?;
-        let commands = controller.smart()?.host_read_commands - before;
-        let longest = queue.geometry().max_transfer_bytes();
-        println!("large_read_bytes {LARGE_BYTES}");
-        println!("large_read_max_transfer_bytes {longest}");
-        println!("large_read_commands {commands}");
+    // Shadow doorbells save register writes and cost the emulated drive memory accesses.
+    for (name, shadow_doorbells) in [
+        ("straightway-poll-shadow", true),
+        ("straightway-poll", false),
+    ] {
+        let options = Options {
+            shadow_doorbells,
+            ..Options::default()
+        };
+        let controller = Controller::enable(&function, own, options);
+        let controller = Arc::new(controller.map_err(|failed| failed.error)?);
+        let namespace = controller.namespace(1)?;
+        let queue = Queue::create(controller.clone(), &namespace, queue_memory, MAX_TRANSFER);
+        let mut queue = queue.map_err(|failed| failed.error)?;
+        report(name, free_running(&mut queue, &mut pool, time)?);
+        if last && !shadow_doorbells {
+            bursts(&mut queue, &mut pool, 300)?;
+            let before = controller.smart()?.host_read_commands;
+            blocking::read(&mut queue, 0, allocate(LARGE_BYTES)?).result?;
+            let commands = controller.smart()?.host_read_commands - before;
+            let longest = queue.geometry().max_transfer_bytes();
+            println!("large_read_bytes {LARGE_BYTES}");
+            println!("large_read_max_transfer_bytes {longest}");
+            println!("large_read_commands {commands}");
+        }
+        queue_memory = queue.close();
+        let controller = Arc::into_inner(controller).ok_or("the controller is still shared")?;
+        own = controller.shutdown();
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ impl Passthrough {
             check_polling(queue.as_deref())?;
         }
         let mut setup = options.setup()?;
-        setup.piece_bytes = piece_bytes(queue.as_deref());
+        setup.piece_bytes = setup.piece_bytes.min(piece_bytes(queue.as_deref()));
         let geometry = geometry(&controller[..], &namespace[..], queue.as_deref(), write)?;
         let encoder = NvmeEncoder {
             descriptor: Arc::new(descriptor),

@@ -101,6 +101,68 @@ pub unsafe trait Dma {
     }
 }
 
+impl<T: Registers + ?Sized> Registers for &T {
+    fn len_bytes(&self) -> usize {
+        (**self).len_bytes()
+    }
+
+    #[inline(always)]
+    fn read32(&self, offset: usize) -> u32 {
+        (**self).read32(offset)
+    }
+
+    #[inline(always)]
+    fn write32(&self, offset: usize, value: u32) {
+        (**self).write32(offset, value);
+    }
+
+    fn read64(&self, offset: usize) -> u64 {
+        (**self).read64(offset)
+    }
+
+    fn write64(&self, offset: usize, value: u64) {
+        (**self).write64(offset, value);
+    }
+
+    fn isolate(&self) {
+        (**self).isolate();
+    }
+
+    fn connect(&self) {
+        (**self).connect();
+    }
+
+    fn interrupt_vectors(&self) -> u16 {
+        (**self).interrupt_vectors()
+    }
+
+    fn set_interrupt(&self, vector: u16, enabled: bool) -> Result<(), InterruptRefused> {
+        (**self).set_interrupt(vector, enabled)
+    }
+
+    fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
+        (**self).wait_interrupt(vector, timeout_us)
+    }
+
+    fn relax(&self) {
+        (**self).relax();
+    }
+}
+
+// SAFETY: the same memory as behind the reference.
+#[allow(unsafe_code)]
+unsafe impl<T: Dma + ?Sized> Dma for &T {
+    #[inline(always)]
+    fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
+        (**self).bus_run(address, len)
+    }
+
+    #[inline(always)]
+    fn bus_address(&self, address: usize) -> Option<u64> {
+        (**self).bus_address(address)
+    }
+}
+
 /// Memory that is one run on the bus: an IOMMU's mapping, or bare metal.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearDma {
