@@ -1,0 +1,56 @@
+//! The command line. Help, completions and manual pages come from here.
+
+use crate::verbs::{
+    bind, compare, completions, doctor, info, list, man, read, release, schema, write,
+};
+use clap::{Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
+/dev/disk/by-id/..., file:PATH, ram:SIZE, or model:SIZE[,file=PATH] (a model controller).
+
+Sizes: plain bytes; K, M, G, T or KiB, MiB, ... are 1024 each; KB, MB, ... are 1000 each.
+Times need their unit: 250us, 200ms, 3s, 1min.
+
+Exit status: 0 done; 1 it ran and the verdict is no; 2 wrong usage; 3 the device is missing or not
+permitted; 4 the path is not supported here; 5 the measurement is not valid; 128 + n ended by
+signal n.";
+
+/// Read, write and measure an NVMe drive by the shortest path
+#[derive(Clone, Debug, Parser)]
+#[command(name = "straightway", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Arguments {
+    /// Say nothing but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Verb {
+    /// List each NVMe controller and namespace, and who has it
+    List(list::List),
+    /// Say what this machine has and lacks for each path
+    Doctor(doctor::Doctor),
+    /// Tell everything about a drive: identity, limits, health, errors, firmware
+    Info(info::Info),
+    /// Take a drive from its kernel driver until `release`
+    Bind(bind::Bind),
+    /// Give a drive back to the driver that it had
+    Release(release::Release),
+    /// Read a stretch of a drive to standard output, a file, or a checksum
+    Read(read::Read),
+    /// Write standard input or a file to a drive
+    Write(write::Write),
+    /// Measure what each path to a drive costs
+    Compare(compare::Compare),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Write the manual pages
+    Man(man::Man),
+    /// Print the JSON Schema of what a verb prints with --json
+    Schema(schema::Schema),
+}

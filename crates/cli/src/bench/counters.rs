@@ -1,0 +1,64 @@
+//! Commands and interrupts, counted at the drive.
+//!
+//! Commands are those that the drive itself counts in its health log: of all namespaces, whatever
+//! was split or merged on the way. Reading the log is an admin command, which counts neither as a
+//! read nor on an I/O queue's interrupt.
+
+use super::Nodes;
+use crate::path::rig::Rig;
+use linux::admin::Counts;
+use measure::{Counters, interrupts};
+
+fn narrow(count: u128) -> Option<u64> {
+    u64::try_from(count).ok()
+}
+
+/// The counters while the kernel's driver has the drive.
+pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
+    let counts = match Counts::read(&nodes.controller) {
+        Ok(counts) => counts,
+        Err(error) => return Counters::uncounted(error.to_string()),
+    };
+    let (is_queue, admin) = (
+        interrupts::is_nvme_queue_of(&nodes.controller_name),
+        format!("{}q0", nodes.controller_name),
+    );
+    let interrupts = interrupts_of(|action| is_queue(action) && action != admin);
+    let reason = interrupts
+        .is_none()
+        .then(|| "the driver has no interrupt lines".to_owned());
+    Counters {
+        read_commands: narrow(counts.read_commands),
+        write_commands: narrow(counts.write_commands),
+        interrupts,
+        reason,
+    }
+}
+
+/// The counters while the drive is ours; `address` is its PCI address if it has one.
+pub(super) fn of_rig(rig: &dyn Rig, address: Option<&str>, polls: bool) -> Counters {
+    let smart = match rig.smart() {
+        Ok(smart) => smart,
+        Err(failure) => return Counters::uncounted(failure.to_string()),
+    };
+    let counted = address.and_then(|address| interrupts_of(interrupts::is_vfio_of(address)));
+    let interrupts = match (counted, polls) {
+        // A queue that polls has its vector off, and then there is no line for it.
+        (None, true) => Some(0),
+        (counted, _) => counted,
+    };
+    let reason = interrupts
+        .is_none()
+        .then(|| "the drive's interrupts have no line".to_owned());
+    Counters {
+        read_commands: narrow(smart.host_read_commands),
+        write_commands: narrow(smart.host_write_commands),
+        interrupts,
+        reason,
+    }
+}
+
+fn interrupts_of(matches: impl Fn(&str) -> bool) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/interrupts").ok()?;
+    interrupts::count(&text, matches)
+}

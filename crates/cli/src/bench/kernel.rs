@@ -1,0 +1,129 @@
+//! The paths through the kernel: a file system, the block layer, io_uring, passthrough.
+
+use super::{Bench, EXT4, KERNEL, counters};
+use crate::failure::{Failure, Result};
+use crate::path::kernel::open_passthrough;
+use block::{Buffer, Device, Geometry};
+use linux::{OpenMode, RingOptions, SyncFile, Uring};
+use measure::{Counters, Missing, Path, Region};
+use std::rc::Rc;
+
+/// One path through the kernel.
+pub(super) struct KernelPath {
+    bench: Rc<Bench>,
+    name: &'static str,
+}
+
+impl KernelPath {
+    pub(super) fn new(bench: &Rc<Bench>, name: &'static str) -> Self {
+        let bench = Rc::clone(bench);
+        Self { bench, name }
+    }
+
+    fn is_ext4(&self) -> bool {
+        self.name.starts_with("ext4-")
+    }
+
+    fn is_ring(&self) -> bool {
+        self.name.starts_with("io_uring") || self.name == "passthrough"
+    }
+
+    fn open_device(&self) -> Result<Box<dyn Device>> {
+        let mode = OpenMode {
+            write: self.bench.destroys,
+            direct: !self.is_buffered(),
+        };
+        if self.is_ext4() {
+            let mounted = self.bench.mounted.borrow();
+            let mounted = mounted.as_ref();
+            let file = mounted.map(|mounted| mounted.file());
+            let file = file.ok_or_else(|| Failure::missing("the file system is not mounted"))?;
+            return Ok(Box::new(SyncFile::open(&file, mode)?));
+        }
+        let nodes = self.bench.nodes()?;
+        if !self.is_ring() {
+            return Ok(Box::new(SyncFile::open(&nodes.block, mode)?));
+        }
+        let options = RingOptions {
+            queue_depth: self.bench.queue_depth.clamp(1, 4096),
+            poll: self.polls(),
+            register_file: true,
+            // The plain ring is what a program has that does nothing special. Passthrough is
+            // quicker unregistered than with pieces as long as the longest block.
+            fixed_memory: self.polls().then(|| self.bench.memory.clone()),
+            ..RingOptions::default()
+        };
+        if self.name != "passthrough" {
+            let device = Uring::open(&nodes.block, mode.write, &options)?;
+            return Ok(Box::new(device));
+        }
+        let path = nodes.character.ok_or_else(|| {
+            Failure::unsupported("the namespace has no character device")
+                .mend("use Linux 5.13 or later")
+        })?;
+        let (device, _) = open_passthrough(&self.bench.roots, &path, mode.write, options)?;
+        Ok(Box::new(device))
+    }
+}
+
+impl Path for KernelPath {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn group(&self) -> &str {
+        if self.is_ext4() { EXT4 } else { KERNEL }
+    }
+
+    fn polls(&self) -> bool {
+        self.name == "io_uring-polled"
+    }
+
+    fn is_buffered(&self) -> bool {
+        self.name.ends_with("-buffered")
+    }
+
+    fn queue_depth(&self) -> u16 {
+        if self.is_ring() {
+            self.bench.queue_depth
+        } else {
+            1
+        }
+    }
+
+    fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
+        Ok(self.open_device()?)
+    }
+
+    fn region(&self, geometry: &Geometry) -> Region {
+        match self.is_ext4() {
+            true => Region::whole(geometry),
+            false => raw_region(&self.bench, geometry),
+        }
+    }
+
+    fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
+        let buffer = self.bench.memory.allocate(len_bytes);
+        buffer.map_err(|error| Failure::from(error).into())
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        // One of other memory stays out, which costs its memory and no more.
+        let _ = self.bench.memory.give_back(buffer);
+    }
+
+    fn counters(&mut self) -> Counters {
+        match self.bench.nodes() {
+            Ok(nodes) => counters::of_kernel(&nodes),
+            Err(failure) => Counters::uncounted(failure.to_string()),
+        }
+    }
+}
+
+/// The stretch that all raw paths share.
+pub(super) fn raw_region(bench: &Bench, geometry: &Geometry) -> Region {
+    Region {
+        first_lba: bench.raw_offset_bytes >> geometry.block_size_log2,
+        block_count: bench.span_bytes >> geometry.block_size_log2,
+    }
+}

@@ -1,0 +1,227 @@
+//! Every path as the instrument wants it.
+//!
+//! The drive is cut in two: ext4 has the first half, all other paths use the same stretch at the
+//! start of the second. So no path destroys what another one reads, and each is asked for the same
+//! offsets in a stretch of the same length. Paths come in three groups:
+//!
+//! | group | what its paths need |
+//! | --- | --- |
+//! | `ext4` | the kernel's NVMe driver, and the file system mounted |
+//! | `kernel` | the kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive |
+//! | `straightway` | the controller for ourselves |
+
+mod counters;
+mod filesystem;
+mod host;
+mod kernel;
+mod straight;
+
+pub use filesystem::prepare;
+pub use host::BenchHost;
+
+use crate::drive::ModelDrive;
+use crate::failure::{Failure, Result};
+use crate::path::rig::Rig;
+use linux::pci::Controller;
+use linux::resolve::Resolved;
+use linux::{HostMemory, Roots};
+use measure::{Missing, Path};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The paths that can be compared, in the order of tables that are not sorted.
+pub const PATHS: [&str; 9] = [
+    "ext4-buffered",
+    "ext4-direct",
+    "block-buffered",
+    "block-direct",
+    "io_uring",
+    "io_uring-polled",
+    "passthrough",
+    "straightway-poll",
+    "straightway-interrupt",
+];
+
+const EXT4: &str = "ext4";
+const KERNEL: &str = "kernel";
+const STRAIGHTWAY: &str = "straightway";
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A namespace of a controller of this machine.
+    Nvme {
+        /// The controller.
+        resolved: Box<Resolved>,
+        /// The namespace.
+        namespace: u32,
+    },
+    /// A model controller's namespace.
+    Model(ModelDrive),
+}
+
+/// What all paths share.
+pub struct Bench {
+    /// Where the kernel's files are.
+    pub roots: Roots,
+    /// What is measured.
+    pub target: Target,
+    /// Whether the drive's data may be destroyed.
+    pub destroys: bool,
+    /// Where the raw paths' stretch starts.
+    pub raw_offset_bytes: u64,
+    /// How long each path's stretch is.
+    pub span_bytes: u64,
+    /// Operations in flight.
+    pub queue_depth: u16,
+    /// Memory for buffers, all together.
+    pub buffer_bytes: usize,
+    /// The buffers of the paths through the kernel.
+    pub memory: HostMemory,
+    /// The controller, while it is ours.
+    rig: RefCell<Option<Box<dyn Rig>>>,
+    /// Where the file system is, while it is mounted.
+    mounted: RefCell<Option<filesystem::Mounted>>,
+}
+
+/// The kernel's names of the drive, which may change when it is bound anew.
+struct Nodes {
+    controller_name: String,
+    controller: PathBuf,
+    block: PathBuf,
+    character: Option<PathBuf>,
+}
+
+impl Bench {
+    /// What all paths share.
+    ///
+    /// # Errors
+    /// There is no memory for the buffers.
+    pub fn new(roots: &Roots, target: Target, plan: &Plan) -> Result<Rc<Self>> {
+        let largest = plan.largest_bytes.next_multiple_of(4096);
+        let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
+        let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);
+        Ok(Rc::new(Self {
+            roots: roots.clone(),
+            target,
+            destroys: plan.destroys,
+            raw_offset_bytes: plan.raw_offset_bytes,
+            span_bytes: plan.span_bytes,
+            queue_depth: plan.queue_depth,
+            buffer_bytes,
+            memory: HostMemory::new(buffer_bytes)?,
+            rig: RefCell::new(None),
+            mounted: RefCell::new(None),
+        }))
+    }
+
+    fn nodes(&self) -> Result<Nodes> {
+        let Target::Nvme {
+            resolved,
+            namespace,
+        } = &self.target
+        else {
+            return Err(Failure::unsupported(
+                "a model controller is not known to the kernel",
+            ));
+        };
+        let controller = Controller::at(&self.roots, resolved.controller.address)?;
+        let name = controller.kernel_name.ok_or_else(|| {
+            let driver = controller.driver.as_deref().unwrap_or("no driver");
+            let address = controller.address;
+            Failure::missing(format!(
+                "the kernel's NVMe driver has not got the drive: {driver} has"
+            ))
+            .mend(format!("straightway release {address}"))
+        })?;
+        let mut all = controller.namespaces.iter();
+        let found = all.find(|one| one.nsid == Some(*namespace));
+        let block = found.and_then(|found| found.block.as_ref());
+        let block = block.ok_or_else(|| {
+            Failure::missing(format!(
+                "the kernel shows no block device of namespace {namespace}"
+            ))
+            .mend("dmesg")
+        })?;
+        let character = found.and_then(|found| found.character.as_ref());
+        Ok(Nodes {
+            controller: self.roots.dev.join(&name),
+            controller_name: name,
+            block: self.roots.dev.join(block),
+            character: character.map(|name| self.roots.dev.join(name)),
+        })
+    }
+}
+
+/// How much of the drive is used, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Whether the drive's data may be destroyed.
+    pub destroys: bool,
+    /// Where the raw paths' stretch starts: half of the drive, in whole MiB.
+    pub raw_offset_bytes: u64,
+    /// How long each path's stretch is.
+    pub span_bytes: u64,
+    /// The largest operation.
+    pub largest_bytes: u64,
+    /// Operations in flight.
+    pub queue_depth: u16,
+}
+
+impl Plan {
+    /// Fits the stretch that was wished for into a drive of `size_bytes`: at most three quarters
+    /// of a half, for the file system needs some of its half itself.
+    pub fn new(size_bytes: u64, wished_span_bytes: u64, largest_bytes: u64) -> Self {
+        let half = (size_bytes / 2) & !((1 << 20) - 1);
+        let room = half / 4 * 3;
+        let span_bytes = wished_span_bytes.min(room);
+        Self {
+            destroys: false,
+            raw_offset_bytes: half,
+            span_bytes: span_bytes & !((1 << 20) - 1),
+            largest_bytes,
+            queue_depth: 1,
+        }
+    }
+}
+
+/// Makes the paths of these names.
+///
+/// # Errors
+/// A name is none of [`PATHS`].
+pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> {
+    let make = |name: &String| -> Result<Box<dyn Path>> {
+        let known = PATHS.into_iter().find(|known| known == name);
+        let name = known
+            .ok_or_else(|| Failure::usage(format!("`{name}` is no path")).mend(PATHS.join(", ")))?;
+        Ok(match straight::StraightPath::new(bench, name) {
+            Some(path) => Box::new(path),
+            None => Box::new(kernel::KernelPath::new(bench, name)),
+        })
+    };
+    names.iter().map(make).collect()
+}
+
+impl From<Failure> for Missing {
+    fn from(failure: Failure) -> Self {
+        let mend = failure.remedy().unwrap_or("see the reason").to_owned();
+        Missing::new(failure.to_string(), mend)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stretches_fit_into_their_halves() {
+        for size_bytes in [64 << 20, 256 << 20, (1 << 30) + 512, 500_107_862_016] {
+            let plan = Plan::new(size_bytes, 1 << 30, 4096);
+            assert!(plan.raw_offset_bytes + plan.span_bytes <= size_bytes);
+            assert!(plan.span_bytes <= plan.raw_offset_bytes / 4 * 3);
+            assert_eq!(plan.raw_offset_bytes % (1 << 20), 0);
+        }
+        assert_eq!(Plan::new(1 << 40, 128 << 20, 4096).span_bytes, 128 << 20);
+    }
+}

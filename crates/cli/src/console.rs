@@ -1,0 +1,84 @@
+//! What the user sees: data on standard output, everything else on standard error.
+
+use crate::failure::{Failure, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// Where messages go, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct Console {
+    /// Errors only.
+    pub quiet: bool,
+}
+
+impl Console {
+    /// A remark on standard error.
+    pub fn say(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            // Nobody is left to tell when standard error is closed.
+            let line = format!("straightway: {text}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    /// Text on standard output.
+    ///
+    /// # Errors
+    /// When it was closed.
+    pub fn print(&self, text: &str) -> Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        let written = stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush());
+        written.map_err(|error| Failure::stdout(&error))
+    }
+
+    /// JSON on standard output.
+    ///
+    /// # Errors
+    /// When it was closed.
+    pub fn json(&self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Failure::new(crate::Exit::No, format!("making JSON: {error}")))?;
+        self.print(&format!("{text}\n"))
+    }
+
+    /// The error of a command that failed.
+    pub fn fail(&self, failure: &Failure) {
+        if failure.is_silent() {
+            return;
+        }
+        let mut text = format!("straightway: {failure}\n");
+        if let Some(mend) = failure.remedy() {
+            text += &format!("straightway: to mend it: {mend}\n");
+        }
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// A bar for `total_bytes` if somebody watches; hidden otherwise.
+    pub fn bytes_bar(&self, total_bytes: Option<u64>) -> ProgressBar {
+        let template = match total_bytes {
+            Some(_) => "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+            None => "{spinner} {binary_bytes} {binary_bytes_per_sec}",
+        };
+        self.bar(total_bytes, template)
+    }
+
+    /// A bar for `total` steps, each with a message.
+    pub fn steps_bar(&self, total: u64) -> ProgressBar {
+        self.bar(Some(total), "{bar:20} {pos}/{len} {msg}")
+    }
+
+    fn bar(&self, total: Option<u64>, template: &str) -> ProgressBar {
+        let target = match !self.quiet && std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr_with_hz(5),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(total, target);
+        match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What the user's DEVICE means: an NVMe drive, or something that stands in for one.
+
+use crate::console::Console;
+use crate::failure::{Failure, Result};
+use crate::units::Size;
+use linux::Roots;
+use linux::resolve::{Resolved, resolve};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What a DEVICE argument means. Prints as one line.
+#[derive(Clone, Debug)]
+pub enum Drive {
+    /// A controller or a namespace of this machine.
+    Nvme(Box<Resolved>),
+    /// `file:PATH`: a regular file, whose blocks have 512 bytes.
+    File(PathBuf),
+    /// `ram:SIZE`: memory that is gone when the command ends.
+    Ram(u64),
+    /// `model:SIZE[,file=PATH]`: a model NVMe controller that the driver talks to.
+    Model(ModelDrive),
+}
+
+/// A model controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelDrive {
+    /// Size of its one namespace.
+    pub size_bytes: u64,
+    /// The file that holds it, made if it is missing; memory otherwise.
+    pub file: Option<PathBuf>,
+}
+
+impl Drive {
+    /// Finds what `name` means.
+    ///
+    /// # Errors
+    /// It means nothing, or nothing that is there.
+    pub fn find(roots: &Roots, name: &str) -> Result<Self> {
+        match name.split_once(':') {
+            Some(("file", path)) => Ok(Self::File(regular_file(path, true)?)),
+            Some(("ram", size)) => Ok(Self::Ram(parse_size(name, size)?)),
+            Some(("model", words)) => Ok(Self::Model(parse_model(name, words)?)),
+            Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
+                "`{name}`: this version has no {scheme}: devices"
+            ))
+            .mend("name a local drive; see: straightway list")),
+            _ => Ok(Self::Nvme(Box::new(resolve(roots, name).map_err(explain)?))),
+        }
+    }
+
+    /// Finds what `name` means and says so.
+    ///
+    /// # Errors
+    /// As [`find`](Drive::find).
+    pub fn find_and_say(roots: &Roots, name: &str, console: &Console) -> Result<Self> {
+        let drive = Self::find(roots, name)?;
+        console.say(format_args!("{name} is {drive}"));
+        Ok(drive)
+    }
+}
+
+/// A plain file that was meant as a device is the usual mistake.
+fn explain(error: linux::Error) -> Failure {
+    let plain = |name: &str| Path::new(name).is_file();
+    match &error {
+        linux::Error::NotPciNvme { name, .. } | linux::Error::BadName { name, .. }
+            if plain(name) =>
+        {
+            Failure::usage(format!("`{name}` is a file")).mend(format!("write it as file:{name}"))
+        }
+        _ => error.into(),
+    }
+}
+
+fn parse_size(name: &str, text: &str) -> Result<u64> {
+    let size: Size = text
+        .parse()
+        .map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
+    match size.0 {
+        0..512 => Err(Failure::usage(format!(
+            "`{name}`: the size is less than a block"
+        ))),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A regular file, so that no drive is reached past its safeguards by calling it a file.
+fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
+    match std::fs::metadata(&path) {
+        Ok(data) if data.is_file() => Ok(path),
+        Ok(_) => Err(
+            Failure::usage(format!("{} is not a regular file", path.display()))
+                .mend("name a drive without `file:`"),
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Failure::io("opening", &path, &error)
+                .mend(format!("truncate --size 1G {}", path.display())))
+        }
+        Err(error) => Err(Failure::io("opening", &path, &error)),
+    }
+}
+
+fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
+    let mut words = words.split(',');
+    let mut drive = ModelDrive {
+        size_bytes: parse_size(name, words.next().unwrap_or_default())?,
+        file: None,
+    };
+    for word in words {
+        match word.split_once('=') {
+            Some(("file", path)) => drive.file = Some(regular_file(path, false)?),
+            _ => {
+                return Err(
+                    Failure::usage(format!("`{name}`: `{word}` is no option of a model"))
+                        .mend("model:SIZE or model:SIZE,file=PATH"),
+                );
+            }
+        }
+    }
+    Ok(drive)
+}
+
+impl fmt::Display for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nvme(resolved) => write!(f, "{resolved}"),
+            Self::File(path) => write!(f, "the file {}", path.display()),
+            Self::Ram(bytes) => write!(f, "{} of memory", Size(*bytes)),
+            Self::Model(ModelDrive { size_bytes, file }) => {
+                write!(f, "a model controller of {}", Size(*size_bytes))?;
+                match file {
+                    Some(file) => write!(f, " in {}", file.display()),
+                    None => f.write_str(" in memory"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    fn find(name: &str) -> Result<Drive> {
+        Drive::find(&Roots::under(Path::new("/nonexistent")), name)
+    }
+
+    #[test]
+    fn uris_are_told_apart() {
+        assert!(matches!(find("ram:1M"), Ok(Drive::Ram(1_048_576))));
+        let Ok(Drive::Model(model)) = find("model:2KB,file=/nonexistent") else {
+            panic!("not a model");
+        };
+        assert_eq!(model.size_bytes, 2000);
+        assert_eq!(model.file, Some("/nonexistent".into()));
+    }
+
+    #[test]
+    fn what_names_nothing_has_its_exit_code() {
+        let exit = |name| find(name).unwrap_err().exit();
+        assert_eq!(exit("ram:4q"), Exit::Usage);
+        assert_eq!(exit("ram:100"), Exit::Usage);
+        assert_eq!(exit("model:1G,colour=red"), Exit::Usage);
+        assert_eq!(exit("tcp://10.0.0.1"), Exit::Unsupported);
+        assert_eq!(exit("file:/nonexistent/x"), Exit::Missing);
+        assert_eq!(exit("file:/dev/null"), Exit::Usage);
+        assert_eq!(exit("0000:01:00.0"), Exit::Missing);
+        assert_eq!(exit("nonsense"), Exit::Usage);
+    }
+}

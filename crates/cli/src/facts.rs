@@ -1,0 +1,345 @@
+//! Everything that a drive says of itself, from the straight path or through the kernel's driver.
+
+use crate::failure::{Failure, Result};
+use crate::path::rig::Rig;
+use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
+use linux::admin;
+use nvme::{ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart, Status};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
+
+/// A drive.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Facts {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called it, resolved.
+    pub device: String,
+    /// How it was asked: `vfio`, `noiommu`, `model`, or `kernel` (the NVMe driver's passthrough).
+    pub asked_by: String,
+    /// PCI vendor of the subsystem.
+    pub pci_vendor: u16,
+    /// Model.
+    pub model: String,
+    /// Serial number.
+    pub serial: String,
+    /// Firmware revision.
+    pub firmware: String,
+    /// Version of the NVMe specification, as `1.4.0`.
+    pub nvme_version: String,
+    /// Controller identifier.
+    pub controller_id: u16,
+    /// Limits.
+    pub limits: LimitFacts,
+    /// Optional parts that it has.
+    pub features: FeatureFacts,
+    /// Its active namespaces.
+    pub namespaces: Vec<NamespaceFacts>,
+    /// Health, null if the drive does not tell.
+    pub smart: Option<SmartFacts>,
+    /// The newest errors, newest first.
+    pub error_log: Vec<ErrorFacts>,
+    /// Firmware slots, null if the drive does not tell.
+    pub firmware_slots: Option<FirmwareFacts>,
+}
+
+/// What a controller can do at most. What only its registers tell is null if the kernel has it.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct LimitFacts {
+    /// Longest transfer of one command (MDTS); null if unlimited.
+    pub max_transfer_bytes: Option<u64>,
+    /// Most entries in a queue (MQES + 1).
+    pub max_queue_entries: Option<u32>,
+    /// Largest namespace identifier.
+    pub namespaces: u32,
+    /// Longest time to become ready (CAP.TO).
+    pub ready_timeout_ms: Option<u32>,
+    /// Smallest page (CAP.MPSMIN).
+    pub min_page_bytes: Option<u64>,
+    /// Largest page (CAP.MPSMAX).
+    pub max_page_bytes: Option<u64>,
+    /// Distance of doorbells (CAP.DSTRD).
+    pub doorbell_stride_bytes: Option<u32>,
+    /// Aborts that may be outstanding.
+    pub aborts: u16,
+    /// Asynchronous event requests that may be outstanding.
+    pub async_events: u16,
+    /// Entries of the error log.
+    pub error_log_entries: u16,
+}
+
+/// Optional parts.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FeatureFacts {
+    /// What was written is lost by a power cut until it is flushed.
+    pub volatile_write_cache: bool,
+    /// Dataset Management.
+    pub discard: bool,
+    /// Write Zeroes.
+    pub write_zeroes: bool,
+    /// Doorbell Buffer Config.
+    pub shadow_doorbells: bool,
+}
+
+/// A namespace and what a queue on it is like.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct NamespaceFacts {
+    /// Its identifier.
+    pub namespace: u32,
+    /// Size.
+    pub size_bytes: u64,
+    /// Logical blocks.
+    pub block_count: u64,
+    /// Logical block.
+    pub block_size_bytes: u64,
+    /// Blocks that may be allocated.
+    pub capacity_blocks: u64,
+    /// Longest request of the straight path.
+    pub max_request_bytes: u64,
+    /// Requests in flight on the straight path.
+    pub queue_depth: u16,
+    /// Whether it cannot be written.
+    pub write_protected: bool,
+    /// Why it cannot be used, if so; the figures are 0 then.
+    pub unusable: Option<String>,
+}
+
+/// Health.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[allow(missing_docs)]
+pub struct SmartFacts {
+    pub critical_warning: u8,
+    pub temperature_kelvin: u16,
+    pub available_spare_percent: u8,
+    pub percentage_used: u8,
+    /// In units of 512,000 bytes.
+    pub data_units_read: u64,
+    /// In units of 512,000 bytes.
+    pub data_units_written: u64,
+    pub host_read_commands: u64,
+    pub host_write_commands: u64,
+    pub power_cycles: u64,
+    pub power_on_hours: u64,
+    pub unsafe_shutdowns: u64,
+    pub media_errors: u64,
+    pub error_log_entries: u64,
+}
+
+/// One entry of the error log.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ErrorFacts {
+    /// Number of the error.
+    pub count: u64,
+    /// The command's queue.
+    pub submission_queue: u16,
+    /// The command's identifier.
+    pub command_id: u16,
+    /// Its status field.
+    pub status: u16,
+    /// What that means.
+    pub meaning: String,
+    /// The first block that failed.
+    pub lba: u64,
+    /// The command's namespace.
+    pub namespace: u32,
+}
+
+/// Firmware slots.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FirmwareFacts {
+    /// The one that runs.
+    pub active_slot: u8,
+    /// The one that the next reset activates.
+    pub next_slot: Option<u8>,
+    /// The revision in each slot that has one.
+    pub revisions: Vec<String>,
+}
+
+/// Counters of 128 bits that no drive fills.
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+impl From<Smart> for SmartFacts {
+    fn from(smart: Smart) -> Self {
+        Self {
+            critical_warning: smart.critical_warning,
+            temperature_kelvin: smart.temperature_kelvin,
+            available_spare_percent: smart.available_spare_percent,
+            percentage_used: smart.percentage_used,
+            data_units_read: narrow(smart.data_units_read),
+            data_units_written: narrow(smart.data_units_written),
+            host_read_commands: narrow(smart.host_read_commands),
+            host_write_commands: narrow(smart.host_write_commands),
+            power_cycles: narrow(smart.power_cycles),
+            power_on_hours: narrow(smart.power_on_hours),
+            unsafe_shutdowns: narrow(smart.unsafe_shutdowns),
+            media_errors: narrow(smart.media_errors),
+            error_log_entries: narrow(smart.error_log_entries),
+        }
+    }
+}
+
+impl From<ErrorEntry> for ErrorFacts {
+    fn from(entry: ErrorEntry) -> Self {
+        Self {
+            count: entry.count,
+            submission_queue: entry.submission_queue,
+            command_id: entry.command_id,
+            status: entry.status,
+            meaning: Status(entry.status).to_string(),
+            lba: entry.lba,
+            namespace: entry.namespace,
+        }
+    }
+}
+
+impl From<FirmwareSlots> for FirmwareFacts {
+    fn from(slots: FirmwareSlots) -> Self {
+        let text = |bytes: &[u8; 8]| {
+            String::from_utf8_lossy(bytes)
+                .trim_matches([' ', '\0'])
+                .to_owned()
+        };
+        let revisions = slots.revisions.iter().map(text);
+        Self {
+            active_slot: slots.active_slot,
+            next_slot: (slots.next_slot != 0).then_some(slots.next_slot),
+            revisions: revisions.filter(|text| !text.is_empty()).collect(),
+        }
+    }
+}
+
+fn namespace_facts(
+    namespace: u32,
+    found: Result<NamespaceInfo>,
+    max_transfer_bytes: u64,
+    depth: u16,
+) -> NamespaceFacts {
+    let unusable = found.as_ref().err().map(Failure::to_string);
+    let info = found.ok();
+    let bytes = |get: fn(&NamespaceInfo) -> u64| info.as_ref().map_or(0, get);
+    NamespaceFacts {
+        namespace,
+        size_bytes: bytes(NamespaceInfo::size_bytes),
+        block_count: bytes(|info| info.block_count),
+        block_size_bytes: bytes(|info| 1 << info.block_size_log2),
+        capacity_blocks: bytes(|info| info.capacity_blocks),
+        max_request_bytes: max_transfer_bytes.min(MAX_TRANSFER_BYTES as u64),
+        queue_depth: depth,
+        write_protected: info.as_ref().is_some_and(|info| info.write_protected),
+        unusable,
+    }
+}
+
+fn version(value: u32) -> String {
+    format!("{}.{}.{}", value >> 16, value >> 8 & 0xff, value & 0xff)
+}
+
+/// What the controller's identify page says; the rest is left for the caller.
+fn identity(device: String, asked_by: &str, info: &ControllerInfo) -> Facts {
+    Facts {
+        schema_version: crate::SCHEMA_VERSION,
+        device,
+        asked_by: asked_by.to_owned(),
+        pci_vendor: info.vendor,
+        model: info.model.as_str().to_owned(),
+        serial: info.serial.as_str().to_owned(),
+        firmware: info.firmware.as_str().to_owned(),
+        nvme_version: String::new(),
+        controller_id: info.controller_id,
+        limits: LimitFacts {
+            namespaces: info.namespace_count,
+            aborts: info.abort_limit,
+            async_events: info.event_limit,
+            error_log_entries: info.error_log_entries,
+            ..LimitFacts::default()
+        },
+        features: FeatureFacts {
+            volatile_write_cache: info.volatile_write_cache,
+            discard: info.dataset_management(),
+            write_zeroes: info.write_zeroes(),
+            shadow_doorbells: info.shadow_doorbells(),
+        },
+        namespaces: Vec::new(),
+        smart: None,
+        error_log: Vec::new(),
+        firmware_slots: None,
+    }
+}
+
+/// Asks a controller that is ours.
+///
+/// # Errors
+/// The controller does not answer.
+pub fn of_rig(device: String, rig: &dyn Rig) -> Result<Facts> {
+    let limits = rig.limits()?;
+    let capabilities = limits.capabilities;
+    let mut facts = identity(device, rig.name(), rig.info());
+    facts.nvme_version = version(limits.version);
+    let entries = capabilities.max_queue_entries;
+    facts.limits = LimitFacts {
+        max_transfer_bytes: (rig.info().mdts != 0).then_some(limits.max_transfer_bytes as u64),
+        max_queue_entries: Some(entries),
+        ready_timeout_ms: Some(capabilities.ready_timeout_ms),
+        min_page_bytes: Some(1 << capabilities.min_page_shift),
+        max_page_bytes: Some(1 << capabilities.max_page_shift),
+        doorbell_stride_bytes: Some(4 << capabilities.doorbell_stride_log2),
+        ..facts.limits
+    };
+    // Rings have twice as many entries as there are requests.
+    let depth = (DEPTH as u32).min(entries / 2) as u16;
+    for namespace in rig.namespaces()? {
+        let found = rig.namespace(namespace);
+        let max_bytes = limits.max_transfer_bytes as u64;
+        facts
+            .namespaces
+            .push(namespace_facts(namespace, found, max_bytes, depth));
+    }
+    facts.smart = rig.smart().ok().map(SmartFacts::from);
+    let errors = rig.error_log().unwrap_or_default();
+    facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
+    facts.firmware_slots = rig.firmware_slots().ok().map(FirmwareFacts::from);
+    Ok(facts)
+}
+
+/// Asks a controller that the kernel's driver has, at `path` (`/dev/nvme0`).
+///
+/// # Errors
+/// It cannot be opened or does not answer.
+pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
+    let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
+    let failed = |error| Failure::request("identifying the controller", error);
+    let page = admin::identify_controller(&file).map_err(failed)?;
+    let info = ControllerInfo::parse(&page[..])?;
+    let mut facts = identity(device, "kernel", &info);
+    let [a, b, c, d] = [page[80], page[81], page[82], page[83]];
+    facts.nvme_version = version(u32::from_le_bytes([a, b, c, d]));
+    // Its unit is the smallest page, which is 4 KiB wherever Linux runs the drive with such pages.
+    let max_bytes = info.max_transfer_bytes(12) as u64;
+    facts.limits.max_transfer_bytes = (info.mdts != 0).then_some(max_bytes);
+    let list = admin::identify(&file, 0, 2).map_err(failed)?;
+    for namespace in nvme::active_namespaces(&list[..], 0) {
+        let found = admin::identify_namespace(&file, namespace)
+            .map_err(failed)
+            .and_then(|page| Ok(NamespaceInfo::parse(namespace, &page[..])?));
+        facts
+            .namespaces
+            .push(namespace_facts(namespace, found, max_bytes, DEPTH as u16));
+    }
+    facts.smart = admin::smart(&file)
+        .ok()
+        .map(|page| Smart::parse(&page[..]).into());
+    let mut log = vec![0; 64 * usize::from(info.error_log_entries.min(64))];
+    if admin::log_page(&file, u32::MAX, 1, &mut log).is_ok() {
+        let entries = log.chunks_exact(64).map_while(ErrorEntry::parse);
+        facts.error_log = entries.map(ErrorFacts::from).collect();
+    }
+    let mut slots = [0; 512];
+    if admin::log_page(&file, u32::MAX, 3, &mut slots).is_ok() {
+        facts.firmware_slots = Some(FirmwareSlots::parse(&slots).into());
+    }
+    Ok(facts)
+}

@@ -1,0 +1,260 @@
+//! What went wrong, in the words that the user reads, and the exit code.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// The result of everything that can fail.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// The command's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// It ran, and the verdict is no.
+    No = 1,
+    /// The request makes no sense as it was written.
+    Usage = 2,
+    /// The device is missing, in use or not permitted.
+    Missing = 3,
+    /// This machine does not support the path.
+    Unsupported = 4,
+    /// The measurement is not valid.
+    Invalid = 5,
+    /// Ended by a signal, as the shell reports SIGINT.
+    Interrupted = 130,
+}
+
+/// What went wrong, why, and what mends it.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    what: String,
+    mend: Option<String>,
+    is_silent: bool,
+}
+
+impl Failure {
+    /// A failure without a remedy.
+    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self {
+            exit,
+            what: what.into(),
+            mend: None,
+            is_silent: false,
+        }
+    }
+
+    /// The request makes no sense.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    /// The device is missing, in use or not permitted.
+    pub fn missing(what: impl Into<String>) -> Self {
+        Self::new(Exit::Missing, what)
+    }
+
+    /// The path is not supported here.
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(Exit::Unsupported, what)
+    }
+
+    /// The user ended it.
+    pub fn interrupted(what: impl Into<String>) -> Self {
+        Self::new(Exit::Interrupted, what)
+    }
+
+    /// A file that could not be read or written.
+    pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
+        let what = format!("{doing} {}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::missing(what),
+            io::ErrorKind::PermissionDenied => Self::missing(what).mend("run it as root"),
+            _ => Self::new(Exit::No, what),
+        }
+    }
+
+    /// Standard output was closed, which is how `head` says that it has enough, or cannot be
+    /// written.
+    pub fn stdout(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self {
+                is_silent: true,
+                ..Self::new(Exit::Done, "standard output was closed")
+            },
+            _ => Self::new(Exit::No, format!("writing to standard output: {error}")),
+        }
+    }
+
+    /// A request that the device did not do.
+    pub fn request(doing: impl fmt::Display, error: block::Error) -> Self {
+        let what = match error {
+            block::Error::Nvme { status } => {
+                format!("{doing}: the drive answered {}", nvme::Status(status))
+            }
+            // ENODATA is the block layer's word for a medium error.
+            block::Error::Os { errno: 61 } => {
+                format!("{doing}: the drive cannot read its medium there (errno 61)")
+            }
+            block::Error::Os { errno } => {
+                format!("{doing}: {}", io::Error::from_raw_os_error(errno))
+            }
+            // The kernel gives a drive that was removed no length.
+            block::Error::ShortTransfer { done_bytes: 0 } => {
+                format!("{doing}: the drive moved nothing: it was removed")
+            }
+            other => format!("{doing}: {other}"),
+        };
+        match error {
+            block::Error::Gone | block::Error::ShortTransfer { done_bytes: 0 } => {
+                Self::missing(what).mend("straightway list")
+            }
+            block::Error::ReadOnly => Self::missing(what),
+            block::Error::Unsupported => Self::unsupported(what),
+            block::Error::Unaligned | block::Error::OutOfRange | block::Error::TooLarge => {
+                Self::usage(what)
+            }
+            block::Error::Os { errno } if is_gone(errno) => {
+                Self::missing(what).mend("straightway list")
+            }
+            _ => {
+                Self::new(Exit::No, what).mend("dmesg; straightway info DEVICE shows its error log")
+            }
+        }
+    }
+
+    /// The same with a remedy.
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// The same, with a remark after what went wrong.
+    #[must_use]
+    pub fn and(mut self, remark: impl fmt::Display) -> Self {
+        self.what = format!("{}; {remark}", self.what);
+        self
+    }
+
+    /// The exit code.
+    pub const fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What mends it.
+    pub fn remedy(&self) -> Option<&str> {
+        self.mend.as_deref()
+    }
+
+    /// Whether nothing is to be said.
+    pub const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+}
+
+/// Errors that say that the device went away or may not be touched.
+fn is_gone(errno: i32) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let kind = io::Error::from_raw_os_error(errno).kind();
+    // ENXIO and ENODEV.
+    matches!(errno, 6 | 19) || matches!(kind, NotFound | PermissionDenied)
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<linux::Error> for Failure {
+    fn from(error: linux::Error) -> Self {
+        let exit = match error.kind() {
+            linux::Kind::Usage => Exit::Usage,
+            linux::Kind::Missing => Exit::Missing,
+            linux::Kind::Unsupported => Exit::Unsupported,
+        };
+        Self {
+            mend: error.mend(),
+            ..Self::new(exit, error.to_string())
+        }
+    }
+}
+
+impl From<nvme::Error> for Failure {
+    fn from(error: nvme::Error) -> Self {
+        let exit = match error {
+            nvme::Error::Unsupported(_)
+            | nvme::Error::NoInterrupt
+            | nvme::Error::NoQueueLeft
+            | nvme::Error::Memory { .. } => Exit::Unsupported,
+            nvme::Error::Status { .. } => Exit::No,
+            _ => Exit::Missing,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error {
+            nvme::Error::NoNamespace { .. } => failure.mend("straightway list"),
+            nvme::Error::NoInterrupt => failure.mend("--mode poll"),
+            _ => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_that_are_documented() {
+        let codes = [
+            (Exit::Done, 0),
+            (Exit::No, 1),
+            (Exit::Usage, 2),
+            (Exit::Missing, 3),
+            (Exit::Unsupported, 4),
+            (Exit::Invalid, 5),
+        ];
+        for (exit, code) in codes {
+            assert_eq!(exit as u8, code);
+        }
+    }
+
+    #[test]
+    fn errors_of_requests_have_their_codes_and_keep_the_drive_s_status() {
+        let code = |error| Failure::request("reading", error).exit();
+        assert_eq!(code(block::Error::Gone), Exit::Missing);
+        assert_eq!(code(block::Error::OutOfRange), Exit::Usage);
+        assert_eq!(code(block::Error::Unsupported), Exit::Unsupported);
+        assert_eq!(code(block::Error::Os { errno: 19 }), Exit::Missing);
+        assert_eq!(code(block::Error::Os { errno: 5 }), Exit::No);
+        let failure = Failure::request("reading", block::Error::Nvme { status: 0x281 });
+        assert_eq!(failure.exit(), Exit::No);
+        assert!(
+            failure
+                .to_string()
+                .contains("Unrecovered Read Error (2/81)"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_closed_pipe_is_silent() {
+        let failure = Failure::stdout(&io::ErrorKind::BrokenPipe.into());
+        assert!(failure.is_silent());
+        assert_eq!(failure.exit(), Exit::Done);
+    }
+
+    #[test]
+    fn what_the_system_refuses_can_be_mended() {
+        let error = io::Error::from(io::ErrorKind::PermissionDenied);
+        let failure = Failure::io("opening", Path::new("x"), &error);
+        assert_eq!(
+            (failure.exit(), failure.remedy()),
+            (Exit::Missing, Some("run it as root"))
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Nothing is destroyed by accident: whoever writes names what is to be overwritten.
+//!
+//! An NVMe drive is named by its serial number; a file, whether it is a disk itself or a model
+//! controller's, by its path or its name. Memory has nothing to lose and needs no name.
+
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use std::path::Path;
+
+/// Checks what the user gave to `--destroy-data` against what is known before the drive is opened.
+///
+/// # Errors
+/// It is missing, or names something else.
+pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
+    match drive {
+        Drive::Nvme(resolved) => {
+            let serial = resolved.controller.serial.as_deref();
+            match (given, serial) {
+                (None, _) => Err(refusal(drive, serial)),
+                (Some(given), Some(serial)) => check_serial(given, serial),
+                // A drive without its kernel driver is asked itself; see `check_opened`.
+                (Some(_), None) => Ok(()),
+            }
+        }
+        Drive::File(path) => check_file(drive, path, given),
+        Drive::Model(model) => match &model.file {
+            Some(path) => check_file(drive, path, given),
+            None => Ok(()),
+        },
+        Drive::Ram(_) => Ok(()),
+    }
+}
+
+/// Checks it against what the opened drive says of itself, before anything is written.
+///
+/// # Errors
+/// It names another drive.
+pub fn check_opened(drive: &Drive, given: Option<&str>, serial: Option<&str>) -> Result<()> {
+    match (drive, given, serial) {
+        (Drive::Nvme(_), Some(given), Some(serial)) => check_serial(given, serial),
+        _ => Ok(()),
+    }
+}
+
+fn refusal(drive: &Drive, name: Option<&str>) -> Failure {
+    let failure = Failure::usage(format!(
+        "this would overwrite data on {drive}; nothing was done"
+    ));
+    match name {
+        Some(name) => failure.mend(format!("--destroy-data {name}")),
+        None => {
+            failure.mend("--destroy-data SERIAL, with the serial that `straightway info` shows")
+        }
+    }
+}
+
+fn check_serial(given: &str, serial: &str) -> Result<()> {
+    match given.trim() == serial.trim() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "--destroy-data names `{given}`, and the drive's serial number is `{serial}`; \
+             nothing was done"
+        ))
+        .mend("make sure that it is the drive you mean; see: straightway list")),
+    }
+}
+
+fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
+    let written = path.to_string_lossy();
+    let Some(given) = given else {
+        return Err(refusal(drive, Some(&written)));
+    };
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    match given == written || name.is_some_and(|name| name == given) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "--destroy-data names `{given}`, and the file is {written}; nothing was done"
+        ))
+        .mend(format!("--destroy-data {written}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    #[test]
+    fn a_file_is_named_by_its_path_or_its_name() {
+        let drive = Drive::File("/tmp/disk.img".into());
+        assert!(check(&drive, Some("/tmp/disk.img")).is_ok());
+        assert!(check(&drive, Some("disk.img")).is_ok());
+        for given in [None, Some(""), Some("disk"), Some("/tmp")] {
+            assert_eq!(check(&drive, given).unwrap_err().exit(), Exit::Usage);
+        }
+    }
+
+    #[test]
+    fn memory_needs_no_name() {
+        assert!(check(&Drive::Ram(4096), None).is_ok());
+    }
+
+    #[test]
+    fn serials_are_compared_whole() {
+        assert!(check_serial("abc1", "abc1  ").is_ok());
+        assert!(check_serial("abc", "abc1").is_err());
+        assert!(check_serial("ABC1", "abc1").is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! Where buffers come from: each path can reach another kind of memory.
+
+use crate::failure::{Failure, Result};
+use block::Buffer;
+use linux::{DmaMemory, HostMemory};
+use model::BusMemory;
+
+/// Memory for buffers; a clone is another handle to it.
+#[derive(Clone, Debug)]
+pub enum Memory {
+    /// The host's own.
+    Host(HostMemory),
+    /// What a drive reaches by itself.
+    Dma(DmaMemory),
+    /// What a model controller reaches.
+    Bus(BusMemory),
+}
+
+impl Memory {
+    /// A buffer of `len` bytes at the start of a page.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn allocate(&self, len: usize) -> Result<Buffer> {
+        match self {
+            Self::Host(memory) => Ok(memory.allocate(len)?),
+            Self::Dma(memory) => Ok(memory.allocate(len)?),
+            Self::Bus(memory) => memory
+                .allocate(len)
+                .ok_or_else(|| Failure::usage(format!("no run of {len} bytes is free"))),
+        }
+    }
+
+    /// Takes a buffer back. One of other memory stays out, which costs its memory and no more.
+    pub fn give_back(&self, buffer: Buffer) {
+        let _ = match self {
+            Self::Host(memory) => memory.give_back(buffer),
+            Self::Dma(memory) => memory.give_back(buffer),
+            Self::Bus(memory) => memory.give_back(buffer),
+        };
+    }
+}

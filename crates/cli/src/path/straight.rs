@@ -1,0 +1,251 @@
+//! The straight path: our driver on a controller of our own.
+//!
+//! [`Controlled`] owns the controller, the memory that it reaches and the loan of the function from
+//! its kernel driver; [`Lane`] is one queue on it. They end in the one safe order: queue, controller
+//! (which shuts the drive down), function (which cuts it off from memory), driver, memory.
+
+use crate::failure::{Failure, Result};
+use crate::path::borrow::Loan;
+use crate::path::memory::Memory;
+use crate::path::rig::{Limits, Rig};
+use block::{Completion, Device, Geometry, Refused, Request};
+use nvme::{
+    CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
+    Platform, QueuePair, Smart,
+};
+use std::sync::Arc;
+
+/// Requests that a queue can have outstanding.
+pub const DEPTH: usize = 64;
+/// The longest transfer that one command is used for, where the drive would allow more: the lists
+/// of pages of a whole queue stay small.
+pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
+
+type Queue<P> = QueuePair<P, Arc<Controller<P>>, DEPTH>;
+
+/// Memory for the controller and a few queues besides that for buffers.
+pub const fn overhead_bytes() -> usize {
+    // Pages of at most 64 KiB; every queue is rounded up to them, and runs are not dense.
+    let queue_bytes = nvme::queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, 64 << 10);
+    nvme::controller_memory_bytes(64 << 10) + 2 * queue_bytes + (1 << 20)
+}
+
+/// An enabled controller, its memory, and whom it goes back to.
+pub struct Controlled<P: Platform> {
+    /// Taken when it ends.
+    controller: Option<Arc<Controller<P>>>,
+    info: ControllerInfo,
+    memory: Memory,
+    loan: Option<Loan>,
+    name: &'static str,
+}
+
+impl<P: Platform + 'static> Controlled<P> {
+    /// Enables the controller on `platform`, which reaches `memory`.
+    ///
+    /// # Errors
+    /// What the controller answered; everything was given back then.
+    pub fn enable(
+        platform: P,
+        memory: Memory,
+        loan: Option<Loan>,
+        name: &'static str,
+    ) -> Result<Self> {
+        let page_bytes = Controller::page_bytes_of(&platform)?;
+        let own = memory.allocate(nvme::controller_memory_bytes(page_bytes))?;
+        let options = Options {
+            queues: 2,
+            ..Options::default()
+        };
+        match Controller::enable(platform, own, options) {
+            Ok(controller) => Ok(Self {
+                info: *controller.info(),
+                controller: Some(Arc::new(controller)),
+                memory,
+                loan,
+                name,
+            }),
+            Err(failed) => {
+                memory.give_back(failed.memory);
+                // The function must be closed before the loan ends.
+                drop(failed.platform);
+                drop(loan);
+                Err(failed.error.into())
+            }
+        }
+    }
+
+    fn controller(&self) -> Result<&Arc<Controller<P>>> {
+        let controller = self.controller.as_ref();
+        controller.ok_or_else(|| Failure::missing("the controller was closed"))
+    }
+}
+
+impl<P: Platform> Controlled<P> {
+    fn end(&mut self) -> Result<()> {
+        let Some(controller) = self.controller.take() else {
+            return Ok(());
+        };
+        let loan = self.loan.take();
+        match Arc::into_inner(controller) {
+            Some(controller) => self.memory.give_back(controller.shutdown()),
+            // A queue is still open. Taking the function from it now would wait for ever; the
+            // next run gives the drive back.
+            None => {
+                std::mem::forget(loan);
+                return Err(Failure::missing("a queue is still open"));
+            }
+        }
+        loan.map_or(Ok(()), Loan::end)
+    }
+}
+
+impl<P: Platform> Drop for Controlled<P> {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+impl<P: Platform + 'static> Rig for Controlled<P> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn info(&self) -> &ControllerInfo {
+        &self.info
+    }
+
+    fn limits(&self) -> Result<Limits> {
+        let controller = self.controller()?;
+        Ok(Limits {
+            capabilities: *controller.capabilities(),
+            version: controller.version(),
+            max_transfer_bytes: controller.max_transfer_bytes(),
+            io_queues: controller.queue_limit(),
+            interrupt_vectors: controller.platform().interrupt_vectors(),
+            shadow_doorbells: controller.uses_shadow_doorbells(),
+        })
+    }
+
+    fn has_interrupts(&self) -> bool {
+        self.limits()
+            .is_ok_and(|limits| limits.interrupt_vectors > 0)
+    }
+
+    fn namespaces(&self) -> Result<Vec<u32>> {
+        let mut found = [0; 1024];
+        let count = self.controller()?.namespaces(0, &mut found)?;
+        Ok(found.iter().take(count).copied().collect())
+    }
+
+    fn namespace(&self, namespace: u32) -> Result<NamespaceInfo> {
+        Ok(self.controller()?.namespace(namespace)?)
+    }
+
+    fn smart(&self) -> Result<Smart> {
+        Ok(self.controller()?.smart()?)
+    }
+
+    fn error_log(&self) -> Result<Vec<ErrorEntry>> {
+        let mut entries = [NO_ERROR; 64];
+        let count = self.controller()?.error_log(&mut entries)?;
+        Ok(entries.iter().take(count).copied().collect())
+    }
+
+    fn firmware_slots(&self) -> Result<FirmwareSlots> {
+        Ok(self.controller()?.firmware_slots()?)
+    }
+
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn open_queue(&self, namespace: u32, mode: CompletionMode) -> Result<Box<dyn Device>> {
+        let controller = self.controller()?;
+        let namespace = controller.namespace(namespace)?;
+        let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());
+        let bytes = Queue::<P>::memory_bytes(max_bytes, controller.page_bytes());
+        let own = self.memory.allocate(bytes)?;
+        let queue = match Queue::create(Arc::clone(controller), &namespace, own, max_bytes) {
+            Ok(queue) => queue,
+            Err(failed) => {
+                self.memory.give_back(failed.memory);
+                return Err(failed.error.into());
+            }
+        };
+        let mut lane = Lane {
+            geometry: *queue.geometry(),
+            queue: Some(queue),
+            memory: self.memory.clone(),
+        };
+        if let Some(queue) = &mut lane.queue {
+            queue.set_completion_mode(mode)?;
+        }
+        Ok(Box::new(lane))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.end()
+    }
+}
+
+const NO_ERROR: ErrorEntry = ErrorEntry {
+    count: 0,
+    submission_queue: 0,
+    command_id: 0,
+    status: 0,
+    lba: 0,
+    namespace: 0,
+};
+
+/// One queue. Dropping it deletes the queue and gives its memory back.
+struct Lane<P: Platform> {
+    /// Taken by `drop` alone.
+    queue: Option<Queue<P>>,
+    geometry: Geometry,
+    memory: Memory,
+}
+
+impl<P: Platform> Drop for Lane<P> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            self.memory.give_back(queue.close());
+        }
+    }
+}
+
+impl<P: Platform> Device for Lane<P> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
+        match &mut self.queue {
+            Some(queue) => queue.submit(request),
+            None => Err(Refused {
+                error: block::Error::Gone,
+                request,
+            }),
+        }
+    }
+
+    fn kick(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.kick();
+        }
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.queue.as_mut()?.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.queue.as_ref().map_or(0, Device::outstanding)
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        if let Some(queue) = &mut self.queue {
+            queue.wait(timeout_us);
+        }
+    }
+}

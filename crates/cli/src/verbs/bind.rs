@@ -1,0 +1,140 @@
+//! `straightway bind DEVICE`: from its kernel driver to vfio-pci, or to none, until `release`.
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::path::kernel::refuse_use;
+use crate::{Context, SCHEMA_VERSION, keep};
+use clap::{Args, ValueEnum};
+use linux::bind;
+use linux::pci::Controller;
+use linux::resolve::Resolved;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Take a drive from its kernel driver until `release`.
+#[derive(Clone, Debug, Args)]
+pub struct Bind {
+    /// The drive
+    pub device: String,
+    /// The driver to give it to
+    #[arg(long, value_enum, default_value = "vfio-pci")]
+    pub driver: Driver,
+    /// Check everything and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Whom a drive is given to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// VFIO, for the path behind an IOMMU
+    VfioPci,
+    /// No driver, for the path without an IOMMU
+    None,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Bound {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// The controller's PCI address.
+    pub pci_address: String,
+    /// The driver that it has now.
+    pub driver: Option<String>,
+    /// The driver that it had before.
+    pub driver_before: Option<String>,
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+}
+
+impl Bound {
+    /// Tells it.
+    ///
+    /// # Errors
+    /// Standard output was closed.
+    pub fn tell(&self, context: &Context, json: bool) -> Result<()> {
+        if json {
+            return context.console.json(self);
+        }
+        let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".into());
+        let (would, driver) = match self.dry_run {
+            true => ("would go", name(&self.driver)),
+            false => ("went", name(&self.driver)),
+        };
+        context.console.say(format_args!(
+            "{} {would} from {} to {driver}",
+            self.pci_address,
+            name(&self.driver_before)
+        ));
+        Ok(())
+    }
+}
+
+/// The NVMe controller that `device` names; the other kinds have no driver.
+///
+/// # Errors
+/// It is none.
+pub fn controller_of(context: &Context, device: &str) -> Result<Resolved> {
+    match Drive::find_and_say(&context.roots, device, &context.console)? {
+        Drive::Nvme(resolved) => Ok(*resolved),
+        other => Err(Failure::usage(format!("{other} has no driver"))),
+    }
+}
+
+impl Bind {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The drive is in use, or does not bind.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let resolved = controller_of(context, &self.device)?;
+        let (roots, address) = (&context.roots, resolved.controller.address);
+        let before = resolved.controller.driver.clone();
+        let wanted = match self.driver {
+            Driver::VfioPci => Some(bind::VFIO_PCI.to_owned()),
+            Driver::None => None,
+        };
+        let mut bound = Bound {
+            schema_version: SCHEMA_VERSION,
+            pci_address: address.to_string(),
+            driver: wanted,
+            driver_before: before.clone(),
+            dry_run: self.dry_run,
+        };
+        if keep::is_kept(roots, address) {
+            if before == bound.driver {
+                bound.tell(context, self.json)?;
+                return Ok(Exit::Done);
+            }
+            return Err(
+                Failure::missing(format!("{address} is kept at another driver"))
+                    .mend(format!("straightway release {address}")),
+            );
+        }
+        if self.dry_run {
+            for namespace in &resolved.controller.namespaces {
+                if let Some(block) = &namespace.block {
+                    refuse_use(roots, block)?;
+                }
+            }
+            if self.driver == Driver::VfioPci && resolved.controller.iommu_group.is_none() {
+                let device = address.to_string();
+                return Err(linux::Error::NoIommu { device }.into());
+            }
+            bound.tell(context, self.json)?;
+            return Ok(Exit::Done);
+        }
+        let binding = match self.driver {
+            Driver::VfioPci => bind::to_vfio(roots, address)?,
+            Driver::None => bind::to_nothing(roots, address)?,
+        };
+        keep::keep(roots, binding)?;
+        bound.driver = Controller::at(roots, address)?.driver;
+        bound.tell(context, self.json)?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,334 @@
+//! `straightway compare DEVICE`: what each path to a drive costs.
+
+use crate::Context;
+use crate::bench::{self, Bench, BenchHost, PATHS, Plan, Target};
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::guard;
+use crate::path::kernel::refuse_use;
+use crate::units::{Size, Time};
+use clap::Args;
+use linux::resolve::Resolved;
+use measure::{CompareError, Comparison, DeviceInfo, Operation, Pattern, Progress, Settings};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Measure what each path to a drive costs.
+#[derive(Clone, Debug, Args)]
+pub struct Compare {
+    /// The drive
+    pub device: String,
+    /// The drive's serial number: its data will be overwritten. Needed for writes and for ext4
+    #[arg(long, value_name = "SERIAL")]
+    pub destroy_data: Option<String>,
+    /// How much one operation moves
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "4K,128K,1M,16M"
+    )]
+    pub sizes: Vec<Size>,
+    /// read, write [default: both with --destroy-data, read without]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = operation)]
+    pub operations: Vec<Operation>,
+    /// The order of offsets: sequential, random
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern, default_value = "sequential,random")]
+    pub patterns: Vec<Pattern>,
+    /// Rounds; at least 5 for confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long each path is measured with each size in each round
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub cell_duration: Time,
+    /// Operations in flight; pread and pwrite do one at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// Paths [default: all]: ext4-buffered, ext4-direct, block-buffered, block-direct, io_uring,
+    /// io_uring-polled, passthrough, straightway-poll, straightway-interrupt
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub paths: Vec<String>,
+    /// How much of the drive each path uses, as far as it fits
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub span: Size,
+    /// Decides the order, the offsets and the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The namespace, where DEVICE names a controller
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub namespace: Option<u32>,
+    /// Folder for compare.json, compare.schema.json and report.html
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn operation(text: &str) -> std::result::Result<Operation, String> {
+    match text {
+        "read" => Ok(Operation::Read),
+        "write" => Ok(Operation::Write),
+        _ => Err("an operation is read or write".to_owned()),
+    }
+}
+
+fn pattern(text: &str) -> std::result::Result<Pattern, String> {
+    match text {
+        "sequential" => Ok(Pattern::Sequential),
+        "random" => Ok(Pattern::Random),
+        _ => Err("a pattern is sequential or random".to_owned()),
+    }
+}
+
+impl Compare {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, makes no sense, or the drive fails while it is prepared.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        self.check_permission(context, &drive)?;
+        let (target, device) = self.target(context, &drive)?;
+        let names = self.path_names(&target);
+        let plan = self.plan(&device)?;
+        let bench = Bench::new(&context.roots, target, &plan)?;
+        let mut paths = bench::paths(&bench, &names)?;
+        if let Some(folder) = &self.output {
+            fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
+        }
+        let settings = self.settings(&plan);
+        let least = settings.least_duration(paths.len());
+        context.console.say(format_args!(
+            "{} paths, each over {}, at least {} s",
+            paths.len(),
+            Size(plan.span_bytes),
+            least.as_secs()
+        ));
+        if plan.destroys && matches!(drive, Drive::Nvme(_)) {
+            context.console.say("preparing the drive");
+            let with_ext4 = names.iter().any(|name| name.starts_with("ext4-"));
+            bench::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
+        }
+        let bar = context.console.steps_bar(0);
+        let mut progress = |step: &Progress<'_>| {
+            bar.set_length(step.total_cells as u64);
+            bar.set_position(step.done_cells as u64);
+            bar.set_message(message(step));
+        };
+        let comparison = measure::compare(
+            &mut BenchHost::new(&bench),
+            &mut paths,
+            device,
+            &settings,
+            &mut progress,
+            context.cancel.flag(),
+        );
+        bar.finish_and_clear();
+        let comparison = comparison.map_err(|error| match error {
+            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
+            _ => Failure::usage(error.to_string()),
+        })?;
+        self.report(context, &comparison)
+    }
+
+    fn check_permission(&self, context: &Context, drive: &Drive) -> Result<()> {
+        let writes = self.operations.contains(&Operation::Write);
+        if !writes && self.destroy_data.is_none() {
+            return Ok(());
+        }
+        guard::check(drive, self.destroy_data.as_deref())?;
+        let Drive::Nvme(resolved) = drive else {
+            return Ok(());
+        };
+        // The whole controller changes its driver, so each of its namespaces must be free.
+        for namespace in &resolved.controller.namespaces {
+            if let Some(block) = &namespace.block {
+                refuse_use(&context.roots, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn target(&self, context: &Context, drive: &Drive) -> Result<(Target, DeviceInfo)> {
+        match drive {
+            Drive::Nvme(resolved) => self.nvme_target(context, resolved),
+            Drive::Model(model) => {
+                let device = DeviceInfo {
+                    name: drive.to_string(),
+                    model: Some("Straightway model controller".to_owned()),
+                    size_bytes: Some(model.size_bytes),
+                    ..DeviceInfo::default()
+                };
+                Ok((Target::Model(model.clone()), device))
+            }
+            Drive::File(_) | Drive::Ram(_) => Err(Failure::unsupported(format!(
+                "{drive} has no paths to compare"
+            ))
+            .mend("name an NVMe drive, or model:SIZE")),
+        }
+    }
+
+    fn nvme_target(&self, context: &Context, resolved: &Resolved) -> Result<(Target, DeviceInfo)> {
+        if let Some(partition) = &resolved.partition {
+            return Err(Failure::unsupported(format!("{partition} is a partition"))
+                .mend("name the namespace"));
+        }
+        let controller = &resolved.controller;
+        let path = resolved.controller_path(&context.roots).ok_or_else(|| {
+            Failure::missing(format!(
+                "{} is bound to {}; compare starts from the kernel's NVMe driver",
+                controller.address,
+                controller.driver.as_deref().unwrap_or("no driver")
+            ))
+            .mend(format!("straightway release {}", controller.address))
+        })?;
+        let wanted = crate::path::namespace_of(resolved, self.namespace)?;
+        let namespace = match wanted {
+            Some(wanted) => Some(wanted),
+            None => resolved.only_namespace()?.nsid,
+        };
+        let namespace = namespace.ok_or_else(|| {
+            Failure::missing("the kernel does not tell the namespace's identifier")
+                .mend("--namespace 1")
+        })?;
+        let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
+        let found = facts
+            .namespaces
+            .iter()
+            .find(|one| one.namespace == namespace);
+        let found = found.ok_or(nvme::Error::NoNamespace { namespace })?;
+        if let Some(why) = &found.unusable {
+            return Err(Failure::unsupported(why.clone()));
+        }
+        let device = DeviceInfo {
+            name: resolved.to_string(),
+            model: Some(facts.model),
+            serial: Some(facts.serial),
+            firmware: Some(facts.firmware),
+            pci_address: Some(controller.address.to_string()),
+            size_bytes: Some(found.size_bytes),
+        };
+        let target = Target::Nvme {
+            resolved: Box::new(resolved.clone()),
+            namespace,
+        };
+        Ok((target, device))
+    }
+
+    fn path_names(&self, target: &Target) -> Vec<String> {
+        match target {
+            _ if !self.paths.is_empty() => self.paths.clone(),
+            Target::Nvme { .. } => PATHS.map(str::to_owned).to_vec(),
+            Target::Model(_) => vec!["straightway-poll".to_owned()],
+        }
+    }
+
+    fn plan(&self, device: &DeviceInfo) -> Result<Plan> {
+        let sizes = self.sizes.iter().map(|size| size.0);
+        let largest = sizes.max().unwrap_or(0);
+        let size_bytes = device.size_bytes.unwrap_or(0);
+        let plan = Plan {
+            queue_depth: self.queue_depth,
+            destroys: self.destroy_data.is_some(),
+            ..Plan::new(size_bytes, self.span.0, largest)
+        };
+        if plan.span_bytes < largest {
+            return Err(Failure::usage(format!(
+                "operations of {} do not fit: each path has {} of this drive",
+                Size(largest),
+                Size(plan.span_bytes)
+            ))
+            .mend("smaller --sizes, a larger --span, or a larger drive"));
+        }
+        Ok(plan)
+    }
+
+    fn settings(&self, plan: &Plan) -> Settings {
+        let operations = match (self.operations.is_empty(), plan.destroys) {
+            (false, _) => self.operations.clone(),
+            (true, true) => vec![Operation::Read, Operation::Write],
+            (true, false) => vec![Operation::Read],
+        };
+        let words = std::env::args().skip(1);
+        let command: Vec<String> = std::iter::once("straightway".to_owned())
+            .chain(words)
+            .collect();
+        Settings {
+            operations,
+            patterns: self.patterns.clone(),
+            block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
+            rounds: self.rounds,
+            cell_duration: self.cell_duration.0,
+            warm_up: self.cell_duration.0 / 5,
+            idle_duration: Duration::from_secs(2),
+            queue_depth: self.queue_depth,
+            span_bytes: plan.span_bytes,
+            seed: self.seed,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commands: vec![command.join(" ")],
+        }
+    }
+
+    fn report(&self, context: &Context, comparison: &Comparison) -> Result<Exit> {
+        let json = comparison.to_json();
+        let json = json.map_err(|error| Failure::new(Exit::No, format!("making JSON: {error}")))?;
+        if let Some(folder) = &self.output {
+            let report = measure::report(comparison)
+                .map_err(|error| Failure::new(Exit::No, error.to_string()))?;
+            let schema = format!("{:#}\n", measure::json_schema());
+            save(&folder.join("compare.json"), &json)?;
+            save(&folder.join("compare.schema.json"), &schema)?;
+            save(&folder.join("report.html"), &report)?;
+        }
+        match self.json {
+            true => context.console.print(&json)?,
+            false => context.console.print(&measure::table(comparison))?,
+        }
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; the drive was given back",
+            ));
+        }
+        if comparison.results.is_empty() {
+            return Err(Failure::unsupported("no path could be measured")
+                .mend("straightway doctor tells what is missing"));
+        }
+        if !comparison.valid {
+            let reasons = comparison.invalid_reasons.join("; ");
+            return Err(Failure::new(
+                Exit::Invalid,
+                format!("the measurement is not valid: {reasons}"),
+            )
+            .mend("keep the machine as it is while it measures, and measure again"));
+        }
+        let errors: u64 = comparison.results.iter().map(|result| result.errors).sum();
+        if errors > 0 {
+            return Err(
+                Failure::new(Exit::No, format!("{errors} operations failed"))
+                    .mend("dmesg; straightway info DEVICE shows the drive's error log"),
+            );
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn save(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| Failure::io("writing", path, &error))
+}
+
+fn message(step: &Progress<'_>) -> String {
+    let left = step
+        .remaining
+        .map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+    match step.next {
+        Some((path, access)) => format!(
+            "{path} {} {} {}{left}",
+            access.pattern,
+            access.operation,
+            Size(access.block_size_bytes)
+        ),
+        None => String::new(),
+    }
+}

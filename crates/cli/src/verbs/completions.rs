@@ -1,0 +1,27 @@
+//! `straightway completions SHELL`.
+
+use crate::failure::{Exit, Result};
+use crate::{Arguments, Context};
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+/// Print completions for a shell.
+#[derive(Clone, Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+impl Completions {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Standard output was closed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let mut text = Vec::new();
+        let mut command = Arguments::command();
+        clap_complete::generate(self.shell, &mut command, "straightway", &mut text);
+        context.console.print(&String::from_utf8_lossy(&text))?;
+        Ok(Exit::Done)
+    }
+}

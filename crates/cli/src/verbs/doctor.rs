@@ -1,0 +1,174 @@
+//! `straightway doctor [DEVICE]`: what is there, what is not, and what mends it.
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Result};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use linux::doctor::{Check, State};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Say what this machine has and lacks for each path.
+#[derive(Clone, Debug, Args)]
+pub struct Doctor {
+    /// Look at this drive only
+    pub device: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Diagnosis {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// Whether nothing that a path needs is missing.
+    pub ok: bool,
+    /// Each thing that was looked at.
+    pub checks: Vec<Finding>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Finding {
+    /// What.
+    pub name: String,
+    /// `ok`, `warning` or `missing`.
+    pub state: String,
+    /// What was found.
+    pub found: String,
+    /// What mends it.
+    pub mend: Option<String>,
+}
+
+impl Diagnosis {
+    fn of(checks: &[Check]) -> Self {
+        let finding = |check: &Check| Finding {
+            name: check.name.clone(),
+            state: state(check.state).to_owned(),
+            found: check.found.clone(),
+            mend: check.mend.clone(),
+        };
+        Self {
+            schema_version: SCHEMA_VERSION,
+            ok: checks.iter().all(|check| check.state != State::Missing),
+            checks: checks.iter().map(finding).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let width = self
+            .checks
+            .iter()
+            .map(|check| check.name.chars().count())
+            .max();
+        let width = width.unwrap_or(0);
+        let mut text = String::new();
+        for Finding {
+            name,
+            state,
+            found,
+            mend,
+        } in &self.checks
+        {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{state:8} {name:width$}  {found}");
+            if let Some(mend) = mend {
+                let _ = writeln!(text, "{:8} {:width$}  to mend it: {mend}", "", "");
+            }
+        }
+        text
+    }
+}
+
+const fn state(state: State) -> &'static str {
+    match state {
+        State::Ok => "ok",
+        State::Warning => "warning",
+        State::Missing => "missing",
+    }
+}
+
+impl Doctor {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device is not there, or standard output was closed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let mut checks = linux::doctor::examine(&context.roots);
+        if let Some(device) = &self.device {
+            let drive = Drive::find_and_say(&context.roots, device, &context.console)?;
+            let own = match &drive {
+                Drive::Nvme(resolved) => Some(resolved.controller.address.to_string()),
+                _ => None,
+            };
+            checks.retain(|check| is_about(check, own.as_deref()));
+        }
+        let diagnosis = Diagnosis::of(&checks);
+        match self.json {
+            true => context.console.json(&diagnosis)?,
+            false => context.console.print(&diagnosis.text())?,
+        }
+        Ok(if diagnosis.ok { Exit::Done } else { Exit::No })
+    }
+}
+
+/// What concerns the machine, or the drive at `own`.
+fn is_about(check: &Check, own: Option<&str>) -> bool {
+    let drive = ["controller ", "borrowed "];
+    let named = drive.iter().find_map(|kind| check.name.strip_prefix(kind));
+    if let Some(address) = named {
+        return Some(address) == own;
+    }
+    if check.name == "NVMe controllers" {
+        return own.is_some();
+    }
+    // A group's check lists its members.
+    let is_group = check
+        .name
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.parse::<u32>().is_ok());
+    !is_group || own.is_some_and(|own| check.found.contains(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, state: State) -> Check {
+        Check {
+            name: name.into(),
+            state,
+            found: "0000:01:00.0".into(),
+            mend: Some("do it".into()),
+        }
+    }
+
+    #[test]
+    fn only_what_is_missing_makes_the_verdict_no() {
+        assert!(Diagnosis::of(&[check("a", State::Ok), check("b", State::Warning)]).ok);
+        let diagnosis = Diagnosis::of(&[check("a", State::Ok), check("b", State::Missing)]);
+        assert!(!diagnosis.ok);
+        assert!(diagnosis.text().contains("to mend it: do it"));
+    }
+
+    #[test]
+    fn other_drives_are_left_out() {
+        let own = Some("0000:01:00.0");
+        assert!(is_about(&check("IOMMU", State::Ok), own));
+        assert!(is_about(&check("controller 0000:01:00.0", State::Ok), own));
+        assert!(!is_about(&check("controller 0000:02:00.0", State::Ok), own));
+        assert!(is_about(&check("/dev/vfio/3", State::Ok), own));
+        assert!(!is_about(
+            &check("/dev/vfio/3", State::Ok),
+            Some("0000:02:00.0")
+        ));
+        assert!(is_about(
+            &check("/dev/vfio/vfio", State::Ok),
+            Some("0000:02:00.0")
+        ));
+    }
+}

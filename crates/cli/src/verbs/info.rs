@@ -1,0 +1,192 @@
+//! `straightway info DEVICE`: everything that a drive says of itself.
+
+use crate::Context;
+use crate::drive::Drive;
+use crate::facts::{self, Facts};
+use crate::failure::{Exit, Failure, Result};
+use crate::path::{PathKind, rig};
+use crate::units::{Size, rounded};
+use clap::Args;
+use linux::resolve::Resolved;
+use std::fmt::Write;
+
+/// Tell everything about a drive.
+#[derive(Clone, Debug, Args)]
+pub struct Info {
+    /// The drive
+    pub device: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Info {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The drive is not there, or does not answer.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let facts = match &drive {
+            Drive::Nvme(resolved) => of_nvme(context, resolved)?,
+            Drive::Model(model) => {
+                let rig = rig::open_model(model, 1 << 20)?;
+                let facts = facts::of_rig(drive.to_string(), rig.as_ref())?;
+                rig.close()?;
+                facts
+            }
+            Drive::File(_) | Drive::Ram(_) => {
+                return Err(
+                    Failure::unsupported(format!("{drive} is no NVMe controller"))
+                        .mend("model:SIZE,file=PATH is a model controller over a file"),
+                );
+            }
+        };
+        match self.json {
+            true => context.console.json(&facts)?,
+            false => context.console.print(&text(&facts))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
+    let name = resolved.to_string();
+    if let Some(path) = resolved.controller_path(&context.roots) {
+        return facts::of_kernel(name, &path);
+    }
+    let path = match resolved.controller.iommu_group {
+        Some(_) => PathKind::Vfio,
+        None => PathKind::Noiommu,
+    };
+    let rig = rig::open(&context.roots, resolved, path, 1 << 20)?;
+    let facts = facts::of_rig(name, rig.as_ref())?;
+    rig.close()?;
+    Ok(facts)
+}
+
+fn text(facts: &Facts) -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    let unknown = || "not known while the kernel has the drive".to_owned();
+    let limits = &facts.limits;
+    line("device", facts.device.clone());
+    line("asked by", facts.asked_by.clone());
+    line("model", facts.model.clone());
+    line("serial", facts.serial.clone());
+    line("firmware", facts.firmware.clone());
+    line("NVMe version", facts.nvme_version.clone());
+    let transfer = limits
+        .max_transfer_bytes
+        .map_or("unlimited".into(), |b| Size(b).to_string());
+    line("largest transfer (MDTS)", transfer);
+    let entries = limits
+        .max_queue_entries
+        .map_or_else(unknown, |entries| entries.to_string());
+    line("entries in a queue (MQES)", entries);
+    if let (Some(min), Some(max)) = (limits.min_page_bytes, limits.max_page_bytes) {
+        line("pages", format!("{} to {}", Size(min), Size(max)));
+    }
+    if let (Some(time), Some(stride)) = (limits.ready_timeout_ms, limits.doorbell_stride_bytes) {
+        line("ready within", format!("{time} ms"));
+        line("doorbell stride", format!("{stride} bytes"));
+    }
+    let yes = |on: bool| if on { "yes" } else { "no" };
+    let features = &facts.features;
+    line(
+        "volatile write cache",
+        yes(features.volatile_write_cache).into(),
+    );
+    line(
+        "discard, write zeroes",
+        format!("{}, {}", yes(features.discard), yes(features.write_zeroes)),
+    );
+    line("shadow doorbells", yes(features.shadow_doorbells).into());
+    for one in &facts.namespaces {
+        let what = match &one.unusable {
+            Some(why) => format!("cannot be used: {why}"),
+            None => format!(
+                "{}: {} blocks of {} bytes, requests of up to {}, {} in flight{}",
+                rounded(one.size_bytes),
+                one.block_count,
+                one.block_size_bytes,
+                Size(one.max_request_bytes),
+                one.queue_depth,
+                if one.write_protected {
+                    ", write protected"
+                } else {
+                    ""
+                },
+            ),
+        };
+        line(&format!("namespace {}", one.namespace), what);
+    }
+    if let Some(smart) = &facts.smart {
+        let health = match smart.critical_warning {
+            0 => "good".to_owned(),
+            bits => format!("critical warning {bits:#04x}"),
+        };
+        line("health", health);
+        let celsius = i32::from(smart.temperature_kelvin) - 273;
+        line("temperature", format!("{celsius} °C"));
+        line(
+            "spare, life used",
+            format!(
+                "{} %, {} %",
+                smart.available_spare_percent, smart.percentage_used
+            ),
+        );
+        let data = |units: u64| rounded(units.saturating_mul(512_000));
+        line(
+            "read",
+            format!(
+                "{} in {} commands",
+                data(smart.data_units_read),
+                smart.host_read_commands
+            ),
+        );
+        line(
+            "written",
+            format!(
+                "{} in {} commands",
+                data(smart.data_units_written),
+                smart.host_write_commands
+            ),
+        );
+        line(
+            "power",
+            format!(
+                "{} hours, {} cycles, {} unsafe shutdowns",
+                smart.power_on_hours, smart.power_cycles, smart.unsafe_shutdowns
+            ),
+        );
+        line("media errors", smart.media_errors.to_string());
+    }
+    if let Some(slots) = &facts.firmware_slots {
+        line(
+            "firmware slot",
+            format!("{} ({})", slots.active_slot, slots.revisions.join(", ")),
+        );
+    }
+    line("error log", format!("{} entries", facts.error_log.len()));
+    for error in &facts.error_log {
+        line(
+            &format!("  error {}", error.count),
+            format!(
+                "queue {}, command {}: {}, namespace {}, block {}",
+                error.submission_queue, error.command_id, error.meaning, error.namespace, error.lba
+            ),
+        );
+    }
+    let width = lines
+        .iter()
+        .map(|(name, _)| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in lines {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:width$}  {value}");
+    }
+    text
+}

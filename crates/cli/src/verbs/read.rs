@@ -1,0 +1,249 @@
+//! `straightway read DEVICE`: a stretch of a drive, to standard output, a file or a checksum.
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::path::straight::MAX_TRANSFER_BYTES;
+use crate::path::{self, Mode, Opened, PathKind, Wish};
+use crate::transfer::{End, Moved, Span, buffer_bytes, transfer};
+use crate::units::Size;
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Read a stretch of a drive to standard output, a file, or a checksum.
+#[derive(Clone, Debug, Args)]
+pub struct Read {
+    /// The drive
+    pub device: String,
+    /// First byte; a multiple of the drive's block
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub offset: Size,
+    /// How much; to the end without it
+    #[arg(long, value_name = "SIZE")]
+    pub length: Option<Size>,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "checksum")]
+    pub output: Option<PathBuf>,
+    /// Print the SHA-256 of the data instead of the data
+    #[arg(long)]
+    pub checksum: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub way: Way,
+    /// Print JSON (with --output or --checksum)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to get to the data; for reads and writes alike.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Way {
+    /// How much one operation moves; a longer one than the drive takes becomes several commands
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    pub block_size: Size,
+    /// Commands in flight, at most 64 on the straight path
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// The path to the drive
+    #[arg(long, value_enum, default_value = "auto")]
+    pub path: PathKind,
+    /// How completions are waited for [straight path: hybrid; kernel: interrupt]
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// The namespace, where DEVICE names a controller
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub namespace: Option<u32>,
+}
+
+impl Way {
+    /// What is wanted of the path.
+    pub fn wish(&self, write: bool) -> Wish {
+        Wish {
+            path: self.path,
+            mode: self.mode,
+            namespace: self.namespace,
+            write,
+            // A few pages more, because each buffer starts with its own.
+            buffer_bytes: buffer_bytes(self.block_size.0, self.queue_depth, MAX_TRANSFER_BYTES * 4)
+                .saturating_add(1 << 20),
+            queue_depth: self.queue_depth,
+        }
+    }
+
+    /// What is to be moved.
+    pub fn span(&self, offset: Size, length_bytes: u64) -> Span {
+        Span {
+            offset_bytes: offset.0,
+            length_bytes,
+            operation_bytes: self.block_size.0,
+            depth: self.queue_depth,
+        }
+    }
+}
+
+/// What was read or written.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called it, resolved.
+    pub device: String,
+    /// The path that was taken.
+    pub path: String,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Bytes that were moved.
+    pub length_bytes: u64,
+    /// Requests that it took.
+    pub requests: u64,
+    /// How long that took, without opening and closing.
+    pub elapsed_us: u64,
+    /// SHA-256 of the data, if it was asked for.
+    pub sha256: Option<String>,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+}
+
+impl Report {
+    /// Of what came of it.
+    pub fn new(drive: &Drive, opened: &Opened, offset: Size, moved: Moved, began: Instant) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            device: drive.to_string(),
+            path: opened.name.clone(),
+            offset_bytes: offset.0,
+            length_bytes: moved.bytes,
+            requests: moved.requests,
+            elapsed_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+            sha256: None,
+            dry_run: false,
+        }
+    }
+}
+
+/// Closes the path; an error of the transfer is told before one of closing.
+///
+/// # Errors
+/// Of the transfer or of closing.
+pub fn close<T>(opened: Opened, result: Result<T>) -> Result<T> {
+    let closed = opened.close();
+    match (result, closed) {
+        (Err(failure), Err(other)) => Err(failure.and(other)),
+        (Err(failure), Ok(())) | (Ok(_), Err(failure)) => Err(failure),
+        (Ok(value), Ok(())) => Ok(value),
+    }
+}
+
+impl Read {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The drive, the path or the output.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let to_stdout = self.output.is_none() && !self.checksum;
+        if to_stdout && self.json {
+            return Err(
+                Failure::usage("--json and the data would mix on standard output")
+                    .mend("--output FILE, or --checksum"),
+            );
+        }
+        if to_stdout && std::io::stdout().is_terminal() {
+            return Err(Failure::usage("the data would go to the terminal")
+                .mend("redirect it, or use --output FILE or --checksum"));
+        }
+        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let mut opened = path::open(&context.roots, &drive, &self.way.wish(false))?;
+        context.console.say(format_args!("path: {}", opened.name));
+        let report = self.pump(context, &drive, &mut opened);
+        let report = close(opened, report)?;
+        match (&report.sha256, self.json) {
+            (_, true) => context.console.json(&report)?,
+            (Some(digest), false) => context.console.print(&format!("{digest}\n"))?,
+            _ => {}
+        }
+        Ok(Exit::Done)
+    }
+
+    fn pump(&self, context: &Context, drive: &Drive, opened: &mut Opened) -> Result<Report> {
+        let size_bytes = opened.device.geometry().size_bytes();
+        let to_the_end = size_bytes.saturating_sub(self.offset.0);
+        let span = self.way.span(
+            self.offset,
+            self.length.map_or(to_the_end, |length| length.0),
+        );
+        span.check(opened.device.geometry())?;
+        let mut output = Output::open(self)?;
+        let bar = context.console.bytes_bar(Some(span.length_bytes));
+        let began = Instant::now();
+        let moved = transfer(
+            opened.device.as_mut(),
+            &opened.memory,
+            &span,
+            End::Sink(&mut |data| output.take(data)),
+            &mut |bytes| bar.set_position(bytes),
+            &context.cancel,
+        );
+        bar.finish_and_clear();
+        let mut report = Report::new(drive, opened, self.offset, moved?, began);
+        report.sha256 = output.end()?;
+        Ok(report)
+    }
+}
+
+/// Where the data goes.
+enum Output {
+    Stdout(std::io::Stdout),
+    File(File, PathBuf),
+    Digest(Sha256),
+}
+
+impl Output {
+    fn open(read: &Read) -> Result<Self> {
+        match &read.output {
+            Some(path) => {
+                let file = File::create(path);
+                let file = file.map_err(|error| Failure::io("making", path, &error))?;
+                Ok(Self::File(file, path.clone()))
+            }
+            None if read.checksum => Ok(Self::Digest(Sha256::new())),
+            None => Ok(Self::Stdout(std::io::stdout())),
+        }
+    }
+
+    fn take(&mut self, data: &[u8]) -> Result<()> {
+        match self {
+            Self::Stdout(stdout) => {
+                let written = stdout.write_all(data);
+                written.map_err(|error| Failure::stdout(&error))
+            }
+            Self::File(file, path) => {
+                let written = file.write_all(data);
+                written.map_err(|error| Failure::io("writing", path, &error))
+            }
+            Self::Digest(digest) => {
+                digest.update(data);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(self) -> Result<Option<String>> {
+        match self {
+            Self::Stdout(mut stdout) => {
+                stdout.flush().map_err(|error| Failure::stdout(&error))?;
+                Ok(None)
+            }
+            Self::File(..) => Ok(None),
+            Self::Digest(digest) => {
+                let hex = |byte: u8| format!("{byte:02x}");
+                Ok(Some(digest.finalize().into_iter().map(hex).collect()))
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `straightway release DEVICE`: back to the driver that it had.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::path::borrow::wait_for_namespaces;
+use crate::verbs::bind::{Bound, controller_of};
+use crate::{Context, SCHEMA_VERSION, keep};
+use clap::Args;
+use linux::pci::PciAddress;
+
+/// Give a drive back to the driver that it had.
+#[derive(Clone, Debug, Args)]
+pub struct Release {
+    /// The drive
+    pub device: String,
+    /// Change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Release {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The drive is used by a process that is running, or its driver does not take it.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let resolved = controller_of(context, &self.device)?;
+        let (roots, address) = (&context.roots, resolved.controller.address);
+        let before = resolved.controller.driver.clone();
+        let owner = linux::bind::borrowed(roots);
+        let owner = owner.iter().find(|(of, ..)| *of == address);
+        let mut bound = Bound {
+            schema_version: SCHEMA_VERSION,
+            pci_address: address.to_string(),
+            driver: before.clone(),
+            driver_before: before.clone(),
+            dry_run: self.dry_run,
+        };
+        match owner {
+            // What crashed was given back when this run began.
+            None if before.as_deref() == Some("nvme") => {}
+            None => {
+                return Err(Failure::missing(format!(
+                    "straightway did not bind {address} to {}",
+                    before.as_deref().unwrap_or("no driver")
+                ))
+                .mend(by_hand(address, before.as_deref())));
+            }
+            Some((_, pid, true)) if !keep::is_kept(roots, address) => {
+                let (device, pid) = (address.to_string(), *pid);
+                return Err(linux::Error::Owned { device, pid }.into());
+            }
+            Some(_) if self.dry_run => {}
+            Some(_) => {
+                if let Some(name) = group_user(context, resolved.controller.iommu_group) {
+                    return Err(Failure::missing(format!("{address} is open in {name}"))
+                        .mend("end that process first"));
+                }
+                let restored = keep::release(roots, address)?;
+                bound.driver = restored.and_then(|restored| restored.driver);
+                wait_for_namespaces(roots, address);
+            }
+        }
+        bound.tell(context, self.json)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// How to do by hand what was done by hand.
+fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
+    let mut words = format!("echo > /sys/bus/pci/devices/{address}/driver_override; ");
+    if let Some(driver) = driver {
+        words += &format!("echo {address} > /sys/bus/pci/drivers/{driver}/unbind; ");
+    }
+    words + &format!("echo {address} > /sys/bus/pci/drivers_probe")
+}
+
+/// The process that has the VFIO group open: taking the function away would wait for it for ever.
+fn group_user(context: &Context, group: Option<u32>) -> Option<String> {
+    let node = context.roots.dev.join(format!("vfio/{}", group?));
+    let processes = std::fs::read_dir(&context.roots.proc).ok()?;
+    for process in processes.flatten() {
+        let files = std::fs::read_dir(process.path().join("fd"));
+        for file in files.into_iter().flatten().flatten() {
+            if std::fs::read_link(file.path()).is_ok_and(|target| target == node) {
+                return Some(format!("process {}", process.file_name().to_string_lossy()));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,242 @@
+//! `straightway write DEVICE --destroy-data SERIAL`: standard input or a file to a drive.
+
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::guard;
+use crate::path::kernel::refuse_use;
+use crate::path::{self, Opened, PathKind, Wish};
+use crate::transfer::{End, Moved, transfer};
+use crate::units::{Size, rounded};
+use crate::verbs::read::{Report, Way, close};
+use clap::Args;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Write standard input or a file to a drive.
+#[derive(Clone, Debug, Args)]
+pub struct Write {
+    /// The drive
+    pub device: String,
+    /// The drive's serial number: its data will be overwritten. For file: and model:...,file= the
+    /// file's path or name; not needed for memory
+    #[arg(long, value_name = "SERIAL")]
+    pub destroy_data: Option<String>,
+    /// First byte; a multiple of the drive's block
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub offset: Size,
+    /// How much; to the end of the input without it
+    #[arg(long, value_name = "SIZE")]
+    pub length: Option<Size>,
+    /// Read from this file instead of standard input
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Make each write durable by itself (force unit access)
+    #[arg(long)]
+    pub fua: bool,
+    /// Flush the drive's cache at the end
+    #[arg(long)]
+    pub flush: bool,
+    /// Check everything and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub way: Way,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Write {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, or the drive, the path or the input.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let serial = self.destroy_data.as_deref();
+        guard::check(&drive, serial)?;
+        refuse_used(context, &drive)?;
+        let mut input = Input::open(self)?;
+        let wish = self.wish(&drive);
+        let mut opened = path::open(&context.roots, &drive, &wish)?;
+        context.console.say(format_args!("path: {}", opened.name));
+        let report = self.pump(context, &drive, &mut opened, &mut input);
+        let report = close(opened, report)?;
+        if self.json {
+            context.console.json(&report)?;
+        } else {
+            let verb = if self.dry_run { "would write" } else { "wrote" };
+            let bytes = rounded(report.length_bytes);
+            context.console.say(format_args!(
+                "{verb} {bytes} ({} bytes) at byte {}",
+                report.length_bytes, report.offset_bytes
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// What is wanted of the path. A dry run changes no driver: it looks through the kernel's, where
+    /// that has the drive.
+    fn wish(&self, drive: &Drive) -> Wish {
+        let wish = self.way.wish(!self.dry_run);
+        match drive {
+            Drive::Nvme(resolved)
+                if self.dry_run && resolved.controller.driver.as_deref() == Some("nvme") =>
+            {
+                Wish {
+                    path: PathKind::Sync,
+                    mode: None,
+                    ..wish
+                }
+            }
+            _ => wish,
+        }
+    }
+
+    fn pump(
+        &self,
+        context: &Context,
+        drive: &Drive,
+        opened: &mut Opened,
+        input: &mut Input,
+    ) -> Result<Report> {
+        guard::check_opened(
+            drive,
+            self.destroy_data.as_deref(),
+            opened.serial().as_deref(),
+        )?;
+        let geometry = *opened.device.geometry();
+        let room = geometry.size_bytes().saturating_sub(self.offset.0);
+        let wanted = self.length.map(|length| length.0).or(input.len_bytes);
+        let span = self.way.span(self.offset, wanted.unwrap_or(room));
+        span.check(&geometry)?;
+        if !self.dry_run && geometry.features.read_only {
+            return Err(Failure::request("writing", block::Error::ReadOnly));
+        }
+        let began = Instant::now();
+        if self.dry_run {
+            let moved = Moved {
+                bytes: wanted.unwrap_or(0),
+                requests: 0,
+            };
+            let mut report = Report::new(drive, opened, self.offset, moved, began);
+            report.dry_run = true;
+            return Ok(report);
+        }
+        let bar = context.console.bytes_bar(wanted);
+        let moved = transfer(
+            opened.device.as_mut(),
+            &opened.memory,
+            &span,
+            End::Source {
+                fill: &mut |data| input.fill(data),
+                fua: self.fua,
+            },
+            &mut |bytes| bar.set_position(bytes),
+            &context.cancel,
+        );
+        bar.finish_and_clear();
+        let moved = moved?;
+        if self.flush {
+            let flushed = block::blocking::flush(opened.device.as_mut());
+            flushed.map_err(|error| Failure::request("flushing", error))?;
+        }
+        self.check_end(wanted, moved.bytes, input)?;
+        Ok(Report::new(drive, opened, self.offset, moved, began))
+    }
+
+    /// Whether the input was as long as it should be.
+    fn check_end(&self, wanted: Option<u64>, written: u64, input: &mut Input) -> Result<()> {
+        match wanted {
+            Some(wanted) if written < wanted => Err(Failure::new(
+                Exit::No,
+                format!("the input ended after {written} of {wanted} bytes, which were written"),
+            )),
+            Some(_) => Ok(()),
+            // The drive is full: is there more?
+            None if input.fill(&mut [0])? > 0 => Err(Failure::new(
+                Exit::No,
+                format!("the input is longer than the drive: {written} bytes of it were written"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Mounted, held and root devices are refused before anything else, whatever the path.
+fn refuse_used(context: &Context, drive: &Drive) -> Result<()> {
+    let Drive::Nvme(resolved) = drive else {
+        return Ok(());
+    };
+    let named = resolved.namespace.iter();
+    let all = resolved.controller.namespaces.iter();
+    let namespaces: Vec<_> = match resolved.namespace {
+        Some(_) => named.collect(),
+        None => all.collect(),
+    };
+    for block in namespaces
+        .iter()
+        .filter_map(|namespace| namespace.block.as_ref())
+    {
+        // The rest of a disk may be in use while one partition is written.
+        let block = resolved.partition.as_ref().unwrap_or(block);
+        refuse_use(&context.roots, block)?;
+    }
+    Ok(())
+}
+
+/// Where the data comes from.
+struct Input {
+    stream: Box<dyn Read>,
+    name: PathBuf,
+    /// Known for files alone.
+    len_bytes: Option<u64>,
+}
+
+impl Input {
+    fn open(write: &Write) -> Result<Self> {
+        let Some(path) = &write.input else {
+            return Ok(Self {
+                stream: Box::new(std::io::stdin()),
+                name: "standard input".into(),
+                len_bytes: None,
+            });
+        };
+        let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+        let file = File::open(path).map_err(failed)?;
+        let data = file.metadata().map_err(failed)?;
+        let len_bytes = data.is_file().then_some(data.len());
+        if let (Some(len), Some(wanted)) = (len_bytes, write.length) {
+            if len < wanted.0 {
+                return Err(Failure::usage(format!(
+                    "{} has {len} bytes, and --length says {}",
+                    path.display(),
+                    wanted.0
+                )));
+            }
+        }
+        Ok(Self {
+            stream: Box::new(file),
+            name: path.clone(),
+            len_bytes,
+        })
+    }
+
+    /// Fills all of `data`, or as much as there is.
+    fn fill(&mut self, data: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.stream.read(rest) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Failure::io("reading", &self.name, &error)),
+            }
+        }
+        Ok(filled)
+    }
+}

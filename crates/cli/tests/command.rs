@@ -1,0 +1,431 @@
+//! The command as a user runs it, on files, memory and the model controller: no drive, no root.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that is removed at the end of its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("straightway-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file of `len` bytes, none of which repeats its neighbours.
+    fn file(&self, name: &str, len: usize) -> String {
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
+        std::fs::write(self.0.join(name), bytes).unwrap();
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_straightway"));
+    command
+        .args(words)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+fn run_with_input(words: &[&str], input: &[u8]) -> Output {
+    let mut child = command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn code(words: &[&str]) -> i32 {
+    run(words).status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(words: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&stdout(&run(words))).unwrap()
+}
+
+/// Every key of a JSON value that is a number's.
+fn schema_names_all_keys(value: &serde_json::Value, schema: &str) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                assert!(
+                    schema.contains(&format!("\"{key}\"")),
+                    "{key} is not in the schema"
+                );
+                schema_names_all_keys(value, schema);
+            }
+        }
+        serde_json::Value::Array(list) => {
+            list.iter()
+                .for_each(|value| schema_names_all_keys(value, schema));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back_on_each_kind_of_path() {
+    let folder = Folder::new();
+    let input = folder.file("input", 3 << 20);
+    let disk = folder.file("disk", 8 << 20);
+    let model = format!("model:8M,file={}", folder.path("model"));
+    let file = format!("file:{disk}");
+    for (device, name) in [(&file, "disk"), (&model, "model")] {
+        for size in ["512", "4K", "192K", "1M", "16M"] {
+            let write = [
+                "write",
+                device,
+                "--destroy-data",
+                name,
+                "--input",
+                &input,
+                "--offset",
+                "4096",
+                "--block-size",
+                size,
+                "--flush",
+            ];
+            assert_eq!(stdout(&run(&write)), "");
+            let read = [
+                "read",
+                device,
+                "--offset",
+                "4K",
+                "--length",
+                "3M",
+                "--block-size",
+                size,
+            ];
+            let found = run(&read).stdout;
+            assert_eq!(found, std::fs::read(&input).unwrap(), "{device} by {size}");
+        }
+    }
+}
+
+#[test]
+fn each_mode_of_the_driver_reads_the_same() {
+    let folder = Folder::new();
+    let data = folder.file("data", 1 << 20);
+    let model = format!("model:1M,file={data}");
+    let digest = |words: &[&str]| {
+        let all = [&["--quiet", "read", &model, "--checksum"], words].concat();
+        stdout(&run(&all))
+    };
+    let expected = digest(&[]);
+    assert_eq!(expected.trim().len(), 64);
+    for mode in ["poll", "interrupt", "hybrid"] {
+        for depth in ["1", "64", "200"] {
+            assert_eq!(
+                digest(&["--mode", mode, "--queue-depth", depth, "--block-size", "8K"]),
+                expected
+            );
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_written_until_it_ends() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 1 << 20);
+    let device = format!("file:{disk}");
+    let write = ["write", &device, "--destroy-data", &disk, "--json"];
+    let report: serde_json::Value =
+        serde_json::from_str(&stdout(&run_with_input(&write, &[9; 2048]))).unwrap();
+    assert_eq!(report["length_bytes"], 2048);
+    let bytes = std::fs::read(&disk).unwrap();
+    assert_eq!(
+        (bytes[2047], bytes[2048]),
+        (9, (2048 * 7 + 2048 / 251) as u8)
+    );
+    let odd = run_with_input(&write, &[5; 1000]);
+    assert_eq!(odd.status.code(), Some(2));
+    assert!(stderr(&odd).contains("last 488 bytes"), "{}", stderr(&odd));
+    assert_eq!(std::fs::read(&disk).unwrap()[512], 9);
+    let long = run_with_input(&write, &vec![1; (1 << 20) + 1]);
+    assert_eq!(long.status.code(), Some(1), "{}", stderr(&long));
+}
+
+#[test]
+fn nothing_is_written_without_its_name() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 1 << 20);
+    let input = folder.file("input", 4096);
+    let before = std::fs::read(&disk).unwrap();
+    let device = format!("file:{disk}");
+    let model = format!("model:1M,file={disk}");
+    for device in [&device, &model] {
+        for name in [None, Some("other"), Some("")] {
+            let mut words = vec!["write", device, "--input", &input];
+            words.extend(name.iter().flat_map(|name| ["--destroy-data", name]));
+            let refused = run(&words);
+            assert_eq!(refused.status.code(), Some(2));
+            assert!(
+                stderr(&refused).contains("nothing was done"),
+                "{}",
+                stderr(&refused)
+            );
+        }
+        let dry = [
+            "write",
+            device,
+            "--destroy-data",
+            "disk",
+            "--input",
+            &input,
+            "--dry-run",
+        ];
+        assert_eq!(code(&dry), 0);
+    }
+    assert_eq!(std::fs::read(&disk).unwrap(), before);
+}
+
+#[test]
+fn bad_ranges_are_refused_before_anything_is_written() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 1 << 20);
+    let input = folder.file("input", 4096);
+    let before = std::fs::read(&disk).unwrap();
+    let device = format!("file:{disk}");
+    let bad = [
+        ["--offset", "100"],
+        ["--offset", "1M"],
+        ["--offset", "1044992"],
+        ["--offset", "16E"],
+        ["--length", "100"],
+        ["--length", "8K"],
+        ["--block-size", "100"],
+        ["--block-size", "0"],
+        ["--queue-depth", "0"],
+    ];
+    for words in bad {
+        let write = [
+            &[
+                "write",
+                &device,
+                "--destroy-data",
+                "disk",
+                "--input",
+                &input,
+            ],
+            &words[..],
+        ];
+        assert_eq!(code(&write.concat()), 2, "{words:?}");
+    }
+    assert_eq!(std::fs::read(&disk).unwrap(), before);
+}
+
+#[test]
+fn exit_codes() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 1 << 20);
+    let device = format!("file:{disk}");
+    let cases: &[(&[&str], i32)] = &[
+        (&["--help"], 0),
+        (&["--version"], 0),
+        (&[], 2),
+        (&["polish"], 2),
+        (&["read", "ram:4q", "--checksum"], 2),
+        (&["read", "ram:4kb2", "--checksum"], 2),
+        (&["read", "ram:1M", "--checksum", "--offset=-1"], 2),
+        (&["read", "ram:1M", "--checksum", "--output", "x"], 2),
+        (&["read", "ram:1M", "--json"], 2),
+        (&["read", &disk, "--checksum"], 2),
+        (&["read", "/nonexistent", "--checksum"], 3),
+        (&["read", "file:/nonexistent", "--checksum"], 3),
+        (&["read", "0000:ff:1f.7", "--checksum"], 3),
+        (&["read", "model:1M", "--checksum", "--namespace", "2"], 3),
+        (&["read", "ram:1M", "--checksum", "--namespace", "2"], 3),
+        (&["read", "model:1M", "--checksum", "--path", "vfio"], 4),
+        (&["read", &device, "--checksum", "--path", "passthrough"], 4),
+        (&["read", &device, "--checksum", "--mode", "poll"], 4),
+        (&["read", "tcp://10.0.0.1/x", "--checksum"], 4),
+        (&["info", "ram:1M"], 4),
+        (&["bind", "ram:1M"], 2),
+        (&["compare", "ram:1M"], 4),
+        (&["compare", "model:1M"], 2),
+        (&["compare", "model:64M", "--cell-duration", "250"], 2),
+        (&["compare", "model:64M", "--sizes", "4q"], 2),
+        (
+            &["compare", "model:64M", "--paths", "train", "--sizes", "4K"],
+            2,
+        ),
+        (&["compare", "model:64M", "--operations", "erase"], 2),
+        (&["compare", "model:64M", "--rounds", "0"], 2),
+    ];
+    for (words, expected) in cases {
+        let output = run(words);
+        assert_eq!(
+            output.status.code(),
+            Some(*expected),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+        assert!(
+            *expected == 0 || !output.stderr.is_empty(),
+            "{words:?} says nothing"
+        );
+    }
+}
+
+#[test]
+fn errors_go_to_standard_error_with_what_mends_them() {
+    let output = run(&["read", "file:/nonexistent", "--checksum"]);
+    assert!(output.stdout.is_empty());
+    assert!(
+        stderr(&output).contains("to mend it: truncate"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let output = run(&["--quiet", "read", "ram:1M", "--checksum"]);
+    assert_eq!(stderr(&output), "");
+    // SHA-256 of 1 MiB of zeroes.
+    let expected = "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58\n";
+    assert_eq!(stdout(&output), expected);
+}
+
+#[test]
+fn a_closed_pipe_is_quiet() {
+    let mut child = command(&["--quiet", "read", "ram:64M"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn reports_are_json_with_a_published_schema() {
+    let reports: &[(&str, &[&str])] = &[
+        ("info", &["info", "model:16M", "--json"]),
+        ("list", &["list", "--json"]),
+        ("read", &["read", "model:1M", "--checksum", "--json"]),
+        ("write", &["write", "ram:1M", "--json"]),
+    ];
+    for (verb, words) in reports {
+        let report = json(words);
+        assert_eq!(report["schema_version"], 1, "{verb}");
+        schema_names_all_keys(&report, &stdout(&run(&["schema", verb])));
+    }
+    let doctor = run(&["doctor", "--json"]);
+    let diagnosis: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let expected = if diagnosis["ok"] == true { 0 } else { 1 };
+    assert_eq!(doctor.status.code(), Some(expected));
+}
+
+#[test]
+fn a_model_tells_everything() {
+    let info = json(&["info", "model:16M", "--json"]);
+    assert_eq!(info["asked_by"], "model");
+    assert_eq!(info["namespaces"][0]["size_bytes"], 16 << 20);
+    assert_eq!(info["limits"]["max_queue_entries"], 4096);
+    assert!(stdout(&run(&["info", "model:16M"])).contains("entries in a queue (MQES)"));
+}
+
+#[test]
+fn comparing_a_model_gives_a_table_a_report_and_json() {
+    let folder = Folder::new();
+    let output = folder.path("out");
+    let words = [
+        "compare",
+        "model:64M",
+        "--sizes",
+        "4K,64K",
+        "--rounds",
+        "2",
+        "--cell-duration",
+        "5ms",
+        "--patterns",
+        "random",
+        "--output",
+        &output,
+    ];
+    let table = stdout(&run(&words));
+    assert!(
+        table.contains("Random read, 4 KiB") && table.contains("straightway-poll"),
+        "{table}"
+    );
+    for file in ["compare.json", "compare.schema.json", "report.html"] {
+        assert!(
+            std::fs::metadata(folder.0.join("out").join(file))
+                .unwrap()
+                .len()
+                > 1000
+        );
+    }
+    let text = std::fs::read_to_string(folder.0.join("out/compare.json")).unwrap();
+    let comparison = measure::Comparison::from_json(&text).unwrap();
+    assert!(comparison.valid && comparison.complete);
+    for result in &comparison.results {
+        assert_eq!(
+            result.device_commands,
+            Some(result.operations),
+            "commands are counted"
+        );
+    }
+    let alone = json(&[&words[..8], &["--json", "--quiet"]].concat());
+    assert_eq!(alone["schema_version"], 1);
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_same_source() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            stdout(&run(&["completions", shell])).contains("destroy-data"),
+            "{shell}"
+        );
+    }
+    assert!(stdout(&run(&["man"])).contains(".TH straightway"));
+    let folder = Folder::new();
+    assert_eq!(code(&["man", &folder.path("man")]), 0);
+    let page = std::fs::read_to_string(folder.0.join("man/straightway-write.1")).unwrap();
+    assert!(page.contains("destroy\\-data"), "{page}");
+}
