@@ -16,7 +16,7 @@ def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
               "$S" read /dev/nvme0n1 --path $path --offset 1M --length 4096 --checksum >/tmp/out 2>/tmp/err
               status=$?
               [ $status = 1 ] || [ $status = 3 ] || fail "$path ended with $status on a media error"
-              grep -qE '2/81|cannot read its medium|errno' /tmp/err || { cat /tmp/err >&2; fail "$path hid the error"; }
+              grep -qE '2/81|cannot read its medium|Input/output error' /tmp/err || { cat /tmp/err >&2; fail "$path hid the error"; }
               driver_is nvme
               rc 0 $S read /dev/nvme0n1 --path $path --offset 2M --length 1M --checksum
             done

@@ -21,7 +21,6 @@ pub mod drive;
 pub mod facts;
 pub mod failure;
 pub mod guard;
-pub mod keep;
 pub mod path;
 pub mod signals;
 pub mod transfer;

@@ -16,6 +16,8 @@ use nvme::{Controller, Options, Platform, QueuePair, controller_memory_bytes};
 const DEPTH: usize = 32;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 16 << 20;
+/// Every path is tried with each: its best is what counts.
+const BATCHES: [usize; 3] = [1, 8, 32];
 const MAX_TRANSFER: usize = 1 << 20;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -50,8 +52,14 @@ impl Addresses {
     }
 }
 
-/// Keeps the queue full for `time`; returns operations a second.
-fn free_running(device: &mut impl Device, pool: &mut Vec<Buffer>, time: Duration) -> Result<u64> {
+/// Keeps the queue full for `time`; returns operations a second. Submits again once `batch`
+/// operations have come back: fewer, larger submissions for a little less depth.
+fn free_running(
+    device: &mut impl Device,
+    pool: &mut Vec<Buffer>,
+    batch: usize,
+    time: Duration,
+) -> Result<u64> {
     let mut addresses = Addresses::new(device);
     let began = Instant::now();
     let mut done = 0_u64;
@@ -66,14 +74,21 @@ fn free_running(device: &mut impl Device, pool: &mut Vec<Buffer>, time: Duration
             submitted.map_err(|refused| refused.error)?;
         }
         device.kick();
-        let before = done;
+        let wanted = if running { batch } else { DEPTH };
+        while pool.len() < wanted {
+            match device.poll() {
+                Some(completion) => {
+                    completion.result?;
+                    pool.push(completion.buffer.ok_or("a buffer was lost")?);
+                    done += 1;
+                }
+                None => device.wait(100_000),
+            }
+        }
         while let Some(completion) = device.poll() {
             completion.result?;
             pool.push(completion.buffer.ok_or("a buffer was lost")?);
             done += 1;
-        }
-        if done == before {
-            device.wait(100_000);
         }
         polls += 1;
         if polls % 64 == 0 && began.elapsed() >= time {
@@ -86,8 +101,8 @@ fn free_running(device: &mut impl Device, pool: &mut Vec<Buffer>, time: Duration
     }
 }
 
-fn report(name: &str, rate: u64) {
-    println!("path {name} {rate}");
+fn report(name: &str, batch: usize, rate: u64) {
+    println!("path {name}-batch-{batch} {rate}");
 }
 
 fn pool_of(mut allocate: impl FnMut(usize) -> linux::Result<Buffer>) -> Result<Vec<Buffer>> {
@@ -114,11 +129,17 @@ fn kernel_round(roots: &Roots, device: &str, time: Duration) -> Result<()> {
             fixed_piece_bytes: Some(BLOCK_BYTES),
         };
         let mut ring = Uring::open(&block, false, &options)?;
-        report(name, free_running(&mut ring, &mut pool, time)?);
+        for batch in BATCHES {
+            let rate = free_running(&mut ring, &mut pool, batch, time)?;
+            report(name, batch, rate);
+        }
         drop(ring);
         let mut ring = Passthrough::open(roots, &character, false, &options)?;
         let name = name.replace("io_uring", "passthrough");
-        report(&name, free_running(&mut ring, &mut pool, time)?);
+        for batch in BATCHES {
+            let rate = free_running(&mut ring, &mut pool, batch, time)?;
+            report(&name, batch, rate);
+        }
     }
     for buffer in pool {
         memory.give_back(buffer).map_err(|_| "not this memory's")?;
@@ -220,7 +241,10 @@ fn straight<P: Platform>(
         let namespace = controller.namespace(1)?;
         let queue = Queue::create(controller.clone(), &namespace, queue_memory, MAX_TRANSFER);
         let mut queue = queue.map_err(|failed| failed.error)?;
-        report(name, free_running(&mut queue, &mut pool, time)?);
+        for batch in BATCHES {
+            let rate = free_running(&mut queue, &mut pool, batch, time)?;
+            report(name, batch, rate);
+        }
         if last && !shadow_doorbells {
             bursts(&mut queue, &mut pool, 300)?;
             let before = controller.smart()?.host_read_commands;

@@ -5,20 +5,18 @@
 //! driver it had: when the borrower is killed, the next run's [`restore_stale`] undoes the change.
 
 use crate::pci::{Controller, PciAddress};
+use crate::shown::wait_for_namespaces;
 use crate::state::{self, Process, Record};
 use crate::sysfs;
 use crate::usage;
 use crate::{Error, Result, Roots};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// VFIO's driver for PCI functions.
 pub const VFIO_PCI: &str = "vfio-pci";
 /// A `driver_override` that no driver answers to: the device stays without one.
 const NO_DRIVER: &str = "none";
-/// How long the kernel's driver may take to find its drive again.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A borrowed controller. Dropping it gives the controller back; what goes wrong then is left for
 /// [`restore_stale`], so use [`release`](Binding::release) where somebody can read the error.
@@ -85,6 +83,9 @@ pub fn restore_stale(roots: &Roots) -> Result<Vec<Restored>> {
         }
     }
     drop(lock);
+    for one in &restored {
+        wait_for_namespaces(roots, one.address);
+    }
     match failure {
         Some(error) => Err(error),
         None => Ok(restored),
@@ -100,7 +101,51 @@ pub fn borrowed(roots: &Roots) -> Vec<(PciAddress, u32, bool)> {
     state::records(roots).into_iter().map(tell).collect()
 }
 
+/// Whether the controller is kept: see [`Binding::keep`].
+pub fn is_kept(roots: &Roots, address: PciAddress) -> bool {
+    let is_it = |(_, record): &(PathBuf, Record)| {
+        record.address == address && record.owner.pid == Process::KEEPER
+    };
+    state::records(roots).iter().any(is_it)
+}
+
+/// Gives a kept controller back, and waits until its namespaces are shown. Nothing may have it open.
+///
+/// # Errors
+/// [`Error::BindFailed`] or [`Error::NotPermitted`]; the record stays.
+pub fn release_kept(roots: &Roots, address: PciAddress) -> Result<Option<Restored>> {
+    let (_, lock) = state::lock(roots)?;
+    let records = state::records(roots);
+    let kept = records
+        .into_iter()
+        .find(|(_, record)| record.address == address && record.owner.pid == Process::KEEPER);
+    let Some((folder, record)) = kept else {
+        return Ok(None);
+    };
+    give_back(roots, &folder, &record)?;
+    drop(lock);
+    wait_for_namespaces(roots, address);
+    Ok(Some(Restored {
+        address,
+        driver: record.driver,
+        dead_pid: record.owner.pid,
+    }))
+}
+
 impl Binding {
+    /// Leaves the controller bound when this process ends, until [`release_kept`]. The record then
+    /// names process 1, which lives as long as the system, so that nothing is lost by a crash.
+    ///
+    /// # Errors
+    /// The record could not be changed; the controller was given back.
+    pub fn keep(mut self) -> Result<()> {
+        let _lock = state::lock(&self.roots)?;
+        self.record.owner = Process::keeper(&self.roots);
+        self.record.save(&self.folder)?;
+        self.released = true;
+        Ok(())
+    }
+
     /// Where the controller is.
     pub fn address(&self) -> PciAddress {
         self.record.address
@@ -125,9 +170,7 @@ impl Binding {
         let lock = state::lock(&self.roots)?;
         give_back(&self.roots, &self.folder, &self.record)?;
         drop(lock);
-        if self.record.driver.as_deref() == Some("nvme") {
-            wait_for_namespaces(&self.roots, self.record.address);
-        }
+        wait_for_namespaces(&self.roots, self.record.address);
         Ok(())
     }
 }
@@ -154,9 +197,7 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
             });
         }
         give_back(roots, &folder, &record)?;
-        if record.driver.as_deref() == Some("nvme") {
-            wait_for_namespaces(roots, address);
-        }
+        wait_for_namespaces(roots, address);
     }
     let controller = Controller::at(roots, address)?;
     // Held until the driver has let go: a namespace that is ours cannot be mounted meanwhile.
@@ -269,35 +310,6 @@ fn load_module(roots: &Roots, module: &'static str, driver: &str) -> Result<()> 
             failed("it was loaded and brought no driver".to_owned())
         }
         Ok(_) => Ok(()),
-    }
-}
-
-/// How long a kernel may take to show a namespace's character device.
-const CHARACTER_LIMIT: Duration = Duration::from_secs(2);
-
-/// The kernel's driver probes in the background: what runs after us expects /dev/nvme0n1.
-fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
-    let began = Instant::now();
-    while began.elapsed() < PROBE_LIMIT {
-        let Ok(controller) = Controller::at(roots, address) else {
-            return;
-        };
-        let there = |name: &Option<String>| {
-            let name = name.as_ref();
-            name.is_some_and(|name| roots.dev.join(name).exists())
-        };
-        let namespaces = &controller.namespaces;
-        // The character device comes after the block device; before Linux 5.13, never.
-        let patient = began.elapsed() < CHARACTER_LIMIT;
-        let shown = !namespaces.is_empty()
-            && namespaces.iter().all(|namespace| {
-                let character = there(&namespace.character);
-                there(&namespace.block) && (character || !patient)
-            });
-        if shown || controller.driver.as_deref() != Some("nvme") {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

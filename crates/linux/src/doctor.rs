@@ -263,7 +263,7 @@ fn stale(roots: &Roots) -> Vec<Check> {
                 State::Warning,
                 format!("by process {pid}, which is dead"),
             )
-            .mend("straightway restore"),
+            .mend("straightway release DEVICE"),
         }
     };
     bind::borrowed(roots).into_iter().map(tell).collect()

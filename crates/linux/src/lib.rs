@@ -30,6 +30,7 @@ mod passthrough;
 pub mod pci;
 pub mod resolve;
 mod roots;
+mod shown;
 mod state;
 mod sync_file;
 mod sys;

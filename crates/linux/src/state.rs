@@ -23,6 +23,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// The process that outlives all others: init.
+    pub(crate) const KEEPER: u32 = 1;
+
+    pub(crate) fn keeper(roots: &Roots) -> Self {
+        let pid = Self::KEEPER;
+        let start_ticks = start_ticks(roots, pid).unwrap_or(0);
+        Self { pid, start_ticks }
+    }
+
     pub(crate) fn this(roots: &Roots) -> Self {
         let pid = std::process::id();
         let start_ticks = start_ticks(roots, pid).unwrap_or(0);
@@ -30,7 +39,8 @@ impl Process {
     }
 
     pub(crate) fn is_alive(&self, roots: &Roots) -> bool {
-        start_ticks(roots, self.pid) == Some(self.start_ticks)
+        // What init keeps is kept even where /proc does not show init.
+        self.pid == Self::KEEPER || start_ticks(roots, self.pid) == Some(self.start_ticks)
     }
 }
 

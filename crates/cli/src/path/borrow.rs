@@ -6,26 +6,16 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::keep;
-use linux::pci::{Controller, PciAddress};
-use linux::{Roots, admin, bind};
-use std::fs::File;
+use linux::pci::PciAddress;
+use linux::{Roots, bind};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Huge pages of 2 MiB that the kernel keeps.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
-/// How long the kernel's driver may take to show a drive again.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
-
-/// Identify: the list of active namespaces.
-const CNS_ACTIVE_NAMESPACES: u8 = 2;
-
 /// What is given back at the end.
 #[derive(Debug)]
 pub struct Loan {
-    roots: Roots,
     /// None if the drive was ours already.
     binding: Option<bind::Binding>,
     /// Dropped after the function has given its pages back.
@@ -54,12 +44,11 @@ impl Loan {
         address: PciAddress,
         borrow: impl FnOnce() -> linux::Result<bind::Binding>,
     ) -> Result<Self> {
-        let binding = match keep::is_kept(roots, address) {
+        let binding = match bind::is_kept(roots, address) {
             true => None,
             false => Some(borrow()?),
         };
         Ok(Self {
-            roots: roots.clone(),
             binding,
             huge_pages: None,
         })
@@ -72,9 +61,7 @@ impl Loan {
     pub fn end(self) -> Result<()> {
         match self.binding {
             Some(binding) => {
-                let address = binding.address();
                 binding.release()?;
-                wait_for_namespaces(&self.roots, address);
                 Ok(())
             }
             None => Ok(()),
@@ -141,7 +128,6 @@ pub fn recover(roots: &Roots, console: &Console) {
     match bind::restore_stale(roots) {
         Ok(restored) => {
             for one in restored {
-                wait_for_namespaces(roots, one.address);
                 let driver = one.driver.as_deref().unwrap_or("no driver");
                 console.say(format_args!(
                     "{} went back to {driver}; process {} had left it",
@@ -156,42 +142,4 @@ pub fn recover(roots: &Roots, console: &Console) {
             ));
         }
     }
-}
-
-/// The kernel's driver finds namespaces in the background, one after another; what comes next
-/// expects them all. The controller itself is asked how many there are.
-pub fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
-    let began = Instant::now();
-    while began.elapsed() < PROBE_LIMIT {
-        match Controller::at(roots, address) {
-            Ok(controller) if controller.driver.as_deref() == Some("nvme") => {
-                if has_all_namespaces(roots, &controller) == Some(true) {
-                    return;
-                }
-            }
-            _ => return,
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// `None` while the controller cannot be asked.
-fn has_all_namespaces(roots: &Roots, controller: &Controller) -> Option<bool> {
-    let file = File::open(roots.dev.join(controller.kernel_name.as_ref()?)).ok()?;
-    let list = admin::identify(&file, 0, CNS_ACTIVE_NAMESPACES).ok()?;
-    let mut active = nvme::active_namespaces(&list[..], 0);
-    let has_node = |name: &Option<String>| {
-        name.as_ref()
-            .is_some_and(|name| roots.dev.join(name).exists())
-    };
-    let is_shown = |namespace: u32| {
-        let mut all = controller.namespaces.iter();
-        let found = all.find(|one| one.nsid == Some(namespace));
-        // One with a format that the kernel cannot use has a character device alone.
-        found.is_some_and(|found| match &found.block {
-            Some(_) => has_node(&found.block),
-            None => has_node(&found.character),
-        })
-    };
-    Some(active.all(is_shown))
 }

@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::path::kernel::refuse_use;
-use crate::{Context, SCHEMA_VERSION, keep};
+use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
 use linux::bind;
 use linux::pci::Controller;
@@ -105,7 +105,7 @@ impl Bind {
             driver_before: before.clone(),
             dry_run: self.dry_run,
         };
-        if keep::is_kept(roots, address) {
+        if bind::is_kept(roots, address) {
             if before == bound.driver {
                 bound.tell(context, self.json)?;
                 return Ok(Exit::Done);
@@ -132,7 +132,7 @@ impl Bind {
             Driver::VfioPci => bind::to_vfio(roots, address)?,
             Driver::None => bind::to_nothing(roots, address)?,
         };
-        keep::keep(roots, binding)?;
+        binding.keep()?;
         bound.driver = Controller::at(roots, address)?.driver;
         bound.tell(context, self.json)?;
         Ok(Exit::Done)

@@ -1,9 +1,8 @@
 //! `straightway release DEVICE`: back to the driver that it had.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::path::borrow::wait_for_namespaces;
 use crate::verbs::bind::{Bound, controller_of};
-use crate::{Context, SCHEMA_VERSION, keep};
+use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use linux::pci::PciAddress;
 
@@ -48,7 +47,7 @@ impl Release {
                 ))
                 .mend(by_hand(address, before.as_deref())));
             }
-            Some((_, pid, true)) if !keep::is_kept(roots, address) => {
+            Some((_, pid, true)) if !linux::bind::is_kept(roots, address) => {
                 let (device, pid) = (address.to_string(), *pid);
                 return Err(linux::Error::Owned { device, pid }.into());
             }
@@ -58,9 +57,8 @@ impl Release {
                     return Err(Failure::missing(format!("{address} is open in {name}"))
                         .mend("end that process first"));
                 }
-                let restored = keep::release(roots, address)?;
+                let restored = linux::bind::release_kept(roots, address)?;
                 bound.driver = restored.and_then(|restored| restored.driver);
-                wait_for_namespaces(roots, address);
             }
         }
         bound.tell(context, self.json)?;

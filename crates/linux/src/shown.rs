@@ -1,0 +1,61 @@
+//! When the kernel's driver has a controller again: it finds namespaces in the background, one
+//! after another, and what runs next expects them all.
+
+use crate::pci::{Controller, PciAddress};
+use crate::{Roots, admin};
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+/// How long the kernel's driver may take.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a kernel may take to show character devices; before Linux 5.13 there are none.
+const CHARACTER_LIMIT: Duration = Duration::from_secs(2);
+/// Identify: the list of active namespaces.
+const CNS_ACTIVE_NAMESPACES: u8 = 2;
+
+/// Waits until every namespace that the controller itself has active is shown, if the kernel's
+/// driver has it.
+pub(crate) fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
+    let began = Instant::now();
+    while began.elapsed() < PROBE_LIMIT {
+        match Controller::at(roots, address) {
+            Ok(controller) if controller.driver.as_deref() == Some("nvme") => {
+                let patient = began.elapsed() < CHARACTER_LIMIT;
+                if has_all(roots, &controller, patient) == Some(true) {
+                    return;
+                }
+            }
+            _ => return,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// `None` while the controller cannot be asked.
+fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> Option<bool> {
+    let file = File::open(roots.dev.join(controller.kernel_name.as_ref()?)).ok()?;
+    let has_node = |name: &Option<String>| {
+        let name = name.as_ref();
+        name.is_some_and(|name| roots.dev.join(name).exists())
+    };
+    let is_shown = |namespace: u32| {
+        let mut all = controller.namespaces.iter();
+        let found = all.find(|one| one.nsid == Some(namespace));
+        // One with a format that the kernel cannot use has a character device alone.
+        found.is_some_and(|found| {
+            let character = has_node(&found.character);
+            match &found.block {
+                Some(_) => has_node(&found.block) && (character || !with_character),
+                None => character,
+            }
+        })
+    };
+    Some(match admin::identify(&file, 0, CNS_ACTIVE_NAMESPACES) {
+        Ok(list) => nvme::active_namespaces(&list[..], 0).all(is_shown),
+        // A controller that does not say is taken at the kernel's word.
+        Err(_) => {
+            let mut all = controller.namespaces.iter();
+            all.all(|one| has_node(&one.block)) && !controller.namespaces.is_empty()
+        }
+    })
+}
