@@ -21,7 +21,7 @@ pub(crate) fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
         match Controller::at(roots, address) {
             Ok(controller) if controller.driver.as_deref() == Some("nvme") => {
                 let patient = began.elapsed() < CHARACTER_LIMIT;
-                if has_all(roots, &controller, patient) == Some(true) {
+                if has_all(roots, &controller, patient) {
                     return;
                 }
             }
@@ -31,9 +31,7 @@ pub(crate) fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
     }
 }
 
-/// `None` while the controller cannot be asked.
-fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> Option<bool> {
-    let file = File::open(roots.dev.join(controller.kernel_name.as_ref()?)).ok()?;
+fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool {
     let has_node = |name: &Option<String>| {
         let name = name.as_ref();
         name.is_some_and(|name| roots.dev.join(name).exists())
@@ -50,12 +48,16 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> Opti
             }
         })
     };
-    Some(match admin::identify(&file, 0, CNS_ACTIVE_NAMESPACES) {
-        Ok(list) => nvme::active_namespaces(&list[..], 0).all(is_shown),
-        // A controller that does not say is taken at the kernel's word.
-        Err(_) => {
+    let ask = || {
+        let node = roots.dev.join(controller.kernel_name.as_ref()?);
+        admin::identify(&File::open(node).ok()?, 0, CNS_ACTIVE_NAMESPACES).ok()
+    };
+    match ask() {
+        Some(list) => nvme::active_namespaces(&list[..], 0).all(is_shown),
+        // One that cannot be asked is taken at the kernel's word.
+        None => {
             let mut all = controller.namespaces.iter();
             all.all(|one| has_node(&one.block)) && !controller.namespaces.is_empty()
         }
-    })
+    }
 }

@@ -1,7 +1,7 @@
 //! The straight path: our driver on a controller of our own.
 //!
 //! [`Controlled`] owns the controller, the memory that it reaches and the loan of the function from
-//! its kernel driver; [`Lane`] is one queue on it. They end in the one safe order: queue, controller
+//! its kernel driver; `Lane` is one queue on it. They end in the one safe order: queue, controller
 //! (which shuts the drive down), function (which cuts it off from memory), driver, memory.
 
 use crate::failure::{Failure, Result};
