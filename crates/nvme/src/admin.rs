@@ -35,6 +35,7 @@ pub(crate) struct Admin {
     next_id: u16,
     events: [Option<Event>; EVENT_ROOM],
     pub(crate) events_lost: u32,
+    /// A bit for each event request that came back and has not been sent again.
     events_to_arm: u16,
 }
 
@@ -178,7 +179,7 @@ impl Admin {
         if !(EVENT_IDS..EVENT_IDS + EVENT_REQUESTS).contains(&id) || !status.is_success() {
             return;
         }
-        self.events_to_arm += 1;
+        self.events_to_arm |= 1 << (id - EVENT_IDS);
         match self.events.iter_mut().find(|place| place.is_none()) {
             Some(place) => *place = Some(Event::from_dword(dword)),
             None => self.events_lost += 1,
@@ -218,8 +219,11 @@ impl Admin {
                 None => break,
             }
         }
-        for index in 0..core::mem::take(&mut self.events_to_arm).min(EVENT_REQUESTS) {
-            self.arm_event(platform, caps, index);
+        let to_arm = core::mem::take(&mut self.events_to_arm);
+        for index in 0..EVENT_REQUESTS {
+            if to_arm & 1 << index != 0 {
+                self.arm_event(platform, caps, index);
+            }
         }
         let event = self.events.first_mut()?.take();
         self.events.rotate_left(1);

@@ -263,7 +263,7 @@ fn probe<P: Platform>(platform: &P) -> Result<(Capabilities, u8), Error> {
     if capabilities.max_queue_entries < 2 {
         return unsupported(Unsupported::QueueEntries);
     }
-    if capabilities.min_page_shift > 16 {
+    if capabilities.min_page_shift > capabilities.max_page_shift.min(16) {
         return unsupported(Unsupported::PageSize);
     }
     // At least one I/O queue pair must have its doorbells in the register space.

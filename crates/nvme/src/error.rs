@@ -57,7 +57,7 @@ pub enum Error {
 pub enum Unsupported {
     /// CAP.CSS has no NVM command set.
     NvmCommandSet,
-    /// CAP.MPSMIN is above 64 KiB.
+    /// CAP.MPSMIN is above 64 KiB, or above CAP.MPSMAX.
     PageSize,
     /// Queues of fewer than two entries (CAP.MQES = 0).
     QueueEntries,
@@ -79,7 +79,9 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Unsupported::NvmCommandSet => "it does not offer the NVM command set (CAP.CSS)",
-            Unsupported::PageSize => "its smallest page is larger than 64 KiB (CAP.MPSMIN)",
+            Unsupported::PageSize => {
+                "its smallest page is above 64 KiB or its largest (CAP.MPSMIN)"
+            }
             Unsupported::QueueEntries => "its queues have fewer than two entries (CAP.MQES)",
             Unsupported::EntrySize => "its queue entries are not 64 and 16 bytes (SQES, CQES)",
             Unsupported::DoorbellStride => "its doorbells end past its registers (CAP.DSTRD)",

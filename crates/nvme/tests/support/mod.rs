@@ -77,8 +77,8 @@ impl Bench {
         Self { memory, model }
     }
 
-    fn contiguous(&self, len: usize) -> Buffer {
-        self.memory.allocate_contiguous(len, 4096).unwrap()
+    fn contiguous(&self, len: usize, page_bytes: usize) -> Buffer {
+        self.memory.allocate_contiguous(len, page_bytes).unwrap()
     }
 
     /// Enables the controller and runs `action` with a queue on the first namespace.
@@ -88,7 +88,7 @@ impl Bench {
         action: impl FnOnce(&mut Queue<'_>) -> R,
     ) -> Result<R, String> {
         let page = Controller::page_bytes_of(&self.model).map_err(|e| e.to_string())?;
-        let memory = self.contiguous(controller_memory_bytes(page));
+        let memory = self.contiguous(controller_memory_bytes(page), page);
         let len = memory.len();
         let controller = match Controller::enable(self.model.clone(), memory, options) {
             Ok(controller) => controller,
@@ -116,7 +116,7 @@ impl Bench {
         listed.map_err(|e| e.to_string())?;
         let namespace = controller.namespace(1).map_err(|e| e.to_string())?;
         let needed = Queue::memory_bytes(MAX_TRANSFER, controller.page_bytes());
-        let memory = self.contiguous(needed);
+        let memory = self.contiguous(needed, controller.page_bytes());
         match Queue::create(controller, &namespace, memory, MAX_TRANSFER) {
             Ok(mut queue) => {
                 let result = action(&mut queue);

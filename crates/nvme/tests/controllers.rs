@@ -1,0 +1,234 @@
+//! Controllers of every shape that the specification allows, and what they can be asked.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+mod support;
+
+use block::{Device, Error, Operation, blocking};
+use model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
+use nvme::{CompletionMode, Controller, ErrorEntry, controller_memory_bytes};
+use support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
+
+/// The standard requests all succeed on a drive with this configuration, in every mode.
+fn works(name: &str, config: Config) {
+    for (mode, scattered) in [
+        (CompletionMode::Poll, false),
+        (CompletionMode::Interrupt, true),
+        (CompletionMode::Hybrid { looks: 2 }, true),
+    ] {
+        let bench = Bench::new(
+            config.clone(),
+            &[],
+            scattered && config.min_page_shift == 12,
+        );
+        let Outcome::Ran(ends, statistics) = bench.run(mode) else {
+            panic!("{name} was refused");
+        };
+        let done = 64;
+        assert_eq!(
+            ends,
+            Ends {
+                done,
+                ..Ends::default()
+            },
+            "{name}, {mode:?}"
+        );
+        assert_eq!(statistics.timeouts, 0, "{name}, {mode:?}");
+    }
+}
+
+#[test]
+fn any_doorbell_stride() {
+    for doorbell_stride_log2 in [0, 1, 4, 8] {
+        let config = Config {
+            doorbell_stride_log2,
+            ..config()
+        };
+        works(&format!("DSTRD {doorbell_stride_log2}"), config);
+    }
+}
+
+#[test]
+fn any_page_size_up_to_64_kib() {
+    for min_page_shift in 12..=16 {
+        let config = Config {
+            min_page_shift,
+            max_page_shift: min_page_shift.max(13),
+            ..config()
+        };
+        works(&format!("MPSMIN {min_page_shift}"), config);
+    }
+}
+
+#[test]
+fn block_sizes_and_queue_lengths() {
+    for block_size_log2 in [9, 12] {
+        for max_queue_entries in [2, 3, 5, 16, 65_536] {
+            let namespaces = vec![NamespaceConfig::ram(1, 16 << 20, block_size_log2)];
+            let config = Config {
+                namespaces,
+                max_queue_entries,
+                ..config()
+            };
+            works(
+                &format!("2^{block_size_log2}, MQES {max_queue_entries}"),
+                config,
+            );
+        }
+    }
+}
+
+#[test]
+fn few_interrupt_vectors_and_no_shadow_doorbells() {
+    for interrupt_vectors in [0, 1, 2, 17] {
+        for doorbell_buffers in [false, true] {
+            let config = Config {
+                interrupt_vectors,
+                doorbell_buffers,
+                ..config()
+            };
+            works(
+                &format!("{interrupt_vectors} vectors, DBBUF {doorbell_buffers}"),
+                config,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_transfer_is_exactly_as_many_commands_as_mdts_says() {
+    for mdts in 1..=6_u8 {
+        let bench = Bench::new(Config { mdts, ..config() }, &[], true);
+        let largest = 4096_usize << mdts;
+        let len = 256 << 10;
+        let commands = bench.with_queue(options(), |queue| {
+            assert_eq!(queue.geometry().max_transfer_bytes(), largest.min(len));
+            let before = bench.model.statistics().io_commands[2];
+            let read = blocking::read(queue, 0, bench.memory.allocate(len).unwrap());
+            read.result.unwrap();
+            bench.memory.give_back(read.buffer).unwrap();
+            bench.model.statistics().io_commands[2] - before
+        });
+        assert_eq!(commands, Ok(len.div_ceil(largest) as u64), "MDTS {mdts}");
+        bench.check_memory();
+    }
+}
+
+#[test]
+fn a_lost_interrupt_is_found_by_polling() {
+    let rule = Rule::new(On::Io, When::Nth(5), Kind::DropInterrupt);
+    let bench = Bench::new(config(), &[rule], false);
+    let Outcome::Ran(ends, statistics) = bench.run(CompletionMode::Interrupt) else {
+        panic!("the drive was refused");
+    };
+    assert_eq!((ends.done, statistics.timeouts), (64, 0));
+}
+
+#[test]
+fn the_mode_changes_while_requests_are_outstanding() {
+    let bench = Bench::new(config(), &[], false);
+    let modes = [
+        CompletionMode::Interrupt,
+        CompletionMode::Poll,
+        CompletionMode::Hybrid { looks: 3 },
+    ];
+    let done = bench.with_queue(options(), |queue: &mut Queue<'_>| {
+        let mut done = 0;
+        for turn in 0..300 {
+            while queue.outstanding() < DEPTH {
+                let buffer = bench.memory.allocate(4096).unwrap();
+                let operation = Operation::Read { lba: 0, buffer };
+                queue.submit(block::Request { tag: 0, operation }).unwrap();
+            }
+            queue.kick();
+            queue
+                .set_completion_mode(modes[turn % modes.len()])
+                .unwrap();
+            queue.wait(1000);
+            while let Some(completion) = queue.poll() {
+                completion.result.unwrap();
+                bench.memory.give_back(completion.buffer.unwrap()).unwrap();
+                done += 1;
+            }
+        }
+        done
+    });
+    assert!(done.unwrap() >= 300 * DEPTH / 2);
+}
+
+fn with_controller<R>(bench: &Bench, action: impl FnOnce(&Controller<model::Model>) -> R) -> R {
+    let memory = controller_memory_bytes(4096);
+    let memory = bench.memory.allocate_contiguous(memory, 4096).unwrap();
+    let controller = Controller::enable(bench.model.clone(), memory, options());
+    let controller = controller.map_err(|failed| failed.error).unwrap();
+    let result = action(&controller);
+    bench.memory.give_back(controller.shutdown()).unwrap();
+    bench.check_memory();
+    result
+}
+
+#[test]
+fn features_and_logs() {
+    let namespaces = vec![
+        NamespaceConfig::ram(1, 1 << 20, 9),
+        NamespaceConfig::ram(3, 2 << 20, 12),
+    ];
+    let config = Config {
+        namespaces,
+        namespace_limit: 3,
+        ..config()
+    };
+    let bench = Bench::new(config, &[], false);
+    with_controller(&bench, |controller| {
+        let mut list = [0; 8];
+        assert_eq!(controller.namespaces(0, &mut list), Ok(2));
+        assert_eq!(list[..2], [1, 3]);
+        assert_eq!(controller.namespaces(1, &mut list), Ok(1));
+        assert_eq!(controller.namespace(3).unwrap().block_size_log2, 12);
+        assert_eq!(
+            controller.namespace(2),
+            Err(nvme::Error::NoNamespace { namespace: 2 })
+        );
+        assert!(controller.write_cache().unwrap());
+        controller.set_write_cache(false).unwrap();
+        assert!(!controller.write_cache().unwrap());
+        controller.set_interrupt_coalescing(8, 2).unwrap();
+        controller.set_vector_coalescing(1, false).unwrap();
+        controller.set_events(0xff).unwrap();
+        assert_eq!(controller.firmware_slots().unwrap().active_slot, 1);
+        assert_eq!(controller.smart().unwrap().critical_warning, 0);
+        let mut errors = [ErrorEntry::parse(&[1; 64]).unwrap(); 4];
+        let found = controller.error_log(&mut errors).unwrap();
+        assert!(found <= 4);
+    });
+}
+
+#[test]
+fn asynchronous_events_arrive_and_are_armed_again() {
+    let bench = Bench::new(config(), &[], false);
+    with_controller(&bench, |controller| {
+        assert_eq!(controller.next_event(), None);
+        for _ in 0..5 {
+            bench.model.event(AsyncEvent::TEMPERATURE);
+            let event = controller.next_event().expect("the event came");
+            assert_eq!((event.kind, event.information), (1, 1));
+            // Reading the log lets the next one come.
+            controller.smart().unwrap();
+        }
+        assert_eq!(controller.next_event(), None);
+    });
+}
+
+#[test]
+fn a_write_protected_or_foreign_request_is_refused() {
+    let bench = Bench::new(config(), &[], false);
+    let refused = bench.with_queue(options(), |queue| {
+        let outside = block::Buffer::from_static(vec![0; 8192].leak());
+        let (_, outside) = outside.split_at(4096);
+        let address = outside.address() & 3;
+        let (_, outside) = outside.split_at((4 - address) & 3);
+        let (outside, _) = outside.split_at(512);
+        blocking::read(queue, 0, outside).result
+    });
+    assert_eq!(refused, Ok(Err(Error::BufferUnreachable)));
+    bench.check_memory();
+}
