@@ -18,6 +18,36 @@
 //!
 //! A [`Controller`] is shared by the threads that own its [`QueuePair`]s. A queue pair is a
 //! [`block::Device`]. Each accepted request is completed exactly once, whatever the drive does.
+//!
+//! ```
+//! use block::{Device, Operation, Request};
+//! use nvme::{Controller, Options, QueuePair, controller_memory_bytes};
+//!
+//! // A model drive here; a VFIO function or a board's registers elsewhere.
+//! let memory = model::BusMemory::linear(1 << 20).unwrap();
+//! let drive = model::Model::new(model::Config::test(), memory.clone()).unwrap();
+//!
+//! let own = memory.allocate(controller_memory_bytes(4096)).unwrap();
+//! let controller = Controller::enable(drive, own, Options::default());
+//! let controller = controller.map_err(|failed| failed.error).unwrap();
+//! let namespace = controller.namespace(1).unwrap();
+//!
+//! type Queue<'c> = QueuePair<model::Model, &'c Controller<model::Model>, 32>;
+//! let own = memory.allocate(Queue::memory_bytes(128 << 10, 4096)).unwrap();
+//! let queue = Queue::create(&controller, &namespace, own, 128 << 10);
+//! let mut queue = queue.map_err(|failed| failed.error).unwrap();
+//!
+//! let buffer = memory.allocate(4096).unwrap();
+//! let operation = Operation::Read { lba: 0, buffer };
+//! queue.submit(Request { tag: 7, operation }).unwrap();
+//! queue.kick();
+//! let completion = loop {
+//!     if let Some(completion) = queue.poll() {
+//!         break completion;
+//!     }
+//! };
+//! assert_eq!((completion.tag, completion.result), (7, Ok(())));
+//! ```
 #![no_std]
 #![deny(unsafe_code)]
 
