@@ -14,7 +14,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab python
+	@tools/setup base lab lab-aarch64 python
 
 build:
 	@tools/setup base
@@ -26,7 +26,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab python
+	@tools/setup base lab lab-aarch64 python
 	@tools/test rust lab
 
 test-fast:

@@ -1,4 +1,4 @@
-"""Lets the tests import their neighbour `guest`."""
+"""Lets the tests import their neighbour `scripted`."""
 
 import sys
 from pathlib import Path

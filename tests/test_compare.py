@@ -2,7 +2,7 @@
 
 import json
 
-from guest import ROOT, guest
+from scripted import ROOT, guest
 
 PATHS = {
     "ext4-buffered", "ext4-direct", "block-buffered", "block-direct", "io_uring", "io_uring-polled",

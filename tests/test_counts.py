@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from guest import ROOT
+from scripted import ROOT
 
 GATED = {
     "nvme.read_4k_qd32_instructions",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from guest import DRIVE, guest
+from scripted import DRIVE, guest
 
 # Each path writes a stretch of its own; then each path reads all of them.
 EXCHANGE = r"""

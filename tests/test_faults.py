@@ -1,6 +1,6 @@
 """Drives that fail, processes that die, and users without rights, on a real kernel."""
 
-from guest import DRIVE, ROOT, guest
+from scripted import DRIVE, ROOT, guest
 
 
 def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
