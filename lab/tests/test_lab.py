@@ -243,7 +243,7 @@ def test_panic_shows_the_console():
 
 def test_a_guest_that_never_starts_shows_the_console():
     done = lab("--kernel-args", "rdinit=/nothing", "--", "true", check=125)
-    assert b"before it started its command" in done.stderr and b"the last 40 lines" in done.stderr
+    assert b"before it started its command" in done.stderr and b"lines of its console" in done.stderr
     remove_console(done)
 
 
