@@ -152,6 +152,15 @@ impl Lent {
         Ok(offset)
     }
 
+    /// Takes the end of the piece lent last back, so that the next piece begins with it. Dropped
+    /// unused if it is not that end; the whole can then never be had again.
+    pub fn unlend(&mut self, rest: Buffer) {
+        let offset = rest.address().wrapping_sub(self.whole.address());
+        if offset <= self.lent_bytes && rest.len == self.lent_bytes - offset {
+            self.lent_bytes = offset;
+        }
+    }
+
     /// The whole buffer, once each lent piece is back.
     ///
     /// # Errors
@@ -185,6 +194,20 @@ mod tests {
         assert_eq!(second.address(), first.address() + 4);
         let (all, none) = second.split_at(99);
         assert_eq!((all.len(), none.is_empty()), (6, true));
+    }
+
+    #[test]
+    fn the_end_of_the_last_piece_can_be_lent_again() {
+        let mut lent = Lent::new(buffer(10));
+        let (first, rest) = lent.lend(8).split_at(3);
+        lent.unlend(rest);
+        assert_eq!(lent.offset_bytes(), 3);
+        let second = lent.lend(99);
+        assert_eq!(second.len(), 7);
+        for piece in [second, first] {
+            assert!(lent.give_back(piece).is_ok());
+        }
+        assert_eq!(lent.into_whole().unwrap().len(), 10);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub struct Features {
 /// The shape and limits of a device. Constant while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The logical block size is `1 << block_size_log2` bytes; 9 to 16.
+    /// The logical block size is `1 << block_size_log2` bytes; 6 to 16. Drives have 9 and up; memory
+    /// and hardware RAM disks may have less.
     pub block_size_log2: u8,
     /// Number of logical blocks.
     pub block_count: u64,

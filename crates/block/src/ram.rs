@@ -18,12 +18,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>, const DEPTH: usize> RamDisk<M, DEPTH> {
     /// end is left unused.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the block size is not 2^9 to 2^16 bytes, the memory is shorter
+    /// [`Error::Unsupported`] if the block size is not 2^6 to 2^16 bytes, the memory is shorter
     /// than a block, or `DEPTH` is not 1 to 65,535.
     pub fn new(memory: M, block_size_log2: u8) -> Result<Self, Error> {
         let depth = u16::try_from(DEPTH).unwrap_or(0);
         let len = memory.as_ref().len();
-        if !(9..=16).contains(&block_size_log2) || depth == 0 || len >> block_size_log2 == 0 {
+        if !(6..=16).contains(&block_size_log2) || depth == 0 || len >> block_size_log2 == 0 {
             return Err(Error::Unsupported);
         }
         let block_count = (len >> block_size_log2) as u64;
@@ -148,7 +148,7 @@ mod tests {
     fn geometry_ignores_a_partial_block() {
         assert_eq!(disk().geometry().block_count, 16);
         assert!(RamDisk::<_, 4>::new(vec![0; 511], 9).is_err());
-        assert!(RamDisk::<_, 4>::new(vec![0; 4096], 8).is_err());
+        assert!(RamDisk::<_, 4>::new(vec![0; 4096], 5).is_err());
     }
 
     #[test]

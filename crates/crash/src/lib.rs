@@ -1,0 +1,73 @@
+//! Block devices that fail on purpose, for the tests of everything above `block`.
+//!
+//! * [`Medium`]: what survives a power cut. A sparse image, cloned at no cost, with a hash.
+//! * [`CrashDisk`]: a drive with a volatile write cache over a medium, that can lose its power at
+//!   any command, and then lists the images that the cut may have left ([`Images`]).
+//! * [`Faulty`]: any device, with errors, lost, misdirected and stale transfers at chosen commands.
+//! * [`Orders`]: any device, with a check that writes are separated by flushes as rules say.
+//! * [`Counting`]: any device, with counts of what was asked of it.
+//!
+//! Each has a handle that shares its state, so that a test can look inside while a volume owns
+//! the device. All work with requests in flight, complete each accepted request once, and give
+//! each buffer back.
+//!
+//! ```
+//! use block::{blocking, Buffer};
+//! use crash::{Config, CrashDisk, Cut, Medium, Sampling};
+//!
+//! // Two blocks are written with no flush between; the power is cut during the second write.
+//! let disk = CrashDisk::new(Medium::new(9, 64).unwrap(), Config::default());
+//! disk.stop_after(2, Cut::During);
+//! let mut device = disk.clone();
+//! let mut buffer = Buffer::from_static(Box::leak(vec![7; 512].into_boxed_slice()));
+//! for lba in 0..2 {
+//!     buffer = blocking::write(&mut device, lba, buffer, false).buffer;
+//! }
+//! assert!(disk.is_off());
+//! let sampling = Sampling { tears: 1, ..Sampling::default() };
+//! let images: Vec<_> = disk.images(&sampling).collect();
+//! assert_eq!(images.len(), 3 * 3); // each block lost, written or torn
+//! let mut again = images[0].open(Config::default()); // to be mounted
+//! assert_eq!(blocking::read(&mut again, 0, buffer).result, Ok(()));
+//! ```
+#![forbid(unsafe_code)]
+
+mod command;
+mod config;
+mod content;
+mod counting;
+mod counts;
+mod disk;
+mod faulty;
+mod images;
+mod medium;
+mod order_rules;
+mod orders;
+mod pending;
+mod plan;
+mod tags;
+mod tear;
+mod tree;
+
+#[cfg(test)]
+mod testing;
+
+pub use command::{Command, Kind};
+pub use config::{Completions, Config, Discarded};
+pub use counting::{Counter, Counting};
+pub use counts::{Counts, Tally};
+pub use disk::{CrashDisk, Cut, Logged};
+pub use faulty::Faulty;
+pub use images::{Image, Images, Sampling};
+pub use medium::Medium;
+pub use order_rules::{Broken, OrderRules, Pair, Violation};
+pub use orders::{OrderLog, Orders};
+pub use pending::Pending;
+pub use plan::{Fault, Faults, Fired, On, Rule};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a test that panicked while it held the lock left nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,156 @@
+//! The allocation bitmap of a group: a bit a unit, set when it is in use. `FORMAT.md`, "Bitmap".
+
+use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};
+use crate::layout::{Shape, bitmap as at, magic, node};
+use crate::superblock::Run;
+use crate::{Error, error::Node};
+
+/// The bits, in the node's upper half.
+fn bits(bytes: &[u8]) -> &[u8] {
+    bytes.get(bytes.len() / 2..).unwrap_or_default()
+}
+
+fn bits_mut(bytes: &mut [u8]) -> &mut [u8] {
+    let half = bytes.len() / 2;
+    bytes.get_mut(half..).unwrap_or_default()
+}
+
+/// An all-free bitmap, with the bits past the volume's last unit set.
+pub(crate) fn initialise(bytes: &mut [u8], group: u64, shape: &Shape) {
+    bytes.fill(0);
+    put(bytes, node::MAGIC, &magic::BITMAP);
+    put_u64(bytes, at::GROUP, group);
+    let first = group * shape.group_units();
+    let units = shape.unit_count().saturating_sub(first);
+    if units < shape.group_units() {
+        set(bytes, units, (shape.group_units() - units) as u32, true);
+    }
+    stamp(bytes, 0, 0);
+}
+
+/// Sets the header's changing fields; the checksum is not set.
+pub(crate) fn stamp(bytes: &mut [u8], seq: u64, last_op: u64) {
+    put_u64(bytes, node::SEQ, seq);
+    put_u64(bytes, node::LAST_OP, last_op);
+    let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
+    let free = bits(bytes).len() as u32 * 8 - used;
+    put_u32(bytes, at::FREE_UNITS, free);
+}
+
+/// Free units, as the header says.
+pub(crate) fn free_units(bytes: &[u8]) -> u32 {
+    get_u32(bytes, at::FREE_UNITS)
+}
+
+/// Checks a bitmap whose checksum is good.
+pub(crate) fn check(bytes: &[u8], group: u64) -> Result<(), Error> {
+    let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
+    let sound = get_u64(bytes, at::GROUP) == group
+        && u64::from(free_units(bytes)) + u64::from(used) == bits(bytes).len() as u64 * 8;
+    sound
+        .then_some(())
+        .ok_or(Error::Corrupt(Node::Bitmap(group)))
+}
+
+/// Whether unit `unit` of the group is in use; a unit past the end is.
+pub(crate) fn is_used(bytes: &[u8], unit: u64) -> bool {
+    bits(bytes)
+        .get((unit / 8) as usize)
+        .is_none_or(|byte| byte >> (unit % 8) & 1 != 0)
+}
+
+/// Sets or clears `len` bits.
+pub(crate) fn set(bytes: &mut [u8], first: u64, len: u32, used: bool) {
+    let bits = bits_mut(bytes);
+    for unit in first..first + u64::from(len) {
+        if let Some(byte) = bits.get_mut((unit / 8) as usize) {
+            let mask = 1 << (unit % 8);
+            *byte = if used { *byte | mask } else { *byte & !mask };
+        }
+    }
+}
+
+/// Sets or clears the bits of a run, given by its units in the volume.
+pub(crate) fn set_run(bytes: &mut [u8], run: &Run, shape: &Shape, used: bool) {
+    set(bytes, run.start % shape.group_units(), run.len, used);
+}
+
+/// How many units from `first` on are free, up to `most`.
+pub(crate) fn free_from(bytes: &[u8], first: u64, most: u64) -> u64 {
+    (first..first.saturating_add(most))
+        .take_while(|&unit| !is_used(bytes, unit))
+        .count() as u64
+}
+
+/// The first free run of exactly `len` units that starts at a multiple of `align`. `len` and
+/// `align` are at most the group's units.
+pub(crate) fn find(bytes: &[u8], len: u64, align: u64) -> Option<u64> {
+    let units = bits(bytes).len() as u64 * 8;
+    let mut start = 0;
+    while start + len <= units {
+        let free = free_from(bytes, start, len);
+        if free >= len {
+            return Some(start);
+        }
+        start = (start + free + 1).next_multiple_of(align);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        volume_bytes: 1 << 20,
+        unit_log2: 12,
+        node_log2: 8,
+        buckets_log2: 0,
+        lba_log2: 8,
+    };
+
+    fn fresh() -> [u8; 256] {
+        let mut bytes = [0xee; 256];
+        initialise(&mut bytes, 0, &SHAPE);
+        bytes
+    }
+
+    #[test]
+    fn units_past_the_end_are_never_free() {
+        let bytes = fresh();
+        assert_eq!(check(&bytes, 0), Ok(()));
+        assert_eq!(u64::from(free_units(&bytes)), SHAPE.unit_count());
+        assert!(is_used(&bytes, SHAPE.unit_count()));
+        assert!(!is_used(&bytes, SHAPE.unit_count() - 1));
+        assert!(is_used(&bytes, 1 << 40));
+    }
+
+    #[test]
+    fn find_agrees_with_a_search_of_every_start() {
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for round in 0..300 {
+            let mut bytes = fresh();
+            for _ in 0..random.u32(0..60) {
+                set(&mut bytes, random.u64(0..200), random.u32(1..6), true);
+            }
+            for len in [1, 2, 4, 8, 16] {
+                let align = 1 << random.u32(0..5);
+                let slow = (0..1024)
+                    .step_by(align as usize)
+                    .find(|&start| (start..start + len).all(|unit| !is_used(&bytes, unit)));
+                assert_eq!(find(&bytes, len, align), slow, "seed {seed} round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_count_or_group_is_corruption() {
+        let mut bytes = fresh();
+        assert!(check(&bytes, 1).is_err());
+        set(&mut bytes, 0, 1, true);
+        assert!(check(&bytes, 0).is_err());
+        stamp(&mut bytes, 3, 1);
+        assert_eq!(check(&bytes, 0), Ok(()));
+    }
+}

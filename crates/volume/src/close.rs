@@ -1,0 +1,96 @@
+//! Closing a file.
+
+use core::future::poll_fn;
+use core::task::Poll;
+
+use block::Device;
+
+use crate::file::{self, File, OpenFile};
+use crate::map;
+use crate::{Error, Volume};
+
+impl<D: Device> Volume<'_, D> {
+    /// Waits for everything in flight, syncs, gives the unused reservation back, and writes both
+    /// members of the file's slot, so that from now on either may rot without loss. The buffers
+    /// of what was in flight come out of [`Volume::poll`] as ever.
+    ///
+    /// # Errors
+    /// As [`Volume::sync`]. After [`Error::AppendFailed`] the file is closed, with what was
+    /// before the failure; after another error it is closed and as after a power cut.
+    pub async fn close(&self, file: File) -> Result<(), Error> {
+        self.close_keeping(file, 0).await
+    }
+
+    /// As [`Volume::close`], and keeps up to `bytes` of the reservation for later appends.
+    ///
+    /// # Errors
+    /// As [`Volume::close`].
+    pub async fn close_keeping(&self, file: File, bytes: u64) -> Result<(), Error> {
+        self.wait_for_all(file).await?;
+        let result = self.finish_file(file, bytes).await;
+        let mut state = self.state()?;
+        let open = file::get(state.files, file)?;
+        *open = OpenFile {
+            generation: open.generation,
+            ..OpenFile::new()
+        };
+        result
+    }
+
+    async fn wait_for_all(&self, file: File) -> Result<(), Error> {
+        poll_fn(|_| {
+            let mut state = match self.state() {
+                Ok(state) => state,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            match file::get(state.files, file) {
+                Ok(open) if open.in_flight() => Poll::Pending,
+                Ok(_) => Poll::Ready(Ok(())),
+                Err(error) => Poll::Ready(Err(error)),
+            }
+        })
+        .await
+    }
+
+    async fn finish_file(&self, file: File, keep_bytes: u64) -> Result<(), Error> {
+        let (slot, writable, failed) = {
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            (
+                open.slot.ok_or(Error::NotOpen)?,
+                open.writable,
+                open.has_failed(),
+            )
+        };
+        if !writable {
+            return Ok(());
+        }
+        let turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(file, true).await?;
+        let shape = self.shape()?;
+        let mut header = self.load_slot(slot).await?;
+        let data = size.saturating_add(keep_bytes).div_ceil(shape.unit_bytes());
+        let keep = map::file_units(data, header.has_checksums());
+        let settled = {
+            let mut state = self.state()?;
+            file::get(state.files, file)?.settled
+        };
+        let mut released = false;
+        // Each turn gives at least a unit back.
+        while header.alloc_units > keep {
+            self.release_once(slot, &mut header, keep).await?;
+            released = true;
+        }
+        if released || !settled {
+            // R3, then the other member: both now say the same.
+            self.barrier().await?;
+            self.write_slot(slot, &mut header, false).await?;
+            self.barrier().await?;
+        }
+        turn.done();
+        if failed {
+            return Err(Error::AppendFailed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Making appended data part of the file. `FORMAT.md`, "Commit" and "Sync".
+
+use core::future::poll_fn;
+use core::task::Poll;
+
+use block::Device;
+
+use crate::file::{self, File};
+use crate::{Error, Volume};
+
+impl<D: Device> Volume<'_, D> {
+    /// Makes everything whose append has completed part of the file, and returns its size. What
+    /// is still in flight waits for the next commit. The new size itself is durable with the next
+    /// flush of any kind; until then a power cut leaves the file as the commit before had it.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::NeedsMount`], a device's error.
+    pub async fn commit(&self, file: File) -> Result<u64, Error> {
+        let turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(file, false).await?;
+        turn.done();
+        Ok(size)
+    }
+
+    /// Waits for the appends submitted so far, and returns the file's size when all of it is
+    /// durable.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`]; [`Error::AppendFailed`] when one of them failed: all that was
+    /// before it is committed.
+    pub async fn sync(&self, file: File) -> Result<u64, Error> {
+        let target = {
+            let mut state = self.state()?;
+            file::get(state.files, file)?.appended
+        };
+        self.settle_appends(file, target).await?;
+        let turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(file, true).await?;
+        turn.done();
+        if size < target {
+            return Err(Error::AppendFailed);
+        }
+        Ok(size)
+    }
+
+    /// Waits until no append before `target` is in flight.
+    pub(crate) async fn settle_appends(&self, file: File, target: u64) -> Result<(), Error> {
+        poll_fn(|_| {
+            let mut state = match self.state() {
+                Ok(state) => state,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            match file::get(state.files, file) {
+                Ok(open) if open.completed < target && open.appends_in_flight() => Poll::Pending,
+                Ok(_) => Poll::Ready(Ok(())),
+                Err(error) => Poll::Ready(Err(error)),
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn commit_in_turn(&self, file: File, durable: bool) -> Result<u64, Error> {
+        let (slot, size, tail_crc, changed) = {
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            if !open.writable {
+                return Err(Error::NotWritable);
+            }
+            (
+                open.slot.ok_or(Error::NotOpen)?,
+                open.completed,
+                open.completed_crc,
+                open.completed != open.committed,
+            )
+        };
+        if !changed {
+            if durable {
+                self.barrier().await?;
+            }
+            return Ok(size);
+        }
+        self.mark_in_use().await?;
+        let mut header = self.load_slot(slot).await?;
+        if header.has_checksums() {
+            self.store_sums(file, slot, &header).await?;
+            header = self.load_slot(slot).await?;
+        }
+        // The data is durable before the size that covers it; and the slot's other member, which
+        // was written last, before this one (R3).
+        self.barrier().await?;
+        header.size_bytes = size;
+        header.tail_crc = tail_crc;
+        header.mtime_ns = self.state()?.now_ns;
+        if durable {
+            self.write_slot_durably(slot, &mut header).await?;
+        } else {
+            self.write_slot(slot, &mut header, false).await?;
+        }
+        let mut state = self.state()?;
+        let open = file::get(state.files, file)?;
+        open.committed = size;
+        open.committed_crc = tail_crc;
+        open.settled = false;
+        Ok(size)
+    }
+}

@@ -1,0 +1,177 @@
+//! Creating and opening files.
+
+use block::Device;
+
+use crate::file::{self, File};
+use crate::layout::{FEATURE_CHECKSUMS, Shape};
+use crate::lookup::Search;
+use crate::map;
+use crate::name::Name;
+use crate::slot::{ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::{Error, Volume};
+
+/// How to make a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CreateOptions {
+    /// Space to reserve in the same operation; more if it takes several.
+    pub reserve_bytes: u64,
+    /// Keep a CRC32C for each 64 KiB. The volume must have been made with checksums.
+    pub checksums: bool,
+    /// A number for the application to keep.
+    pub app_tag: u64,
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Makes a file and opens it for writing. It is durable when this returns; its reservation
+    /// is durable with the first commit, or at once when it took a single operation.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::TableFull`], [`Error::NoSpace`] (the file
+    /// was not made), [`Error::TooManyOpen`], [`Error::Unsupported`] if it asks for checksums on a
+    /// volume without, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's
+    /// error.
+    pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
+        let name = Name::new(name)?;
+        let turn = self.turn_to_change().await?;
+        let slot = match self.search(&name).await? {
+            Search::Found(_) => return Err(Error::Exists),
+            Search::Absent(slot) => slot.ok_or(Error::TableFull)?,
+        };
+        let shape = self.shape()?;
+        {
+            let state = self.state()?;
+            if options.checksums && state.superblock.features & FEATURE_CHECKSUMS == 0 {
+                return Err(Error::Unsupported);
+            }
+            if !state.files.iter().any(|open| open.slot.is_none()) {
+                return Err(Error::TooManyOpen);
+            }
+        }
+        let data = options.reserve_bytes.div_ceil(shape.unit_bytes());
+        let want = map::file_units(data.min(shape.unit_count() + 1), options.checksums);
+        if want > shape.unit_count() {
+            return Err(Error::NoSpace);
+        }
+        let old = self.load_slot(slot).await?;
+        if old.state != SlotState::Free {
+            return Err(Error::Corrupt(crate::Node::Slot(slot)));
+        }
+        let mut header = Slot {
+            file_id: Slot::new_file_id(slot, old.seq + 1),
+            mtime_ns: self.state()?.now_ns,
+            state: SlotState::Live,
+            attributes: if options.checksums {
+                ATTRIBUTE_CHECKSUMS
+            } else {
+                0
+            },
+            app_tag: options.app_tag,
+            name: Some(name),
+            ..Slot::free(old.seq, old.last_op)
+        };
+        if want == 0 {
+            self.mark_in_use().await?;
+            // R3: the slot's other member was last written before this.
+            self.barrier().await?;
+            self.write_slot_durably(slot, &mut header).await?;
+        } else {
+            let near = self.next_group(&shape)?;
+            self.reserve_once(slot, &mut header, want, Some(near))
+                .await?;
+            self.barrier().await?;
+        }
+        turn.done();
+        let file = self.occupy(slot, &header, true)?;
+        if header.alloc_units < want {
+            if let Err(error) = self.reserve(file, options.reserve_bytes).await {
+                let _ = self.close(file).await;
+                let _ = self.remove(name.as_str()).await;
+                return Err(error);
+            }
+        }
+        if header.alloc_units > 0 {
+            self.prepare_append(file).await?;
+        }
+        Ok(file)
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::NotFound`], [`Error::TooManyOpen`], [`Error::Corrupt`],
+    /// [`Error::NeedsMount`], a device's error.
+    pub async fn open(&self, name: &str) -> Result<File, Error> {
+        self.open_as(name, false).await
+    }
+
+    /// Opens a file for appending and overwriting. One writer at a time.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; [`Error::InUse`] while another writer has it, [`Error::ReadOnly`].
+    pub async fn open_to_write(&self, name: &str) -> Result<File, Error> {
+        if self.state()?.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.open_as(name, true).await
+    }
+
+    async fn open_as(&self, name: &str, writable: bool) -> Result<File, Error> {
+        let name = Name::new(name)?;
+        let turn = self.turn().await?;
+        let Search::Found(slot) = self.search(&name).await? else {
+            return Err(Error::NotFound);
+        };
+        let header = self.load_slot(slot).await?;
+        turn.done();
+        let file = self.occupy(slot, &header, writable)?;
+        if writable && header.alloc_units > 0 {
+            self.prepare_append(file).await?;
+        }
+        if header.size_bytes > 0 {
+            self.prepare(file, 0).await?;
+        }
+        Ok(file)
+    }
+
+    fn occupy(&self, slot: u32, header: &Slot, writable: bool) -> Result<File, Error> {
+        let mut state = self.state()?;
+        let is_this = |open: &file::OpenFile| open.slot == Some(slot);
+        if writable
+            && state
+                .files
+                .iter()
+                .any(|open| is_this(open) && open.writable)
+        {
+            return Err(Error::InUse);
+        }
+        // The token has eight bits for the place, of which the device's tag carries seven.
+        let free = state
+            .files
+            .iter()
+            .take(128)
+            .position(|open| open.slot.is_none());
+        let index = free.ok_or(Error::TooManyOpen)?;
+        let open = state.files.get_mut(index).ok_or(Error::TooManyOpen)?;
+        open.occupy(slot, header, writable);
+        Ok(File {
+            index: index as u8,
+            generation: open.generation,
+        })
+    }
+
+    /// The group for a new file: each gets another one, so that streams do not interleave.
+    fn next_group(&self, shape: &Shape) -> Result<u64, Error> {
+        let mut state = self.state()?;
+        let group = u64::from(state.superblock.group_hint) % shape.group_count();
+        state.superblock.group_hint = ((group + 1) % shape.group_count()) as u32;
+        Ok(group * shape.group_units())
+    }
+
+    /// Sets the time stamped on what changes from now on, in nanoseconds since 1970. The volume
+    /// has no clock of its own.
+    pub fn set_time(&self, now_ns: u64) {
+        if let Ok(mut state) = self.state() {
+            state.now_ns = now_ns;
+        }
+    }
+}

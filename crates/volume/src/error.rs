@@ -1,0 +1,213 @@
+//! What can go wrong, and what to do about it.
+
+use core::fmt;
+
+/// Which structure of the volume was found to be bad. The number tells which one of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// Both superblocks, or a value in the one that is valid.
+    Superblock,
+    /// A file slot.
+    Slot(u32),
+    /// The bitmap of an allocation group.
+    Bitmap(u64),
+    /// The leaf pair that starts at this unit.
+    Leaf(u64),
+}
+
+/// Why an operation on a volume failed. Unless the variant says otherwise, nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device failed. If the operation had begun to change metadata, the volume refuses
+    /// further changes until it is mounted again; mounting completes or undoes the operation.
+    Device(block::Error),
+    /// No superblock of this format is on the device.
+    NotAVolume,
+    /// The volume's format has a newer major version.
+    NewerVersion {
+        /// The version found on the device.
+        major: u16,
+    },
+    /// The volume needs features that this software does not know.
+    UnknownFeatures {
+        /// The unknown bits.
+        bits: u32,
+    },
+    /// The device is smaller than the volume says it is: the image is cut short, or the device
+    /// is not the one it was made on.
+    Truncated {
+        /// The size that the superblock states.
+        volume_bytes: u64,
+        /// The size that the device has.
+        device_bytes: u64,
+    },
+    /// A structure fails its checksum or contradicts itself. Run a check.
+    Corrupt(Node),
+    /// The superblock is older than a node it governs: its newer copy was lost. Nothing may be
+    /// changed; files can be read.
+    StaleSuperblock,
+    /// The device does not suit the volume: its blocks are longer than the volume's nodes or
+    /// units, its largest transfer is shorter than a node, or it is too small.
+    Unsuitable,
+    /// The parameters of a new volume are out of range or contradict each other.
+    BadParameters,
+    /// The memory lent is shorter than three nodes, or not aligned as the device needs.
+    Memory,
+    /// The volume is mounted read-only.
+    ReadOnly,
+    /// A name has 1 to 64 bytes of UTF-8, without NUL.
+    BadName,
+    /// No file has this name.
+    NotFound,
+    /// A file has this name already.
+    Exists,
+    /// Both buckets of this name are full: remove a file, choose another name, or make the
+    /// volume anew with more slots.
+    TableFull,
+    /// Not enough free space. What was reserved before stays reserved.
+    NoSpace,
+    /// The file has as many extents as its map can hold.
+    MapFull,
+    /// The file is open for writing elsewhere, or open at all and to be removed.
+    InUse,
+    /// As many files are open as the table that was lent at mount holds.
+    TooManyOpen,
+    /// The token's file is not open.
+    NotOpen,
+    /// The file was opened for reading only.
+    NotWritable,
+    /// The offset lies past the end of what can be read or overwritten.
+    PastEnd,
+    /// Offset, length or address is no multiple of the device's block size.
+    Unaligned,
+    /// One call moves one contiguous piece: split the buffer at this many bytes.
+    Split {
+        /// The longest piece that can go now.
+        at_bytes: u64,
+    },
+    /// The file's map around this offset is not in memory: call `prepare`.
+    NeedsMap,
+    /// The append would leave the reservation: call `reserve`.
+    NeedsReservation,
+    /// The checksums in memory are full: call `commit`.
+    NeedsCommit,
+    /// The file's end is inside a block: a later append must rewrite the block's beginning.
+    UnalignedEnd,
+    /// An earlier append failed: retry it, or rewind.
+    AppendFailed,
+    /// This piece is no failed append of the file.
+    NothingToRetry,
+    /// Other requests are outstanding, or the queue has no room: poll, then call again.
+    Busy,
+    /// An operation before this one failed or was dropped half-way: mount again.
+    NeedsMount,
+    /// The data's checksum does not match: the drive returned other bytes than were written.
+    Rot {
+        /// Offset of the first bad chunk in the file.
+        offset: u64,
+    },
+    /// The operation is not offered for this file.
+    Unsupported,
+}
+
+impl From<block::Error> for Error {
+    fn from(error: block::Error) -> Self {
+        Error::Device(error)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Node::Superblock => f.write_str("the superblock"),
+            Node::Slot(slot) => write!(f, "file slot {slot}"),
+            Node::Bitmap(group) => write!(f, "the bitmap of group {group}"),
+            Node::Leaf(unit) => write!(f, "the map leaf at unit {unit}"),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Device(error) => return error.fmt(f),
+            Error::NewerVersion { major } => {
+                return write!(
+                    f,
+                    "the volume has format version {major}: use newer software"
+                );
+            }
+            Error::UnknownFeatures { bits } => {
+                return write!(
+                    f,
+                    "the volume uses features {bits:#x} that this software does not know"
+                );
+            }
+            Error::Truncated {
+                volume_bytes,
+                device_bytes,
+            } => {
+                return write!(
+                    f,
+                    "the volume has {volume_bytes} bytes but the device only {device_bytes}: \
+                     the image is cut short or this is another device"
+                );
+            }
+            Error::Corrupt(node) => return write!(f, "{node} is damaged: run a check"),
+            Error::Split { at_bytes } => {
+                return write!(f, "not contiguous: split the buffer at {at_bytes} bytes");
+            }
+            Error::Rot { offset } => {
+                return write!(
+                    f,
+                    "checksum mismatch at offset {offset}: the stored data changed"
+                );
+            }
+            _ => {}
+        }
+        f.write_str(match self {
+            Error::NotAVolume => "no Straightway volume is on this device",
+            Error::StaleSuperblock => {
+                "the superblock is older than the files: its newer copy was lost; \
+                 read what is needed, then run a check"
+            }
+            Error::Unsuitable => {
+                "the device does not suit the volume: its blocks are longer than the volume's \
+                 nodes or units, its largest transfer is too short, or it is too small"
+            }
+            Error::BadParameters => "the parameters are out of range or contradict each other",
+            Error::Memory => "the memory lent is shorter than three nodes or not aligned",
+            Error::ReadOnly => "the volume is mounted read-only",
+            Error::BadName => "a name has 1 to 64 bytes of UTF-8, without NUL",
+            Error::NotFound => "no file has this name",
+            Error::Exists => "a file has this name already",
+            Error::TableFull => {
+                "no slot is free for this name: remove a file, choose another name, or format \
+                 with more slots"
+            }
+            Error::NoSpace => "not enough free space",
+            Error::MapFull => "the file has as many extents as its map can hold",
+            Error::InUse => "the file is in use",
+            Error::TooManyOpen => "too many files are open: close one",
+            Error::NotOpen => "the file is not open",
+            Error::NotWritable => "the file was opened for reading only",
+            Error::PastEnd => "the offset is past the end of the file",
+            Error::Unaligned => "not a multiple of the device's block size",
+            Error::NeedsMap => "the map around this offset is not in memory: prepare it",
+            Error::NeedsReservation => "past the reservation: reserve space",
+            Error::NeedsCommit => "the checksums in memory are full: commit",
+            Error::UnalignedEnd => "the file ends inside a block",
+            Error::AppendFailed => "an earlier append failed: retry it or rewind",
+            Error::NothingToRetry => "no append failed at this offset",
+            Error::Busy => "busy: poll, then call again",
+            Error::NeedsMount => {
+                "an earlier operation failed half-way: mount again, which completes or undoes it"
+            }
+            Error::Unsupported => "not offered for this file",
+            _ => "",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,283 @@
+//! The table of open files: what an append or a read needs, so that neither reads metadata.
+
+use crate::Error;
+use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
+use crate::map::{self, Extent};
+use crate::slot::Slot;
+
+/// Appends of one file that may be in flight at once.
+pub const APPENDS_IN_FLIGHT: usize = 32;
+/// Extents known ahead of the append point, and around the read point.
+pub(crate) const WINDOW: usize = 4;
+/// Checksums that wait in memory for the next commit: 8 MiB of data.
+pub(crate) const CHECKSUMS: usize = 128;
+
+/// A token for an open file. It is only a number: using it after `close` gives
+/// [`Error::NotOpen`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    pub(crate) index: u8,
+    pub(crate) generation: u16,
+}
+
+/// An append that is in flight or done while an earlier one is not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Piece {
+    /// File offset at which it begins; a multiple of the device's block.
+    pub start: u64,
+    /// Bytes of data, and with the padding of the last block.
+    pub len_bytes: u32,
+    pub whole_bytes: u32,
+    /// CRC32C of the data from the last chunk boundary to its end.
+    pub tail_crc: u32,
+    pub state: PieceState,
+}
+
+impl Piece {
+    pub(crate) const fn end(&self) -> u64 {
+        self.start + self.len_bytes as u64
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PieceState {
+    #[default]
+    Empty,
+    InFlight,
+    Done,
+    Failed,
+}
+
+/// A place in the table of open files, lent by the caller at mount: one for each file that may
+/// be open at once.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// None: the place is free.
+    pub(crate) slot: Option<u32>,
+    pub(crate) generation: u16,
+    pub(crate) writable: bool,
+    pub(crate) checksums: bool,
+    /// Size in the slot as last written.
+    pub(crate) committed: u64,
+    /// Whether the slot's two members are alike.
+    pub(crate) settled: bool,
+    pub(crate) alloc_units: u64,
+    /// Offset at which the next append goes.
+    pub(crate) appended: u64,
+    /// All before this has been written.
+    pub(crate) completed: u64,
+    pub(crate) committed_crc: u32,
+    pub(crate) completed_crc: u32,
+    pub(crate) appended_crc: u32,
+    /// A ring: the oldest piece not yet folded into `completed` is at `first_piece`.
+    pub(crate) pieces: [Piece; APPENDS_IN_FLIGHT],
+    pub(crate) first_piece: u8,
+    pub(crate) piece_count: u8,
+    /// Reads and overwrites in flight.
+    pub(crate) others_in_flight: u16,
+    pub(crate) ahead: [Extent; WINDOW],
+    pub(crate) around: [Extent; WINDOW],
+    /// Chunk that `sums[0]` is for, and how many are there.
+    pub(crate) first_sum: u64,
+    pub(crate) sum_count: u8,
+    pub(crate) sums: [u32; CHECKSUMS],
+}
+
+impl Default for OpenFile {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OpenFile {
+    /// A free place.
+    pub const fn new() -> Self {
+        const NO_EXTENT: Extent = Extent {
+            logical: 0,
+            start: 0,
+            len: 0,
+        };
+        const NO_PIECE: Piece = Piece {
+            start: 0,
+            len_bytes: 0,
+            whole_bytes: 0,
+            tail_crc: 0,
+            state: PieceState::Empty,
+        };
+        Self {
+            slot: None,
+            generation: 0,
+            writable: false,
+            checksums: false,
+            committed: 0,
+            settled: true,
+            alloc_units: 0,
+            appended: 0,
+            completed: 0,
+            committed_crc: 0,
+            completed_crc: 0,
+            appended_crc: 0,
+            pieces: [NO_PIECE; APPENDS_IN_FLIGHT],
+            first_piece: 0,
+            piece_count: 0,
+            others_in_flight: 0,
+            ahead: [NO_EXTENT; WINDOW],
+            around: [NO_EXTENT; WINDOW],
+            first_sum: 0,
+            sum_count: 0,
+            sums: [0; CHECKSUMS],
+        }
+    }
+
+    /// Takes the place for the file in `slot`.
+    pub(crate) fn occupy(&mut self, slot: u32, header: &Slot, writable: bool) {
+        let generation = self.generation.wrapping_add(1);
+        let size = header.size_bytes;
+        *self = Self {
+            slot: Some(slot),
+            generation,
+            writable,
+            checksums: header.has_checksums(),
+            committed: size,
+            alloc_units: header.alloc_units,
+            appended: size,
+            completed: size,
+            committed_crc: header.tail_crc,
+            completed_crc: header.tail_crc,
+            appended_crc: header.tail_crc,
+            first_sum: size / CHUNK_BYTES,
+            ..Self::new()
+        };
+    }
+
+    pub(crate) const fn in_flight(&self) -> bool {
+        self.others_in_flight > 0 || self.appends_in_flight()
+    }
+
+    pub(crate) const fn appends_in_flight(&self) -> bool {
+        let mut index = 0;
+        while index < APPENDS_IN_FLIGHT {
+            if matches!(self.pieces[index].state, PieceState::InFlight) {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.pieces
+            .iter()
+            .any(|piece| piece.state == PieceState::Failed)
+    }
+
+    /// Where the readable data ends: what is committed, and all that was appended once nothing
+    /// is in flight.
+    pub(crate) fn readable_end(&self) -> u64 {
+        self.completed.max(self.committed)
+    }
+
+    /// Folds finished pieces, oldest first, into `completed`. Bounded by the ring's length.
+    pub(crate) fn fold(&mut self) {
+        while self.piece_count > 0 {
+            let index = usize::from(self.first_piece);
+            match self.pieces.get_mut(index) {
+                Some(piece) if piece.state == PieceState::Done => {
+                    self.completed = piece.end();
+                    self.completed_crc = piece.tail_crc;
+                    piece.state = PieceState::Empty;
+                }
+                _ => break,
+            }
+            self.first_piece = ((index + 1) % APPENDS_IN_FLIGHT) as u8;
+            self.piece_count -= 1;
+        }
+    }
+
+    /// Where the data at byte `offset` stands: the file's unit, and how many bytes of data
+    /// follow before the map may jump.
+    pub(crate) const fn place(&self, offset: u64, shape: &Shape) -> (u64, u64) {
+        let data_unit = offset >> shape.unit_log2;
+        let unit = map::file_unit(data_unit, self.checksums);
+        let contiguous = if self.checksums {
+            ((data_unit / SPAN_UNITS + 1) * SPAN_UNITS << shape.unit_log2) - offset
+        } else {
+            u64::MAX
+        };
+        (unit, contiguous)
+    }
+
+    /// Bytes from `offset` on that are contiguous on the device, and the device address; within
+    /// the extents of `window`.
+    pub(crate) fn find(&self, window: Window, offset: u64, shape: &Shape) -> Option<(u64, u64)> {
+        let (unit, contiguous) = self.place(offset, shape);
+        let window = match window {
+            Window::Ahead => &self.ahead,
+            Window::Around => &self.around,
+        };
+        let extent = window.iter().find(|extent| extent.contains(unit))?;
+        let within = offset & (shape.unit_bytes() - 1);
+        let address = shape.unit_address(extent.start + (unit - extent.logical)) + within;
+        let to_end = ((extent.logical_end() - unit) << shape.unit_log2) - within;
+        Some((address, to_end.min(contiguous)))
+    }
+
+    /// Forgets the extents that the append point has passed, and adds `extent` behind the rest
+    /// if it continues them. False: there is no room, `prepare` will find it later.
+    pub(crate) fn extend_ahead(&mut self, extent: Extent, append_unit: u64) -> bool {
+        self.drop_passed(append_unit);
+        if let Some(last) = self.ahead.iter_mut().rev().find(|known| known.len > 0) {
+            if last.logical_end() != extent.logical {
+                return false;
+            }
+            if last.end() == extent.start {
+                if let Some(len) = last.len.checked_add(extent.len) {
+                    last.len = len;
+                    return true;
+                }
+            }
+        }
+        match self.ahead.iter_mut().find(|known| known.len == 0) {
+            Some(place) => {
+                *place = extent;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn drop_passed(&mut self, append_unit: u64) {
+        // At most WINDOW turns: each drops one extent.
+        for _ in 0..WINDOW {
+            let [first, ..] = self.ahead;
+            if first.len == 0 || first.logical_end() > append_unit {
+                break;
+            }
+            self.ahead.rotate_left(1);
+            if let Some(last) = self.ahead.last_mut() {
+                *last = Extent::default();
+            }
+        }
+    }
+
+    /// Bytes that can be appended before the allocation ends.
+    pub(crate) fn reserved_bytes(&self, shape: &Shape) -> u64 {
+        (map::data_units(self.alloc_units, self.checksums) << shape.unit_log2)
+            .saturating_sub(self.appended)
+    }
+}
+
+/// Which extents of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Ahead,
+    Around,
+}
+
+/// Finds an open file by its token.
+pub(crate) fn get(files: &mut [OpenFile], file: File) -> Result<&mut OpenFile, Error> {
+    files
+        .get_mut(usize::from(file.index))
+        .filter(|open| open.slot.is_some() && open.generation == file.generation)
+        .ok_or(Error::NotOpen)
+}

@@ -1,0 +1,328 @@
+//! Where everything stands on a volume: the offsets of `FORMAT.md`, and the arithmetic of a
+//! volume's regions. A test compares these constants with the table in that document.
+
+use crate::Error;
+
+/// The format's major version: what a reader must know.
+pub const MAJOR: u16 = 1;
+/// The format's minor version.
+pub const MINOR: u16 = 0;
+
+/// Bytes of a superblock.
+pub const SUPERBLOCK_BYTES: usize = 256;
+/// Where the second superblock stands.
+pub const SUPERBLOCK_B: u64 = 65_536;
+/// Where the slot tables begin.
+pub const TABLES: u64 = 131_072;
+/// Slots in a bucket.
+pub const BUCKET_SLOTS: u32 = 8;
+/// Bytes of data that one checksum covers.
+pub const CHUNK_BYTES: u64 = 65_536;
+/// Data units that follow each checksum unit of a file with checksums: `U / 4` checksums of
+/// 64 KiB each are 16,384 units, whatever U is.
+pub const SPAN_UNITS: u64 = 16_384;
+
+/// The feature bit (incompatible): files may carry checksum units in their map.
+pub const FEATURE_CHECKSUMS: u32 = 1;
+
+/// Magic numbers, as the first bytes of each structure.
+pub mod magic {
+    /// A superblock.
+    pub const SUPERBLOCK: [u8; 8] = *b"STRTWAY1";
+    /// A file slot.
+    pub const SLOT: [u8; 4] = *b"SWsl";
+    /// A leaf or index node of a file's map.
+    pub const LEAF: [u8; 4] = *b"SWlf";
+    /// An allocation bitmap.
+    pub const BITMAP: [u8; 4] = *b"SWbm";
+}
+
+/// Offsets in a superblock.
+pub mod superblock {
+    #![allow(missing_docs)]
+    pub const MAGIC: usize = 0;
+    pub const CRC: usize = 8;
+    pub const MAJOR: usize = 12;
+    pub const MINOR: usize = 14;
+    pub const SEQ: usize = 16;
+    pub const UUID: usize = 24;
+    pub const VOLUME_BYTES: usize = 40;
+    pub const UNIT_LOG2: usize = 48;
+    pub const NODE_LOG2: usize = 49;
+    pub const BUCKETS_LOG2: usize = 50;
+    pub const LBA_LOG2: usize = 51;
+    pub const STATE: usize = 52;
+    pub const INCOMPAT: usize = 56;
+    pub const RO_COMPAT: usize = 60;
+    pub const COMPAT: usize = 64;
+    pub const MOUNT_COUNT: usize = 68;
+    pub const SLOTS_A: usize = 72;
+    pub const SLOTS_B: usize = 80;
+    pub const BITMAP_A: usize = 88;
+    pub const BITMAP_B: usize = 96;
+    pub const DATA_START: usize = 104;
+    pub const UNIT_COUNT: usize = 112;
+    pub const GROUP_HINT: usize = 120;
+    pub const OP_KIND: usize = 128;
+    pub const OP_SLOT: usize = 132;
+    pub const OP_SLOT2: usize = 136;
+    pub const OP_RUN_COUNT: usize = 140;
+    pub const OP_RUNS: usize = 144;
+    pub const LABEL: usize = 208;
+}
+
+/// Offsets that slots, leaves and bitmaps share.
+pub mod node {
+    #![allow(missing_docs)]
+    pub const MAGIC: usize = 0;
+    pub const CRC: usize = 4;
+    pub const SEQ: usize = 8;
+    pub const LAST_OP: usize = 16;
+}
+
+/// Offsets in a file slot.
+pub mod slot {
+    #![allow(missing_docs)]
+    pub const FILE_ID: usize = 24;
+    pub const SIZE_BYTES: usize = 32;
+    pub const ALLOC_UNITS: usize = 40;
+    pub const MTIME_NS: usize = 48;
+    pub const STATE: usize = 56;
+    pub const MAP_LEVEL: usize = 57;
+    pub const NAME_LEN: usize = 58;
+    pub const ENTRY_COUNT: usize = 60;
+    pub const ATTRIBUTES: usize = 64;
+    pub const TAIL_CRC: usize = 68;
+    pub const APP_TAG: usize = 72;
+    pub const NAME: usize = 80;
+    pub const ENTRIES: usize = 144;
+}
+
+/// Offsets in a leaf or index node.
+pub mod leaf {
+    #![allow(missing_docs)]
+    pub const FILE_ID: usize = 24;
+    pub const FIRST_LOGICAL: usize = 32;
+    pub const COUNT: usize = 40;
+    pub const LEVEL: usize = 44;
+    pub const ENTRIES: usize = 64;
+}
+
+/// Offsets in a bitmap; the bits fill the node's upper half.
+pub mod bitmap {
+    #![allow(missing_docs)]
+    pub const GROUP: usize = 24;
+    pub const FREE_UNITS: usize = 32;
+}
+
+/// Bytes of a map entry, extent or index.
+pub const ENTRY_BYTES: usize = 16;
+/// Bytes of a run in the operation record.
+pub const RUN_BYTES: usize = 16;
+/// Runs in the operation record.
+pub const RUNS: usize = 4;
+
+/// Which member of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    A,
+    B,
+}
+
+impl Member {
+    pub(crate) const BOTH: [Member; 2] = [Member::A, Member::B];
+}
+
+/// The shape of a volume: all that its regions follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of the volume; a multiple of the device's block size.
+    pub volume_bytes: u64,
+    /// An allocation unit is `1 << unit_log2` bytes; 6 to 30.
+    pub unit_log2: u8,
+    /// A node is `1 << node_log2` bytes; 8 to 14.
+    pub node_log2: u8,
+    /// The slot table has `8 << buckets_log2` slots; 0 to 16.
+    pub buckets_log2: u8,
+    /// The device's block is `1 << lba_log2` bytes; 6 to 14.
+    pub lba_log2: u8,
+}
+
+impl Shape {
+    /// Bytes of a node, N.
+    pub const fn node_bytes(&self) -> usize {
+        1 << self.node_log2
+    }
+
+    /// Bytes of an allocation unit, U.
+    pub const fn unit_bytes(&self) -> u64 {
+        1 << self.unit_log2
+    }
+
+    /// File slots.
+    pub const fn slot_count(&self) -> u32 {
+        BUCKET_SLOTS << self.buckets_log2
+    }
+
+    /// Units that one bitmap covers.
+    pub const fn group_units(&self) -> u64 {
+        4 << self.node_log2
+    }
+
+    /// Extents or index entries in a slot.
+    pub const fn slot_entries(&self) -> usize {
+        (self.node_bytes() - slot::ENTRIES) / ENTRY_BYTES
+    }
+
+    /// Entries in a leaf.
+    pub const fn leaf_entries(&self) -> usize {
+        (self.node_bytes() - leaf::ENTRIES) / ENTRY_BYTES
+    }
+
+    /// Units that a leaf pair takes: a power of two.
+    pub const fn pair_units(&self) -> u64 {
+        match (2u64 << self.node_log2) >> self.unit_log2 {
+            0 => 1,
+            units => units,
+        }
+    }
+
+    /// Bitmaps: enough for the whole volume, as if no table stood before the data.
+    pub const fn group_count(&self) -> u64 {
+        (self.volume_bytes >> self.unit_log2).div_ceil(self.group_units())
+    }
+
+    /// Where member A of the slot table begins.
+    pub const fn slots_a(&self) -> u64 {
+        TABLES
+    }
+
+    /// Where member A of the bitmaps begins.
+    pub const fn bitmap_a(&self) -> u64 {
+        self.slots_a() + ((self.slot_count() as u64) << self.node_log2)
+    }
+
+    /// Where member B of the slot table begins.
+    pub const fn slots_b(&self) -> u64 {
+        self.bitmap_a() + (self.group_count() << self.node_log2)
+    }
+
+    /// Where member B of the bitmaps begins.
+    pub const fn bitmap_b(&self) -> u64 {
+        self.slots_b() + ((self.slot_count() as u64) << self.node_log2)
+    }
+
+    /// Where unit 0 begins: a multiple of U and of N.
+    pub const fn data_start(&self) -> u64 {
+        let end = self.bitmap_b() + (self.group_count() << self.node_log2);
+        end.next_multiple_of(self.unit_bytes())
+    }
+
+    /// Allocation units.
+    pub const fn unit_count(&self) -> u64 {
+        self.volume_bytes.saturating_sub(self.data_start()) >> self.unit_log2
+    }
+
+    pub(crate) const fn slot_address(&self, slot: u32, member: Member) -> u64 {
+        let table = match member {
+            Member::A => self.slots_a(),
+            Member::B => self.slots_b(),
+        };
+        table + ((slot as u64) << self.node_log2)
+    }
+
+    pub(crate) const fn bitmap_address(&self, group: u64, member: Member) -> u64 {
+        let table = match member {
+            Member::A => self.bitmap_a(),
+            Member::B => self.bitmap_b(),
+        };
+        table + (group << self.node_log2)
+    }
+
+    pub(crate) const fn unit_address(&self, unit: u64) -> u64 {
+        self.data_start() + (unit << self.unit_log2)
+    }
+
+    /// The members of a leaf pair stand half its allocation apart.
+    pub(crate) const fn leaf_address(&self, unit: u64, member: Member) -> u64 {
+        let start = self.unit_address(unit);
+        match member {
+            Member::A => start,
+            Member::B => start + ((self.pair_units() << self.unit_log2) >> 1),
+        }
+    }
+
+    /// Whether the numbers are in range and leave at least one unit.
+    ///
+    /// # Errors
+    /// [`Error::BadParameters`].
+    pub const fn validate(&self) -> Result<(), Error> {
+        let in_range = self.unit_log2 >= 6
+            && self.unit_log2 <= 30
+            && self.node_log2 >= 8
+            && self.node_log2 <= 14
+            && self.buckets_log2 <= 16
+            && self.lba_log2 >= 6
+            && self.lba_log2 <= 14
+            && self.lba_log2 <= self.node_log2
+            && self.lba_log2 <= self.unit_log2
+            && self.volume_bytes <= u64::MAX >> 1
+            && self.volume_bytes & ((1 << self.lba_log2) - 1) == 0;
+        if !in_range || self.unit_count() == 0 {
+            return Err(Error::BadParameters);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(volume_bytes: u64, unit_log2: u8, node_log2: u8) -> Shape {
+        Shape {
+            volume_bytes,
+            unit_log2,
+            node_log2,
+            buckets_log2: 0,
+            lba_log2: 6,
+        }
+    }
+
+    #[test]
+    fn a_leaf_pair_never_overlaps_and_stays_in_its_units() {
+        for unit_log2 in 6..=30 {
+            for node_log2 in 8..=14 {
+                let shape = shape(1 << 40, unit_log2, node_log2);
+                let node = shape.node_bytes() as u64;
+                let (a, b) = (
+                    shape.leaf_address(3, Member::A),
+                    shape.leaf_address(3, Member::B),
+                );
+                assert!(a + node <= b, "U 2^{unit_log2} N 2^{node_log2}");
+                assert!(b + node <= shape.unit_address(3 + shape.pair_units()));
+                assert!(shape.pair_units().is_power_of_two());
+                assert!(shape.pair_units() <= shape.group_units());
+            }
+        }
+    }
+
+    #[test]
+    fn regions_follow_one_another_and_fit() {
+        for bytes in [200_000, 1 << 20, 1 << 33] {
+            let shape = shape(bytes & !511, 9, 9);
+            assert_eq!(shape.validate(), Ok(()));
+            assert!(shape.unit_address(shape.unit_count()) <= shape.volume_bytes);
+            assert!(shape.group_count() * shape.group_units() >= shape.unit_count());
+        }
+        assert_eq!(shape(131_072, 9, 9).validate(), Err(Error::BadParameters));
+    }
+
+    #[test]
+    fn capacities_are_those_of_the_document() {
+        for (node_log2, slot, leaf) in [(8, 7, 12), (9, 23, 28), (12, 247, 252)] {
+            let shape = shape(1 << 30, 12, node_log2);
+            assert_eq!((shape.slot_entries(), shape.leaf_entries()), (slot, leaf));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Named files on a raw block device: one format for software, firmware and hardware, safe at
+//! every power cut. `FORMAT.md` has every byte and the argument for every ordering.
+//!
+//! * A [`Volume`] owns its device from [`Volume::mount`] to [`Volume::unmount`] and works in the
+//!   memory that it was lent: three nodes, and a table with a place for each file open at once.
+//!   It allocates nothing.
+//! * Data goes straight between the caller's buffers and the device: [`Volume::append`],
+//!   [`Volume::read`] and [`Volume::overwrite`] submit one device command each, and
+//!   [`Volume::poll`] hands the buffers back. Inside what was reserved they read no metadata.
+//! * What changes metadata is a future: it makes progress when it is polled after
+//!   [`Volume::poll`], and data keeps flowing meanwhile. [`blocking`] runs them to their end.
+//!
+//! Nothing here panics, whatever stands on the device.
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod bitmap;
+pub mod blocking;
+mod bytes;
+//mod check;
+pub mod checksum;
+mod close;
+mod commit;
+mod create;
+mod data;
+mod error;
+mod file;
+mod format;
+mod grow;
+mod io;
+pub mod layout;
+mod list;
+mod locate;
+mod lookup;
+mod map;
+mod mount;
+mod name;
+mod pair;
+mod recover;
+mod release;
+mod remove;
+mod rename;
+mod reserve;
+mod slot;
+mod sums;
+mod superblock;
+
+use core::cell::RefCell;
+
+pub use checksum::Crc32c;
+pub use create::CreateOptions;
+pub use data::{Event, Refused};
+pub use error::{Error, Node};
+pub use file::{APPENDS_IN_FLIGHT, File, OpenFile};
+pub use format::{FormatOptions, format};
+pub use layout::Shape;
+pub use list::{Entry, FileStatus, VolumeStatus};
+pub use mount::{MountOptions, Unmounted};
+pub use name::{NAME_BYTES, Name};
+
+/// A mounted volume.
+#[derive(Debug)]
+pub struct Volume<'a, D> {
+    state: RefCell<io::State<'a, D>>,
+}

@@ -1,0 +1,210 @@
+//! What is on a volume: files, space, the volume itself.
+
+use block::Device;
+
+use crate::file::{self, File};
+use crate::io::WORK;
+use crate::layout::{FEATURE_CHECKSUMS, Shape};
+use crate::lookup::Search;
+use crate::name::Name;
+use crate::slot::{Slot, State as SlotState};
+use crate::{Error, Volume, bitmap};
+
+/// A file, as its slot describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Name,
+    /// Its slot.
+    pub slot: u32,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Bytes that it takes on the volume, reservation and checksums included, leaves not.
+    pub allocated_bytes: u64,
+    /// When it was last committed, in nanoseconds since 1970; 0 where no clock was set.
+    pub mtime_ns: u64,
+    /// The application's number.
+    pub app_tag: u64,
+    /// It has a checksum for each 64 KiB.
+    pub checksums: bool,
+    /// Levels of leaves under the slot: 0, 1 or 2.
+    pub map_level: u8,
+}
+
+impl Entry {
+    fn new(slot: u32, header: &Slot, shape: &Shape) -> Option<Self> {
+        Some(Self {
+            name: header.name?,
+            slot,
+            size_bytes: header.size_bytes,
+            allocated_bytes: header.alloc_units << shape.unit_log2,
+            mtime_ns: header.mtime_ns,
+            app_tag: header.app_tag,
+            checksums: header.has_checksums(),
+            map_level: header.map_level,
+        })
+    }
+}
+
+/// A file that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStatus {
+    /// Size as last committed.
+    pub committed_bytes: u64,
+    /// Offset at which the next append goes.
+    pub appended_bytes: u64,
+    /// All before this has been written, whatever is in flight behind it.
+    pub completed_bytes: u64,
+    /// Bytes that can be appended before space must be reserved.
+    pub reserved_bytes: u64,
+    /// It has checksums.
+    pub checksums: bool,
+}
+
+/// A mounted volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// Its label, padded with zeroes.
+    pub label: [u8; 32],
+    /// How often it was mounted and changed.
+    pub mount_count: u32,
+    /// Files may have checksums.
+    pub checksums: bool,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// An operation failed half-way: only a mount helps.
+    pub needs_mount: bool,
+    /// It was unmounted in good order and not changed since.
+    pub clean: bool,
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// The first file whose slot is `from` or later. Calling this again with `entry.slot + 1`
+    /// lists them all, in no order of names.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] names a damaged slot: list on behind it. [`Error::NeedsMount`], a
+    /// device's error.
+    pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
+        let turn = self.turn().await?;
+        let shape = self.shape()?;
+        let mut slot = from;
+        while slot < shape.slot_count() {
+            let count = self.read_slots(slot, shape.slot_count() - slot).await?;
+            for index in 0..count {
+                let found = self
+                    .slot_in_run(slot, index)?
+                    .ok_or(Error::Corrupt(crate::Node::Slot(slot + index)))?;
+                if found.state == SlotState::Live {
+                    turn.done();
+                    return Ok(Entry::new(slot + index, &found, &shape));
+                }
+            }
+            slot += count;
+        }
+        turn.done();
+        Ok(None)
+    }
+
+    /// The file of this name.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::NotFound`], [`Error::Corrupt`], [`Error::NeedsMount`], a
+    /// device's error.
+    pub async fn find(&self, name: &str) -> Result<Entry, Error> {
+        let name = Name::new(name)?;
+        let turn = self.turn().await?;
+        let Search::Found(slot) = self.search(&name).await? else {
+            return Err(Error::NotFound);
+        };
+        let header = self.load_slot(slot).await?;
+        turn.done();
+        Entry::new(slot, &header, &self.shape()?).ok_or(Error::NotFound)
+    }
+
+    /// How many extents a file has: 1 when it is contiguous. `most` bounds the count.
+    ///
+    /// # Errors
+    /// As [`Volume::find`].
+    pub async fn extent_count(&self, name: &str, most: u64) -> Result<u64, Error> {
+        let entry = self.find(name).await?;
+        let turn = self.turn().await?;
+        let header = self.load_slot(entry.slot).await?;
+        let mut count = 0;
+        let mut unit = 0;
+        // Each turn passes at least one extent.
+        while unit < header.alloc_units && count < most {
+            let window = self.window(entry.slot, &header, unit).await?;
+            for extent in window.iter().filter(|extent| extent.len > 0) {
+                count += 1;
+                unit = extent.logical_end();
+            }
+        }
+        turn.done();
+        Ok(count)
+    }
+
+    /// Free units of the volume. Reads every bitmap.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
+    pub async fn free_units(&self) -> Result<u64, Error> {
+        let turn = self.turn().await?;
+        let mut free = 0;
+        for group in 0..self.shape()?.group_count() {
+            self.load_bitmap(group).await?;
+            let state = self.state()?;
+            free += u64::from(bitmap::free_units(state.node(WORK)));
+        }
+        turn.done();
+        Ok(free)
+    }
+
+    /// An open file's state. Reads nothing from the device.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`].
+    pub fn file_status(&self, file: File) -> Result<FileStatus, Error> {
+        let mut state = self.state()?;
+        let shape = state.shape();
+        let open = file::get(state.files, file)?;
+        Ok(FileStatus {
+            committed_bytes: open.committed,
+            appended_bytes: open.appended,
+            completed_bytes: open.completed,
+            reserved_bytes: open.reserved_bytes(&shape),
+            checksums: open.checksums,
+        })
+    }
+
+    /// The volume's state. Reads nothing from the device.
+    ///
+    /// # Errors
+    /// None in practice; the signature allows for a state in use.
+    pub fn status(&self) -> Result<VolumeStatus, Error> {
+        let state = self.state()?;
+        let superblock = &state.superblock;
+        Ok(VolumeStatus {
+            shape: superblock.shape,
+            uuid: superblock.uuid,
+            label: superblock.label,
+            mount_count: superblock.mount_count,
+            checksums: superblock.features & FEATURE_CHECKSUMS != 0,
+            read_only: state.read_only,
+            needs_mount: state.failed,
+            clean: superblock.clean,
+        })
+    }
+
+    /// The device's geometry.
+    ///
+    /// # Errors
+    /// None in practice; the signature allows for a state in use.
+    pub fn geometry(&self) -> Result<block::Geometry, Error> {
+        Ok(*self.state()?.device.geometry())
+    }
+}

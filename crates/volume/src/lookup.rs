@@ -1,0 +1,102 @@
+//! Finding a name: its two buckets, eight slots each, as many slots a read as the memory holds.
+
+use block::Device;
+
+use crate::io::{SPARE, WORK};
+use crate::layout::{BUCKET_SLOTS, Member, Shape, magic};
+use crate::name::Name;
+use crate::pair::valid;
+use crate::slot::{Slot, State as SlotState};
+use crate::{Error, Volume, error::Node};
+
+/// What a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    Found(u32),
+    /// The name is not there; it may take this slot, in the emptier of its buckets.
+    Absent(Option<u32>),
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Looks `name` up. Reads both members of up to 16 slots.
+    pub(crate) async fn search(&self, name: &Name) -> Result<Search, Error> {
+        let shape = self.shape()?;
+        let [first, second] = name.buckets(&shape);
+        let mut places: [(Option<u32>, u32); 2] = [(None, 0); 2];
+        // The buckets in order, each once.
+        let buckets = [Some(first), (second != first).then_some(second)];
+        let mut damaged = None;
+        for (bucket, place) in buckets.into_iter().flatten().zip(&mut places) {
+            let base = bucket * BUCKET_SLOTS;
+            let mut slot = base;
+            while slot < base + BUCKET_SLOTS {
+                let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
+                for index in 0..count {
+                    match self.slot_in_run(slot, index) {
+                        Ok(Some(found)) if found.state == SlotState::Free => {
+                            place.0 = place.0.or(Some(slot + index));
+                            place.1 += 1;
+                        }
+                        Ok(Some(found))
+                            if found.state == SlotState::Live && found.name == Some(*name) =>
+                        {
+                            return Ok(Search::Found(slot + index));
+                        }
+                        Ok(Some(_)) => {}
+                        Ok(None) => damaged = Some(slot + index),
+                        Err(error) => return Err(error),
+                    }
+                }
+                slot += count;
+            }
+        }
+        // A damaged slot may be the one that was looked for.
+        if let Some(slot) = damaged {
+            return Err(Error::Corrupt(Node::Slot(slot)));
+        }
+        let [(one, one_free), (two, two_free)] = places;
+        Ok(Search::Absent(if two_free > one_free { two } else { one }))
+    }
+
+    /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
+    /// gives how many.
+    pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
+        let (shape, count) = {
+            let mut state = self.state()?;
+            let shape = state.shape();
+            state.cached_group = None;
+            let room = state.memory(WORK).len().min(state.memory(SPARE).len());
+            let largest = state.device.geometry().max_transfer_bytes();
+            let fits = (room.min(largest) >> shape.node_log2).max(1);
+            (shape, most.min(u32::try_from(fits).unwrap_or(most)))
+        };
+        let len = (count as usize) << shape.node_log2;
+        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
+            self.read_bytes(node, shape.slot_address(slot, member), len)
+                .await?;
+        }
+        Ok(count)
+    }
+
+    /// The slot `index` of a run that [`Volume::read_slots`] read from `first` on; None if both
+    /// members are invalid.
+    pub(crate) fn slot_in_run(&self, first: u32, index: u32) -> Result<Option<Slot>, Error> {
+        let state = self.state()?;
+        let shape = state.shape();
+        let at = (index as usize) << shape.node_log2;
+        let member = |member: Member, node: usize| {
+            let bytes = state.memory(node).get(at..at + shape.node_bytes())?;
+            let address = shape.slot_address(first + index, member);
+            valid(bytes, address, member, magic::SLOT, &state.superblock).map(|seq| (seq, bytes))
+        };
+        let (a, b) = (member(Member::A, WORK), member(Member::B, SPARE));
+        match a.max(b) {
+            None => Ok(None),
+            Some((_, bytes)) => decode(bytes, first + index, &shape).map(Some),
+        }
+    }
+}
+
+fn decode(bytes: &[u8], slot: u32, shape: &Shape) -> Result<Slot, Error> {
+    Slot::decode(bytes, slot, shape)
+}

@@ -1,0 +1,261 @@
+//! A file's map: extents, index entries and the leaves they stand in. `FORMAT.md`, "File map".
+//!
+//! Units of a file are counted from 0, checksum units included. An entry may be longer than what
+//! the file owns, when an operation was undone after its leaf was written: whoever walks a map
+//! cuts it at a limit (the next leaf's first unit, or the file's `alloc_units`).
+
+use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};
+use crate::layout::{ENTRY_BYTES, SPAN_UNITS, Shape, leaf as at, magic, node};
+use crate::{Error, error::Node};
+
+/// A run of units of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First unit, counted in the file.
+    pub logical: u64,
+    /// First unit, counted in the volume.
+    pub start: u64,
+    /// Units; 0 in an unused place of a window.
+    pub len: u32,
+}
+
+impl Extent {
+    pub(crate) const fn logical_end(&self) -> u64 {
+        self.logical + self.len as u64
+    }
+
+    pub(crate) const fn end(&self) -> u64 {
+        self.start + self.len as u64
+    }
+
+    pub(crate) const fn contains(&self, unit: u64) -> bool {
+        unit >= self.logical && unit < self.logical_end()
+    }
+
+    /// The extent without what lies at or past `limit`.
+    pub(crate) fn cut(self, limit: u64) -> Option<Self> {
+        if self.logical >= limit {
+            return None;
+        }
+        let len = u64::from(self.len).min(limit - self.logical) as u32;
+        Some(Self { len, ..self })
+    }
+}
+
+/// An entry of a level above the extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    /// First file unit below this entry.
+    pub first_logical: u64,
+    /// Where the leaf pair starts.
+    pub unit: u64,
+}
+
+pub(crate) fn extents(
+    entries: &[u8],
+    first: u64,
+) -> impl Iterator<Item = Extent> + Clone + use<'_> {
+    let mut logical = first;
+    entries.chunks_exact(ENTRY_BYTES).map(move |entry| {
+        let extent = Extent {
+            logical,
+            start: get_u64(entry, 0),
+            len: get_u32(entry, 8),
+        };
+        logical = logical.saturating_add(u64::from(extent.len));
+        extent
+    })
+}
+
+pub(crate) fn indexes(entries: &[u8]) -> impl Iterator<Item = Index> + Clone + use<'_> {
+    entries.chunks_exact(ENTRY_BYTES).map(|entry| Index {
+        first_logical: get_u64(entry, 0),
+        unit: get_u64(entry, 8),
+    })
+}
+
+/// Checks extents and gives the file unit after the last; None if one is unsound.
+pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape) -> Option<u64> {
+    let units = shape.unit_count();
+    let mut end = first;
+    for (extent, entry) in extents(entries, first).zip(entries.chunks_exact(ENTRY_BYTES)) {
+        let sound = extent.len > 0
+            && extent.start < units
+            && u64::from(extent.len) <= units - extent.start
+            && get_u32(entry, 12) == end as u32;
+        if !sound {
+            return None;
+        }
+        end = extent.logical_end();
+    }
+    Some(end)
+}
+
+/// Checks index entries: they begin at `first`, grow, and point at whole pairs.
+pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape) -> bool {
+    let pair = shape.pair_units();
+    let mut previous = None;
+    indexes(entries).all(|index| {
+        let grows = match previous {
+            None => index.first_logical == first,
+            Some(previous) => index.first_logical > previous,
+        };
+        previous = Some(index.first_logical);
+        grows
+            && index.unit % pair == 0
+            && index.unit < shape.unit_count()
+            && pair <= shape.unit_count() - index.unit
+    })
+}
+
+/// Stores an extent as entry `index` of `entries`.
+pub(crate) fn put_extent(entries: &mut [u8], index: usize, extent: &Extent) {
+    let at = index * ENTRY_BYTES;
+    put_u64(entries, at, extent.start);
+    put_u32(entries, at + 8, extent.len);
+    put_u32(entries, at + 12, extent.logical as u32);
+}
+
+/// Stores an index entry as entry `place` of `entries`.
+pub(crate) fn put_index(entries: &mut [u8], place: usize, index: &Index) {
+    put_u64(entries, place * ENTRY_BYTES, index.first_logical);
+    put_u64(entries, place * ENTRY_BYTES + 8, index.unit);
+}
+
+/// The header of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub seq: u64,
+    pub last_op: u64,
+    pub file_id: u64,
+    pub first_logical: u64,
+    pub count: u32,
+    /// 1: extents; 2: index entries.
+    pub level: u32,
+}
+
+impl Leaf {
+    /// Writes the header and zeroes unused entries; the checksum is not set.
+    pub(crate) fn encode(&self, bytes: &mut [u8]) {
+        let used = at::ENTRIES + self.count as usize * ENTRY_BYTES;
+        if let Some(rest) = bytes.get_mut(used..) {
+            rest.fill(0);
+        }
+        if let Some(header) = bytes.get_mut(..at::ENTRIES) {
+            header.fill(0);
+        }
+        put(bytes, node::MAGIC, &magic::LEAF);
+        put_u64(bytes, node::SEQ, self.seq);
+        put_u64(bytes, node::LAST_OP, self.last_op);
+        put_u64(bytes, at::FILE_ID, self.file_id);
+        put_u64(bytes, at::FIRST_LOGICAL, self.first_logical);
+        put_u32(bytes, at::COUNT, self.count);
+        put_u32(bytes, at::LEVEL, self.level);
+    }
+
+    /// Reads a leaf whose checksum is good, as the one of `file_id` at `unit` that begins with
+    /// file unit `index.first_logical`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is another one or unsound.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        index: &Index,
+        file_id: u64,
+        level: u32,
+        shape: &Shape,
+    ) -> Result<Self, Error> {
+        let leaf = Self {
+            seq: get_u64(bytes, node::SEQ),
+            last_op: get_u64(bytes, node::LAST_OP),
+            file_id: get_u64(bytes, at::FILE_ID),
+            first_logical: get_u64(bytes, at::FIRST_LOGICAL),
+            count: get_u32(bytes, at::COUNT),
+            level: get_u32(bytes, at::LEVEL),
+        };
+        let sound = leaf.file_id == file_id
+            && leaf.level == level
+            && leaf.first_logical == index.first_logical
+            && leaf.count > 0
+            && leaf.count as usize <= shape.leaf_entries()
+            && match level {
+                1 => extents_end(leaf.entries(bytes), leaf.first_logical, shape).is_some(),
+                _ => index_is_sound(leaf.entries(bytes), leaf.first_logical, shape),
+            };
+        sound
+            .then_some(leaf)
+            .ok_or(Error::Corrupt(Node::Leaf(index.unit)))
+    }
+
+    /// The raw entries in use.
+    pub(crate) fn entries<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let len = self.count as usize * ENTRY_BYTES;
+        bytes
+            .get(at::ENTRIES..at::ENTRIES + len)
+            .unwrap_or_default()
+    }
+}
+
+/// How many of a file's `units` hold data: all, or all but each span's checksum unit.
+pub(crate) const fn data_units(units: u64, checksums: bool) -> u64 {
+    if checksums {
+        units - units.div_ceil(SPAN_UNITS + 1)
+    } else {
+        units
+    }
+}
+
+/// How many units a file needs to hold `data` units of data.
+pub(crate) const fn file_units(data: u64, checksums: bool) -> u64 {
+    if checksums {
+        data + data.div_ceil(SPAN_UNITS)
+    } else {
+        data
+    }
+}
+
+/// The file unit of a data unit.
+pub(crate) const fn file_unit(data: u64, checksums: bool) -> u64 {
+    if checksums {
+        data + data / SPAN_UNITS + 1
+    } else {
+        data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_units_are_counted_alike_in_each_direction() {
+        for data in [1, 2, SPAN_UNITS, SPAN_UNITS + 1, 3 * SPAN_UNITS] {
+            let units = file_units(data, true);
+            assert_eq!(data_units(units, true), data);
+            assert_eq!(
+                file_unit(data - 1, true),
+                units - 1,
+                "the last one is the last"
+            );
+        }
+        assert_eq!(data_units(0, true), 0);
+        assert_eq!(
+            data_units(1, true),
+            0,
+            "a checksum unit alone holds no data"
+        );
+        assert_eq!(file_unit(SPAN_UNITS, true), SPAN_UNITS + 2);
+    }
+
+    #[test]
+    fn an_extent_is_cut_at_the_limit() {
+        let extent = Extent {
+            logical: 4,
+            start: 100,
+            len: 8,
+        };
+        assert_eq!(extent.cut(4), None);
+        assert_eq!(extent.cut(6).map(|cut| cut.len), Some(2));
+        assert_eq!(extent.cut(99), Some(extent));
+    }
+}

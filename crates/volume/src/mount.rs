@@ -1,0 +1,272 @@
+//! Mounting and unmounting.
+
+use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
+
+use crate::checksum::{Crc32c, crc32c};
+use crate::file::OpenFile;
+use crate::io::{Io, State, superblock_len};
+use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
+use crate::superblock::{Operation, Superblock};
+use crate::{Error, Volume, blocking};
+
+/// How to mount.
+#[derive(Clone, Copy, Debug)]
+pub struct MountOptions {
+    /// Change nothing, not even what a power cut left to be completed.
+    pub read_only: bool,
+    /// The CRC32C to use for data.
+    pub crc32c: Crc32c,
+    /// The time stamped on what changes, in nanoseconds since 1970; see [`Volume::set_time`].
+    pub now_ns: u64,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            crc32c,
+            now_ns: 0,
+        }
+    }
+}
+
+/// What was lent to a volume, given back.
+#[derive(Debug)]
+pub struct Unmounted<D> {
+    /// The device.
+    pub device: D,
+    /// The node memory; None where the device failed to give it back.
+    pub memory: [Option<Buffer>; 3],
+    /// Why it could not be mounted, or not unmounted in good order.
+    pub result: Result<(), Error>,
+}
+
+impl<'a, D: Device> Volume<'a, D> {
+    /// Mounts the volume on `device`.
+    ///
+    /// Each buffer of `memory` is at least one node long; where the second and third are longer,
+    /// up to eight nodes, looking up a name takes fewer reads. `files` has a place for each file
+    /// that may be open at once, at most 128.
+    ///
+    /// Mounting reads the two superblocks. After a power cut it also completes or undoes the one
+    /// operation that may have been under way: at most 12 reads and 6 writes more.
+    ///
+    /// # Errors
+    /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
+    /// [`Error::UnknownFeatures`], [`Error::Truncated`], [`Error::Corrupt`],
+    /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error.
+    #[allow(clippy::result_large_err)]
+    pub fn mount(
+        mut device: D,
+        memory: [Buffer; 3],
+        files: &'a mut [OpenFile],
+        options: &MountOptions,
+    ) -> Result<Self, Unmounted<D>> {
+        let mut memory = memory.map(Some);
+        let (superblock, operation) = match read_superblock(&mut device, &mut memory) {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(Unmounted {
+                    device,
+                    memory,
+                    result: Err(error),
+                });
+            }
+        };
+        for file in files.iter_mut() {
+            *file = OpenFile {
+                generation: file.generation,
+                ..OpenFile::new()
+            };
+        }
+        let read_only = options.read_only
+            || superblock.ro_features != 0
+            || device.geometry().features.read_only;
+        let volume = Self::from_state(State {
+            device,
+            superblock,
+            files,
+            nodes: memory,
+            io: Io::Idle,
+            crc32c: options.crc32c,
+            now_ns: options.now_ns,
+            cached_slot: None,
+            cached_group: None,
+            busy: false,
+            changing: false,
+            failed: false,
+            read_only,
+            // What stood in the device's cache when the power returned is not known to be durable.
+            unflushed: true,
+        });
+        let result = if read_only || superblock.clean {
+            Ok(())
+        } else {
+            blocking::run(&volume, volume.recover(&operation))
+        };
+        match result {
+            Ok(()) => Ok(volume),
+            Err(error) => {
+                let mut unmounted = volume.take_apart();
+                unmounted.result = Err(error);
+                Err(unmounted)
+            }
+        }
+    }
+
+    /// Writes everything that is pending, marks the volume clean and gives the device back. Files
+    /// should have been closed: what was appended to an open one since its last commit is lost.
+    ///
+    /// The volume is gone in any case; where `result` is an error it is as after a power cut.
+    pub fn unmount(self) -> Unmounted<D> {
+        let result = blocking::run(&self, self.finish());
+        let mut unmounted = self.take_apart();
+        unmounted.result = result;
+        unmounted
+    }
+
+    /// Gives up the volume without writing, as a power cut would.
+    pub fn abandon(self) -> Unmounted<D> {
+        self.take_apart()
+    }
+
+    async fn finish(&self) -> Result<(), Error> {
+        let turn = self.turn().await?;
+        let clean = {
+            let state = self.state()?;
+            state.read_only || state.superblock.clean
+        };
+        self.barrier().await?;
+        if !clean {
+            // Both members, one after the other: from now on either may rot.
+            for _ in 0..2 {
+                self.write_superblock(&Operation::None, true).await?;
+                self.barrier().await?;
+            }
+        }
+        turn.done();
+        Ok(())
+    }
+
+    fn take_apart(self) -> Unmounted<D> {
+        let state = self.state.into_inner();
+        Unmounted {
+            device: state.device,
+            memory: state.nodes,
+            result: Ok(()),
+        }
+    }
+}
+
+/// Reads both superblocks and takes the newest that is valid.
+fn read_superblock<D: Device>(
+    device: &mut D,
+    memory: &mut [Option<Buffer>; 3],
+) -> Result<(Superblock, Operation), Error> {
+    let geometry = *device.geometry();
+    let len = superblock_len(geometry.block_size_log2);
+    let align = geometry.buffer_align_bytes as usize;
+    let fits = memory
+        .iter()
+        .flatten()
+        .all(|buffer| buffer.len() >= len.max(SUPERBLOCK_BYTES) && buffer.address() % align == 0);
+    if !fits {
+        return Err(Error::Memory);
+    }
+    let mut newest: Option<(Superblock, Operation)> = None;
+    let mut refused = None;
+    for (address, place) in [0, SUPERBLOCK_B].into_iter().zip(memory.iter_mut()) {
+        let end = (address + len as u64).div_ceil(geometry.block_size_bytes() as u64);
+        if end > geometry.block_count {
+            continue;
+        }
+        read_into(device, address, len, place)?;
+        let bytes = place.as_deref().unwrap_or_default();
+        match Superblock::decode(bytes, address) {
+            Ok(Some(found))
+                if newest
+                    .as_ref()
+                    .is_none_or(|(best, _)| found.0.seq > best.seq) =>
+            {
+                newest = Some(found);
+            }
+            Ok(_) => {}
+            Err(error) => refused = Some(error),
+        }
+    }
+    // A member of a newer version, or one that contradicts itself, is never passed over for an
+    // older one: that would undo what it says.
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let (superblock, operation) = newest.ok_or(Error::NotAVolume)?;
+    let shape = superblock.shape;
+    if geometry.size_bytes() < shape.volume_bytes {
+        return Err(Error::Truncated {
+            volume_bytes: shape.volume_bytes,
+            device_bytes: geometry.size_bytes(),
+        });
+    }
+    let block = geometry.block_size_log2;
+    if block > shape.node_log2
+        || block > shape.unit_log2
+        || geometry.max_transfer_bytes() < shape.node_bytes()
+    {
+        return Err(Error::Unsuitable);
+    }
+    let short = memory
+        .iter()
+        .flatten()
+        .any(|buffer| buffer.len() < shape.node_bytes());
+    if short {
+        return Err(Error::Memory);
+    }
+    Ok((superblock, operation))
+}
+
+fn read_into<D: Device>(
+    device: &mut D,
+    address: u64,
+    len: usize,
+    place: &mut Option<Buffer>,
+) -> Result<(), Error> {
+    let Some(whole) = place.take() else {
+        return Err(Error::Memory);
+    };
+    let lba = address >> device.geometry().block_size_log2;
+    let mut lent = Lent::new(whole);
+    let piece = lent.lend(len);
+    let outcome = device::read(device, lba, piece);
+    let _ = lent.give_back(outcome.buffer);
+    *place = lent.into_whole().ok();
+    outcome.result?;
+    Ok(())
+}
+
+/// Writes `len` bytes of the buffer in `place`.
+pub(crate) fn write_from<D: Device>(
+    device: &mut D,
+    address: u64,
+    len: usize,
+    place: &mut Option<Buffer>,
+) -> Result<(), Error> {
+    let Some(whole) = place.take() else {
+        return Err(Error::Memory);
+    };
+    let lba = address >> device.geometry().block_size_log2;
+    let mut lent = Lent::new(whole);
+    let piece = lent.lend(len);
+    let outcome = device::write(device, lba, piece, false);
+    let _ = lent.give_back(outcome.buffer);
+    *place = lent.into_whole().ok();
+    outcome.result?;
+    Ok(())
+}
+
+/// A flush, where the device has a cache.
+pub(crate) fn flush<D: Device>(device: &mut D) -> Result<(), Error> {
+    if device.geometry().features.volatile_write_cache {
+        device::command(device, Request::Flush)?;
+    }
+    Ok(())
+}

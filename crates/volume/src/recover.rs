@@ -1,0 +1,90 @@
+//! Completing or undoing, at mount, the one operation that a power cut may have left half-way.
+//! `FORMAT.md`, "Recovery".
+
+use block::Device;
+
+use crate::bytes::get_u64;
+use crate::io::WORK;
+use crate::layout::node;
+use crate::pair::Found;
+use crate::slot::Slot;
+use crate::superblock::{Operation, Runs};
+use crate::{Error, Volume, bitmap, error::Node};
+
+impl<D: Device> Volume<'_, D> {
+    /// An operation has happened if and only if the slot that decides it carries the operation's
+    /// number. The other nodes are then made to agree, so running this twice changes nothing.
+    pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
+        let turn = self.turn_to_change().await?;
+        let op_seq = self.state()?.superblock.seq;
+        match operation {
+            Operation::None => {}
+            Operation::Reserve { slot, runs } => {
+                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.settle_bitmaps(runs, happened, op_seq).await?;
+            }
+            Operation::Release { slot, runs } => {
+                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.settle_bitmaps(runs, !happened, op_seq).await?;
+            }
+            Operation::Rename { from, to } => {
+                let happened = self.load_slot(*to).await?.last_op >= op_seq;
+                let mut old = self.load_slot(*from).await?;
+                // A file made in the old slot after the rename was whole carries its number.
+                if happened && old.last_op < op_seq {
+                    self.barrier().await?;
+                    old = Slot::free(old.seq, op_seq);
+                    self.write_slot(*from, &mut old, false).await?;
+                }
+            }
+        }
+        // What was settled must be durable before the record of it goes.
+        self.barrier().await?;
+        self.write_superblock(&Operation::None, false).await?;
+        self.barrier().await?;
+        {
+            let mut state = self.state()?;
+            state.superblock.mount_count = state.superblock.mount_count.wrapping_add(1);
+        }
+        turn.done();
+        Ok(())
+    }
+
+    /// Makes the bits of `runs` say `used`, in each bitmap once, and writes a torn member anew: a
+    /// bitmap with an invalid member is damage from here on.
+    async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let group_of = |start: u64| start / shape.group_units();
+        // What the power cut left in the device's cache must not be overtaken.
+        self.barrier().await?;
+        for (index, run) in runs.as_slice().iter().enumerate() {
+            let group = group_of(run.start);
+            let mut before = runs.as_slice().iter().take(index);
+            if before.any(|earlier| group_of(earlier.start) == group) {
+                continue;
+            }
+            let Some(Found { both, .. }) = self.load_bitmap_pair(group).await? else {
+                return Err(Error::Corrupt(Node::Bitmap(group)));
+            };
+            let agrees = {
+                let mut state = self.state()?;
+                bitmap::check(state.node(WORK), group)?;
+                let bytes = state.node_mut(WORK);
+                let before = bitmap::free_units(bytes);
+                for run in runs.as_slice() {
+                    if group_of(run.start) == group {
+                        bitmap::set_run(bytes, run, &shape, used);
+                    }
+                }
+                let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
+                bitmap::stamp(bytes, seq, last_op);
+                before == bitmap::free_units(bytes)
+            };
+            if !agrees || !both {
+                self.write_bitmap(group, op_seq).await?;
+            }
+            self.state()?.cached_group = None;
+        }
+        Ok(())
+    }
+}

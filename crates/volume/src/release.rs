@@ -1,0 +1,135 @@
+//! Giving units back, from the end of a file's map. `FORMAT.md`, "Release".
+
+use block::Device;
+
+use crate::io::{SLOT, WORK};
+use crate::layout::{Shape, slot as slot_at};
+use crate::map;
+use crate::slot::{Slot, State as SlotState};
+use crate::superblock::{Operation, Run, Runs};
+use crate::{Error, Volume, bitmap};
+
+impl<D: Device> Volume<'_, D> {
+    /// One release operation on the slot in node SLOT: gives units back until `keep` are left or
+    /// the operation record is full. A slot to be reaped becomes free with its last unit.
+    pub(crate) async fn release_once(
+        &self,
+        slot: u32,
+        header: &mut Slot,
+        keep: u64,
+    ) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let runs = if header.map_level == 0 {
+            let mut state = self.state()?;
+            // The slot in memory changes here, before its record is durable.
+            state.cached_slot = None;
+            release_from_slot(header, state.node_mut(SLOT), keep, &shape)
+        } else {
+            self.state()?.cached_slot = None;
+            self.release_from_leaf(slot, header, keep).await?
+        };
+        if header.alloc_units == 0 {
+            header.map_level = 0;
+            header.entry_count = 0;
+            if header.state == SlotState::Reap {
+                *header = Slot::free(header.seq, header.last_op);
+            }
+        }
+        let op_seq = self.state()?.superblock.seq + 1;
+        self.barrier().await?;
+        let operation = Operation::Release { slot, runs };
+        self.write_superblock(&operation, false).await?;
+        // The record is durable before any node it governs: only so can recovery undo them.
+        self.barrier().await?;
+        let group_of = |run: &Run| run.start / shape.group_units();
+        for (index, run) in runs.as_slice().iter().enumerate() {
+            let group = group_of(run);
+            let mut before = runs.as_slice().iter().take(index);
+            if before.any(|earlier| group_of(earlier) == group) {
+                continue;
+            }
+            self.load_bitmap(group).await?;
+            {
+                let mut state = self.state()?;
+                let bytes = state.node_mut(WORK);
+                for run in runs.as_slice().iter().filter(|run| group_of(run) == group) {
+                    bitmap::set_run(bytes, run, &shape, false);
+                }
+            }
+            self.write_bitmap(group, op_seq).await?;
+        }
+        header.last_op = op_seq;
+        self.write_slot(slot, header, false).await
+    }
+
+    /// At levels 1 and 2: part of the last extent, with the leaf and the index node that hold
+    /// nothing else.
+    async fn release_from_leaf(
+        &self,
+        slot: u32,
+        header: &mut Slot,
+        keep: u64,
+    ) -> Result<Runs, Error> {
+        let shape = self.shape()?;
+        let tail = self.tail(slot, header).await?;
+        let mut runs = Runs::default();
+        let Some(last) = tail.last else {
+            return Ok(runs);
+        };
+        let run = tail_run(&last, keep, &shape);
+        runs.push(run);
+        header.alloc_units -= u64::from(run.len);
+        let pair = |node: crate::grow::TailNode| Run {
+            start: node.index.unit,
+            len: shape.pair_units() as u32,
+        };
+        // An entry at or past `alloc_units` is dead, in the slot it is removed as well.
+        let dead = |node: Option<crate::grow::TailNode>| {
+            node.filter(|node| node.index.first_logical == header.alloc_units)
+        };
+        let (leaf, node) = (dead(tail.leaf), dead(tail.node));
+        if let Some(leaf) = leaf {
+            runs.push(pair(leaf));
+        }
+        if let Some(node) = node {
+            runs.push(pair(node));
+        }
+        if node.is_some() || (header.map_level == 1 && leaf.is_some()) {
+            header.entry_count -= 1;
+        }
+        Ok(runs)
+    }
+}
+
+/// The end of an extent: as much of it as lies in its last group, down to file unit `keep`.
+fn tail_run(extent: &map::Extent, keep: u64, shape: &Shape) -> Run {
+    let end = extent.end();
+    let group_start = (end - 1) / shape.group_units() * shape.group_units();
+    let keep_start = extent.start + keep.saturating_sub(extent.logical);
+    let start = extent.start.max(group_start).max(keep_start);
+    Run {
+        start,
+        len: (end - start) as u32,
+    }
+}
+
+/// At level 0: as many runs as the record holds.
+fn release_from_slot(header: &mut Slot, bytes: &mut [u8], keep: u64, shape: &Shape) -> Runs {
+    let mut runs = Runs::default();
+    while runs.room() > 0 && header.alloc_units > keep {
+        let Some(last) = header.extents(bytes).last() else {
+            break;
+        };
+        let run = tail_run(&last, keep, shape);
+        runs.push(run);
+        header.alloc_units -= u64::from(run.len);
+        let len = last.len - run.len;
+        if len == 0 {
+            header.entry_count -= 1;
+        } else if let Some(entries) = bytes.get_mut(slot_at::ENTRIES..) {
+            let place = header.entry_count as usize - 1;
+            map::put_extent(entries, place, &map::Extent { len, ..last });
+        }
+    }
+    runs
+}

@@ -1,0 +1,67 @@
+//! Renaming: the file moves to a slot of its new name's buckets. `FORMAT.md`, "Rename".
+
+use block::Device;
+
+use crate::lookup::Search;
+use crate::name::Name;
+use crate::slot::{Slot, State as SlotState};
+use crate::superblock::Operation;
+use crate::{Error, Volume};
+
+impl<D: Device> Volume<'_, D> {
+    /// Gives a file another name. After a power cut it has the one or the other, never both or
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::NotFound`], [`Error::Exists`] if the new name is taken,
+    /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
+    /// open, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
+    pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
+        let (old, new) = (Name::new(old)?, Name::new(new)?);
+        let turn = self.turn_to_change().await?;
+        let Search::Found(from) = self.search(&old).await? else {
+            return Err(Error::NotFound);
+        };
+        if self
+            .state()?
+            .files
+            .iter()
+            .any(|open| open.slot == Some(from))
+        {
+            return Err(Error::InUse);
+        }
+        if old == new {
+            turn.done();
+            return Ok(());
+        }
+        let to = match self.search(&new).await? {
+            Search::Found(_) => return Err(Error::Exists),
+            Search::Absent(to) => to.ok_or(Error::TableFull)?,
+        };
+        let target = self.load_slot(to).await?;
+        if target.state != SlotState::Free {
+            return Err(Error::Corrupt(crate::Node::Slot(to)));
+        }
+        let source = self.load_slot(from).await?;
+        let op_seq = self.state()?.superblock.seq + 1;
+        self.barrier().await?;
+        self.write_superblock(&Operation::Rename { from, to }, false)
+            .await?;
+        // The record is durable before the new name: else both names could stay.
+        self.barrier().await?;
+        let mut moved = Slot {
+            seq: target.seq,
+            last_op: op_seq,
+            name: Some(new),
+            ..source
+        };
+        self.write_slot(to, &mut moved, false).await?;
+        // The new name is durable before the old one goes: else both could be lost.
+        self.barrier().await?;
+        let mut freed = Slot::free(source.seq, op_seq);
+        self.write_slot(from, &mut freed, false).await?;
+        self.barrier().await?;
+        turn.done();
+        Ok(())
+    }
+}

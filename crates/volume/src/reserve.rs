@@ -1,0 +1,255 @@
+//! Reserving space: the one operation that allocates, always ahead of the data.
+//! `FORMAT.md`, "Reserve".
+
+use block::Device;
+
+use crate::file::{self, File};
+use crate::grow::{Addition, Tail};
+use crate::io::WORK;
+use crate::layout::Shape;
+use crate::map::{self, Extent};
+use crate::slot::Slot;
+use crate::superblock::{Operation, Run, Runs};
+use crate::{Error, Volume, bitmap};
+
+/// What one operation will allocate, all of it in one group.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    group: u64,
+    data: Runs,
+    addition: Addition,
+    pairs: [u64; 2],
+}
+
+impl Plan {
+    /// Every run, data first, as the operation record has them.
+    fn runs(&self, shape: &Shape) -> Runs {
+        let mut runs = self.data;
+        for &start in self.pairs.iter().take(self.addition.pairs()) {
+            let len = shape.pair_units() as u32;
+            runs.push(Run { start, len });
+        }
+        runs
+    }
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Reserves space until at least `bytes` can be appended, and returns how many can. Each
+    /// operation takes what one allocation group offers, so a large reservation is several.
+    ///
+    /// The reservation is the file's at once; it is durable with the next commit. Data can keep
+    /// flowing meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::MapFull`] (what was reserved before that stays),
+    /// [`Error::NotWritable`], [`Error::ReadOnly`], [`Error::NeedsMount`], a device's error.
+    pub async fn reserve(&self, file: File, bytes: u64) -> Result<u64, Error> {
+        let turn = self.turn_to_change().await?;
+        let shape = self.shape()?;
+        let (slot, checksums, mut missing) = {
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            if !open.writable {
+                return Err(Error::NotWritable);
+            }
+            let end = open.appended.checked_add(bytes).ok_or(Error::NoSpace)?;
+            let data = end.div_ceil(shape.unit_bytes());
+            let want = map::file_units(data, open.checksums);
+            let missing = want.saturating_sub(open.alloc_units);
+            (open.slot.ok_or(Error::NotOpen)?, open.checksums, missing)
+        };
+        if missing > shape.unit_count() {
+            return Err(Error::NoSpace);
+        }
+        let mut header = self.load_slot(slot).await?;
+        // Each turn allocates at least a unit.
+        while missing > 0 {
+            let (extents, count) = self.reserve_once(slot, &mut header, missing, None).await?;
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            open.alloc_units = header.alloc_units;
+            open.settled = false;
+            let append_unit = map::file_unit(open.appended >> shape.unit_log2, checksums);
+            for extent in extents.iter().take(count) {
+                if extent.logical_end() > append_unit {
+                    open.extend_ahead(*extent, append_unit);
+                }
+                missing = missing.saturating_sub(u64::from(extent.len));
+            }
+        }
+        turn.done();
+        let mut state = self.state()?;
+        Ok(file::get(state.files, file)?.reserved_bytes(&shape))
+    }
+
+    /// One reserve operation for the slot in node SLOT: at least one unit, at most `want`. The
+    /// slot is written with whatever else `header` says, so a file can be made with its space.
+    pub(crate) async fn reserve_once(
+        &self,
+        slot: u32,
+        header: &mut Slot,
+        want: u64,
+        near: Option<u64>,
+    ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
+        let tail = self.tail(slot, header).await?;
+        let plan = self.plan(header, &tail, want, near).await?;
+        let shape = self.shape()?;
+        let op_seq = self.state()?.superblock.seq + 1;
+        let runs = plan.runs(&shape);
+
+        // R3: the pairs written below were last written before this.
+        self.barrier().await?;
+        let mut extents = [Extent::default(); crate::layout::RUNS];
+        let mut logical = header.alloc_units;
+        for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {
+            *place = Extent {
+                logical,
+                start: run.start,
+                len: run.len,
+            };
+            self.add_extent(header, &tail, place, plan.addition, plan.pairs, op_seq)
+                .await?;
+            logical = place.logical_end();
+        }
+        let operation = Operation::Reserve { slot, runs };
+        self.write_superblock(&operation, false).await?;
+        // The record is durable before any node it governs: only so can recovery undo them.
+        self.barrier().await?;
+        self.write_bitmap(plan.group, op_seq).await?;
+        header.alloc_units = logical;
+        header.last_op = op_seq;
+        self.write_slot(slot, header, false).await?;
+        Ok((extents, plan.data.as_slice().len()))
+    }
+
+    /// Chooses what to allocate and sets its bits in the bitmap in node WORK, in memory only.
+    async fn plan(
+        &self,
+        header: &Slot,
+        tail: &Tail,
+        want: u64,
+        near: Option<u64>,
+    ) -> Result<Plan, Error> {
+        let shape = self.shape()?;
+        let groups = shape.group_count();
+        let next = tail.last.map(|last| last.end()).or(near);
+        let hint = u64::from(self.state()?.superblock.group_hint);
+        let first = next.map_or(hint, |unit| unit / shape.group_units());
+        let mut damaged = None;
+        let mut full = None;
+        for turn in 0..groups {
+            let group = (first + turn) % groups;
+            match self.load_bitmap(group).await {
+                Ok(()) => {}
+                // A damaged group is passed over: what is free there is not known.
+                Err(error @ Error::Corrupt(_)) => {
+                    damaged = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            match self.plan_in_group(header, tail, want, group) {
+                Ok(Some(plan)) => return Ok(plan),
+                Ok(None) => {}
+                Err(error) => full = Some(error),
+            }
+        }
+        Err(full.or(damaged).unwrap_or(Error::NoSpace))
+    }
+
+    fn plan_in_group(
+        &self,
+        header: &Slot,
+        tail: &Tail,
+        want: u64,
+        group: u64,
+    ) -> Result<Option<Plan>, Error> {
+        let shape = self.shape()?;
+        let base = group * shape.group_units();
+        let mut data = Runs::default();
+        let mut left = want;
+        let contiguous = {
+            let state = self.state()?;
+            let bytes = state.node(WORK);
+            if bitmap::free_units(bytes) == 0 {
+                return Ok(None);
+            }
+            let end = tail.last.map(|last| last.end());
+            end.filter(|end| end / shape.group_units() == group)
+                .map(|end| bitmap::free_from(bytes, end - base, want.min(shape.group_units())))
+                .filter(|&len| len > 0)
+                .map(|len| (tail.last.map_or(0, |last| last.end()), len))
+        };
+        let addition = self.addition(header, tail, contiguous.is_some())?;
+        let mut state = self.state()?;
+        // From here on the bitmap in memory runs ahead of the device.
+        state.cached_group = None;
+        let bytes = state.node_mut(WORK);
+        if let Some((start, len)) = contiguous {
+            let run = Run {
+                start,
+                len: len as u32,
+            };
+            bitmap::set_run(bytes, &run, &shape, true);
+            data.push(run);
+            left -= len;
+        }
+        // A leaf takes one extent an operation; a slot as many as it and the record have room for.
+        let mut room = match addition {
+            Addition::InSlot => {
+                (shape.slot_entries() - header.entry_count as usize).min(data.room())
+            }
+            _ => usize::from(contiguous.is_none()),
+        };
+        while left > 0 && room > 0 {
+            let Some(run) = take(bytes, left, base) else {
+                break;
+            };
+            bitmap::set_run(bytes, &run, &shape, true);
+            data.push(run);
+            left -= u64::from(run.len);
+            room -= 1;
+        }
+        let mut pairs = [0; 2];
+        let pair = shape.pair_units();
+        let mut found = !data.as_slice().is_empty();
+        for place in pairs.iter_mut().take(addition.pairs()) {
+            // Units and groups are powers of two, so a pair aligned in its group is aligned.
+            match bitmap::find(bytes, pair, pair) {
+                Some(start) => {
+                    bitmap::set(bytes, start, pair as u32, true);
+                    *place = base + start;
+                }
+                None => found = false,
+            }
+        }
+        if !found {
+            return Ok(None);
+        }
+        state.cached_group = Some(group);
+        Ok(Some(Plan {
+            group,
+            data,
+            addition,
+            pairs,
+        }))
+    }
+}
+
+/// The longest free run of at most `want` units that halving finds, aligned to a power of two, so
+/// that several streams in one group do not interleave unit by unit.
+fn take(bytes: &[u8], want: u64, base: u64) -> Option<Run> {
+    let group_units = bytes.len() as u64 * 4;
+    let mut len = want.min(group_units);
+    while len > 0 {
+        let align = 1 << len.ilog2();
+        if let Some(start) = bitmap::find(bytes, len, align) {
+            return Some(Run {
+                start: base + start,
+                len: len as u32,
+            });
+        }
+        len = if len == align { len / 2 } else { align };
+    }
+    None
+}

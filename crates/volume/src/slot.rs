@@ -1,0 +1,258 @@
+//! A file slot: name, size, and the root of the file's map. `FORMAT.md`, "File slot".
+//!
+//! The header is decoded into a plain value; the map entries stay in the node's bytes.
+
+use crate::bytes::{get_u8, get_u32, get_u64, put, put_u32, put_u64};
+use crate::layout::{ENTRY_BYTES, Shape, magic, node, slot as at};
+use crate::map::{self, Extent, Index};
+use crate::name::{NAME_BYTES, Name};
+use crate::{Error, error::Node};
+
+/// The file has a checksum unit before each span of data units.
+pub(crate) const ATTRIBUTE_CHECKSUMS: u32 = 1;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    Live,
+    /// Removed; its units are still to be given back.
+    Reap,
+}
+
+/// The header of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub seq: u64,
+    pub last_op: u64,
+    pub file_id: u64,
+    pub size_bytes: u64,
+    pub alloc_units: u64,
+    pub mtime_ns: u64,
+    pub state: State,
+    pub map_level: u8,
+    pub entry_count: u32,
+    pub attributes: u32,
+    pub tail_crc: u32,
+    pub app_tag: u64,
+    /// None in a free slot only.
+    pub name: Option<Name>,
+}
+
+impl Slot {
+    /// A free slot.
+    pub(crate) const fn free(seq: u64, last_op: u64) -> Self {
+        Self {
+            seq,
+            last_op,
+            file_id: 0,
+            size_bytes: 0,
+            alloc_units: 0,
+            mtime_ns: 0,
+            state: State::Free,
+            map_level: 0,
+            entry_count: 0,
+            attributes: 0,
+            tail_crc: 0,
+            app_tag: 0,
+            name: None,
+        }
+    }
+
+    /// An identity that no other file of the volume ever has: a slot's `seq` only grows.
+    pub(crate) const fn new_file_id(slot: u32, seq: u64) -> u64 {
+        ((slot as u64) << 44) | (seq & ((1 << 44) - 1))
+    }
+
+    pub(crate) const fn has_checksums(&self) -> bool {
+        self.attributes & ATTRIBUTE_CHECKSUMS != 0
+    }
+
+    /// Writes the header and zeroes the entries past `entry_count`; the checksum is not set.
+    pub(crate) fn encode(&self, bytes: &mut [u8]) {
+        let used = at::ENTRIES + self.entry_count as usize * ENTRY_BYTES;
+        if let Some(rest) = bytes.get_mut(used..) {
+            rest.fill(0);
+        }
+        if let Some(header) = bytes.get_mut(..at::ENTRIES) {
+            header.fill(0);
+        }
+        put(bytes, node::MAGIC, &magic::SLOT);
+        put_u64(bytes, node::SEQ, self.seq);
+        put_u64(bytes, node::LAST_OP, self.last_op);
+        put_u64(bytes, at::FILE_ID, self.file_id);
+        put_u64(bytes, at::SIZE_BYTES, self.size_bytes);
+        put_u64(bytes, at::ALLOC_UNITS, self.alloc_units);
+        put_u64(bytes, at::MTIME_NS, self.mtime_ns);
+        let state = match self.state {
+            State::Free => 0,
+            State::Live => 1,
+            State::Reap => 2,
+        };
+        put(bytes, at::STATE, &[state]);
+        put(bytes, at::MAP_LEVEL, &[self.map_level]);
+        put_u32(bytes, at::ENTRY_COUNT, self.entry_count);
+        put_u32(bytes, at::ATTRIBUTES, self.attributes);
+        put_u32(bytes, at::TAIL_CRC, self.tail_crc);
+        put_u64(bytes, at::APP_TAG, self.app_tag);
+        if let Some(name) = &self.name {
+            let name = name.as_bytes();
+            put(bytes, at::NAME_LEN, &[name.len() as u8]);
+            put(bytes, at::NAME, name);
+        }
+    }
+
+    /// Reads a slot whose checksum is good. All that the map's root says is checked here, once.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if its fields contradict each other or the volume's shape.
+    pub(crate) fn decode(bytes: &[u8], index: u32, shape: &Shape) -> Result<Self, Error> {
+        Self::parse(bytes, shape).ok_or(Error::Corrupt(Node::Slot(index)))
+    }
+
+    fn parse(bytes: &[u8], shape: &Shape) -> Option<Self> {
+        let seq = get_u64(bytes, node::SEQ);
+        let last_op = get_u64(bytes, node::LAST_OP);
+        let state = match get_u8(bytes, at::STATE) {
+            0 => return Some(Self::free(seq, last_op)),
+            1 => State::Live,
+            2 => State::Reap,
+            _ => return None,
+        };
+        let name_len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
+        let name = Name::from_bytes(bytes.get(at::NAME..at::NAME + name_len)?).ok()?;
+        let slot = Self {
+            seq,
+            last_op,
+            file_id: get_u64(bytes, at::FILE_ID),
+            size_bytes: get_u64(bytes, at::SIZE_BYTES),
+            alloc_units: get_u64(bytes, at::ALLOC_UNITS),
+            mtime_ns: get_u64(bytes, at::MTIME_NS),
+            state,
+            map_level: get_u8(bytes, at::MAP_LEVEL),
+            entry_count: get_u32(bytes, at::ENTRY_COUNT),
+            attributes: get_u32(bytes, at::ATTRIBUTES),
+            tail_crc: get_u32(bytes, at::TAIL_CRC),
+            app_tag: get_u64(bytes, at::APP_TAG),
+            name: (name_len <= NAME_BYTES).then_some(name),
+        };
+        let sound = slot.name.is_some()
+            && slot.map_level <= 2
+            && slot.entry_count as usize <= shape.slot_entries()
+            && slot.alloc_units <= shape.unit_count()
+            && slot.size_bytes <= slot.capacity_bytes(shape)
+            && (slot.alloc_units == 0) == (slot.entry_count == 0)
+            && slot.map_is_sound(bytes, shape);
+        sound.then_some(slot)
+    }
+
+    fn map_is_sound(&self, bytes: &[u8], shape: &Shape) -> bool {
+        if self.map_level == 0 {
+            let end = map::extents_end(self.entries(bytes), 0, shape);
+            return end.is_some_and(|end| end == self.alloc_units);
+        }
+        map::index_is_sound(self.entries(bytes), 0, shape)
+            && self
+                .indexes(bytes)
+                .last()
+                .is_some_and(|last| last.first_logical < self.alloc_units)
+    }
+
+    /// Bytes of data that the allocated units can hold.
+    pub(crate) const fn capacity_bytes(&self, shape: &Shape) -> u64 {
+        map::data_units(self.alloc_units, self.has_checksums()) << shape.unit_log2
+    }
+
+    /// The raw entries in use.
+    pub(crate) fn entries<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let len = self.entry_count as usize * ENTRY_BYTES;
+        bytes
+            .get(at::ENTRIES..at::ENTRIES + len)
+            .unwrap_or_default()
+    }
+
+    /// The extents of a level 0 map.
+    pub(crate) fn extents<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = Extent> + use<'b> {
+        map::extents(self.entries(bytes), 0)
+    }
+
+    /// The index entries of a level 1 or 2 map.
+    pub(crate) fn indexes<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = Index> + use<'b> {
+        map::indexes(self.entries(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::put_u32 as poke;
+
+    const SHAPE: Shape = Shape {
+        volume_bytes: 1 << 20,
+        unit_log2: 12,
+        node_log2: 9,
+        buckets_log2: 0,
+        lba_log2: 9,
+    };
+
+    fn slot() -> (Slot, [u8; 512]) {
+        let mut bytes = [0; 512];
+        let extents = [(3u64, 2u32), (9, 1)];
+        let mut logical = 0;
+        for (index, (start, len)) in extents.into_iter().enumerate() {
+            map::put_extent(
+                &mut bytes[at::ENTRIES..],
+                index,
+                &Extent {
+                    logical,
+                    start,
+                    len,
+                },
+            );
+            logical += u64::from(len);
+        }
+        let slot = Slot {
+            size_bytes: 9000,
+            alloc_units: 3,
+            state: State::Live,
+            entry_count: 2,
+            name: Name::new("a file").ok(),
+            file_id: Slot::new_file_id(5, 77),
+            ..Slot::free(8, 7)
+        };
+        slot.encode(&mut bytes);
+        (slot, bytes)
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let (slot, bytes) = slot();
+        assert_eq!(Slot::decode(&bytes, 5, &SHAPE), Ok(slot));
+        let extents: std::vec::Vec<_> = slot.extents(&bytes).collect();
+        assert_eq!(extents[1].logical, 2);
+    }
+
+    #[test]
+    fn contradictions_are_corruption() {
+        for (offset, value) in [
+            (at::SIZE_BYTES, 3 * 4096 + 1),
+            (at::ALLOC_UNITS, 4),
+            (at::ALLOC_UNITS, 2),
+            (at::STATE, 3),
+            (at::STATE, 1),
+            (at::ENTRY_COUNT, 24),
+            (at::ENTRY_COUNT, 0),
+            (at::ENTRIES, 300),
+            (at::ENTRIES + 8, 0),
+            (at::ENTRIES + 12, 1),
+        ] {
+            let (_, mut bytes) = slot();
+            poke(&mut bytes, offset, value);
+            assert_eq!(
+                Slot::decode(&bytes, 5, &SHAPE),
+                Err(Error::Corrupt(Node::Slot(5))),
+                "offset {offset} value {value}"
+            );
+        }
+    }
+}

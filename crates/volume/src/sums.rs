@@ -1,0 +1,174 @@
+//! Checksums of data: CRC32C of each 64 KiB of a file, kept in checksum units of the file's own
+//! map. `FORMAT.md`, "Checksums".
+//!
+//! The checksum of the last, partial chunk stands in the slot, together with the size that it is
+//! for. So a stored checksum never changes once it is committed.
+
+use block::Device;
+
+use crate::bytes::{get_u32, put_u32};
+use crate::file::{self, CHECKSUMS, File, OpenFile};
+use crate::io::SPARE;
+use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
+use crate::slot::Slot;
+use crate::{Crc32c, Error, Volume};
+
+impl OpenFile {
+    /// Adds `bytes`, the next of the file, to the checksums. Nothing counts until `keep_sums`.
+    /// Gives the number of checksums with the new ones and the CRC of the last, partial chunk.
+    pub(crate) fn sum(&mut self, mut bytes: &[u8], crc32c: Crc32c) -> Result<(u8, u32), Error> {
+        let mut crc = self.appended_crc;
+        let mut count = usize::from(self.sum_count);
+        let mut within = self.appended % CHUNK_BYTES;
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min((CHUNK_BYTES - within) as usize));
+            crc = crc32c(crc, now);
+            within += now.len() as u64;
+            bytes = rest;
+            if within == CHUNK_BYTES {
+                *self.sums.get_mut(count).ok_or(Error::NeedsCommit)? = crc;
+                count += 1;
+                (crc, within) = (0, 0);
+            }
+        }
+        Ok((count as u8, crc))
+    }
+}
+
+/// Where the checksum of a chunk stands: the file's unit, and the byte within the unit.
+fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
+    let per_unit = shape.unit_bytes() / 4;
+    (chunk / per_unit * (SPAN_UNITS + 1), chunk % per_unit * 4)
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Writes the checksums that wait in memory. Their blocks hold committed ones too, which are
+    /// rewritten with the same bytes.
+    pub(crate) async fn store_sums(
+        &self,
+        file: File,
+        slot: u32,
+        header: &Slot,
+    ) -> Result<(), Error> {
+        let (first, count) = {
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            (open.first_sum, u64::from(open.sum_count))
+        };
+        let mut chunk = first;
+        while chunk < first + count {
+            let (address, offset, len) = self.sum_block(slot, header, chunk).await?;
+            self.read_bytes(SPARE, address, len).await?;
+            let room = ((len - offset) / 4) as u64;
+            let end = (chunk + room).min(first + count);
+            {
+                let mut state = self.state()?;
+                let open = file::get(state.files, file)?;
+                let mut sums = [0; CHECKSUMS];
+                sums.copy_from_slice(&open.sums);
+                let bytes = state.node_mut(SPARE);
+                for (index, chunk) in (chunk..end).enumerate() {
+                    let sum = sums.get((chunk - first) as usize).copied();
+                    put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
+                }
+            }
+            self.write_bytes(SPARE, address, len, false).await?;
+            chunk = end;
+        }
+        let mut state = self.state()?;
+        let open = file::get(state.files, file)?;
+        // Appends may have added checksums meanwhile.
+        let left = u64::from(open.sum_count) - count;
+        open.sums.rotate_left(count as usize);
+        open.first_sum += count;
+        open.sum_count = left as u8;
+        Ok(())
+    }
+
+    /// Compares `data`, read from `offset` on, with the stored checksums. `offset` is a multiple
+    /// of 64 KiB; a last part that is neither a whole chunk nor the file's end is not compared.
+    ///
+    /// # Errors
+    /// [`Error::Rot`] names the first chunk that differs. [`Error::Unsupported`] for a file
+    /// without checksums, [`Error::Unaligned`], [`Error::PastEnd`], [`Error::NotOpen`],
+    /// [`Error::Corrupt`], a device's error.
+    pub async fn verify(&self, file: File, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let turn = self.turn().await?;
+        let (slot, checksums, size, tail_crc, crc32c) = {
+            let mut state = self.state()?;
+            let crc32c = state.crc32c;
+            let open = file::get(state.files, file)?;
+            (
+                open.slot.ok_or(Error::NotOpen)?,
+                open.checksums,
+                open.committed,
+                open.committed_crc,
+                crc32c,
+            )
+        };
+        if !checksums {
+            return Err(Error::Unsupported);
+        }
+        if offset % CHUNK_BYTES != 0 {
+            return Err(Error::Unaligned);
+        }
+        let end = offset
+            .checked_add(data.len() as u64)
+            .ok_or(Error::PastEnd)?;
+        if offset > size {
+            return Err(Error::PastEnd);
+        }
+        let data = data
+            .get(..(end.min(size) - offset) as usize)
+            .unwrap_or_default();
+        let header = self.load_slot(slot).await?;
+        let mut block: Option<(u64, u64, usize)> = None;
+        for (index, bytes) in data.chunks(CHUNK_BYTES as usize).enumerate() {
+            let at = offset + index as u64 * CHUNK_BYTES;
+            let chunk = at / CHUNK_BYTES;
+            let stored = if bytes.len() as u64 == CHUNK_BYTES {
+                // The block that was read last usually has this checksum too.
+                let (first, from, len) = match block {
+                    Some(known)
+                        if ((chunk - known.0) as usize) < (known.2 - known.1 as usize) / 4 =>
+                    {
+                        known
+                    }
+                    _ => {
+                        let (address, offset, len) = self.sum_block(slot, &header, chunk).await?;
+                        self.read_bytes(SPARE, address, len).await?;
+                        (chunk, offset as u64, len)
+                    }
+                };
+                block = Some((first, from, len));
+                let field = from as usize + (chunk - first) as usize * 4;
+                get_u32(self.state()?.node(SPARE), field)
+            } else if at + bytes.len() as u64 == size {
+                tail_crc
+            } else {
+                break;
+            };
+            if crc32c(0, bytes) != stored {
+                return Err(Error::Rot { offset: at });
+            }
+        }
+        turn.done();
+        Ok(())
+    }
+
+    /// The device block with the checksum of `chunk`: its address, the checksum's offset in it,
+    /// and its length.
+    async fn sum_block(
+        &self,
+        slot: u32,
+        header: &Slot,
+        chunk: u64,
+    ) -> Result<(u64, usize, usize), Error> {
+        let shape = self.shape()?;
+        let (unit, byte) = place(chunk, &shape);
+        let address = self.unit_address(slot, header, unit).await? + byte;
+        let len = self.state()?.device.geometry().block_size_bytes();
+        let within = address & (len as u64 - 1);
+        Ok((address - within, within as usize, len))
+    }
+}

@@ -1,0 +1,319 @@
+//! The superblock: a pair far apart, the volume's shape, and the one operation record.
+//! `FORMAT.md`, "Superblock".
+
+use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
+use crate::checksum;
+use crate::layout::{
+    FEATURE_CHECKSUMS, MAJOR, MINOR, RUN_BYTES, RUNS, SUPERBLOCK_BYTES, Shape, magic,
+    superblock as at,
+};
+use crate::{Error, error::Node};
+
+/// A run of units, within one allocation group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub start: u64,
+    pub len: u32,
+}
+
+/// At most [`RUNS`] runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runs {
+    runs: [Run; RUNS],
+    count: u8,
+}
+
+impl Runs {
+    pub(crate) fn as_slice(&self) -> &[Run] {
+        self.runs.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// Adds a run; false when there is no room.
+    pub(crate) fn push(&mut self, run: Run) -> bool {
+        match self.runs.get_mut(usize::from(self.count)) {
+            Some(place) => {
+                *place = run;
+                self.count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        RUNS - usize::from(self.count)
+    }
+}
+
+/// The operation under way: every change that touches several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    None,
+    /// `slot` gains the runs: their bits are set.
+    Reserve {
+        slot: u32,
+        runs: Runs,
+    },
+    /// `slot` gives up the runs: their bits are cleared.
+    Release {
+        slot: u32,
+        runs: Runs,
+    },
+    /// The file in `from` moves to the slot `to`.
+    Rename {
+        from: u32,
+        to: u32,
+    },
+}
+
+/// The first superblock fields, in the form that the software works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub shape: Shape,
+    pub uuid: [u8; 16],
+    pub label: [u8; 32],
+    pub seq: u64,
+    /// Unmounted in good order: no operation is open and no node may be torn.
+    pub clean: bool,
+    pub mount_count: u32,
+    pub features: u32,
+    pub ro_features: u32,
+    pub compat_features: u32,
+    pub group_hint: u32,
+}
+
+impl Superblock {
+    pub(crate) fn encode(&self, bytes: &mut [u8], address: u64, operation: &Operation) {
+        bytes.fill(0);
+        put(bytes, at::MAGIC, &magic::SUPERBLOCK);
+        put(bytes, at::MAJOR, &MAJOR.to_le_bytes());
+        put(bytes, at::MINOR, &MINOR.to_le_bytes());
+        put_u64(bytes, at::SEQ, self.seq);
+        put(bytes, at::UUID, &self.uuid);
+        let shape = &self.shape;
+        put_u64(bytes, at::VOLUME_BYTES, shape.volume_bytes);
+        put(bytes, at::UNIT_LOG2, &[shape.unit_log2]);
+        put(bytes, at::NODE_LOG2, &[shape.node_log2]);
+        put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
+        put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
+        put_u32(bytes, at::STATE, u32::from(self.clean));
+        put_u32(bytes, at::INCOMPAT, self.features);
+        put_u32(bytes, at::RO_COMPAT, self.ro_features);
+        put_u32(bytes, at::COMPAT, self.compat_features);
+        put_u32(bytes, at::MOUNT_COUNT, self.mount_count);
+        for (field, value) in regions(shape) {
+            put_u64(bytes, field, value);
+        }
+        put_u32(bytes, at::GROUP_HINT, self.group_hint);
+        put(bytes, at::LABEL, &self.label);
+        encode_operation(bytes, operation);
+        let crc = crc_of(bytes, address);
+        put_u32(bytes, at::CRC, crc);
+    }
+
+    /// Reads one member. `Ok(None)` means that it is no valid superblock of any version.
+    pub(crate) fn decode(bytes: &[u8], address: u64) -> Result<Option<(Self, Operation)>, Error> {
+        let bytes = bytes.get(..SUPERBLOCK_BYTES).unwrap_or_default();
+        let valid = array(bytes, at::MAGIC) == magic::SUPERBLOCK
+            && get_u32(bytes, at::CRC) == crc_of(bytes, address);
+        if !valid {
+            return Ok(None);
+        }
+        let major = get_u16(bytes, at::MAJOR);
+        if major != MAJOR {
+            return Err(Error::NewerVersion { major });
+        }
+        let features = get_u32(bytes, at::INCOMPAT);
+        if features & !FEATURE_CHECKSUMS != 0 {
+            return Err(Error::UnknownFeatures {
+                bits: features & !FEATURE_CHECKSUMS,
+            });
+        }
+        let shape = Shape {
+            volume_bytes: get_u64(bytes, at::VOLUME_BYTES),
+            unit_log2: get_u8(bytes, at::UNIT_LOG2),
+            node_log2: get_u8(bytes, at::NODE_LOG2),
+            buckets_log2: get_u8(bytes, at::BUCKETS_LOG2),
+            lba_log2: get_u8(bytes, at::LBA_LOG2),
+        };
+        let bad = Error::Corrupt(Node::Superblock);
+        shape.validate().map_err(|_| bad)?;
+        if regions(&shape)
+            .iter()
+            .any(|&(field, value)| get_u64(bytes, field) != value)
+        {
+            return Err(bad);
+        }
+        let operation = decode_operation(bytes, &shape).ok_or(bad)?;
+        let superblock = Self {
+            shape,
+            uuid: array(bytes, at::UUID),
+            label: array(bytes, at::LABEL),
+            seq: get_u64(bytes, at::SEQ),
+            clean: get_u32(bytes, at::STATE) & 1 != 0,
+            mount_count: get_u32(bytes, at::MOUNT_COUNT),
+            features,
+            ro_features: get_u32(bytes, at::RO_COMPAT),
+            compat_features: get_u32(bytes, at::COMPAT),
+            group_hint: get_u32(bytes, at::GROUP_HINT),
+        };
+        Ok(Some((superblock, operation)))
+    }
+}
+
+fn crc_of(bytes: &[u8], address: u64) -> u32 {
+    let node = bytes.get(..SUPERBLOCK_BYTES).unwrap_or_default();
+    checksum::of_node(&[], address, node, at::CRC)
+}
+
+/// The regions are stored so that a small core need not compute them, and checked so that no
+/// image can point them elsewhere.
+fn regions(shape: &Shape) -> [(usize, u64); 6] {
+    [
+        (at::SLOTS_A, shape.slots_a()),
+        (at::SLOTS_B, shape.slots_b()),
+        (at::BITMAP_A, shape.bitmap_a()),
+        (at::BITMAP_B, shape.bitmap_b()),
+        (at::DATA_START, shape.data_start()),
+        (at::UNIT_COUNT, shape.unit_count()),
+    ]
+}
+
+fn encode_operation(bytes: &mut [u8], operation: &Operation) {
+    let (kind, slot, slot2, runs) = match operation {
+        Operation::None => (0, 0, 0, Runs::default()),
+        Operation::Reserve { slot, runs } => (1, *slot, 0, *runs),
+        Operation::Release { slot, runs } => (2, *slot, 0, *runs),
+        Operation::Rename { from, to } => (3, *from, *to, Runs::default()),
+    };
+    put_u32(bytes, at::OP_KIND, kind);
+    put_u32(bytes, at::OP_SLOT, slot);
+    put_u32(bytes, at::OP_SLOT2, slot2);
+    put_u32(bytes, at::OP_RUN_COUNT, runs.as_slice().len() as u32);
+    for (index, run) in runs.as_slice().iter().enumerate() {
+        let field = at::OP_RUNS + index * RUN_BYTES;
+        put_u64(bytes, field, run.start);
+        put_u32(bytes, field + 8, run.len);
+    }
+}
+
+fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
+    let slot = get_u32(bytes, at::OP_SLOT);
+    let slot2 = get_u32(bytes, at::OP_SLOT2);
+    if slot >= shape.slot_count() || slot2 >= shape.slot_count() {
+        return None;
+    }
+    let mut runs = Runs::default();
+    for index in 0..get_u32(bytes, at::OP_RUN_COUNT).min(RUNS as u32 + 1) {
+        let field = at::OP_RUNS + index as usize * RUN_BYTES;
+        let run = Run {
+            start: get_u64(bytes, field),
+            len: get_u32(bytes, field + 8),
+        };
+        let fits = run_is_within_a_group(&run, shape);
+        if !fits || !runs.push(run) {
+            return None;
+        }
+    }
+    Some(match get_u32(bytes, at::OP_KIND) {
+        0 => Operation::None,
+        1 => Operation::Reserve { slot, runs },
+        2 => Operation::Release { slot, runs },
+        3 if slot != slot2 => Operation::Rename {
+            from: slot,
+            to: slot2,
+        },
+        _ => return None,
+    })
+}
+
+fn run_is_within_a_group(run: &Run, shape: &Shape) -> bool {
+    let group = shape.group_units();
+    run.len > 0
+        && run.start < shape.unit_count()
+        && u64::from(run.len) <= shape.unit_count() - run.start
+        && run.start % group + u64::from(run.len) <= group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock() -> Superblock {
+        Superblock {
+            shape: Shape {
+                volume_bytes: 1 << 20,
+                unit_log2: 12,
+                node_log2: 9,
+                buckets_log2: 2,
+                lba_log2: 9,
+            },
+            uuid: *b"0123456789abcdef",
+            label: [b'x'; 32],
+            seq: 42,
+            clean: true,
+            mount_count: 7,
+            features: FEATURE_CHECKSUMS,
+            ro_features: 2,
+            compat_features: 4,
+            group_hint: 3,
+        }
+    }
+
+    fn encoded(operation: &Operation) -> [u8; 512] {
+        let mut bytes = [0xff; 512];
+        superblock().encode(&mut bytes, 0, operation);
+        bytes
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let mut runs = Runs::default();
+        assert!(runs.push(Run { start: 5, len: 9 }));
+        for operation in [
+            Operation::None,
+            Operation::Reserve { slot: 3, runs },
+            Operation::Release { slot: 31, runs },
+            Operation::Rename { from: 1, to: 2 },
+        ] {
+            let decoded = Superblock::decode(&encoded(&operation), 0);
+            assert_eq!(decoded, Ok(Some((superblock(), operation))));
+        }
+    }
+
+    #[test]
+    fn each_flipped_bit_is_noticed() {
+        let bytes = encoded(&Operation::None);
+        assert_eq!(
+            Superblock::decode(&bytes, 65_536),
+            Ok(None),
+            "the place counts"
+        );
+        for bit in 0..SUPERBLOCK_BYTES * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Superblock::decode(&bad, 0), Ok(None), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn contradictions_with_a_good_checksum_are_refused() {
+        let cases: [(usize, &[u8], Error); 8] = [
+            (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
+            (at::INCOMPAT, &[2], Error::UnknownFeatures { bits: 2 }),
+            (at::NODE_LOG2, &[15], Error::Corrupt(Node::Superblock)),
+            (at::UNIT_LOG2, &[31], Error::Corrupt(Node::Superblock)),
+            (at::SLOTS_B, &[1], Error::Corrupt(Node::Superblock)),
+            (at::OP_KIND, &[9], Error::Corrupt(Node::Superblock)),
+            (at::OP_RUN_COUNT, &[1], Error::Corrupt(Node::Superblock)),
+            (at::OP_SLOT, &[32], Error::Corrupt(Node::Superblock)),
+        ];
+        for (offset, value, error) in cases {
+            let mut bytes = encoded(&Operation::None);
+            put(&mut bytes, offset, value);
+            let crc = crc_of(&bytes, 0);
+            put_u32(&mut bytes, at::CRC, crc);
+            assert_eq!(Superblock::decode(&bytes, 0), Err(error), "offset {offset}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Files on a volume, in good order: what every caller relies on.
+
+mod support;
+
+use block::RamDisk;
+use support::{buffer, files, filled, free, make, memory, mount};
+use volume::{CreateOptions, Error, File, FormatOptions, Volume, blocking};
+
+type Disk = RamDisk<Vec<u8>, 8>;
+type Mounted<'a> = Volume<'a, Disk>;
+
+fn disk(options: &FormatOptions<'_>) -> Disk {
+    let mut disk = RamDisk::new(vec![0xa5; 4 << 20], 9).unwrap();
+    make(&mut disk, options);
+    disk
+}
+
+fn options() -> FormatOptions<'static> {
+    FormatOptions {
+        unit_bytes: Some(4096),
+        slots: Some(16),
+        checksums: true,
+        uuid: [7; 16],
+        ..FormatOptions::default()
+    }
+}
+
+fn with_volume(options: &FormatOptions<'_>, body: impl FnOnce(&Mounted<'_>)) -> Disk {
+    on(disk(options), body)
+}
+
+fn on(disk: Disk, body: impl FnOnce(&Mounted<'_>)) -> Disk {
+    let mut files = files();
+    let volume = mount(disk, memory(512, 0), &mut files, false)
+        .map_err(|e| e.0)
+        .unwrap();
+    body(&volume);
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    unmounted.device
+}
+
+fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.u8(..)).collect()
+}
+
+fn append(volume: &Mounted<'_>, file: File, bytes: &[u8]) -> Result<(), Error> {
+    let outcome = blocking::append(volume, file, filled(bytes, 512), bytes.len());
+    free(outcome.buffer);
+    outcome.result
+}
+
+fn read(volume: &Mounted<'_>, file: File, len: usize) -> Result<Vec<u8>, Error> {
+    let outcome = blocking::read(volume, file, 0, buffer(len.next_multiple_of(512)));
+    let bytes = outcome.buffer[..len].to_vec();
+    free(outcome.buffer);
+    outcome.result.map(|()| bytes)
+}
+
+fn put(volume: &Mounted<'_>, name: &str, bytes: &[u8], checksums: bool) -> Result<(), Error> {
+    let create = CreateOptions {
+        reserve_bytes: bytes.len() as u64,
+        checksums,
+        app_tag: 9,
+    };
+    let file = blocking::run(volume, volume.create(name, &create))?;
+    append(volume, file, bytes)?;
+    blocking::run(volume, volume.close(file))
+}
+
+fn get(volume: &Mounted<'_>, name: &str) -> Result<Vec<u8>, Error> {
+    let entry = blocking::run(volume, volume.find(name))?;
+    let file = blocking::run(volume, volume.open(name))?;
+    let bytes = read(volume, file, entry.size_bytes as usize);
+    blocking::run(volume, volume.close(file))?;
+    bytes
+}
+
+#[test]
+fn what_is_put_is_got_after_a_remount() {
+    for checksums in [false, true] {
+        let contents: Vec<Vec<u8>> = [1, 512, 5000, 65_536, 300_001]
+            .iter()
+            .map(|&len| pattern(len, len as u64))
+            .collect();
+        let disk = with_volume(&options(), |volume| {
+            let before = blocking::run(volume, volume.free_units()).unwrap();
+            for (index, bytes) in contents.iter().enumerate() {
+                put(volume, &format!("file {index}"), bytes, checksums).unwrap();
+            }
+            assert!(blocking::run(volume, volume.free_units()).unwrap() < before);
+        });
+        on(disk, |volume| {
+            for (index, bytes) in contents.iter().enumerate() {
+                assert!(get(volume, &format!("file {index}")).unwrap() == *bytes);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_name_is_there_once_and_gone_when_removed() {
+    with_volume(&options(), |volume| {
+        let free = blocking::run(volume, volume.free_units()).unwrap();
+        put(volume, "one", &pattern(100_000, 1), false).unwrap();
+        assert_eq!(put(volume, "one", b"x", false), Err(Error::Exists));
+        blocking::run(volume, volume.rename("one", "two")).unwrap();
+        assert_eq!(get(volume, "one"), Err(Error::NotFound));
+        assert!(get(volume, "two").unwrap() == pattern(100_000, 1));
+        blocking::run(volume, volume.remove("two")).unwrap();
+        assert_eq!(get(volume, "two"), Err(Error::NotFound));
+        assert_eq!(blocking::run(volume, volume.free_units()).unwrap(), free);
+    });
+}
+
+#[test]
+fn a_fragmented_file_grows_through_each_level_and_is_reaped() {
+    // Units of 512 bytes, so that 300 extents fit; a second file takes every other unit.
+    let small = FormatOptions {
+        unit_bytes: Some(512),
+        node_bytes: Some(512),
+        ..options()
+    };
+    with_volume(&small, |volume| {
+        let free = blocking::run(volume, volume.free_units()).unwrap();
+        let create = CreateOptions::default();
+        let one = blocking::run(volume, volume.create("one", &create)).unwrap();
+        let two = blocking::run(volume, volume.create("two", &create)).unwrap();
+        let bytes = pattern(900 * 512, 3);
+        for block in bytes.chunks(512) {
+            append(volume, one, block).unwrap();
+            append(volume, two, block).unwrap();
+        }
+        blocking::run(volume, volume.sync(one)).unwrap();
+        blocking::run(volume, volume.sync(two)).unwrap();
+        for file in [one, two] {
+            assert!(read(volume, file, bytes.len()).unwrap() == bytes);
+            blocking::run(volume, volume.close(file)).unwrap();
+        }
+        let entry = blocking::run(volume, volume.find("one")).unwrap();
+        assert_eq!(entry.map_level, 2, "{} extents", 900);
+        assert_eq!(
+            blocking::run(volume, volume.extent_count("one", 9999)),
+            Ok(900)
+        );
+        assert!(get(volume, "one").unwrap() == bytes);
+        blocking::run(volume, volume.remove("one")).unwrap();
+        blocking::run(volume, volume.remove("two")).unwrap();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = blocking::run(volume, volume.reap(from)).unwrap();
+        }
+        assert_eq!(blocking::run(volume, volume.free_units()).unwrap(), free);
+    });
+}

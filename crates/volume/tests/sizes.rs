@@ -1,0 +1,14 @@
+//! How much memory a mounted volume takes.
+
+use block::Device;
+use volume::{OpenFile, Volume};
+
+#[test]
+fn a_mounted_volume_takes_at_most_256_bytes_beside_its_three_nodes() {
+    let bytes = size_of::<Volume<'static, &'static mut dyn Device>>();
+    println!(
+        "volume {bytes} bytes, an open file {} bytes",
+        size_of::<OpenFile>()
+    );
+    assert!(bytes <= 256 + size_of::<&mut dyn Device>(), "{bytes} bytes");
+}
