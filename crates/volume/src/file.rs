@@ -200,7 +200,7 @@ impl OpenFile {
         let data_unit = offset >> shape.unit_log2;
         let unit = map::file_unit(data_unit, self.checksums);
         let contiguous = if self.checksums {
-            ((data_unit / SPAN_UNITS + 1) * SPAN_UNITS << shape.unit_log2) - offset
+            (((data_unit / SPAN_UNITS + 1) * SPAN_UNITS) << shape.unit_log2) - offset
         } else {
             u64::MAX
         };

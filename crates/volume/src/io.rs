@@ -26,6 +26,9 @@ pub(crate) const WORK: usize = 1;
 /// The node for leaves, superblocks and members B.
 pub(crate) const SPARE: usize = 2;
 
+/// No bitmap is in node [`WORK`]; no volume has so many groups.
+pub(crate) const NO_GROUP: u64 = u64::MAX;
+
 /// The metadata request under way.
 #[derive(Debug)]
 pub(crate) enum Io {
@@ -46,7 +49,7 @@ pub(crate) struct State<'a, D> {
     pub now_ns: u64,
     /// The slot that node [`SLOT`] holds, and the group whose bitmap [`WORK`] holds.
     pub cached_slot: Option<u32>,
-    pub cached_group: Option<u64>,
+    pub cached_group: u64,
     /// A metadata operation has the nodes.
     pub busy: bool,
     /// The operation under way has written; if it does not finish, the volume has failed.
@@ -224,7 +227,7 @@ impl<D: Device> Drop for Turn<'_, '_, D> {
                 state.failed = true;
                 state.changing = false;
                 state.cached_slot = None;
-                state.cached_group = None;
+                state.cached_group = NO_GROUP;
             }
             state.busy = false;
         }

@@ -20,7 +20,7 @@ extern crate std;
 mod bitmap;
 pub mod blocking;
 mod bytes;
-//mod check;
+mod check;
 pub mod checksum;
 mod close;
 mod commit;
@@ -43,13 +43,16 @@ mod recover;
 mod release;
 mod remove;
 mod rename;
+mod repair;
 mod reserve;
 mod slot;
 mod sums;
 mod superblock;
+mod walk;
 
 use core::cell::RefCell;
 
+pub use check::{Finding, Summary};
 pub use checksum::Crc32c;
 pub use create::CreateOptions;
 pub use data::{Event, Refused};

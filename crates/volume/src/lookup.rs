@@ -2,7 +2,7 @@
 
 use block::Device;
 
-use crate::io::{SPARE, WORK};
+use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, Shape, magic};
 use crate::name::Name;
 use crate::pair::valid;
@@ -64,7 +64,7 @@ impl<D: Device> Volume<'_, D> {
         let (shape, count) = {
             let mut state = self.state()?;
             let shape = state.shape();
-            state.cached_group = None;
+            state.cached_group = NO_GROUP;
             let room = state.memory(WORK).len().min(state.memory(SPARE).len());
             let largest = state.device.geometry().max_transfer_bytes();
             let fits = (room.min(largest) >> shape.node_log2).max(1);

@@ -4,7 +4,7 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
-use crate::io::{Io, State, superblock_len};
+use crate::io::{Io, NO_GROUP, State, superblock_len};
 use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 use crate::superblock::{Operation, Superblock};
 use crate::{Error, Volume, blocking};
@@ -91,7 +91,7 @@ impl<'a, D: Device> Volume<'a, D> {
             crc32c: options.crc32c,
             now_ns: options.now_ns,
             cached_slot: None,
-            cached_group: None,
+            cached_group: NO_GROUP,
             busy: false,
             changing: false,
             failed: false,

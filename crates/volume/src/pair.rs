@@ -1,7 +1,7 @@
 //! Reading a pair: the newest valid member wins. `FORMAT.md`, rules R1 to R4.
 
 use crate::bytes::{array, get_u32, get_u64};
-use crate::io::{SLOT, SPARE, State, WORK, member_of};
+use crate::io::{NO_GROUP, SLOT, SPARE, State, WORK, member_of};
 use crate::layout::{Member, Shape, leaf, magic, node};
 use crate::map::{Index, Leaf};
 use crate::slot::Slot;
@@ -159,7 +159,7 @@ impl<D: Device> Volume<'_, D> {
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was made whole
     /// at mount, so an invalid one is damage, and the other may be out of date.
     pub(crate) async fn load_bitmap(&self, group: u64) -> Result<(), Error> {
-        if self.state()?.cached_group == Some(group) {
+        if self.state()?.cached_group == group {
             return Ok(());
         }
         let found = self.load_bitmap_pair(group).await?;
@@ -167,7 +167,7 @@ impl<D: Device> Volume<'_, D> {
             Some(found) if found.both => {
                 let mut state = self.state()?;
                 bitmap::check(state.node(WORK), group)?;
-                state.cached_group = Some(group);
+                state.cached_group = group;
                 Ok(())
             }
             _ => Err(Error::Corrupt(Node::Bitmap(group))),
@@ -180,7 +180,7 @@ impl<D: Device> Volume<'_, D> {
         if group >= shape.group_count() {
             return Err(Error::Corrupt(Node::Bitmap(group)));
         }
-        self.state()?.cached_group = None;
+        self.state()?.cached_group = NO_GROUP;
         let pair = Pair {
             addresses: Member::BOTH.map(|member| shape.bitmap_address(group, member)),
             magic: magic::BITMAP,
@@ -219,7 +219,7 @@ impl<D: Device> Volume<'_, D> {
             file_id: Some(file_id),
         };
         if work_is_free {
-            self.state()?.cached_group = None;
+            self.state()?.cached_group = NO_GROUP;
         }
         let spare = work_is_free.then_some(WORK);
         let found = self

@@ -4,7 +4,7 @@
 use block::Device;
 
 use crate::bytes::get_u64;
-use crate::io::WORK;
+use crate::io::{NO_GROUP, WORK};
 use crate::layout::node;
 use crate::pair::Found;
 use crate::slot::Slot;
@@ -83,7 +83,7 @@ impl<D: Device> Volume<'_, D> {
             if !agrees || !both {
                 self.write_bitmap(group, op_seq).await?;
             }
-            self.state()?.cached_group = None;
+            self.state()?.cached_group = NO_GROUP;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use block::Device;
 
 use crate::file::{self, File};
 use crate::grow::{Addition, Tail};
-use crate::io::WORK;
+use crate::io::{NO_GROUP, WORK};
 use crate::layout::Shape;
 use crate::map::{self, Extent};
 use crate::slot::Slot;
@@ -183,7 +183,7 @@ impl<D: Device> Volume<'_, D> {
         let addition = self.addition(header, tail, contiguous.is_some())?;
         let mut state = self.state()?;
         // From here on the bitmap in memory runs ahead of the device.
-        state.cached_group = None;
+        state.cached_group = NO_GROUP;
         let bytes = state.node_mut(WORK);
         if let Some((start, len)) = contiguous {
             let run = Run {
@@ -226,7 +226,7 @@ impl<D: Device> Volume<'_, D> {
         if !found {
             return Ok(None);
         }
-        state.cached_group = Some(group);
+        state.cached_group = group;
         Ok(Some(Plan {
             group,
             data,

@@ -1,4 +1,5 @@
 //! Files on a volume, in good order: what every caller relies on.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
@@ -153,5 +154,137 @@ fn a_fragmented_file_grows_through_each_level_and_is_reaped() {
             next = blocking::run(volume, volume.reap(from)).unwrap();
         }
         assert_eq!(blocking::run(volume, volume.free_units()).unwrap(), free);
+    });
+}
+
+fn check(volume: &Mounted<'_>, repair: bool) -> (volume::Summary, Vec<volume::Finding>) {
+    let mut found = Vec::new();
+    let mut scratch = vec![0; 1024];
+    let mut report = |finding| found.push(finding);
+    let summary = if repair {
+        blocking::run(volume, volume.repair(&mut scratch, &mut report)).unwrap()
+    } else {
+        blocking::run(volume, volume.check(&mut scratch, &mut report)).unwrap()
+    };
+    (summary, found)
+}
+
+/// The bytes of a disk after `spoil` changed them.
+fn spoiled(mut disk: Disk, spoil: impl FnOnce(&mut [u8])) -> Disk {
+    let outcome = block::blocking::read(&mut disk, 0, buffer(4 << 20));
+    let mut bytes = outcome.buffer.to_vec();
+    free(outcome.buffer);
+    spoil(&mut bytes);
+    RamDisk::new(bytes, 9).unwrap()
+}
+
+#[test]
+fn a_repair_mends_every_single_copy_and_what_the_maps_prove() {
+    let small = FormatOptions {
+        unit_bytes: Some(512),
+        ..options()
+    };
+    let shape = small.shape(block::Device::geometry(&disk(&small))).unwrap();
+    let node = shape.node_bytes() as u64;
+    let mut names = Vec::new();
+    let disk = with_volume(&small, |volume| {
+        let create = CreateOptions::default();
+        let one = blocking::run(volume, volume.create("one", &create)).unwrap();
+        let two = blocking::run(volume, volume.create("two", &create)).unwrap();
+        for _ in 0..60 {
+            append(volume, one, &[1; 512]).unwrap();
+            append(volume, two, &[2; 512]).unwrap();
+        }
+        for file in [one, two] {
+            blocking::run(volume, volume.close(file)).unwrap();
+        }
+        let (summary, found) = check(volume, false);
+        assert_eq!((summary.files, summary.data_bytes), (2, 2 * 60 * 512));
+        assert_eq!(found, [], "a volume in good order");
+        names.push(summary.used_units);
+    });
+    // One copy of everything: slots and bitmaps of table A, and the second superblock.
+    let disk = spoiled(disk, |bytes| {
+        bytes[65_600] ^= 1;
+        for slot in 0..u64::from(shape.slot_count()) {
+            bytes[(shape.slots_a() + slot * node + 20) as usize] ^= 1;
+        }
+        for group in 0..shape.group_count() {
+            bytes[(shape.bitmap_a() + group * node + 40) as usize] ^= 1;
+        }
+    });
+    let disk = on(disk, |volume| {
+        let (summary, found) = check(volume, false);
+        assert_eq!(summary.damages, 0);
+        let expected = 1 + u64::from(shape.slot_count()) + shape.group_count();
+        assert_eq!(summary.harmless, expected, "{found:?}");
+        check(volume, true);
+        assert_eq!(check(volume, false).1, []);
+        assert_eq!(get(volume, "one").unwrap(), [1; 60 * 512]);
+    });
+    // Both copies of a bitmap: it is made anew from the maps.
+    let disk = spoiled(disk, |bytes| {
+        bytes[(shape.bitmap_a() + 300) as usize] ^= 1;
+        bytes[(shape.bitmap_b() + 300) as usize] ^= 1;
+    });
+    on(disk, |volume| {
+        let (summary, found) = check(volume, true);
+        assert_eq!(found[0], volume::Finding::Damaged(volume::Node::Bitmap(0)));
+        assert_eq!(summary.repaired, 1);
+        let (summary, found) = check(volume, false);
+        assert_eq!(found, []);
+        assert_eq!(summary.used_units, names[0]);
+        put(volume, "three", &pattern(9999, 3), true).unwrap();
+        assert_eq!(get(volume, "two").unwrap(), [2; 60 * 512]);
+    });
+}
+
+#[test]
+fn a_slot_without_a_valid_copy_hides_no_file_and_its_units_stay() {
+    let disk = with_volume(&options(), |volume| {
+        put(volume, "one", &pattern(9999, 3), false).unwrap();
+    });
+    let entry = {
+        let mut slot = 0;
+        let disk = on(disk, |volume| {
+            slot = blocking::run(volume, volume.find("one")).unwrap().slot;
+        });
+        (slot, disk)
+    };
+    let shape = options().shape(block::Device::geometry(&entry.1)).unwrap();
+    let disk = spoiled(entry.1, |bytes| {
+        let at = u64::from(entry.0) * shape.node_bytes() as u64;
+        bytes[(shape.slots_a() + at + 30) as usize] ^= 1;
+        bytes[(shape.slots_b() + at + 30) as usize] ^= 1;
+    });
+    on(disk, |volume| {
+        let lost = volume::Node::Slot(entry.0);
+        assert_eq!(get(volume, "one"), Err(Error::Corrupt(lost)));
+        assert_eq!(put(volume, "one", b"new", false), Err(Error::Corrupt(lost)));
+        let (summary, found) = check(volume, true);
+        assert!(found.contains(&volume::Finding::Damaged(lost)));
+        assert!(!summary.complete);
+        let (_, found) = check(volume, false);
+        let leaked = found
+            .iter()
+            .any(|finding| matches!(finding, volume::Finding::Leaked { units: 3, .. }));
+        assert!(
+            leaked,
+            "the lost file's units are not given away: {found:?}"
+        );
+    });
+}
+
+#[test]
+fn rot_in_data_is_named() {
+    let bytes = pattern(200_000, 5);
+    let disk = with_volume(&options(), |volume| put(volume, "f", &bytes, true).unwrap());
+    let needle = bytes[70_000..70_016].to_vec();
+    let disk = spoiled(disk, |stored| {
+        let at = stored.windows(16).position(|w| w == needle).unwrap();
+        stored[at] ^= 0x10;
+    });
+    on(disk, |volume| {
+        assert_eq!(get(volume, "f"), Err(Error::Rot { offset: 65_536 }));
     });
 }

@@ -1,4 +1,5 @@
 //! How much memory a mounted volume takes.
+#![allow(clippy::unwrap_used)]
 
 use block::Device;
 use volume::{OpenFile, Volume};

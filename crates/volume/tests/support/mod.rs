@@ -1,5 +1,5 @@
 //! A volume on a test medium: memory that is given back, and short words for its operations.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;

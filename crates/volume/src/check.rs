@@ -1,0 +1,434 @@
+//! Checking a volume: every slot, every leaf, every bit. Reads everything that is metadata.
+
+use block::Device;
+
+use crate::io::{SLOT, SPARE, WORK, superblock_len};
+use crate::layout::SUPERBLOCK_B;
+use crate::lookup::Search;
+use crate::slot::{Slot, State as SlotState};
+use crate::superblock::Superblock;
+use crate::walk::Visit;
+use crate::{Error, Volume, bitmap, error::Node};
+
+/// Something that a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// One copy of this structure is invalid, the other is in force. After a power cut that is
+    /// how the copy that was being written looks; otherwise it is bit rot that lost nothing.
+    /// A repair writes the copy anew.
+    OneCopy(Node),
+    /// Neither copy is valid, or what is valid contradicts itself. A slot's file is lost, and a
+    /// leaf's part of one; a repair makes a bitmap anew when every slot and leaf can be read.
+    Damaged(Node),
+    /// A slot's name belongs in another bucket: the file cannot be opened.
+    WrongBucket {
+        /// The slot.
+        slot: u32,
+    },
+    /// Two slots have the same name; only one can be opened.
+    SameName {
+        /// The slot that cannot be opened.
+        slot: u32,
+        /// The slot that is opened.
+        other: u32,
+    },
+    /// Units belong to two files, or to none that exists any more and to one that does.
+    Shared {
+        /// The slot whose map names them too.
+        slot: u32,
+        /// First unit.
+        start: u64,
+        /// Number of units.
+        len: u64,
+    },
+    /// Units are in use but not marked so. A repair marks them.
+    NotMarked {
+        /// The group.
+        group: u64,
+        /// How many.
+        units: u64,
+    },
+    /// Units are marked as used, but no file has them. A repair frees them when every slot and
+    /// leaf can be read.
+    Leaked {
+        /// The group.
+        group: u64,
+        /// How many.
+        units: u64,
+    },
+}
+
+impl Finding {
+    /// Whether this takes nothing from anybody: a single copy, which the next write mends.
+    pub const fn is_harmless(&self) -> bool {
+        matches!(self, Finding::OneCopy(_))
+    }
+}
+
+impl core::fmt::Display for Finding {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Finding::OneCopy(node) => write!(f, "one copy of {node} is invalid; the other is used"),
+            Finding::Damaged(node) => write!(f, "{node} is damaged"),
+            Finding::WrongBucket { slot } => {
+                write!(
+                    f,
+                    "the name in slot {slot} belongs elsewhere: the file cannot be opened"
+                )
+            }
+            Finding::SameName { slot, other } => {
+                write!(f, "slot {slot} has the same name as slot {other}")
+            }
+            Finding::Shared { slot, start, len } => {
+                write!(
+                    f,
+                    "{len} units from {start} on belong to slot {slot} and to another file"
+                )
+            }
+            Finding::NotMarked { group, units } => {
+                write!(
+                    f,
+                    "{units} units in group {group} are in use but not marked"
+                )
+            }
+            Finding::Leaked { group, units } => {
+                write!(
+                    f,
+                    "{units} units in group {group} are marked but belong to no file"
+                )
+            }
+        }
+    }
+}
+
+/// What a check counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Files.
+    pub files: u64,
+    /// Removed files whose units are still to be given back.
+    pub to_reap: u64,
+    /// Bytes of data in files.
+    pub data_bytes: u64,
+    /// Units in use, leaves included.
+    pub used_units: u64,
+    /// Findings that cost somebody something.
+    pub damages: u64,
+    /// Findings that do not.
+    pub harmless: u64,
+    /// Nodes that a repair wrote.
+    pub repaired: u64,
+    /// Every slot and leaf could be read, so what no file has belongs to nobody.
+    pub complete: bool,
+}
+
+/// Counts findings and hands them on.
+pub(crate) struct Findings<'r> {
+    pub summary: Summary,
+    pub report: &'r mut dyn FnMut(Finding),
+    /// Only the first pass over the files reports what it sees there.
+    pub quiet: bool,
+}
+
+impl Findings<'_> {
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if matches!(finding, Finding::Damaged(Node::Slot(_) | Node::Leaf(_))) {
+            self.summary.complete = false;
+        }
+        if self.quiet {
+            return;
+        }
+        if finding.is_harmless() {
+            self.summary.harmless += 1;
+        } else {
+            self.summary.damages += 1;
+        }
+        (self.report)(finding);
+    }
+}
+
+impl<D: Device> Volume<'_, D> {
+    /// Checks everything. `scratch` holds the bits of as many groups as fit, N/2 bytes each; each
+    /// scratch full of groups takes one pass over the files. At least one group must fit.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if `scratch` is too short, [`Error::NeedsMount`], a device's error. What
+    /// is wrong with the volume is no error here but a [`Finding`].
+    pub async fn check(
+        &self,
+        scratch: &mut [u8],
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<Summary, Error> {
+        self.check_and_repair(scratch, report, false).await
+    }
+
+    pub(crate) async fn check_and_repair(
+        &self,
+        scratch: &mut [u8],
+        report: &mut dyn FnMut(Finding),
+        repair: bool,
+    ) -> Result<Summary, Error> {
+        let turn = if repair {
+            self.turn_to_change().await?
+        } else {
+            self.turn().await?
+        };
+        let shape = self.shape()?;
+        let group_bytes = shape.node_bytes() / 2;
+        let groups_a_pass = (scratch.len() / group_bytes) as u64;
+        if groups_a_pass == 0 {
+            return Err(Error::Memory);
+        }
+        let mut findings = Findings {
+            summary: Summary {
+                complete: true,
+                ..Summary::default()
+            },
+            report,
+            quiet: false,
+        };
+        if repair {
+            self.mark_in_use().await?;
+        }
+        self.check_superblocks(&mut findings, repair).await?;
+        let mut first = 0;
+        while first < shape.group_count() {
+            let count = groups_a_pass.min(shape.group_count() - first);
+            let bits = scratch
+                .get_mut(..count as usize * group_bytes)
+                .unwrap_or_default();
+            bits.fill(0);
+            self.mark_files(first, bits, &mut findings, repair).await?;
+            findings.quiet = false;
+            for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
+                self.check_bitmap(group, bits, &mut findings, repair)
+                    .await?;
+            }
+            first += count;
+            findings.quiet = true;
+        }
+        if repair {
+            self.barrier().await?;
+        }
+        turn.done();
+        Ok(findings.summary)
+    }
+
+    async fn check_superblocks(
+        &self,
+        findings: &mut Findings<'_>,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let len = superblock_len(self.geometry()?.block_size_log2);
+        for address in [0, SUPERBLOCK_B] {
+            self.read_bytes(SPARE, address, len).await?;
+            let sound = {
+                let state = self.state()?;
+                let bytes = state.memory(SPARE);
+                matches!(Superblock::decode(bytes, address), Ok(Some((found, _))) if found.uuid == state.superblock.uuid)
+            };
+            if sound {
+                continue;
+            }
+            findings.add(Finding::OneCopy(Node::Superblock));
+            if repair {
+                self.repair_superblocks(findings).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the units of every file in `bits`, which are those of the groups from `first` on.
+    async fn mark_files(
+        &self,
+        first: u64,
+        bits: &mut [u8],
+        findings: &mut Findings<'_>,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let counting = !findings.quiet;
+        for slot in 0..shape.slot_count() {
+            let found = match self.load_slot_pair(slot).await {
+                Ok(found) => found,
+                Err(Error::Corrupt(node)) => {
+                    findings.add(Finding::Damaged(node));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let header = {
+                let state = self.state()?;
+                Slot::decode(state.node(SLOT), slot, &shape)
+            };
+            let mut header = match header {
+                Ok(header) => header,
+                Err(_) => {
+                    findings.add(Finding::Damaged(Node::Slot(slot)));
+                    continue;
+                }
+            };
+            if !found.both && counting {
+                findings.add(Finding::OneCopy(Node::Slot(slot)));
+                if repair {
+                    self.repair_slot(slot, &mut header, findings).await?;
+                }
+            }
+            if header.state == SlotState::Free {
+                continue;
+            }
+            if counting {
+                self.check_name(slot, &header, findings).await?;
+                if header.state == SlotState::Live {
+                    findings.summary.files += 1;
+                    findings.summary.data_bytes += header.size_bytes;
+                } else {
+                    findings.summary.to_reap += 1;
+                }
+            }
+            self.mark_file(slot, &header, first, bits, findings, repair)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn check_name(
+        &self,
+        slot: u32,
+        header: &Slot,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let (Some(name), SlotState::Live) = (header.name, header.state) else {
+            return Ok(());
+        };
+        let buckets = name.buckets(&self.shape()?);
+        if !buckets.contains(&(slot / crate::layout::BUCKET_SLOTS)) {
+            findings.add(Finding::WrongBucket { slot });
+            return Ok(());
+        }
+        match self.search(&name).await {
+            Ok(Search::Found(other)) if other != slot => {
+                findings.add(Finding::SameName { slot, other });
+            }
+            // A damaged slot in the bucket is a finding of its own.
+            Ok(_) | Err(Error::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn mark_file(
+        &self,
+        slot: u32,
+        header: &Slot,
+        first: u64,
+        bits: &mut [u8],
+        findings: &mut Findings<'_>,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let base = first * shape.group_units();
+        let end = base + bits.len() as u64 * 8;
+        let counting = !findings.quiet;
+        // Each turn mends a leaf, so there are at most as many as the file has, and one more.
+        while repair && counting {
+            let mut single = None;
+            self.walk(header, &mut |visit| {
+                if let Visit::OneMember { index, level } = visit {
+                    single = Some((index, level));
+                }
+            })
+            .await?;
+            let Some((index, level)) = single else { break };
+            findings.add(Finding::OneCopy(Node::Leaf(index.unit)));
+            self.repair_leaf(header, &index, level, findings).await?;
+        }
+        self.walk(header, &mut |visit| match visit {
+            Visit::Units { start, len } => {
+                let (from, to) = (start.max(base), (start + len).min(end));
+                let mut shared = 0;
+                for unit in from..to {
+                    let at = unit - base;
+                    if let Some(byte) = bits.get_mut((at / 8) as usize) {
+                        let mask = 1 << (at % 8);
+                        shared += u64::from(*byte & mask != 0);
+                        *byte |= mask;
+                    }
+                }
+                if counting {
+                    findings.summary.used_units += len;
+                }
+                if shared > 0 {
+                    let quiet = core::mem::replace(&mut findings.quiet, false);
+                    let len = shared;
+                    findings.add(Finding::Shared { slot, start, len });
+                    findings.quiet = quiet;
+                }
+            }
+            Visit::OneMember { index, .. } => {
+                findings.add(Finding::OneCopy(Node::Leaf(index.unit)))
+            }
+            Visit::Lost { unit } => findings.add(Finding::Damaged(Node::Leaf(unit))),
+        })
+        .await
+    }
+
+    /// Compares a group's bitmap with what the files have.
+    async fn check_bitmap(
+        &self,
+        group: u64,
+        bits: &mut [u8],
+        findings: &mut Findings<'_>,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let found = match self.load_bitmap_pair(group).await {
+            Ok(found) => found,
+            Err(Error::Corrupt(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let sound = found.is_some() && bitmap::check(self.state()?.node(WORK), group).is_ok();
+        let (mut leaked, mut not_marked) = (0, 0);
+        if sound {
+            let units = shape.group_units().min(
+                shape
+                    .unit_count()
+                    .saturating_sub(group * shape.group_units()),
+            );
+            let state = self.state()?;
+            for unit in 0..units {
+                let owned = bits
+                    .get((unit / 8) as usize)
+                    .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
+                match (bitmap::is_used(state.node(WORK), unit), owned) {
+                    (true, false) => leaked += 1,
+                    (false, true) => not_marked += 1,
+                    _ => {}
+                }
+            }
+        }
+        match found {
+            Some(found) if sound && found.both => {}
+            Some(_) if sound => findings.add(Finding::OneCopy(Node::Bitmap(group))),
+            _ => findings.add(Finding::Damaged(Node::Bitmap(group))),
+        }
+        if not_marked > 0 {
+            findings.add(Finding::NotMarked {
+                group,
+                units: not_marked,
+            });
+        }
+        if leaked > 0 {
+            findings.add(Finding::Leaked {
+                group,
+                units: leaked,
+            });
+        }
+        let whole = sound && found.is_some_and(|found| found.both);
+        if repair && (!whole || leaked + not_marked > 0) {
+            self.repair_bitmap(group, bits, sound, findings).await?;
+        }
+        Ok(())
+    }
+}

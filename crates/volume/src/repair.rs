@@ -1,0 +1,123 @@
+//! Mending what a check can prove. Nothing here touches data, a slot that cannot be read, or the
+//! only valid copy of anything.
+
+use block::Device;
+
+use crate::bytes::{get_u64, put_u64};
+use crate::check::{Finding, Findings, Summary};
+use crate::io::{SPARE, WORK};
+use crate::layout::node;
+use crate::map::{Index, Leaf};
+use crate::slot::Slot;
+use crate::superblock::Operation;
+use crate::{Error, Volume, bitmap};
+
+impl<D: Device> Volume<'_, D> {
+    /// Checks everything as [`Volume::check`] does, and mends on the way what the scan proves:
+    /// invalid copies are written anew from the valid ones, bitmaps from the files' maps. Units
+    /// that no file has are freed only when every slot and leaf could be read. No file may be
+    /// open for writing.
+    ///
+    /// # Errors
+    /// As [`Volume::check`]; [`Error::ReadOnly`], [`Error::InUse`].
+    pub async fn repair(
+        &self,
+        scratch: &mut [u8],
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<Summary, Error> {
+        if self.state()?.files.iter().any(|open| open.writable) {
+            return Err(Error::InUse);
+        }
+        self.check_and_repair(scratch, report, true).await
+    }
+
+    pub(crate) async fn repair_superblocks(
+        &self,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        for _ in 0..2 {
+            self.barrier().await?;
+            self.write_superblock(&Operation::None, false).await?;
+        }
+        self.barrier().await?;
+        findings.summary.repaired += 1;
+        Ok(())
+    }
+
+    pub(crate) async fn repair_slot(
+        &self,
+        slot: u32,
+        header: &mut Slot,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        self.barrier().await?;
+        self.write_slot(slot, header, false).await?;
+        findings.summary.repaired += 1;
+        Ok(())
+    }
+
+    pub(crate) async fn repair_leaf(
+        &self,
+        header: &Slot,
+        index: &Index,
+        level: u32,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let leaf = self.load_leaf(index, header.file_id, level, true).await?;
+        self.barrier().await?;
+        let next = Leaf {
+            seq: leaf.seq + 1,
+            ..leaf
+        };
+        next.encode(self.state()?.node_mut(SPARE));
+        self.write_leaf(index.unit).await?;
+        findings.summary.repaired += 1;
+        Ok(())
+    }
+
+    /// Writes both members of a bitmap with the bits that the files have, and, unless everything
+    /// could be read, those that were set before as well.
+    pub(crate) async fn repair_bitmap(
+        &self,
+        group: u64,
+        bits: &[u8],
+        sound: bool,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let complete = findings.summary.complete;
+        if !sound && !complete {
+            // What the unread files have here is not known.
+            return Ok(());
+        }
+        let last_op = self.state()?.superblock.seq;
+        {
+            let mut state = self.state()?;
+            let bytes = state.node_mut(WORK);
+            let seq = if sound {
+                get_u64(bytes, node::SEQ)
+            } else {
+                2 * last_op
+            };
+            if !sound || complete {
+                bitmap::initialise(bytes, group, &shape);
+            }
+            for unit in 0..bits.len() as u64 * 8 {
+                let owned = bits
+                    .get((unit / 8) as usize)
+                    .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
+                if owned {
+                    bitmap::set(bytes, unit, 1, true);
+                }
+            }
+            put_u64(bytes, node::SEQ, seq);
+        }
+        for _ in 0..2 {
+            self.barrier().await?;
+            self.write_bitmap(group, last_op).await?;
+        }
+        self.barrier().await?;
+        findings.summary.repaired += 1;
+        Ok(())
+    }
+}
