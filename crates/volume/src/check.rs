@@ -331,18 +331,8 @@ impl<D: Device> Volume<'_, D> {
         let base = first * shape.group_units();
         let end = base + bits.len() as u64 * 8;
         let counting = !findings.quiet;
-        // Each turn mends a leaf, so there are at most as many as the file has, and one more.
-        while repair && counting {
-            let mut single = None;
-            self.walk(header, &mut |visit| {
-                if let Visit::OneMember { index, level } = visit {
-                    single = Some((index, level));
-                }
-            })
-            .await?;
-            let Some((index, level)) = single else { break };
-            findings.add(Finding::OneCopy(Node::Leaf(index.unit)));
-            self.repair_leaf(header, &index, level, findings).await?;
+        if repair && counting {
+            self.repair_leaves(header, findings).await?;
         }
         self.walk(header, &mut |visit| match visit {
             Visit::Units { start, len } => {

@@ -10,7 +10,8 @@ use crate::layout::node;
 use crate::map::{Index, Leaf};
 use crate::slot::Slot;
 use crate::superblock::Operation;
-use crate::{Error, Volume, bitmap};
+use crate::walk::Visit;
+use crate::{Error, Volume, bitmap, error::Node};
 
 impl<D: Device> Volume<'_, D> {
     /// Checks everything as [`Volume::check`] does, and mends on the way what the scan proves:
@@ -56,7 +57,30 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    pub(crate) async fn repair_leaf(
+    /// Writes each leaf anew of which one member is invalid. Each turn mends one, so there are at
+    /// most as many turns as the file has leaves, and one more.
+    pub(crate) async fn repair_leaves(
+        &self,
+        header: &Slot,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        loop {
+            let mut single = None;
+            self.walk(header, &mut |visit| {
+                if let Visit::OneMember { index, level } = visit {
+                    single = Some((index, level));
+                }
+            })
+            .await?;
+            let Some((index, level)) = single else {
+                return Ok(());
+            };
+            findings.add(Finding::OneCopy(Node::Leaf(index.unit)));
+            self.repair_leaf(header, &index, level, findings).await?;
+        }
+    }
+
+    async fn repair_leaf(
         &self,
         header: &Slot,
         index: &Index,

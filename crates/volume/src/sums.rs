@@ -156,6 +156,56 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// The stored checksums from chunk `first` on (a chunk is 64 KiB of the file), as many as
+    /// stand in one block of the device and fit into `sums`; gives how many. So a reader compares
+    /// what it reads itself, with one metadata read for many chunks. The last, partial chunk of
+    /// the file has one too; past it there are none.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a file without checksums, [`Error::NotOpen`],
+    /// [`Error::Corrupt`], a device's error.
+    pub async fn checksums(
+        &self,
+        file: File,
+        first: u64,
+        sums: &mut [u32],
+    ) -> Result<usize, Error> {
+        let turn = self.turn().await?;
+        let (slot, has_checksums, size, tail_crc) = {
+            let mut state = self.state()?;
+            let open = file::get(state.files, file)?;
+            (
+                open.slot.ok_or(Error::NotOpen)?,
+                open.checksums,
+                open.committed,
+                open.committed_crc,
+            )
+        };
+        if !has_checksums {
+            return Err(Error::Unsupported);
+        }
+        let whole = size / CHUNK_BYTES;
+        let tail = size % CHUNK_BYTES != 0 && first == whole;
+        let mut count = 0;
+        if first < whole {
+            let header = self.load_slot(slot).await?;
+            let (address, offset, len) = self.sum_block(slot, &header, first).await?;
+            self.read_bytes(SPARE, address, len).await?;
+            let state = self.state()?;
+            let bytes = state.node(SPARE);
+            let fields = (offset..len).step_by(4).take((whole - first) as usize);
+            for (field, place) in fields.zip(sums.iter_mut()) {
+                *place = get_u32(bytes, field);
+                count += 1;
+            }
+        } else if let Some(place) = sums.first_mut().filter(|_| tail) {
+            *place = tail_crc;
+            count = 1;
+        }
+        turn.done();
+        Ok(count)
+    }
+
     /// The device block with the checksum of `chunk`: its address, the checksum's offset in it,
     /// and its length.
     async fn sum_block(
