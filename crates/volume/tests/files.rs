@@ -259,8 +259,8 @@ fn a_slot_without_a_valid_copy_hides_no_file_and_its_units_stay() {
     });
     on(disk, |volume| {
         let lost = volume::Node::Slot(entry.0);
-        assert_eq!(get(volume, "one"), Err(Error::Corrupt(lost)));
-        assert_eq!(put(volume, "one", b"new", false), Err(Error::Corrupt(lost)));
+        assert_eq!(get(volume, "one"), Err(Error::from(lost)));
+        assert_eq!(put(volume, "one", b"new", false), Err(Error::from(lost)));
         let (summary, found) = check(volume, true);
         assert!(found.contains(&volume::Finding::Damaged(lost)));
         assert!(!summary.complete);
@@ -285,6 +285,6 @@ fn rot_in_data_is_named() {
         stored[at] ^= 0x10;
     });
     on(disk, |volume| {
-        assert_eq!(get(volume, "f"), Err(Error::Rot { offset: 65_536 }));
+        assert_eq!(get(volume, "f"), Err(Error::Rot { chunk: 1 }));
     });
 }
