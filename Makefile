@@ -1,14 +1,17 @@
 # The standing commands. Each sets up what it needs; see CONTRIBUTING.md.
 SHELL := /bin/bash
 ONLY ?=
+STATES ?= 10000000
+SEED ?=
 
-.PHONY: help demo test test-fast figures check build setup
+.PHONY: help demo test test-fast soak figures check build setup
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test"
 	@echo "make test-fast  the tests that need no virtual machine"
-	@echo "make figures    measure the published figures (ONLY=nvme for one area)"
+	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n)"
+	@echo "make figures    measure the published figures (ONLY=nvme or ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make setup      install what all of these need"
@@ -33,8 +36,12 @@ test-fast:
 	@tools/setup base
 	@tools/test rust
 
+soak:
+	@tools/setup base
+	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
+
 figures:
-	@tools/setup base lab
+	@tools/setup base lab riscv
 	@tools/figures $(ONLY)
 
 check:

@@ -55,6 +55,7 @@ class Drive:
     file: Path | None = None
     namespaces: int = 1
     blkdebug: Path | None = None
+    nbd: Path | None = None
     null: bool = False
     cache: str = "writeback"
     aio: str = "threads"
@@ -63,7 +64,7 @@ class Drive:
 
     def files(self, index: int, folder: Path) -> list[Path]:
         """The backing file of each namespace; those in `folder` are temporary."""
-        if self.null:
+        if self.null or self.nbd:
             return []
         if self.file is None:
             return [folder / f"drive{index}-{nsid}.img" for nsid in self._nsids()]
@@ -85,6 +86,8 @@ def parse_drive(text: str) -> Drive:
         _set(drive, key, value if given else "on")
     if drive.null and (drive.file or drive.blkdebug):
         raise BadOption(f"--drive {text}: backend=null keeps no data, so file= and blkdebug= do not go with it")
+    if drive.nbd and (drive.file or drive.blkdebug or drive.null or drive.size_is_given or drive.namespaces > 1):
+        raise BadOption(f"--drive {text}: with nbd= the server has the data and the size, of one namespace")
     if drive.namespaces > 1 and {"uuid", "eui64", "nsid"} & drive.namespace.keys():
         raise BadOption(f"--drive {text}: uuid=, eui64= and nsid= name one namespace, not {drive.namespaces}")
     return drive
@@ -106,6 +109,10 @@ def _set(drive: Drive, key: str, value: str) -> None:
             drive.blkdebug = Path(value).absolute()
             if not drive.blkdebug.is_file():
                 raise BadOption(f"--drive blkdebug={value}: there is no such file")
+        case "nbd":
+            drive.nbd = Path(value).absolute()
+            if not drive.nbd.is_socket():
+                raise BadOption(f"--drive nbd={value}: no server listens there")
         case "backend":
             if value not in ("file", "null"):
                 raise BadOption(f"--drive backend={value}: the back ends are file and null")
@@ -167,6 +174,10 @@ def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
 
 def _block_nodes(drive: Drive, name: str, path: Path | None) -> tuple[str, list[dict]]:
     """The chain of block nodes, lowest first, and the name of the top."""
+    if drive.nbd:
+        # The server sees each write and each flush of the guest, in their order.
+        server = {"type": "unix", "path": str(drive.nbd)}
+        return name, [{"driver": "nbd", "node-name": name, "server": server, "discard": "unmap"}]
     if path is None:
         # Reads return zeroes, so that what a benchmark reads is the same every time.
         return name, [{"driver": "null-co", "node-name": name, "size": drive.size, "read-zeroes": True}]

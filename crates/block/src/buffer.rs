@@ -117,6 +117,11 @@ impl Lent {
         }
     }
 
+    /// The address of the whole's first byte.
+    pub fn address(&self) -> usize {
+        self.whole.address()
+    }
+
     /// Bytes that have not been lent yet.
     pub const fn remaining_bytes(&self) -> usize {
         self.whole.len - self.lent_bytes

@@ -1,20 +1,22 @@
 //! The command line. Help, completions and manual pages come from here.
 
 use crate::verbs::{
-    bind, compare, completions, doctor, info, list, man, read, release, schema, write,
+    bind, check, compare, completions, doctor, format, get, info, list, ls, man, mv, play, put,
+    read, record, release, rm, schema, stat, write,
 };
 use clap::{Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
-/dev/disk/by-id/..., file:PATH, ram:SIZE, or model:SIZE[,file=PATH] (a model controller).
+/dev/disk/by-id/..., a plain file's path or file:PATH, ram:SIZE, or model:SIZE[,file=PATH] (a model
+controller).
 
 Sizes: plain bytes; K, M, G, T or KiB, MiB, ... are 1024 each; KB, MB, ... are 1000 each.
 Times need their unit: 250us, 200ms, 3s, 1min.
 
 Exit status: 0 done; 1 it ran and the verdict is no; 2 wrong usage; 3 the device is missing or not
-permitted; 4 the path is not supported here; 5 the measurement is not valid; 128 + n ended by
-signal n.";
+permitted; 4 the path is not supported here; 5 the measurement is not valid; 6 stored data no longer
+has its checksum; 7 deadlines were missed or blocks lost; 128 + n ended by signal n.";
 
 /// Read, write and measure an NVMe drive by the shortest path
 #[derive(Clone, Debug, Parser)]
@@ -47,6 +49,26 @@ pub enum Verb {
     Write(write::Write),
     /// Measure what each path to a drive costs
     Compare(compare::Compare),
+    /// Make an empty volume on a device
+    Format(format::Format),
+    /// Store a file, or standard input, in a volume
+    Put(put::Put),
+    /// Fetch a file from a volume
+    Get(get::Get),
+    /// List the files of a volume
+    Ls(ls::Ls),
+    /// Remove files from a volume
+    Rm(rm::Rm),
+    /// Rename a file of a volume
+    Mv(mv::Mv),
+    /// Tell about a volume, or about a file in it
+    Stat(stat::Stat),
+    /// Check a volume, and mend what a scan can prove
+    Check(check::Check),
+    /// Record a stream into a volume at its rate
+    Record(record::Record),
+    /// Play a file of a volume at a rate
+    Play(play::Play),
     /// Print completions for a shell
     Completions(completions::Completions),
     /// Write the manual pages

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub enum Drive {
     /// A controller or a namespace of this machine.
     Nvme(Box<Resolved>),
-    /// `file:PATH`: a regular file, whose blocks have 512 bytes.
+    /// `file:PATH` or the path of a regular file, whose blocks have 512 bytes.
     File(PathBuf),
     /// `ram:SIZE`: memory that is gone when the command ends.
     Ram(u64),
@@ -44,8 +44,31 @@ impl Drive {
                 "`{name}`: this version has no {scheme}: devices"
             ))
             .mend("name a local drive; see: straightway list")),
-            _ => Ok(Self::Nvme(Box::new(resolve(roots, name).map_err(explain)?))),
+            _ => match resolve(roots, name) {
+                Ok(resolved) => Ok(Self::Nvme(Box::new(resolved))),
+                Err(error) if is_plain_file(&error) => Ok(Self::File(regular_file(name, true)?)),
+                Err(error) => Err(error.into()),
+            },
         }
+    }
+
+    /// The path that `name` means if it means a plain file, there or not: `file:PATH`, or a bare
+    /// path that could be no drive's name.
+    pub fn plain_file(name: &str) -> Option<&Path> {
+        if let Some(path) = name.strip_prefix("file:") {
+            return Some(Path::new(path));
+        }
+        let path = Path::new(name);
+        let first = path.file_name()?.to_str()?;
+        let is_drive = name.contains(':')
+            || path.starts_with("/dev")
+            || path.starts_with("/sys")
+            || ["nvme", "ng"].iter().any(|prefix| {
+                let rest = first.strip_prefix(prefix);
+                rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            })
+            || first.parse::<linux::pci::PciAddress>().is_ok();
+        (!is_drive).then_some(path)
     }
 
     /// Finds what `name` means and says so.
@@ -59,16 +82,13 @@ impl Drive {
     }
 }
 
-/// A plain file that was meant as a device is the usual mistake.
-fn explain(error: linux::Error) -> Failure {
-    let plain = |name: &str| Path::new(name).is_file();
-    match &error {
-        linux::Error::NotPciNvme { name, .. } | linux::Error::BadName { name, .. }
-            if plain(name) =>
-        {
-            Failure::usage(format!("`{name}` is a file")).mend(format!("write it as file:{name}"))
+/// Whether what was named is a plain file, which needs no `file:`.
+fn is_plain_file(error: &linux::Error) -> bool {
+    match error {
+        linux::Error::NotPciNvme { name, .. } | linux::Error::BadName { name, .. } => {
+            Path::new(name).is_file()
         }
-        _ => error.into(),
+        _ => false,
     }
 }
 

@@ -22,6 +22,10 @@ pub enum Exit {
     Unsupported = 4,
     /// The measurement is not valid.
     Invalid = 5,
+    /// Stored data no longer has the checksum that it was written with.
+    Rot = 6,
+    /// Deadlines were missed, or blocks were lost and that was said.
+    Late = 7,
     /// Ended by a signal, as the shell reports SIGINT.
     Interrupted = 130,
 }
@@ -217,6 +221,8 @@ mod tests {
             (Exit::Missing, 3),
             (Exit::Unsupported, 4),
             (Exit::Invalid, 5),
+            (Exit::Rot, 6),
+            (Exit::Late, 7),
         ];
         for (exit, code) in codes {
             assert_eq!(exit as u8, code);

@@ -6,6 +6,8 @@
 //! | `verbs` | one file a verb |
 //! | `path` | from a drive to an open block device |
 //! | `transfer` | moving a stretch of it |
+//! | `volume` | a mounted volume on it |
+//! | `stream` | where a recording comes from, where a playback goes |
 //! | `bench` | every path as the instrument wants it, for `compare` |
 //! | `facts`, `guard`, `keep` | what a drive is; what protects it; keeping it bound |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
@@ -23,9 +25,11 @@ pub mod failure;
 pub mod guard;
 pub mod path;
 pub mod signals;
+pub mod stream;
 pub mod transfer;
 pub mod units;
 pub mod verbs;
+pub mod volume;
 
 pub use arguments::{Arguments, Verb};
 pub use failure::{Exit, Failure, Result};

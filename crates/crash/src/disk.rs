@@ -169,6 +169,36 @@ impl CrashDisk {
         Images::new(&state.durable, state.cache.writes(), sampling)
     }
 
+    /// The device as another program finds it after the one that used it died: the power stayed
+    /// on, and what the cache holds is still not durable. What was under way has taken effect.
+    /// The new disk has its own state; its changes are numbered on from here.
+    pub fn fork(&self) -> CrashDisk {
+        let state = lock(&self.state);
+        let mut cache = state.cache.clone();
+        let mut current = state.current.clone();
+        for flight in &state.flights {
+            cache.complete(flight.number, &mut current);
+        }
+        let state = State {
+            config: state.config,
+            geometry: state.geometry,
+            durable: state.durable.clone(),
+            current,
+            cache,
+            flights: VecDeque::new(),
+            log: state.log.clone(),
+            stop: None,
+            is_off: false,
+            polls: 0,
+            completions: state.completions,
+            random: state.random.clone(),
+        };
+        Self {
+            geometry: self.geometry,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
     /// Inverts a stored bit, durable and as read: rot. Pending versions stay as they are.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub(crate) struct Cached {
     pub(crate) blocks: Vec<(u64, Option<Content>)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     writes: Vec<Cached>,
     completions: u64,

@@ -49,7 +49,7 @@ pub(crate) fn check(bytes: &[u8], group: u64) -> Result<(), Error> {
         && u64::from(free_units(bytes)) + u64::from(used) == bits(bytes).len() as u64 * 8;
     sound
         .then_some(())
-        .ok_or(Error::Corrupt(Node::Bitmap(group)))
+        .ok_or(Error::from(Node::Bitmap(group as u32)))
 }
 
 /// Whether unit `unit` of the group is in use; a unit past the end is.

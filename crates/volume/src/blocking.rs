@@ -157,7 +157,9 @@ fn transfer<D: Device>(
                     let prepared = volume.prepare(file, offset + at as u64);
                     advance(volume, &mut lent, &mut failure, prepared)
                 }
-                Error::NeedsCommit => advance(volume, &mut lent, &mut failure, volume.commit(file)),
+                // What is in flight is not in the commit: then it must end first.
+                Error::NeedsCommit => advance(volume, &mut lent, &mut failure, volume.commit(file))
+                    .map(|_| volume.outstanding() == 0),
                 error => Err(error),
             };
             match mended {

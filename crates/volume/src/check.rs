@@ -5,7 +5,7 @@ use block::Device;
 use crate::io::{SLOT, SPARE, WORK, superblock_len};
 use crate::layout::SUPERBLOCK_B;
 use crate::lookup::Search;
-use crate::slot::{Slot, State as SlotState};
+use crate::slot::{self, Slot, State as SlotState};
 use crate::superblock::Superblock;
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -133,7 +133,7 @@ pub(crate) struct Findings<'r> {
 
 impl Findings<'_> {
     pub(crate) fn add(&mut self, finding: Finding) {
-        if matches!(finding, Finding::Damaged(Node::Slot(_) | Node::Leaf(_))) {
+        if matches!(finding, Finding::Damaged(Node::Slot(_) | Node::Map(_))) {
             self.summary.complete = false;
         }
         if self.quiet {
@@ -174,7 +174,7 @@ impl<D: Device> Volume<'_, D> {
         } else {
             self.turn().await?
         };
-        let shape = self.shape()?;
+        let shape = self.shape();
         let group_bytes = shape.node_bytes() / 2;
         let groups_a_pass = (scratch.len() / group_bytes) as u64;
         if groups_a_pass == 0 {
@@ -224,7 +224,7 @@ impl<D: Device> Volume<'_, D> {
         for address in [0, SUPERBLOCK_B] {
             self.read_bytes(SPARE, address, len).await?;
             let sound = {
-                let state = self.state()?;
+                let state = self.state();
                 let bytes = state.memory(SPARE);
                 matches!(Superblock::decode(bytes, address), Ok(Some((found, _))) if found.uuid == state.superblock.uuid)
             };
@@ -247,19 +247,20 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let counting = !findings.quiet;
         for slot in 0..shape.slot_count() {
             let found = match self.load_slot_pair(slot).await {
                 Ok(found) => found,
-                Err(Error::Corrupt(node)) => {
+                Err(Error::Corrupt(damage)) => {
+                    let node = damage.node();
                     findings.add(Finding::Damaged(node));
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             let header = {
-                let state = self.state()?;
+                let state = self.state();
                 Slot::decode(state.node(SLOT), slot, &shape)
             };
             let mut header = match header {
@@ -279,7 +280,7 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             if counting {
-                self.check_name(slot, &header, findings).await?;
+                self.check_name(&header, findings).await?;
                 if header.state == SlotState::Live {
                     findings.summary.files += 1;
                     findings.summary.data_bytes += header.size_bytes;
@@ -293,16 +294,13 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    async fn check_name(
-        &self,
-        slot: u32,
-        header: &Slot,
-        findings: &mut Findings<'_>,
-    ) -> Result<(), Error> {
-        let (Some(name), SlotState::Live) = (header.name, header.state) else {
+    async fn check_name(&self, header: &Slot, findings: &mut Findings<'_>) -> Result<(), Error> {
+        let slot = header.index;
+        let name = slot::name(self.state().node(SLOT));
+        let (Some(name), SlotState::Live) = (name, header.state) else {
             return Ok(());
         };
-        let buckets = name.buckets(&self.shape()?);
+        let buckets = name.buckets(&self.shape());
         if !buckets.contains(&(slot / crate::layout::BUCKET_SLOTS)) {
             findings.add(Finding::WrongBucket { slot });
             return Ok(());
@@ -327,7 +325,7 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let base = first * shape.group_units();
         let end = base + bits.len() as u64 * 8;
         let counting = !findings.quiet;
@@ -356,10 +354,8 @@ impl<D: Device> Volume<'_, D> {
                     findings.quiet = quiet;
                 }
             }
-            Visit::OneMember { index, .. } => {
-                findings.add(Finding::OneCopy(Node::Leaf(index.unit)))
-            }
-            Visit::Lost { unit } => findings.add(Finding::Damaged(Node::Leaf(unit))),
+            Visit::OneMember { .. } => findings.add(Finding::OneCopy(Node::Map(slot))),
+            Visit::Lost => findings.add(Finding::Damaged(Node::Map(slot))),
         })
         .await
     }
@@ -372,13 +368,13 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let found = match self.load_bitmap_pair(group).await {
             Ok(found) => found,
             Err(Error::Corrupt(_)) => None,
             Err(error) => return Err(error),
         };
-        let sound = found.is_some() && bitmap::check(self.state()?.node(WORK), group).is_ok();
+        let sound = found.is_some() && bitmap::check(self.state().node(WORK), group).is_ok();
         let (mut leaked, mut not_marked) = (0, 0);
         if sound {
             let units = shape.group_units().min(
@@ -386,7 +382,7 @@ impl<D: Device> Volume<'_, D> {
                     .unit_count()
                     .saturating_sub(group * shape.group_units()),
             );
-            let state = self.state()?;
+            let state = self.state();
             for unit in 0..units {
                 let owned = bits
                     .get((unit / 8) as usize)
@@ -400,8 +396,8 @@ impl<D: Device> Volume<'_, D> {
         }
         match found {
             Some(found) if sound && found.both => {}
-            Some(_) if sound => findings.add(Finding::OneCopy(Node::Bitmap(group))),
-            _ => findings.add(Finding::Damaged(Node::Bitmap(group))),
+            Some(_) if sound => findings.add(Finding::OneCopy(Node::Bitmap(group as u32))),
+            _ => findings.add(Finding::Damaged(Node::Bitmap(group as u32))),
         }
         if not_marked > 0 {
             findings.add(Finding::NotMarked {

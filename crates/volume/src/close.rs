@@ -7,6 +7,7 @@ use block::Device;
 
 use crate::file::{self, File, OpenFile};
 use crate::map;
+use crate::order::Order;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -28,7 +29,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn close_keeping(&self, file: File, bytes: u64) -> Result<(), Error> {
         self.wait_for_all(file).await?;
         let result = self.finish_file(file, bytes).await;
-        let mut state = self.state()?;
+        let mut state = self.state();
         let open = file::get(state.files, file)?;
         *open = OpenFile {
             generation: open.generation,
@@ -39,10 +40,7 @@ impl<D: Device> Volume<'_, D> {
 
     async fn wait_for_all(&self, file: File) -> Result<(), Error> {
         poll_fn(|_| {
-            let mut state = match self.state() {
-                Ok(state) => state,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+            let mut state = self.state();
             match file::get(state.files, file) {
                 Ok(open) if open.in_flight() => Poll::Pending,
                 Ok(_) => Poll::Ready(Ok(())),
@@ -54,7 +52,7 @@ impl<D: Device> Volume<'_, D> {
 
     async fn finish_file(&self, file: File, keep_bytes: u64) -> Result<(), Error> {
         let (slot, writable, failed) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
@@ -67,25 +65,27 @@ impl<D: Device> Volume<'_, D> {
         }
         let turn = self.turn_to_change().await?;
         let size = self.commit_in_turn(file, true).await?;
-        let shape = self.shape()?;
+        turn.step_done();
+        let shape = self.shape();
         let mut header = self.load_slot(slot).await?;
         let data = size.saturating_add(keep_bytes).div_ceil(shape.unit_bytes());
         let keep = map::file_units(data, header.has_checksums());
         let settled = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             file::get(state.files, file)?.settled
         };
         let mut released = false;
         // Each turn gives at least a unit back.
         while header.alloc_units > keep {
             self.release_once(slot, &mut header, keep).await?;
+            turn.step_done();
             released = true;
         }
         if released || !settled {
             // R3, then the other member: both now say the same.
-            self.barrier().await?;
+            self.order(Order::CommitBeforeCopy).await?;
             self.write_slot(slot, &mut header, false).await?;
-            self.barrier().await?;
+            // It needs no barrier: what was synced is durable, and the rest can be done again.
         }
         turn.done();
         if failed {

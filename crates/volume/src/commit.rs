@@ -6,6 +6,7 @@ use core::task::Poll;
 use block::Device;
 
 use crate::file::{self, File};
+use crate::order::{Mutation, Order};
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -30,7 +31,7 @@ impl<D: Device> Volume<'_, D> {
     /// before it is committed.
     pub async fn sync(&self, file: File) -> Result<u64, Error> {
         let target = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             file::get(state.files, file)?.appended
         };
         self.settle_appends(file, target).await?;
@@ -46,10 +47,7 @@ impl<D: Device> Volume<'_, D> {
     /// Waits until no append before `target` is in flight.
     pub(crate) async fn settle_appends(&self, file: File, target: u64) -> Result<(), Error> {
         poll_fn(|_| {
-            let mut state = match self.state() {
-                Ok(state) => state,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+            let mut state = self.state();
             match file::get(state.files, file) {
                 Ok(open) if open.completed < target && open.appends_in_flight() => Poll::Pending,
                 Ok(_) => Poll::Ready(Ok(())),
@@ -61,7 +59,7 @@ impl<D: Device> Volume<'_, D> {
 
     pub(crate) async fn commit_in_turn(&self, file: File, durable: bool) -> Result<u64, Error> {
         let (slot, size, tail_crc, changed) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
             if !open.writable {
                 return Err(Error::NotWritable);
@@ -75,10 +73,15 @@ impl<D: Device> Volume<'_, D> {
         };
         if !changed {
             if durable {
-                self.barrier().await?;
+                self.order(Order::OverwriteBeforeAnswer).await?;
             }
             return Ok(size);
         }
+        let size = if self.is_mutated(Mutation::CommitInFlight) {
+            file::get(self.state().files, file)?.appended
+        } else {
+            size
+        };
         self.mark_in_use().await?;
         let mut header = self.load_slot(slot).await?;
         if header.has_checksums() {
@@ -87,16 +90,16 @@ impl<D: Device> Volume<'_, D> {
         }
         // The data is durable before the size that covers it; and the slot's other member, which
         // was written last, before this one (R3).
-        self.barrier().await?;
+        self.order(Order::DataBeforeSize).await?;
         header.size_bytes = size;
         header.tail_crc = tail_crc;
-        header.mtime_ns = self.state()?.now_ns;
+        header.mtime_ns = self.state().now_ns;
         if durable {
             self.write_slot_durably(slot, &mut header).await?;
         } else {
             self.write_slot(slot, &mut header, false).await?;
         }
-        let mut state = self.state()?;
+        let mut state = self.state();
         let open = file::get(state.files, file)?;
         open.committed = size;
         open.committed_crc = tail_crc;

@@ -3,11 +3,13 @@
 use block::Device;
 
 use crate::file::{self, File};
+use crate::io::SLOT;
 use crate::layout::{FEATURE_CHECKSUMS, Shape};
 use crate::lookup::Search;
 use crate::map;
 use crate::name::Name;
-use crate::slot::{ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::order::{Mutation, Order};
+use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
 use crate::{Error, Volume};
 
 /// How to make a file.
@@ -37,9 +39,9 @@ impl<D: Device> Volume<'_, D> {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(slot) => slot.ok_or(Error::TableFull)?,
         };
-        let shape = self.shape()?;
+        let shape = self.shape();
         {
-            let state = self.state()?;
+            let state = self.state();
             if options.checksums && state.superblock.features & FEATURE_CHECKSUMS == 0 {
                 return Err(Error::Unsupported);
             }
@@ -54,11 +56,16 @@ impl<D: Device> Volume<'_, D> {
         }
         let old = self.load_slot(slot).await?;
         if old.state != SlotState::Free {
-            return Err(Error::Corrupt(crate::Node::Slot(slot)));
+            return Err(Error::from(crate::Node::Slot(slot)));
         }
+        let kept = if self.is_mutated(Mutation::ForgetOpNumber) {
+            0
+        } else {
+            old.last_op
+        };
         let mut header = Slot {
             file_id: Slot::new_file_id(slot, old.seq + 1),
-            mtime_ns: self.state()?.now_ns,
+            mtime_ns: self.state().now_ns,
             state: SlotState::Live,
             attributes: if options.checksums {
                 ATTRIBUTE_CHECKSUMS
@@ -66,22 +73,24 @@ impl<D: Device> Volume<'_, D> {
                 0
             },
             app_tag: options.app_tag,
-            name: Some(name),
-            ..Slot::free(old.seq, old.last_op)
+            ..Slot::free(slot, old.seq, kept)
         };
+        slot::set_name(self.state().node_mut(SLOT), &name);
         if want == 0 {
             self.mark_in_use().await?;
             // R3: the slot's other member was last written before this.
-            self.barrier().await?;
+            self.order(Order::FreeBeforeCreate).await?;
             self.write_slot_durably(slot, &mut header).await?;
         } else {
             let near = self.next_group(&shape)?;
             self.reserve_once(slot, &mut header, want, Some(near))
                 .await?;
-            self.barrier().await?;
+            self.order(Order::CreateBeforeAnswer).await?;
         }
         turn.done();
         let file = self.occupy(slot, &header, true)?;
+        // The slot's other member is still that of the free slot.
+        file::get(self.state().files, file)?.settled = false;
         if header.alloc_units < want {
             if let Err(error) = self.reserve(file, options.reserve_bytes).await {
                 let _ = self.close(file).await;
@@ -109,7 +118,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// As [`Volume::open`]; [`Error::InUse`] while another writer has it, [`Error::ReadOnly`].
     pub async fn open_to_write(&self, name: &str) -> Result<File, Error> {
-        if self.state()?.read_only {
+        if self.state().read_only {
             return Err(Error::ReadOnly);
         }
         self.open_as(name, true).await
@@ -134,7 +143,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     fn occupy(&self, slot: u32, header: &Slot, writable: bool) -> Result<File, Error> {
-        let mut state = self.state()?;
+        let mut state = self.state();
         let is_this = |open: &file::OpenFile| open.slot == Some(slot);
         if writable
             && state
@@ -161,7 +170,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// The group for a new file: each gets another one, so that streams do not interleave.
     fn next_group(&self, shape: &Shape) -> Result<u64, Error> {
-        let mut state = self.state()?;
+        let mut state = self.state();
         let group = u64::from(state.superblock.group_hint) % shape.group_count();
         state.superblock.group_hint = ((group + 1) % shape.group_count()) as u32;
         Ok(group * shape.group_units())
@@ -170,8 +179,6 @@ impl<D: Device> Volume<'_, D> {
     /// Sets the time stamped on what changes from now on, in nanoseconds since 1970. The volume
     /// has no clock of its own.
     pub fn set_time(&self, now_ns: u64) {
-        if let Ok(mut state) = self.state() {
-            state.now_ns = now_ns;
-        }
+        self.state().now_ns = now_ns;
     }
 }

@@ -83,10 +83,7 @@ impl<D: Device> Volume<'_, D> {
         len_bytes: usize,
         tag: u16,
     ) -> Result<(), Refused> {
-        match self.state() {
-            Ok(mut state) => state.append(file, buffer, len_bytes, tag, false),
-            Err(error) => Err(Refused { error, buffer }),
-        }
+        self.state().append(file, buffer, len_bytes, tag, false)
     }
 
     /// Appends to a file that ends inside a block: `buffer` begins with the bytes that the last
@@ -104,10 +101,7 @@ impl<D: Device> Volume<'_, D> {
         len_bytes: usize,
         tag: u16,
     ) -> Result<(), Refused> {
-        match self.state() {
-            Ok(mut state) => state.append(file, buffer, len_bytes, tag, true),
-            Err(error) => Err(Refused { error, buffer }),
-        }
+        self.state().append(file, buffer, len_bytes, tag, true)
     }
 
     /// Submits a failed append again: the same bytes at the offset that its event named.
@@ -117,10 +111,7 @@ impl<D: Device> Volume<'_, D> {
     /// otherwise as [`Volume::append`].
     #[allow(clippy::result_large_err)]
     pub fn retry(&self, file: File, offset: u64, buffer: Buffer, tag: u16) -> Result<(), Refused> {
-        match self.state() {
-            Ok(mut state) => state.retry(file, offset, buffer, tag),
-            Err(error) => Err(Refused { error, buffer }),
-        }
+        self.state().retry(file, offset, buffer, tag)
     }
 
     /// Reads from `offset`, a multiple of the device's block size, into the whole of `buffer`. One
@@ -133,10 +124,7 @@ impl<D: Device> Volume<'_, D> {
     /// error.
     #[allow(clippy::result_large_err)]
     pub fn read(&self, file: File, offset: u64, buffer: Buffer, tag: u16) -> Result<(), Refused> {
-        match self.state() {
-            Ok(mut state) => state.other(Kind::Read, file, offset, buffer, tag),
-            Err(error) => Err(Refused { error, buffer }),
-        }
+        self.state().other(Kind::Read, file, offset, buffer, tag)
     }
 
     /// Overwrites data that is there already, in place. It is not atomic: after a power cut each
@@ -154,10 +142,8 @@ impl<D: Device> Volume<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        match self.state() {
-            Ok(mut state) => state.other(Kind::Overwrite, file, offset, buffer, tag),
-            Err(error) => Err(Refused { error, buffer }),
-        }
+        self.state()
+            .other(Kind::Overwrite, file, offset, buffer, tag)
     }
 
     /// Gives up the appends from the first failed one on. Nothing of the file may be in flight.
@@ -166,7 +152,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::Busy`] while an append is in flight, [`Error::NotOpen`].
     pub fn rewind(&self, file: File) -> Result<u64, Error> {
-        let mut state = self.state()?;
+        let mut state = self.state();
         let open = file::get(state.files, file)?;
         if open.appends_in_flight() {
             return Err(Error::Busy);
@@ -188,27 +174,23 @@ impl<D: Device> Volume<'_, D> {
 
     /// Starts what was submitted: one doorbell for all of it.
     pub fn kick(&self) {
-        if let Ok(mut state) = self.state() {
-            state.device.kick();
-        }
+        self.state().device.kick();
     }
 
     /// The next finished data request, if one is there. This is also what drives the metadata
     /// futures' device requests: poll this, then poll them.
     pub fn poll(&self) -> Option<Event> {
-        self.state().ok()?.poll()
+        self.state().poll()
     }
 
     /// Sleeps until something may have finished, at most `timeout_us` microseconds.
     pub fn wait(&self, timeout_us: u32) {
-        if let Ok(mut state) = self.state() {
-            state.device.wait(timeout_us);
-        }
+        self.state().device.wait(timeout_us);
     }
 
     /// Requests that the device has, metadata included.
     pub fn outstanding(&self) -> usize {
-        self.state().map_or(0, |state| state.device.outstanding())
+        self.state().device.outstanding()
     }
 }
 
@@ -280,6 +262,12 @@ impl<D: Device> State<'_, D> {
                 Error::Busy
             });
         }
+        // One append adds at most as many checksums as there is room for after a commit.
+        let largest = if open.checksums {
+            largest.min(file::CHECKSUMS as u64 * CHUNK_BYTES - offset % CHUNK_BYTES)
+        } else {
+            largest
+        };
         let address = append_address(open, offset, whole as u64, largest, &shape)?;
         let (sums, tail_crc) = if open.checksums {
             let data = buffer.get(held..len_bytes).unwrap_or_default();
@@ -394,7 +382,7 @@ impl<D: Device> State<'_, D> {
         let (address, contiguous) = found.ok_or(Error::NeedsMap)?;
         let most = contiguous.min(end - offset).min(largest);
         if len > most {
-            return Err(Error::Split { at_bytes: most });
+            return Err(split_at(most));
         }
         Ok(address)
     }
@@ -479,7 +467,14 @@ fn append_address(
     };
     let most = contiguous.min(largest);
     if len > most {
-        return Err(Error::Split { at_bytes: most });
+        return Err(split_at(most));
     }
     Ok(address)
+}
+
+/// A split, in whole blocks, that fits the error's number.
+fn split_at(most: u64) -> Error {
+    Error::Split {
+        at_bytes: most.min(1 << 30) as u32,
+    }
 }

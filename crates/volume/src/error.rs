@@ -2,17 +2,51 @@
 
 use core::fmt;
 
-/// Which structure of the volume was found to be bad. The number tells which one of its kind.
+/// Which structure of the volume was found to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Both superblocks, or a value in the one that is valid.
     Superblock,
-    /// A file slot.
+    /// This file slot.
     Slot(u32),
-    /// The bitmap of an allocation group.
-    Bitmap(u64),
-    /// The leaf pair that starts at this unit.
-    Leaf(u64),
+    /// The bitmap of this allocation group.
+    Bitmap(u32),
+    /// A leaf of the map of the file in this slot.
+    Map(u32),
+}
+
+/// A [`Node`] in 32 bits, so that an [`Error`] fits two registers of a small machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Damage(u32);
+
+impl Damage {
+    /// Which structure.
+    pub const fn node(self) -> Node {
+        let number = self.0 >> 2;
+        match self.0 & 3 {
+            0 => Node::Superblock,
+            1 => Node::Slot(number),
+            2 => Node::Bitmap(number),
+            _ => Node::Map(number),
+        }
+    }
+}
+
+impl core::fmt::Debug for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node().fmt(f)
+    }
+}
+
+impl From<Node> for Error {
+    fn from(node: Node) -> Self {
+        Error::Corrupt(Damage(match node {
+            Node::Superblock => 0,
+            Node::Slot(slot) => slot << 2 | 1,
+            Node::Bitmap(group) => group << 2 | 2,
+            Node::Map(slot) => slot << 2 | 3,
+        }))
+    }
 }
 
 /// Why an operation on a volume failed. Unless the variant says otherwise, nothing was changed.
@@ -37,13 +71,11 @@ pub enum Error {
     /// The device is smaller than the volume says it is: the image is cut short, or the device
     /// is not the one it was made on.
     Truncated {
-        /// The size that the superblock states.
-        volume_bytes: u64,
-        /// The size that the device has.
-        device_bytes: u64,
+        /// How much of it is missing, in KiB; `u32::MAX` if it is more than that says.
+        missing_kib: u32,
     },
     /// A structure fails its checksum or contradicts itself. Run a check.
-    Corrupt(Node),
+    Corrupt(Damage),
     /// The superblock is older than a node it governs: its newer copy was lost. Nothing may be
     /// changed; files can be read.
     StaleSuperblock,
@@ -84,7 +116,7 @@ pub enum Error {
     /// One call moves one contiguous piece: split the buffer at this many bytes.
     Split {
         /// The longest piece that can go now.
-        at_bytes: u64,
+        at_bytes: u32,
     },
     /// The file's map around this offset is not in memory: call `prepare`.
     NeedsMap,
@@ -104,8 +136,8 @@ pub enum Error {
     NeedsMount,
     /// The data's checksum does not match: the drive returned other bytes than were written.
     Rot {
-        /// Offset of the first bad chunk in the file.
-        offset: u64,
+        /// The first bad chunk of 64 KiB, counted from the file's beginning.
+        chunk: u32,
     },
     /// The operation is not offered for this file.
     Unsupported,
@@ -123,7 +155,7 @@ impl fmt::Display for Node {
             Node::Superblock => f.write_str("the superblock"),
             Node::Slot(slot) => write!(f, "file slot {slot}"),
             Node::Bitmap(group) => write!(f, "the bitmap of group {group}"),
-            Node::Leaf(unit) => write!(f, "the map leaf at unit {unit}"),
+            Node::Map(slot) => write!(f, "the map of the file in slot {slot}"),
         }
     }
 }
@@ -144,21 +176,21 @@ impl fmt::Display for Error {
                     "the volume uses features {bits:#x} that this software does not know"
                 );
             }
-            Error::Truncated {
-                volume_bytes,
-                device_bytes,
-            } => {
+            Error::Truncated { missing_kib } => {
                 return write!(
                     f,
-                    "the volume has {volume_bytes} bytes but the device only {device_bytes}: \
-                     the image is cut short or this is another device"
+                    "the device is {missing_kib} KiB smaller than the volume on it: the image is \
+                     cut short or this is another device"
                 );
             }
-            Error::Corrupt(node) => return write!(f, "{node} is damaged: run a check"),
+            Error::Corrupt(damage) => {
+                return write!(f, "{} is damaged: run a check", damage.node());
+            }
             Error::Split { at_bytes } => {
                 return write!(f, "not contiguous: split the buffer at {at_bytes} bytes");
             }
-            Error::Rot { offset } => {
+            Error::Rot { chunk } => {
+                let offset = u64::from(*chunk) * crate::layout::CHUNK_BYTES;
                 return write!(
                     f,
                     "checksum mismatch at offset {offset}: the stored data changed"

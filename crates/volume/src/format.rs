@@ -115,7 +115,7 @@ fn run<D: Device>(
     for member in Member::BOTH {
         let seq = u64::from(member == Member::B);
         fill(device, memory, options, &shape, slots, |index, bytes| {
-            Slot::free(seq, 0).encode(bytes);
+            Slot::free(index as u32, seq, 0).encode(bytes);
             shape.slot_address(index as u32, member)
         })?;
         let groups = shape.group_count();

@@ -5,6 +5,7 @@ use block::Device;
 use crate::io::{SLOT, SPARE, State};
 use crate::layout::{ENTRY_BYTES, leaf as leaf_at, slot as slot_at};
 use crate::map::{self, Extent, Index, Leaf};
+use crate::order::Mutation;
 use crate::slot::Slot;
 use crate::{Error, Volume, error::Node};
 
@@ -46,6 +47,11 @@ pub(crate) enum Addition {
 }
 
 impl Addition {
+    /// Whether a leaf or index node that the file has is written.
+    pub(crate) const fn rewrites(self) -> bool {
+        matches!(self, Addition::InLeaf | Addition::LeafInNode)
+    }
+
     /// Leaf pairs to be allocated.
     pub(crate) const fn pairs(self) -> usize {
         match self {
@@ -64,29 +70,29 @@ impl<D: Device> Volume<'_, D> {
             return Ok(Tail::default());
         }
         if header.map_level == 0 {
-            let state = self.state()?;
+            let state = self.state();
             return Ok(Tail {
                 last: header.extents(state.node(SLOT)).last(),
                 ..Tail::default()
             });
         }
-        let bad = Error::Corrupt(Node::Slot(slot));
+        let bad = Error::from(Node::Slot(slot));
         let mut index = {
-            let state = self.state()?;
+            let state = self.state();
             header.indexes(state.node(SLOT)).last().ok_or(bad)?
         };
         let mut node = None;
         if header.map_level == 2 {
-            let leaf = self.load_leaf(&index, header.file_id, 2, true).await?;
-            let state = self.state()?;
+            let leaf = self.load_leaf(&index, header, 2, true).await?;
+            let state = self.state();
             let entries = leaf.entries(state.node(SPARE));
             let live = map::indexes(entries).take_while(|entry| entry.first_logical < limit);
             let count = live.clone().count() as u32;
             node = Some(TailNode { index, live: count });
             index = live.last().ok_or(bad)?;
         }
-        let leaf = self.load_leaf(&index, header.file_id, 1, true).await?;
-        let state = self.state()?;
+        let leaf = self.load_leaf(&index, header, 1, true).await?;
+        let state = self.state();
         let entries = leaf.entries(state.node(SPARE));
         let live = map::extents(entries, index.first_logical).map_while(|extent| extent.cut(limit));
         let count = live.clone().count() as u32;
@@ -94,7 +100,7 @@ impl<D: Device> Volume<'_, D> {
         let last = live
             .last()
             .filter(|last| last.logical_end() == limit)
-            .ok_or(Error::Corrupt(Node::Leaf(index.unit)))?;
+            .ok_or(Error::from(Node::Map(slot)))?;
         Ok(Tail {
             last: Some(last),
             leaf: Some(TailNode { index, live: count }),
@@ -109,7 +115,7 @@ impl<D: Device> Volume<'_, D> {
         tail: &Tail,
         contiguous: bool,
     ) -> Result<Addition, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let slot_has_room = (header.entry_count as usize) < shape.slot_entries();
         let has_room = |node: Option<TailNode>| {
             node.is_some_and(|node| (node.live as usize) < shape.leaf_entries())
@@ -162,7 +168,7 @@ impl<D: Device> Volume<'_, D> {
         };
         match addition {
             Addition::InSlot => {
-                let mut state = self.state()?;
+                let mut state = self.state();
                 put_in_slot(&mut state, header, extent);
             }
             Addition::InLeaf => self.rewrite_leaf(header, tail.leaf, extent, op_seq).await?,
@@ -173,7 +179,7 @@ impl<D: Device> Volume<'_, D> {
                     count: count + 1,
                     ..fresh
                 };
-                self.state()?.copy_entries();
+                self.state().copy_entries();
                 self.write_fresh(&leaf, first_pair, |entries| {
                     map::put_extent(entries, count as usize, extent);
                 })
@@ -184,11 +190,11 @@ impl<D: Device> Volume<'_, D> {
                 };
                 header.map_level = 1;
                 header.entry_count = 1;
-                put_index_in_slot(&mut *self.state()?, 0, &index);
+                put_index_in_slot(&mut *self.state(), 0, &index);
             }
             Addition::Leaf => {
                 self.write_first_extent(&fresh, first_pair, extent).await?;
-                put_index_in_slot(&mut *self.state()?, header.entry_count, &new_leaf);
+                put_index_in_slot(&mut *self.state(), header.entry_count, &new_leaf);
                 header.entry_count += 1;
             }
             Addition::LeafInNode => {
@@ -205,7 +211,7 @@ impl<D: Device> Volume<'_, D> {
                     level: 2,
                     ..fresh
                 };
-                self.state()?.copy_entries();
+                self.state().copy_entries();
                 self.write_fresh(&node, second_pair, |entries| {
                     map::put_index(entries, count as usize, &new_leaf);
                 })
@@ -216,7 +222,7 @@ impl<D: Device> Volume<'_, D> {
                 };
                 header.map_level = 2;
                 header.entry_count = 1;
-                put_index_in_slot(&mut *self.state()?, 0, &index);
+                put_index_in_slot(&mut *self.state(), 0, &index);
             }
             Addition::NodeAndLeaf => {
                 self.write_first_extent(&fresh, first_pair, extent).await?;
@@ -229,7 +235,7 @@ impl<D: Device> Volume<'_, D> {
                     unit: second_pair,
                     ..new_leaf
                 };
-                put_index_in_slot(&mut *self.state()?, header.entry_count, &index);
+                put_index_in_slot(&mut *self.state(), header.entry_count, &index);
                 header.entry_count += 1;
             }
         }
@@ -254,7 +260,7 @@ impl<D: Device> Volume<'_, D> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Error> {
         {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let bytes = state.node_mut(SPARE);
             if let Some(entries) = bytes.get_mut(leaf_at::ENTRIES..) {
                 fill(entries);
@@ -262,11 +268,14 @@ impl<D: Device> Volume<'_, D> {
             leaf.encode(bytes);
         }
         self.write_leaf(unit).await?;
+        if self.is_mutated(Mutation::HalfAPair) {
+            return Ok(());
+        }
         let second = Leaf {
             seq: leaf.seq + 1,
             ..*leaf
         };
-        second.encode(self.state()?.node_mut(SPARE));
+        second.encode(self.state().node_mut(SPARE));
         self.write_leaf(unit).await
     }
 
@@ -279,17 +288,16 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let tail = tail.ok_or(Error::MapFull)?;
         let limit = header.alloc_units;
-        let leaf = self
-            .load_leaf(&tail.index, header.file_id, 1, false)
-            .await?;
+        let step = self.seq_step(Mutation::LeafInPlace);
+        let leaf = self.load_leaf(&tail.index, header, 1, false).await?;
         {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let live = map::extents(leaf.entries(state.node(SPARE)), leaf.first_logical);
             let last = live.map_while(|extent| extent.cut(limit)).last();
             let bytes = state.node_mut(SPARE);
             let entries = bytes.get_mut(leaf_at::ENTRIES..).unwrap_or_default();
             let count = put_after(entries, tail.live, last, extent);
-            next(&leaf, count, op_seq).encode(bytes);
+            next(&leaf, count, op_seq, step).encode(bytes);
         }
         self.write_leaf(tail.index.unit).await
     }
@@ -302,24 +310,23 @@ impl<D: Device> Volume<'_, D> {
         op_seq: u64,
     ) -> Result<(), Error> {
         let tail = tail.ok_or(Error::MapFull)?;
-        let node = self
-            .load_leaf(&tail.index, header.file_id, 2, false)
-            .await?;
+        let step = self.seq_step(Mutation::LeafInPlace);
+        let node = self.load_leaf(&tail.index, header, 2, false).await?;
         {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let bytes = state.node_mut(SPARE);
             if let Some(entries) = bytes.get_mut(leaf_at::ENTRIES..) {
                 map::put_index(entries, tail.live as usize, index);
             }
-            next(&node, tail.live + 1, op_seq).encode(bytes);
+            next(&node, tail.live + 1, op_seq, step).encode(bytes);
         }
         self.write_leaf(tail.index.unit).await
     }
 }
 
-fn next(leaf: &Leaf, count: u32, op_seq: u64) -> Leaf {
+fn next(leaf: &Leaf, count: u32, op_seq: u64, step: u64) -> Leaf {
     Leaf {
-        seq: leaf.seq + 1,
+        seq: leaf.seq + step,
         last_op: op_seq,
         count,
         ..*leaf

@@ -5,14 +5,16 @@
 //! while space is reserved or a size is committed.
 
 use core::cell::{RefCell, RefMut};
-use core::future::poll_fn;
-use core::task::Poll;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
 
 use block::{Buffer, Completion, Device, Lent, Operation, Request};
 
 use crate::checksum::{self, Crc32c};
 use crate::file::OpenFile;
 use crate::layout::{Member, SUPERBLOCK_B, SUPERBLOCK_BYTES, Shape};
+use crate::order::{Mutation, Order};
 use crate::superblock::{self, Superblock};
 use crate::{Error, Volume};
 
@@ -58,6 +60,8 @@ pub(crate) struct State<'a, D> {
     pub read_only: bool,
     /// A write has completed since the last flush was submitted.
     pub unflushed: bool,
+    #[cfg(feature = "mutations")]
+    pub mutation: Mutation,
 }
 
 impl<D: Device> State<'_, D> {
@@ -163,8 +167,8 @@ impl<D: Device> State<'_, D> {
     }
 
     /// Stores the superblock with `operation` into node [`SPARE`], and gives its address.
-    pub(crate) fn next_superblock(&mut self, operation: &superblock::Operation) -> (u64, usize) {
-        self.superblock.seq += 1;
+    fn next_superblock(&mut self, operation: &superblock::Operation, step: u64) -> (u64, usize) {
+        self.superblock.seq += step;
         let address = match member_of(self.superblock.seq) {
             Member::A => 0,
             Member::B => SUPERBLOCK_B,
@@ -205,6 +209,35 @@ enum Job {
     Flush,
 }
 
+/// One metadata request, from submission to completion. Written out, not `async`: every operation
+/// awaits it in many places, and this is compiled once.
+struct Transfer<'v, 'a, D: Device> {
+    volume: &'v Volume<'a, D>,
+    /// None once it is submitted.
+    job: Option<Job>,
+}
+
+impl<D: Device> Future for Transfer<'_, '_, D> {
+    type Output = Result<(), Error>;
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut state = this.volume.state();
+        if let Some(job) = &this.job {
+            match state.start(job) {
+                Poll::Ready(Ok(())) => this.job = None,
+                other => return other,
+            }
+        }
+        let Io::Done(result) = state.io else {
+            return Poll::Pending;
+        };
+        state.io = Io::Idle;
+        Poll::Ready(result.map_err(Error::Device))
+    }
+}
+
 /// Holds the nodes for one operation. If it is dropped before [`Turn::done`] and something was
 /// written, what the volume holds in memory may differ from the device: a mount is needed.
 pub(crate) struct Turn<'v, 'a, D: Device> {
@@ -214,23 +247,26 @@ pub(crate) struct Turn<'v, 'a, D: Device> {
 impl<D: Device> Turn<'_, '_, D> {
     /// The operation is whole.
     pub(crate) fn done(self) {
-        if let Ok(mut state) = self.volume.state() {
-            state.changing = false;
-        }
+        self.step_done();
+    }
+
+    /// What was done so far is whole: an error after this leaves the volume in order.
+    pub(crate) fn step_done(&self) {
+        self.volume.state().changing = false;
     }
 }
 
 impl<D: Device> Drop for Turn<'_, '_, D> {
+    #[inline(never)]
     fn drop(&mut self) {
-        if let Ok(mut state) = self.volume.state() {
-            if state.changing {
-                state.failed = true;
-                state.changing = false;
-                state.cached_slot = None;
-                state.cached_group = NO_GROUP;
-            }
-            state.busy = false;
+        let mut state = self.volume.state();
+        if state.changing {
+            state.failed = true;
+            state.changing = false;
+            state.cached_slot = None;
+            state.cached_group = NO_GROUP;
         }
+        state.busy = false;
     }
 }
 
@@ -241,23 +277,20 @@ impl<'a, D: Device> Volume<'a, D> {
         }
     }
 
-    /// The state. It is borrowed for a moment at a time, so it is always free; were it not, the
-    /// caller would learn that the volume is busy.
-    pub(crate) fn state(&self) -> Result<RefMut<'_, State<'a, D>>, Error> {
-        self.state.try_borrow_mut().map_err(|_| Error::Busy)
+    /// The state, for a moment: no borrow is ever held across another or across an await, and
+    /// the device cannot call back. A violation would be a bug of this crate and stops here.
+    pub(crate) fn state(&self) -> RefMut<'_, State<'a, D>> {
+        self.state.borrow_mut()
     }
 
-    pub(crate) fn shape(&self) -> Result<Shape, Error> {
-        Ok(self.state()?.shape())
+    pub(crate) fn shape(&self) -> Shape {
+        self.state().shape()
     }
 
     /// Waits for the nodes to be free, then takes them.
     pub(crate) async fn turn(&self) -> Result<Turn<'_, 'a, D>, Error> {
         poll_fn(|_| {
-            let mut state = match self.state() {
-                Ok(state) => state,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+            let mut state = self.state();
             if state.failed && !state.read_only {
                 return Poll::Ready(Err(Error::NeedsMount));
             }
@@ -275,32 +308,17 @@ impl<'a, D: Device> Volume<'a, D> {
 
     /// As [`Volume::turn`], for an operation that changes something.
     pub(crate) async fn turn_to_change(&self) -> Result<Turn<'_, 'a, D>, Error> {
-        if self.state()?.read_only {
+        if self.state().read_only {
             return Err(Error::ReadOnly);
         }
         self.turn().await
     }
 
-    async fn run_job(&self, job: Job) -> Result<(), Error> {
-        poll_fn(|_| match self.state() {
-            Ok(mut state) => state.start(&job),
-            Err(error) => Poll::Ready(Err(error)),
-        })
-        .await?;
-        poll_fn(|_| {
-            let mut state = match self.state() {
-                Ok(state) => state,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            match state.io {
-                Io::Done(result) => {
-                    state.io = Io::Idle;
-                    Poll::Ready(result.map_err(Error::Device))
-                }
-                _ => Poll::Pending,
-            }
-        })
-        .await
+    fn run_job(&self, job: Job) -> Transfer<'_, 'a, D> {
+        Transfer {
+            volume: self,
+            job: Some(job),
+        }
     }
 
     pub(crate) async fn read_bytes(
@@ -319,7 +337,7 @@ impl<'a, D: Device> Volume<'a, D> {
         len: usize,
         fua: bool,
     ) -> Result<(), Error> {
-        self.state()?.changing = true;
+        self.state().changing = true;
         self.run_job(Job::Write {
             node,
             address,
@@ -337,7 +355,7 @@ impl<'a, D: Device> Volume<'a, D> {
         fua: bool,
     ) -> Result<(), Error> {
         let len = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let uuid = state.superblock.uuid;
             let bytes = state.node_mut(node);
             let crc = checksum::of_node(&uuid, address, bytes, crate::layout::node::CRC);
@@ -350,15 +368,40 @@ impl<'a, D: Device> Volume<'a, D> {
     /// Makes all that has completed durable, if anything is not.
     pub(crate) async fn barrier(&self) -> Result<(), Error> {
         let needed = {
-            let state = self.state()?;
+            let state = self.state();
             state.unflushed && state.device.geometry().features.volatile_write_cache
         };
         if !needed {
             return Ok(());
         }
         // A flush that fails leaves unknown what was lost.
-        self.state()?.changing = true;
+        self.state().changing = true;
         self.run_job(Job::Flush).await
+    }
+
+    /// A barrier of the protocol, by its name.
+    pub(crate) async fn order(&self, order: Order) -> Result<(), Error> {
+        if self.is_mutated(Mutation::Without(order)) {
+            return Ok(());
+        }
+        self.barrier().await
+    }
+
+    /// Whether the protocol is followed wrongly on purpose; never, but in tests.
+    #[cfg(feature = "mutations")]
+    pub(crate) fn is_mutated(&self, mutation: Mutation) -> bool {
+        self.state().mutation == mutation
+    }
+
+    #[cfg(not(feature = "mutations"))]
+    #[inline(always)]
+    pub(crate) fn is_mutated(&self, _: Mutation) -> bool {
+        false
+    }
+
+    /// What a node's sequence number grows by: two would be the same member again.
+    pub(crate) fn seq_step(&self, in_place: Mutation) -> u64 {
+        if self.is_mutated(in_place) { 2 } else { 1 }
     }
 
     /// Writes the next superblock. Not yet durable.
@@ -367,26 +410,26 @@ impl<'a, D: Device> Volume<'a, D> {
         operation: &superblock::Operation,
         clean: bool,
     ) -> Result<(), Error> {
+        let step = self.seq_step(Mutation::SuperblockInPlace);
         let (address, len) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             if state.superblock.clean && !clean {
                 state.superblock.mount_count = state.superblock.mount_count.wrapping_add(1);
             }
             state.superblock.clean = clean;
-            state.next_superblock(operation)
+            state.next_superblock(operation, step)
         };
         self.write_bytes(SPARE, address, len, false).await
     }
 
     /// Before the first change since a clean unmount, says so on the device: from then on a node
-    /// may be torn.
+    /// may be torn. The caller has a barrier before its first node, which covers this too.
     pub(crate) async fn mark_in_use(&self) -> Result<(), Error> {
-        if !self.state()?.superblock.clean {
+        if !self.state().superblock.clean {
             return Ok(());
         }
-        self.barrier().await?;
+        self.order(Order::CacheBeforeInUse).await?;
         self.write_superblock(&superblock::Operation::None, false)
-            .await?;
-        self.barrier().await
+            .await
     }
 }

@@ -22,6 +22,10 @@ pub const CHUNK_BYTES: u64 = 65_536;
 /// 64 KiB each are 16,384 units, whatever U is.
 pub const SPAN_UNITS: u64 = 16_384;
 
+/// Sequence numbers end here, those of superblocks at half of it: no volume lives to see it, and
+/// what is computed from them cannot overflow.
+pub const SEQ_END: u64 = 1 << 62;
+
 /// The feature bit (incompatible): files may carry checksum units in their map.
 pub const FEATURE_CHECKSUMS: u32 = 1;
 
@@ -267,6 +271,7 @@ impl Shape {
             && self.lba_log2 <= self.node_log2
             && self.lba_log2 <= self.unit_log2
             && self.volume_bytes <= u64::MAX >> 1
+            && self.group_count() <= 1 << 30
             && self.volume_bytes & ((1 << self.lba_log2) - 1) == 0;
         if !in_range || self.unit_count() == 0 {
             return Err(Error::BadParameters);

@@ -38,6 +38,7 @@ mod lookup;
 mod map;
 mod mount;
 mod name;
+mod order;
 mod pair;
 mod recover;
 mod release;
@@ -56,13 +57,15 @@ pub use check::{Finding, Summary};
 pub use checksum::Crc32c;
 pub use create::CreateOptions;
 pub use data::{Event, Refused};
-pub use error::{Error, Node};
+pub use error::{Damage, Error, Node};
 pub use file::{APPENDS_IN_FLIGHT, File, OpenFile};
 pub use format::{FormatOptions, format};
 pub use layout::Shape;
 pub use list::{Entry, FileStatus, VolumeStatus};
 pub use mount::{MountOptions, Unmounted};
 pub use name::{NAME_BYTES, Name};
+#[cfg(feature = "mutations")]
+pub use order::{Mutation, Order};
 
 /// A mounted volume.
 #[derive(Debug)]

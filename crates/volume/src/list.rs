@@ -3,11 +3,11 @@
 use block::Device;
 
 use crate::file::{self, File};
-use crate::io::WORK;
+use crate::io::{SLOT, WORK};
 use crate::layout::{FEATURE_CHECKSUMS, Shape};
 use crate::lookup::Search;
 use crate::name::Name;
-use crate::slot::{Slot, State as SlotState};
+use crate::slot::{Slot, State as SlotState, name};
 use crate::{Error, Volume, bitmap};
 
 /// A file, as its slot describes it.
@@ -32,10 +32,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn new(slot: u32, header: &Slot, shape: &Shape) -> Option<Self> {
+    fn new(header: &Slot, bytes: &[u8], shape: &Shape) -> Option<Self> {
         Some(Self {
-            name: header.name?,
-            slot,
+            name: name(bytes)?,
+            slot: header.index,
             size_bytes: header.size_bytes,
             allocated_bytes: header.alloc_units << shape.unit_log2,
             mtime_ns: header.mtime_ns,
@@ -91,17 +91,22 @@ impl<D: Device> Volume<'_, D> {
     /// device's error.
     pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
         let turn = self.turn().await?;
-        let shape = self.shape()?;
+        let shape = self.shape();
         let mut slot = from;
         while slot < shape.slot_count() {
             let count = self.read_slots(slot, shape.slot_count() - slot).await?;
             for index in 0..count {
-                let found = self
-                    .slot_in_run(slot, index)?
-                    .ok_or(Error::Corrupt(crate::Node::Slot(slot + index)))?;
-                if found.state == SlotState::Live {
-                    turn.done();
-                    return Ok(Entry::new(slot + index, &found, &shape));
+                let found = self.slot_in_run(slot, index, |found, bytes| {
+                    let live = found.state == SlotState::Live;
+                    live.then(|| Entry::new(found, bytes, &shape)).flatten()
+                })?;
+                match found {
+                    None => return Err(Error::from(crate::Node::Slot(slot + index))),
+                    Some(None) => {}
+                    Some(entry) => {
+                        turn.done();
+                        return Ok(entry);
+                    }
                 }
             }
             slot += count;
@@ -116,14 +121,15 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
     pub async fn find(&self, name: &str) -> Result<Entry, Error> {
-        let name = Name::new(name)?;
+        let wanted = Name::new(name)?;
         let turn = self.turn().await?;
-        let Search::Found(slot) = self.search(&name).await? else {
+        let Search::Found(slot) = self.search(&wanted).await? else {
             return Err(Error::NotFound);
         };
         let header = self.load_slot(slot).await?;
         turn.done();
-        Entry::new(slot, &header, &self.shape()?).ok_or(Error::NotFound)
+        let state = self.state();
+        Entry::new(&header, state.node(SLOT), &state.shape()).ok_or(Error::NotFound)
     }
 
     /// How many extents a file has: 1 when it is contiguous. `most` bounds the count.
@@ -155,9 +161,9 @@ impl<D: Device> Volume<'_, D> {
     pub async fn free_units(&self) -> Result<u64, Error> {
         let turn = self.turn().await?;
         let mut free = 0;
-        for group in 0..self.shape()?.group_count() {
+        for group in 0..self.shape().group_count() {
             self.load_bitmap(group).await?;
-            let state = self.state()?;
+            let state = self.state();
             free += u64::from(bitmap::free_units(state.node(WORK)));
         }
         turn.done();
@@ -169,7 +175,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::NotOpen`].
     pub fn file_status(&self, file: File) -> Result<FileStatus, Error> {
-        let mut state = self.state()?;
+        let mut state = self.state();
         let shape = state.shape();
         let open = file::get(state.files, file)?;
         Ok(FileStatus {
@@ -186,7 +192,7 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// None in practice; the signature allows for a state in use.
     pub fn status(&self) -> Result<VolumeStatus, Error> {
-        let state = self.state()?;
+        let state = self.state();
         let superblock = &state.superblock;
         Ok(VolumeStatus {
             shape: superblock.shape,
@@ -205,6 +211,6 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// None in practice; the signature allows for a state in use.
     pub fn geometry(&self) -> Result<block::Geometry, Error> {
-        Ok(*self.state()?.device.geometry())
+        Ok(*self.state().device.geometry())
     }
 }

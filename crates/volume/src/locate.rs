@@ -17,11 +17,12 @@ impl<D: Device> Volume<'_, D> {
     /// device's error.
     pub async fn prepare(&self, file: File, offset: u64) -> Result<(), Error> {
         let turn = self.turn().await?;
-        let shape = self.shape()?;
+        let shape = self.shape();
         let (slot, unit) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
-            if offset >= open.readable_end() {
+            // A failed append lies past what can be read, and is repeated there.
+            if offset >= open.readable_end().max(open.appended) {
                 return Err(Error::PastEnd);
             }
             (
@@ -32,7 +33,7 @@ impl<D: Device> Volume<'_, D> {
         let header = self.load_slot(slot).await?;
         let window = self.window(slot, &header, unit).await?;
         turn.done();
-        let mut state = self.state()?;
+        let mut state = self.state();
         file::get(state.files, file)?.around = window;
         Ok(())
     }
@@ -44,9 +45,9 @@ impl<D: Device> Volume<'_, D> {
     /// As [`Volume::prepare`].
     pub async fn prepare_append(&self, file: File) -> Result<(), Error> {
         let turn = self.turn().await?;
-        let shape = self.shape()?;
+        let shape = self.shape();
         let (slot, unit) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
@@ -56,7 +57,7 @@ impl<D: Device> Volume<'_, D> {
         let header = self.load_slot(slot).await?;
         if unit < header.alloc_units {
             let window = self.window(slot, &header, unit).await?;
-            let mut state = self.state()?;
+            let mut state = self.state();
             file::get(state.files, file)?.ahead = window;
         }
         turn.done();
@@ -71,34 +72,34 @@ impl<D: Device> Volume<'_, D> {
         unit: u64,
     ) -> Result<[Extent; WINDOW], Error> {
         let mut limit = header.alloc_units;
-        let bad = Error::Corrupt(Node::Slot(slot));
+        let bad = Error::from(Node::Slot(slot));
         if unit >= limit {
             return Err(Error::PastEnd);
         }
         if header.map_level == 0 {
-            let state = self.state()?;
+            let state = self.state();
             return Ok(fill(header.extents(state.node(SLOT)), unit, limit));
         }
         let (mut index, next) = {
-            let state = self.state()?;
+            let state = self.state();
             choose(header.indexes(state.node(SLOT)), unit).ok_or(bad)?
         };
         limit = limit.min(next);
         if header.map_level == 2 {
-            let node = self.load_leaf(&index, header.file_id, 2, true).await?;
-            let state = self.state()?;
+            let node = self.load_leaf(&index, header, 2, true).await?;
+            let state = self.state();
             let entries = node.entries(state.node(SPARE));
             let (leaf, next) = choose(map::indexes(entries), unit).ok_or(bad)?;
             index = leaf;
             limit = limit.min(next);
         }
-        let leaf = self.load_leaf(&index, header.file_id, 1, true).await?;
-        let state = self.state()?;
+        let leaf = self.load_leaf(&index, header, 1, true).await?;
+        let state = self.state();
         let extents = map::extents(leaf.entries(state.node(SPARE)), leaf.first_logical);
         let window = fill(extents, unit, limit);
         // A leaf that does not reach so far is an old member: the newest one was lost.
         if window.first().is_none_or(|extent| !extent.contains(unit)) {
-            return Err(Error::Corrupt(Node::Leaf(index.unit)));
+            return Err(Error::from(Node::Map(slot)));
         }
         Ok(window)
     }
@@ -112,7 +113,7 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<u64, Error> {
         let [extent, ..] = self.window(slot, header, unit).await?;
         Ok(self
-            .shape()?
+            .shape()
             .unit_address(extent.start + (unit - extent.logical)))
     }
 }

@@ -2,11 +2,11 @@
 
 use block::Device;
 
-use crate::io::{NO_GROUP, SPARE, WORK};
-use crate::layout::{BUCKET_SLOTS, Member, Shape, magic};
+use crate::io::{NO_GROUP, SPARE, State, WORK};
+use crate::layout::{BUCKET_SLOTS, Member, magic};
 use crate::name::Name;
 use crate::pair::valid;
-use crate::slot::{Slot, State as SlotState};
+use crate::slot::{Slot, State as SlotState, has_name};
 use crate::{Error, Volume, error::Node};
 
 /// What a search found.
@@ -20,7 +20,7 @@ pub(crate) enum Search {
 impl<D: Device> Volume<'_, D> {
     /// Looks `name` up. Reads both members of up to 16 slots.
     pub(crate) async fn search(&self, name: &Name) -> Result<Search, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let [first, second] = name.buckets(&shape);
         let mut places: [(Option<u32>, u32); 2] = [(None, 0); 2];
         // The buckets in order, each once.
@@ -32,19 +32,17 @@ impl<D: Device> Volume<'_, D> {
             while slot < base + BUCKET_SLOTS {
                 let count = self.read_slots(slot, base + BUCKET_SLOTS - slot).await?;
                 for index in 0..count {
-                    match self.slot_in_run(slot, index) {
-                        Ok(Some(found)) if found.state == SlotState::Free => {
+                    let seen = self.slot_in_run(slot, index, |found, bytes| {
+                        (found.state, has_name(bytes, name))
+                    })?;
+                    match seen {
+                        Some((SlotState::Free, _)) => {
                             place.0 = place.0.or(Some(slot + index));
                             place.1 += 1;
                         }
-                        Ok(Some(found))
-                            if found.state == SlotState::Live && found.name == Some(*name) =>
-                        {
-                            return Ok(Search::Found(slot + index));
-                        }
-                        Ok(Some(_)) => {}
-                        Ok(None) => damaged = Some(slot + index),
-                        Err(error) => return Err(error),
+                        Some((SlotState::Live, true)) => return Ok(Search::Found(slot + index)),
+                        Some(_) => {}
+                        None => damaged = Some(slot + index),
                     }
                 }
                 slot += count;
@@ -52,7 +50,7 @@ impl<D: Device> Volume<'_, D> {
         }
         // A damaged slot may be the one that was looked for.
         if let Some(slot) = damaged {
-            return Err(Error::Corrupt(Node::Slot(slot)));
+            return Err(Error::from(Node::Slot(slot)));
         }
         let [(one, one_free), (two, two_free)] = places;
         Ok(Search::Absent(if two_free > one_free { two } else { one }))
@@ -62,7 +60,7 @@ impl<D: Device> Volume<'_, D> {
     /// gives how many.
     pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
         let (shape, count) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let shape = state.shape();
             state.cached_group = NO_GROUP;
             let room = state.memory(WORK).len().min(state.memory(SPARE).len());
@@ -78,25 +76,36 @@ impl<D: Device> Volume<'_, D> {
         Ok(count)
     }
 
-    /// The slot `index` of a run that [`Volume::read_slots`] read from `first` on; None if both
-    /// members are invalid.
-    pub(crate) fn slot_in_run(&self, first: u32, index: u32) -> Result<Option<Slot>, Error> {
-        let state = self.state()?;
-        let shape = state.shape();
-        let at = (index as usize) << shape.node_log2;
-        let member = |member: Member, node: usize| {
-            let bytes = state.memory(node).get(at..at + shape.node_bytes())?;
-            let address = shape.slot_address(first + index, member);
-            valid(bytes, address, member, magic::SLOT, &state.superblock).map(|seq| (seq, bytes))
-        };
-        let (a, b) = (member(Member::A, WORK), member(Member::B, SPARE));
-        match a.max(b) {
+    /// Shows `look` the slot `index` of a run that [`Volume::read_slots`] read from `first` on;
+    /// None if both members are invalid.
+    pub(crate) fn slot_in_run<T>(
+        &self,
+        first: u32,
+        index: u32,
+        look: impl FnOnce(&Slot, &[u8]) -> T,
+    ) -> Result<Option<T>, Error> {
+        let state = self.state();
+        match state.newest_in_run(first, index) {
             None => Ok(None),
-            Some((_, bytes)) => decode(bytes, first + index, &shape).map(Some),
+            Some(bytes) => {
+                let slot = Slot::decode(bytes, first + index, &state.shape())?;
+                Ok(Some(look(&slot, bytes)))
+            }
         }
     }
 }
 
-fn decode(bytes: &[u8], slot: u32, shape: &Shape) -> Result<Slot, Error> {
-    Slot::decode(bytes, slot, shape)
+impl<D: Device> State<'_, D> {
+    fn newest_in_run(&self, first: u32, index: u32) -> Option<&[u8]> {
+        let shape = self.shape();
+        let at = (index as usize) << shape.node_log2;
+        let mut newest = None;
+        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
+            let bytes = self.memory(node).get(at..at + shape.node_bytes())?;
+            let address = shape.slot_address(first + index, member);
+            let seq = valid(bytes, address, member, magic::SLOT, &self.superblock);
+            newest = newest.max(seq.map(|seq| (seq, bytes)));
+        }
+        newest.map(|(_, bytes)| bytes)
+    }
 }

@@ -6,6 +6,7 @@
 
 use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};
 use crate::layout::{ENTRY_BYTES, SPAN_UNITS, Shape, leaf as at, magic, node};
+use crate::slot::Slot;
 use crate::{Error, error::Node};
 
 /// A run of units of a file.
@@ -153,15 +154,14 @@ impl Leaf {
         put_u32(bytes, at::LEVEL, self.level);
     }
 
-    /// Reads a leaf whose checksum is good, as the one of `file_id` at `unit` that begins with
-    /// file unit `index.first_logical`.
+    /// Reads a leaf whose checksum is good, as the one of the file `header` that `index` names.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is another one or unsound.
     pub(crate) fn decode(
         bytes: &[u8],
         index: &Index,
-        file_id: u64,
+        header: &Slot,
         level: u32,
         shape: &Shape,
     ) -> Result<Self, Error> {
@@ -173,7 +173,7 @@ impl Leaf {
             count: get_u32(bytes, at::COUNT),
             level: get_u32(bytes, at::LEVEL),
         };
-        let sound = leaf.file_id == file_id
+        let sound = leaf.file_id == header.file_id
             && leaf.level == level
             && leaf.first_logical == index.first_logical
             && leaf.count > 0
@@ -184,7 +184,7 @@ impl Leaf {
             };
         sound
             .then_some(leaf)
-            .ok_or(Error::Corrupt(Node::Leaf(index.unit)))
+            .ok_or(Error::from(Node::Map(header.index)))
     }
 
     /// The raw entries in use.

@@ -6,6 +6,9 @@ use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
 use crate::io::{Io, NO_GROUP, State, superblock_len};
 use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
+#[cfg(feature = "mutations")]
+use crate::order::Mutation;
+use crate::order::Order;
 use crate::superblock::{Operation, Superblock};
 use crate::{Error, Volume, blocking};
 
@@ -57,10 +60,44 @@ impl<'a, D: Device> Volume<'a, D> {
     /// [`Error::StaleSuperblock`], [`Error::Unsuitable`], [`Error::Memory`] or a device's error.
     #[allow(clippy::result_large_err)]
     pub fn mount(
+        device: D,
+        memory: [Buffer; 3],
+        files: &'a mut [OpenFile],
+        options: &MountOptions,
+    ) -> Result<Self, Unmounted<D>> {
+        Self::mount_as(
+            device,
+            memory,
+            files,
+            options,
+            #[cfg(feature = "mutations")]
+            Mutation::None,
+        )
+    }
+
+    /// Mounts a volume that gets the protocol wrong in one way, for tests of the tests.
+    ///
+    /// # Errors
+    /// As [`Volume::mount`].
+    #[cfg(feature = "mutations")]
+    #[allow(clippy::result_large_err)]
+    pub fn mount_mutated(
+        device: D,
+        memory: [Buffer; 3],
+        files: &'a mut [OpenFile],
+        options: &MountOptions,
+        mutation: Mutation,
+    ) -> Result<Self, Unmounted<D>> {
+        Self::mount_as(device, memory, files, options, mutation)
+    }
+
+    #[allow(clippy::result_large_err)]
+    fn mount_as(
         mut device: D,
         memory: [Buffer; 3],
         files: &'a mut [OpenFile],
         options: &MountOptions,
+        #[cfg(feature = "mutations")] mutation: Mutation,
     ) -> Result<Self, Unmounted<D>> {
         let mut memory = memory.map(Some);
         let (superblock, operation) = match read_superblock(&mut device, &mut memory) {
@@ -98,6 +135,8 @@ impl<'a, D: Device> Volume<'a, D> {
             read_only,
             // What stood in the device's cache when the power returned is not known to be durable.
             unflushed: true,
+            #[cfg(feature = "mutations")]
+            mutation,
         });
         let result = if read_only || superblock.clean {
             Ok(())
@@ -133,15 +172,15 @@ impl<'a, D: Device> Volume<'a, D> {
     async fn finish(&self) -> Result<(), Error> {
         let turn = self.turn().await?;
         let clean = {
-            let state = self.state()?;
+            let state = self.state();
             state.read_only || state.superblock.clean
         };
-        self.barrier().await?;
+        self.order(Order::NodesBeforeClean).await?;
         if !clean {
             // Both members, one after the other: from now on either may rot.
             for _ in 0..2 {
                 self.write_superblock(&Operation::None, true).await?;
-                self.barrier().await?;
+                self.order(Order::CleanBeforeClean).await?;
             }
         }
         turn.done();
@@ -202,9 +241,9 @@ fn read_superblock<D: Device>(
     let (superblock, operation) = newest.ok_or(Error::NotAVolume)?;
     let shape = superblock.shape;
     if geometry.size_bytes() < shape.volume_bytes {
+        let missing_bytes = shape.volume_bytes - geometry.size_bytes();
         return Err(Error::Truncated {
-            volume_bytes: shape.volume_bytes,
-            device_bytes: geometry.size_bytes(),
+            missing_kib: u32::try_from(missing_bytes.div_ceil(1024)).unwrap_or(u32::MAX),
         });
     }
     let block = geometry.block_size_log2;

@@ -2,8 +2,9 @@
 
 use crate::bytes::{array, get_u32, get_u64};
 use crate::io::{NO_GROUP, SLOT, SPARE, State, WORK, member_of};
-use crate::layout::{Member, Shape, leaf, magic, node};
+use crate::layout::{Member, SEQ_END, Shape, leaf, magic, node};
 use crate::map::{Index, Leaf};
+use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::Superblock;
 use crate::{Error, Volume, bitmap, checksum, error::Node};
@@ -29,6 +30,7 @@ pub(crate) fn valid(
     let crc = || checksum::of_node(&superblock.uuid, address, bytes, node::CRC);
     let right = array(bytes, node::MAGIC) == magic
         && member_of(seq) == member
+        && seq < SEQ_END
         && get_u32(bytes, node::CRC) == crc();
     right.then_some(seq)
 }
@@ -95,7 +97,7 @@ impl<D: Device> Volume<'_, D> {
         into: usize,
         spare: Option<usize>,
     ) -> Result<Option<Found>, Error> {
-        let len = self.shape()?.node_bytes();
+        let len = self.shape().node_bytes();
         let mut seqs = [None; 2];
         let second = spare.unwrap_or(into);
         for (place, (member, which)) in seqs
@@ -103,25 +105,30 @@ impl<D: Device> Volume<'_, D> {
             .zip(Member::BOTH.into_iter().zip([into, second]))
         {
             self.read_bytes(which, pair.address(member), len).await?;
-            let state = self.state()?;
+            let state = self.state();
             *place = pair.valid(state.node(which), member, &state.superblock);
         }
         let [a, b] = seqs;
-        let Some(seq) = a.max(b) else {
+        let newest = if self.is_mutated(Mutation::OldestWins) {
+            a.min(b).or(a.max(b))
+        } else {
+            a.max(b)
+        };
+        let Some(seq) = newest else {
             return Ok(None);
         };
         let newest = member_of(seq);
         if newest == Member::B && second != into {
-            self.state()?.copy_node(second, into);
+            self.state().copy_node(second, into);
         }
         if newest == Member::A && second == into {
             self.read_bytes(into, pair.address(newest), len).await?;
-            let state = self.state()?;
+            let state = self.state();
             if pair.valid(state.node(into), newest, &state.superblock) != a {
                 return Ok(None);
             }
         }
-        self.state()?.check_age(into)?;
+        self.state().check_age(into)?;
         Ok(Some(Found {
             seq,
             both: a.is_some() && b.is_some(),
@@ -138,49 +145,49 @@ impl<D: Device> Volume<'_, D> {
 
     /// Loads a slot into node [`SLOT`].
     pub(crate) async fn load_slot(&self, slot: u32) -> Result<Slot, Error> {
-        let shape = self.shape()?;
-        if self.state()?.cached_slot != Some(slot) {
+        let shape = self.shape();
+        if self.state().cached_slot != Some(slot) {
             self.load_slot_pair(slot).await?;
-            self.state()?.cached_slot = Some(slot);
+            self.state().cached_slot = Some(slot);
         }
-        let state = self.state()?;
+        let state = self.state();
         Slot::decode(state.node(SLOT), slot, &shape)
     }
 
     /// As [`Volume::load_slot`], and tells whether both members are valid.
     pub(crate) async fn load_slot_pair(&self, slot: u32) -> Result<Found, Error> {
-        let shape = self.shape()?;
-        self.state()?.cached_slot = None;
+        let shape = self.shape();
+        self.state().cached_slot = None;
         self.load_pair(Self::slot_pair(&shape, slot), SLOT, Some(SPARE))
             .await?
-            .ok_or(Error::Corrupt(Node::Slot(slot)))
+            .ok_or(Error::from(Node::Slot(slot)))
     }
 
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was made whole
     /// at mount, so an invalid one is damage, and the other may be out of date.
     pub(crate) async fn load_bitmap(&self, group: u64) -> Result<(), Error> {
-        if self.state()?.cached_group == group {
+        if self.state().cached_group == group {
             return Ok(());
         }
         let found = self.load_bitmap_pair(group).await?;
         match found {
             Some(found) if found.both => {
-                let mut state = self.state()?;
+                let mut state = self.state();
                 bitmap::check(state.node(WORK), group)?;
                 state.cached_group = group;
                 Ok(())
             }
-            _ => Err(Error::Corrupt(Node::Bitmap(group))),
+            _ => Err(Error::from(Node::Bitmap(group as u32))),
         }
     }
 
     /// Loads what is valid of a bitmap.
     pub(crate) async fn load_bitmap_pair(&self, group: u64) -> Result<Option<Found>, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         if group >= shape.group_count() {
-            return Err(Error::Corrupt(Node::Bitmap(group)));
+            return Err(Error::from(Node::Bitmap(group as u32)));
         }
-        self.state()?.cached_group = NO_GROUP;
+        self.state().cached_group = NO_GROUP;
         let pair = Pair {
             addresses: Member::BOTH.map(|member| shape.bitmap_address(group, member)),
             magic: magic::BITMAP,
@@ -194,12 +201,12 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn load_leaf(
         &self,
         index: &Index,
-        file_id: u64,
+        header: &Slot,
         level: u32,
         work_is_free: bool,
     ) -> Result<Leaf, Error> {
         let (leaf, _) = self
-            .load_leaf_pair(index, file_id, level, work_is_free)
+            .load_leaf_pair(index, header, level, work_is_free)
             .await?;
         Ok(leaf)
     }
@@ -208,26 +215,26 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn load_leaf_pair(
         &self,
         index: &Index,
-        file_id: u64,
+        header: &Slot,
         level: u32,
         work_is_free: bool,
     ) -> Result<(Leaf, bool), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let pair = Pair {
             addresses: Member::BOTH.map(|member| shape.leaf_address(index.unit, member)),
             magic: magic::LEAF,
-            file_id: Some(file_id),
+            file_id: Some(header.file_id),
         };
         if work_is_free {
-            self.state()?.cached_group = NO_GROUP;
+            self.state().cached_group = NO_GROUP;
         }
         let spare = work_is_free.then_some(WORK);
         let found = self
             .load_pair(pair, SPARE, spare)
             .await?
-            .ok_or(Error::Corrupt(Node::Leaf(index.unit)))?;
-        let state = self.state()?;
-        let leaf = Leaf::decode(state.node(SPARE), index, file_id, level, &shape)?;
+            .ok_or(Error::from(Node::Map(header.index)))?;
+        let state = self.state();
+        let leaf = Leaf::decode(state.node(SPARE), index, header, level, &shape)?;
         Ok((leaf, found.both))
     }
 
@@ -238,9 +245,9 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         fua: bool,
     ) -> Result<(), Error> {
-        header.seq += 1;
+        header.seq += self.seq_step(Mutation::SlotInPlace);
         let address = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let shape = state.shape();
             header.encode(state.node_mut(SLOT));
             state.cached_slot = Some(slot);
@@ -255,19 +262,23 @@ impl<D: Device> Volume<'_, D> {
         slot: u32,
         header: &mut Slot,
     ) -> Result<(), Error> {
-        let features = self.state()?.device.geometry().features;
+        let features = self.state().device.geometry().features;
         let fua = features.fua && features.volatile_write_cache;
         self.write_slot(slot, header, fua).await?;
-        if fua { Ok(()) } else { self.barrier().await }
+        if fua {
+            return Ok(());
+        }
+        self.order(Order::SlotBeforeAnswer).await
     }
 
     /// Writes node [`WORK`] as the bitmap's next member.
     pub(crate) async fn write_bitmap(&self, group: u64, last_op: u64) -> Result<(), Error> {
+        let step = self.seq_step(Mutation::BitmapInPlace);
         let address = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let shape = state.shape();
             let bytes = state.node_mut(WORK);
-            let seq = get_u64(bytes, node::SEQ) + 1;
+            let seq = get_u64(bytes, node::SEQ) + step;
             bitmap::stamp(bytes, seq, last_op);
             shape.bitmap_address(group, member_of(seq))
         };
@@ -277,7 +288,7 @@ impl<D: Device> Volume<'_, D> {
     /// Writes node [`SPARE`], whose leaf header is set, as the member of its `seq`.
     pub(crate) async fn write_leaf(&self, unit: u64) -> Result<(), Error> {
         let address = {
-            let state = self.state()?;
+            let state = self.state();
             let seq = get_u64(state.node(SPARE), node::SEQ);
             state.shape().leaf_address(unit, member_of(seq))
         };

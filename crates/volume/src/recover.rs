@@ -6,6 +6,7 @@ use block::Device;
 use crate::bytes::get_u64;
 use crate::io::{NO_GROUP, WORK};
 use crate::layout::node;
+use crate::order::{Mutation, Order};
 use crate::pair::Found;
 use crate::slot::Slot;
 use crate::superblock::{Operation, Runs};
@@ -16,8 +17,9 @@ impl<D: Device> Volume<'_, D> {
     /// number. The other nodes are then made to agree, so running this twice changes nothing.
     pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
         let turn = self.turn_to_change().await?;
-        let op_seq = self.state()?.superblock.seq;
+        let op_seq = self.state().superblock.seq;
         match operation {
+            _ if self.is_mutated(Mutation::NoRecovery) => {}
             Operation::None => {}
             Operation::Reserve { slot, runs } => {
                 let happened = self.load_slot(*slot).await?.last_op >= op_seq;
@@ -32,18 +34,18 @@ impl<D: Device> Volume<'_, D> {
                 let mut old = self.load_slot(*from).await?;
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
-                    self.barrier().await?;
-                    old = Slot::free(old.seq, op_seq);
+                    self.order(Order::CacheBeforeRecovery).await?;
+                    old = Slot::free(*from, old.seq, op_seq);
                     self.write_slot(*from, &mut old, false).await?;
                 }
             }
         }
         // What was settled must be durable before the record of it goes.
-        self.barrier().await?;
+        self.order(Order::RecoveryBeforeClear).await?;
+        // The next operation has a barrier before what it writes, which covers this too.
         self.write_superblock(&Operation::None, false).await?;
-        self.barrier().await?;
         {
-            let mut state = self.state()?;
+            let mut state = self.state();
             state.superblock.mount_count = state.superblock.mount_count.wrapping_add(1);
         }
         turn.done();
@@ -53,10 +55,10 @@ impl<D: Device> Volume<'_, D> {
     /// Makes the bits of `runs` say `used`, in each bitmap once, and writes a torn member anew: a
     /// bitmap with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let group_of = |start: u64| start / shape.group_units();
         // What the power cut left in the device's cache must not be overtaken.
-        self.barrier().await?;
+        self.order(Order::CacheBeforeRecovery).await?;
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run.start);
             let mut before = runs.as_slice().iter().take(index);
@@ -64,10 +66,10 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             let Some(Found { both, .. }) = self.load_bitmap_pair(group).await? else {
-                return Err(Error::Corrupt(Node::Bitmap(group)));
+                return Err(Error::from(Node::Bitmap(group as u32)));
             };
             let agrees = {
-                let mut state = self.state()?;
+                let mut state = self.state();
                 bitmap::check(state.node(WORK), group)?;
                 let bytes = state.node_mut(WORK);
                 let before = bitmap::free_units(bytes);
@@ -80,10 +82,11 @@ impl<D: Device> Volume<'_, D> {
                 bitmap::stamp(bytes, seq, last_op);
                 before == bitmap::free_units(bytes)
             };
-            if !agrees || !both {
+            let torn = !both && !self.is_mutated(Mutation::LeaveTorn);
+            if !agrees || torn {
                 self.write_bitmap(group, op_seq).await?;
             }
-            self.state()?.cached_group = NO_GROUP;
+            self.state().cached_group = NO_GROUP;
         }
         Ok(())
     }

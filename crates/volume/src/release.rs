@@ -5,6 +5,7 @@ use block::Device;
 use crate::io::{SLOT, WORK};
 use crate::layout::{Shape, slot as slot_at};
 use crate::map;
+use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
 use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
@@ -18,29 +19,34 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         keep: u64,
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let runs = if header.map_level == 0 {
-            let mut state = self.state()?;
+            let mut state = self.state();
             // The slot in memory changes here, before its record is durable.
             state.cached_slot = None;
             release_from_slot(header, state.node_mut(SLOT), keep, &shape)
         } else {
-            self.state()?.cached_slot = None;
+            self.state().cached_slot = None;
             self.release_from_leaf(slot, header, keep).await?
         };
         if header.alloc_units == 0 {
             header.map_level = 0;
             header.entry_count = 0;
             if header.state == SlotState::Reap {
-                *header = Slot::free(header.seq, header.last_op);
+                *header = Slot::free(slot, header.seq, header.last_op);
             }
         }
-        let op_seq = self.state()?.superblock.seq + 1;
-        self.barrier().await?;
+        // A damaged bitmap is found before the record is written: after that, recovery would take
+        // its invalid member for one that a power cut tore, and make it anew from the old one.
+        for run in runs.as_slice() {
+            self.load_bitmap(run.start / shape.group_units()).await?;
+        }
+        let op_seq = self.state().superblock.seq + 1;
+        self.order(Order::NodesBeforeRelease).await?;
         let operation = Operation::Release { slot, runs };
         self.write_superblock(&operation, false).await?;
         // The record is durable before any node it governs: only so can recovery undo them.
-        self.barrier().await?;
+        self.order(Order::ReleaseBeforeNodes).await?;
         let group_of = |run: &Run| run.start / shape.group_units();
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run);
@@ -50,7 +56,7 @@ impl<D: Device> Volume<'_, D> {
             }
             self.load_bitmap(group).await?;
             {
-                let mut state = self.state()?;
+                let mut state = self.state();
                 let bytes = state.node_mut(WORK);
                 for run in runs.as_slice().iter().filter(|run| group_of(run) == group) {
                     bitmap::set_run(bytes, run, &shape, false);
@@ -58,7 +64,9 @@ impl<D: Device> Volume<'_, D> {
             }
             self.write_bitmap(group, op_seq).await?;
         }
-        header.last_op = op_seq;
+        if !self.is_mutated(Mutation::NoOpNumber) {
+            header.last_op = op_seq;
+        }
         self.write_slot(slot, header, false).await
     }
 
@@ -70,7 +78,7 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         keep: u64,
     ) -> Result<Runs, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let tail = self.tail(slot, header).await?;
         let mut runs = Runs::default();
         let Some(last) = tail.last else {

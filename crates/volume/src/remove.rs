@@ -4,6 +4,7 @@ use block::Device;
 
 use crate::lookup::Search;
 use crate::name::Name;
+use crate::order::Order;
 use crate::slot::{Slot, State as SlotState};
 use crate::{Error, Volume};
 
@@ -22,14 +23,14 @@ impl<D: Device> Volume<'_, D> {
             return Err(Error::NotFound);
         };
         if self
-            .state()?
+            .state()
             .files
             .iter()
             .any(|open| open.slot == Some(slot))
         {
             return Err(Error::InUse);
         }
-        let shape = self.shape()?;
+        let shape = self.shape();
         let mut header = self.load_slot(slot).await?;
         let groups_touched =
             header.alloc_units.div_ceil(shape.group_units()) + u64::from(header.entry_count);
@@ -41,12 +42,12 @@ impl<D: Device> Volume<'_, D> {
             header.state = SlotState::Reap;
             header.size_bytes = 0;
             self.release_once(slot, &mut header, 0).await?;
-            self.barrier().await?;
+            self.order(Order::RemoveBeforeAnswer).await?;
         } else {
             self.mark_in_use().await?;
-            self.barrier().await?;
+            self.order(Order::CommitBeforeRemove).await?;
             if header.alloc_units == 0 {
-                header = Slot::free(header.seq, header.last_op);
+                header = Slot::free(slot, header.seq, header.last_op);
             } else {
                 header.state = SlotState::Reap;
                 header.size_bytes = 0;
@@ -65,23 +66,21 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn reap(&self, from: u32) -> Result<Option<u32>, Error> {
         let turn = self.turn_to_change().await?;
-        let count = self.shape()?.slot_count();
+        let count = self.shape().slot_count();
         let mut slot = from;
         while slot < count {
             let run = self.read_slots(slot, count - slot).await?;
             let mut found = None;
             for index in 0..run {
-                if let Some(header) = self.slot_in_run(slot, index)? {
-                    if header.state == SlotState::Reap {
-                        found = Some(slot + index);
-                        break;
-                    }
+                let state = self.slot_in_run(slot, index, |header, _| header.state)?;
+                if state == Some(SlotState::Reap) {
+                    found = Some(slot + index);
+                    break;
                 }
             }
             if let Some(slot) = found {
                 let mut header = self.load_slot(slot).await?;
                 self.release_once(slot, &mut header, 0).await?;
-                self.barrier().await?;
                 turn.done();
                 let done = header.state == SlotState::Free;
                 return Ok(Some(slot + u32::from(done)).filter(|&next| next < count));

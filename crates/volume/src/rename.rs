@@ -2,9 +2,11 @@
 
 use block::Device;
 
+use crate::io::SLOT;
 use crate::lookup::Search;
 use crate::name::Name;
-use crate::slot::{Slot, State as SlotState};
+use crate::order::Order;
+use crate::slot::{self, Slot, State as SlotState};
 use crate::superblock::Operation;
 use crate::{Error, Volume};
 
@@ -23,7 +25,7 @@ impl<D: Device> Volume<'_, D> {
             return Err(Error::NotFound);
         };
         if self
-            .state()?
+            .state()
             .files
             .iter()
             .any(|open| open.slot == Some(from))
@@ -40,27 +42,28 @@ impl<D: Device> Volume<'_, D> {
         };
         let target = self.load_slot(to).await?;
         if target.state != SlotState::Free {
-            return Err(Error::Corrupt(crate::Node::Slot(to)));
+            return Err(Error::from(crate::Node::Slot(to)));
         }
         let source = self.load_slot(from).await?;
-        let op_seq = self.state()?.superblock.seq + 1;
-        self.barrier().await?;
+        let op_seq = self.state().superblock.seq + 1;
+        self.order(Order::NodesBeforeRename).await?;
         self.write_superblock(&Operation::Rename { from, to }, false)
             .await?;
         // The record is durable before the new name: else both names could stay.
-        self.barrier().await?;
+        self.order(Order::RenameBeforeName).await?;
         let mut moved = Slot {
             seq: target.seq,
             last_op: op_seq,
-            name: Some(new),
+            index: to,
             ..source
         };
+        slot::set_name(self.state().node_mut(SLOT), &new);
         self.write_slot(to, &mut moved, false).await?;
         // The new name is durable before the old one goes: else both could be lost.
-        self.barrier().await?;
-        let mut freed = Slot::free(source.seq, op_seq);
+        self.order(Order::NameBeforeOld).await?;
+        let mut freed = Slot::free(from, source.seq, op_seq);
         self.write_slot(from, &mut freed, false).await?;
-        self.barrier().await?;
+        // The new name is durable, so it has happened; recovery would end the old one too.
         turn.done();
         Ok(())
     }

@@ -26,7 +26,7 @@ impl<D: Device> Volume<'_, D> {
         scratch: &mut [u8],
         report: &mut dyn FnMut(Finding),
     ) -> Result<Summary, Error> {
-        if self.state()?.files.iter().any(|open| open.writable) {
+        if self.state().files.iter().any(|open| open.writable) {
             return Err(Error::InUse);
         }
         self.check_and_repair(scratch, report, true).await
@@ -75,7 +75,7 @@ impl<D: Device> Volume<'_, D> {
             let Some((index, level)) = single else {
                 return Ok(());
             };
-            findings.add(Finding::OneCopy(Node::Leaf(index.unit)));
+            findings.add(Finding::OneCopy(Node::Map(header.index)));
             self.repair_leaf(header, &index, level, findings).await?;
         }
     }
@@ -87,13 +87,13 @@ impl<D: Device> Volume<'_, D> {
         level: u32,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let leaf = self.load_leaf(index, header.file_id, level, true).await?;
+        let leaf = self.load_leaf(index, header, level, true).await?;
         self.barrier().await?;
         let next = Leaf {
             seq: leaf.seq + 1,
             ..leaf
         };
-        next.encode(self.state()?.node_mut(SPARE));
+        next.encode(self.state().node_mut(SPARE));
         self.write_leaf(index.unit).await?;
         findings.summary.repaired += 1;
         Ok(())
@@ -108,15 +108,15 @@ impl<D: Device> Volume<'_, D> {
         sound: bool,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let complete = findings.summary.complete;
         if !sound && !complete {
             // What the unread files have here is not known.
             return Ok(());
         }
-        let last_op = self.state()?.superblock.seq;
+        let last_op = self.state().superblock.seq;
         {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let bytes = state.node_mut(WORK);
             let seq = if sound {
                 get_u64(bytes, node::SEQ)

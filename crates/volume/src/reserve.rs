@@ -8,6 +8,7 @@ use crate::grow::{Addition, Tail};
 use crate::io::{NO_GROUP, WORK};
 use crate::layout::Shape;
 use crate::map::{self, Extent};
+use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
@@ -45,9 +46,9 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::NotWritable`], [`Error::ReadOnly`], [`Error::NeedsMount`], a device's error.
     pub async fn reserve(&self, file: File, bytes: u64) -> Result<u64, Error> {
         let turn = self.turn_to_change().await?;
-        let shape = self.shape()?;
+        let shape = self.shape();
         let (slot, checksums, mut missing) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
             if !open.writable {
                 return Err(Error::NotWritable);
@@ -65,7 +66,9 @@ impl<D: Device> Volume<'_, D> {
         // Each turn allocates at least a unit.
         while missing > 0 {
             let (extents, count) = self.reserve_once(slot, &mut header, missing, None).await?;
-            let mut state = self.state()?;
+            let mut state = self.state();
+            // This operation is whole: what the next one fails for changes nothing.
+            state.changing = false;
             let open = file::get(state.files, file)?;
             open.alloc_units = header.alloc_units;
             open.settled = false;
@@ -78,7 +81,7 @@ impl<D: Device> Volume<'_, D> {
             }
         }
         turn.done();
-        let mut state = self.state()?;
+        let mut state = self.state();
         Ok(file::get(state.files, file)?.reserved_bytes(&shape))
     }
 
@@ -93,12 +96,17 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
         let tail = self.tail(slot, header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
-        let shape = self.shape()?;
-        let op_seq = self.state()?.superblock.seq + 1;
+        let shape = self.shape();
+        if plan.addition.rewrites() {
+            // The leaf is written with the record, not after it: on a volume that is still marked
+            // clean it would be newer than the superblock, or torn, and nothing would mend it.
+            self.mark_in_use().await?;
+        }
+        let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.barrier().await?;
+        self.order(Order::NodesBeforeReserve).await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
         for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {
@@ -114,10 +122,12 @@ impl<D: Device> Volume<'_, D> {
         let operation = Operation::Reserve { slot, runs };
         self.write_superblock(&operation, false).await?;
         // The record is durable before any node it governs: only so can recovery undo them.
-        self.barrier().await?;
+        self.order(Order::ReserveBeforeNodes).await?;
         self.write_bitmap(plan.group, op_seq).await?;
         header.alloc_units = logical;
-        header.last_op = op_seq;
+        if !self.is_mutated(Mutation::NoOpNumber) {
+            header.last_op = op_seq;
+        }
         self.write_slot(slot, header, false).await?;
         Ok((extents, plan.data.as_slice().len()))
     }
@@ -130,10 +140,10 @@ impl<D: Device> Volume<'_, D> {
         want: u64,
         near: Option<u64>,
     ) -> Result<Plan, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let groups = shape.group_count();
         let next = tail.last.map(|last| last.end()).or(near);
-        let hint = u64::from(self.state()?.superblock.group_hint);
+        let hint = u64::from(self.state().superblock.group_hint);
         let first = next.map_or(hint, |unit| unit / shape.group_units());
         let mut damaged = None;
         let mut full = None;
@@ -164,12 +174,12 @@ impl<D: Device> Volume<'_, D> {
         want: u64,
         group: u64,
     ) -> Result<Option<Plan>, Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let base = group * shape.group_units();
         let mut data = Runs::default();
         let mut left = want;
         let contiguous = {
-            let state = self.state()?;
+            let state = self.state();
             let bytes = state.node(WORK);
             if bitmap::free_units(bytes) == 0 {
                 return Ok(None);
@@ -181,7 +191,7 @@ impl<D: Device> Volume<'_, D> {
                 .map(|len| (tail.last.map_or(0, |last| last.end()), len))
         };
         let addition = self.addition(header, tail, contiguous.is_some())?;
-        let mut state = self.state()?;
+        let mut state = self.state();
         // From here on the bitmap in memory runs ahead of the device.
         state.cached_group = NO_GROUP;
         let bytes = state.node_mut(WORK);

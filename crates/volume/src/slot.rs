@@ -35,14 +35,15 @@ pub(crate) struct Slot {
     pub attributes: u32,
     pub tail_crc: u32,
     pub app_tag: u64,
-    /// None in a free slot only.
-    pub name: Option<Name>,
+    /// Which slot this is; not stored. The name stays in the node's bytes.
+    pub index: u32,
 }
 
 impl Slot {
     /// A free slot.
-    pub(crate) const fn free(seq: u64, last_op: u64) -> Self {
+    pub(crate) const fn free(index: u32, seq: u64, last_op: u64) -> Self {
         Self {
+            index,
             seq,
             last_op,
             file_id: 0,
@@ -55,7 +56,6 @@ impl Slot {
             attributes: 0,
             tail_crc: 0,
             app_tag: 0,
-            name: None,
         }
     }
 
@@ -68,14 +68,24 @@ impl Slot {
         self.attributes & ATTRIBUTE_CHECKSUMS != 0
     }
 
-    /// Writes the header and zeroes the entries past `entry_count`; the checksum is not set.
+    /// Writes the header, without the name, and zeroes the entries past `entry_count`; a free slot
+    /// is zeroed whole. The checksum is not set.
     pub(crate) fn encode(&self, bytes: &mut [u8]) {
         let used = at::ENTRIES + self.entry_count as usize * ENTRY_BYTES;
         if let Some(rest) = bytes.get_mut(used..) {
             rest.fill(0);
         }
-        if let Some(header) = bytes.get_mut(..at::ENTRIES) {
+        let name_len = get_u8(bytes, at::NAME_LEN);
+        let kept = if self.state == State::Free {
+            at::ENTRIES
+        } else {
+            at::NAME
+        };
+        if let Some(header) = bytes.get_mut(..kept) {
             header.fill(0);
+        }
+        if self.state != State::Free {
+            put(bytes, at::NAME_LEN, &[name_len]);
         }
         put(bytes, node::MAGIC, &magic::SLOT);
         put_u64(bytes, node::SEQ, self.seq);
@@ -95,11 +105,6 @@ impl Slot {
         put_u32(bytes, at::ATTRIBUTES, self.attributes);
         put_u32(bytes, at::TAIL_CRC, self.tail_crc);
         put_u64(bytes, at::APP_TAG, self.app_tag);
-        if let Some(name) = &self.name {
-            let name = name.as_bytes();
-            put(bytes, at::NAME_LEN, &[name.len() as u8]);
-            put(bytes, at::NAME, name);
-        }
     }
 
     /// Reads a slot whose checksum is good. All that the map's root says is checked here, once.
@@ -107,20 +112,19 @@ impl Slot {
     /// # Errors
     /// [`Error::Corrupt`] if its fields contradict each other or the volume's shape.
     pub(crate) fn decode(bytes: &[u8], index: u32, shape: &Shape) -> Result<Self, Error> {
-        Self::parse(bytes, shape).ok_or(Error::Corrupt(Node::Slot(index)))
+        Self::parse(bytes, index, shape).ok_or(Error::from(Node::Slot(index)))
     }
 
-    fn parse(bytes: &[u8], shape: &Shape) -> Option<Self> {
+    fn parse(bytes: &[u8], index: u32, shape: &Shape) -> Option<Self> {
         let seq = get_u64(bytes, node::SEQ);
         let last_op = get_u64(bytes, node::LAST_OP);
         let state = match get_u8(bytes, at::STATE) {
-            0 => return Some(Self::free(seq, last_op)),
+            0 => return Some(Self::free(index, seq, last_op)),
             1 => State::Live,
             2 => State::Reap,
             _ => return None,
         };
-        let name_len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
-        let name = Name::from_bytes(bytes.get(at::NAME..at::NAME + name_len)?).ok()?;
+        name(bytes)?;
         let slot = Self {
             seq,
             last_op,
@@ -134,10 +138,9 @@ impl Slot {
             attributes: get_u32(bytes, at::ATTRIBUTES),
             tail_crc: get_u32(bytes, at::TAIL_CRC),
             app_tag: get_u64(bytes, at::APP_TAG),
-            name: (name_len <= NAME_BYTES).then_some(name),
+            index,
         };
-        let sound = slot.name.is_some()
-            && slot.map_level <= 2
+        let sound = slot.map_level <= 2
             && slot.entry_count as usize <= shape.slot_entries()
             && slot.alloc_units <= shape.unit_count()
             && slot.size_bytes <= slot.capacity_bytes(shape)
@@ -182,6 +185,30 @@ impl Slot {
     }
 }
 
+/// The name in a slot's bytes, if it is one.
+pub(crate) fn name(bytes: &[u8]) -> Option<Name> {
+    let len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
+    let name = bytes.get(at::NAME..at::ENTRIES)?.get(..len)?;
+    Name::from_bytes(name).ok()
+}
+
+/// Whether the slot's bytes have this name.
+pub(crate) fn has_name(bytes: &[u8], name: &Name) -> bool {
+    let name = name.as_bytes();
+    usize::from(get_u8(bytes, at::NAME_LEN)) == name.len()
+        && bytes.get(at::NAME..at::NAME + name.len()) == Some(name)
+}
+
+/// Sets the name in a slot's bytes.
+pub(crate) fn set_name(bytes: &mut [u8], name: &Name) {
+    let name = name.as_bytes();
+    if let Some(place) = bytes.get_mut(at::NAME..at::ENTRIES) {
+        place.fill(0);
+    }
+    put(bytes, at::NAME_LEN, &[name.len() as u8]);
+    put(bytes, at::NAME, name);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,10 +243,10 @@ mod tests {
             alloc_units: 3,
             state: State::Live,
             entry_count: 2,
-            name: Name::new("a file").ok(),
             file_id: Slot::new_file_id(5, 77),
-            ..Slot::free(8, 7)
+            ..Slot::free(5, 8, 7)
         };
+        set_name(&mut bytes, &Name::new("a file").unwrap());
         slot.encode(&mut bytes);
         (slot, bytes)
     }
@@ -250,7 +277,7 @@ mod tests {
             poke(&mut bytes, offset, value);
             assert_eq!(
                 Slot::decode(&bytes, 5, &SHAPE),
-                Err(Error::Corrupt(Node::Slot(5))),
+                Err(Error::from(Node::Slot(5))),
                 "offset {offset} value {value}"
             );
         }

@@ -42,8 +42,8 @@ fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Writes the checksums that wait in memory. Their blocks hold committed ones too, which are
-    /// rewritten with the same bytes.
+    /// Writes the checksums of completed data that wait in memory. Their blocks hold committed
+    /// ones too, which are rewritten with the same bytes.
     pub(crate) async fn store_sums(
         &self,
         file: File,
@@ -51,9 +51,12 @@ impl<D: Device> Volume<'_, D> {
         header: &Slot,
     ) -> Result<(), Error> {
         let (first, count) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
-            (open.first_sum, u64::from(open.sum_count))
+            // Those of data in flight wait: if it fails, `rewind` takes them back.
+            let whole = open.completed / CHUNK_BYTES;
+            let count = whole.saturating_sub(open.first_sum);
+            (open.first_sum, count.min(u64::from(open.sum_count)))
         };
         let mut chunk = first;
         while chunk < first + count {
@@ -62,7 +65,7 @@ impl<D: Device> Volume<'_, D> {
             let room = ((len - offset) / 4) as u64;
             let end = (chunk + room).min(first + count);
             {
-                let mut state = self.state()?;
+                let mut state = self.state();
                 let open = file::get(state.files, file)?;
                 let mut sums = [0; CHECKSUMS];
                 sums.copy_from_slice(&open.sums);
@@ -75,10 +78,10 @@ impl<D: Device> Volume<'_, D> {
             self.write_bytes(SPARE, address, len, false).await?;
             chunk = end;
         }
-        let mut state = self.state()?;
+        let mut state = self.state();
         let open = file::get(state.files, file)?;
         // Appends may have added checksums meanwhile.
-        let left = u64::from(open.sum_count) - count;
+        let left = u64::from(open.sum_count).saturating_sub(count);
         open.sums.rotate_left(count as usize);
         open.first_sum += count;
         open.sum_count = left as u8;
@@ -95,7 +98,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn verify(&self, file: File, offset: u64, data: &[u8]) -> Result<(), Error> {
         let turn = self.turn().await?;
         let (slot, checksums, size, tail_crc, crc32c) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let crc32c = state.crc32c;
             let open = file::get(state.files, file)?;
             (
@@ -142,14 +145,15 @@ impl<D: Device> Volume<'_, D> {
                 };
                 block = Some((first, from, len));
                 let field = from as usize + (chunk - first) as usize * 4;
-                get_u32(self.state()?.node(SPARE), field)
+                get_u32(self.state().node(SPARE), field)
             } else if at + bytes.len() as u64 == size {
                 tail_crc
             } else {
                 break;
             };
             if crc32c(0, bytes) != stored {
-                return Err(Error::Rot { offset: at });
+                let chunk = u32::try_from(chunk).unwrap_or(u32::MAX);
+                return Err(Error::Rot { chunk });
             }
         }
         turn.done();
@@ -172,7 +176,7 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<usize, Error> {
         let turn = self.turn().await?;
         let (slot, has_checksums, size, tail_crc) = {
-            let mut state = self.state()?;
+            let mut state = self.state();
             let open = file::get(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
@@ -191,7 +195,7 @@ impl<D: Device> Volume<'_, D> {
             let header = self.load_slot(slot).await?;
             let (address, offset, len) = self.sum_block(slot, &header, first).await?;
             self.read_bytes(SPARE, address, len).await?;
-            let state = self.state()?;
+            let state = self.state();
             let bytes = state.node(SPARE);
             let fields = (offset..len).step_by(4).take((whole - first) as usize);
             for (field, place) in fields.zip(sums.iter_mut()) {
@@ -214,10 +218,10 @@ impl<D: Device> Volume<'_, D> {
         header: &Slot,
         chunk: u64,
     ) -> Result<(u64, usize, usize), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let (unit, byte) = place(chunk, &shape);
         let address = self.unit_address(slot, header, unit).await? + byte;
-        let len = self.state()?.device.geometry().block_size_bytes();
+        let len = self.state().device.geometry().block_size_bytes();
         let within = address & (len as u64 - 1);
         Ok((address - within, within as usize, len))
     }

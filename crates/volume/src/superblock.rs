@@ -4,7 +4,7 @@
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
 use crate::checksum;
 use crate::layout::{
-    FEATURE_CHECKSUMS, MAJOR, MINOR, RUN_BYTES, RUNS, SUPERBLOCK_BYTES, Shape, magic,
+    FEATURE_CHECKSUMS, MAJOR, MINOR, RUN_BYTES, RUNS, SEQ_END, SUPERBLOCK_BYTES, Shape, magic,
     superblock as at,
 };
 use crate::{Error, error::Node};
@@ -136,12 +136,15 @@ impl Superblock {
             buckets_log2: get_u8(bytes, at::BUCKETS_LOG2),
             lba_log2: get_u8(bytes, at::LBA_LOG2),
         };
-        let bad = Error::Corrupt(Node::Superblock);
+        let bad = Error::from(Node::Superblock);
         shape.validate().map_err(|_| bad)?;
         if regions(&shape)
             .iter()
             .any(|&(field, value)| get_u64(bytes, field) != value)
         {
+            return Err(bad);
+        }
+        if get_u64(bytes, at::SEQ) >= SEQ_END / 2 {
             return Err(bad);
         }
         let operation = decode_operation(bytes, &shape).ok_or(bad)?;
@@ -301,12 +304,12 @@ mod tests {
         let cases: [(usize, &[u8], Error); 8] = [
             (at::MAJOR, &[2, 0], Error::NewerVersion { major: 2 }),
             (at::INCOMPAT, &[2], Error::UnknownFeatures { bits: 2 }),
-            (at::NODE_LOG2, &[15], Error::Corrupt(Node::Superblock)),
-            (at::UNIT_LOG2, &[31], Error::Corrupt(Node::Superblock)),
-            (at::SLOTS_B, &[1], Error::Corrupt(Node::Superblock)),
-            (at::OP_KIND, &[9], Error::Corrupt(Node::Superblock)),
-            (at::OP_RUN_COUNT, &[1], Error::Corrupt(Node::Superblock)),
-            (at::OP_SLOT, &[32], Error::Corrupt(Node::Superblock)),
+            (at::NODE_LOG2, &[15], Error::from(Node::Superblock)),
+            (at::UNIT_LOG2, &[31], Error::from(Node::Superblock)),
+            (at::SLOTS_B, &[1], Error::from(Node::Superblock)),
+            (at::OP_KIND, &[9], Error::from(Node::Superblock)),
+            (at::OP_RUN_COUNT, &[1], Error::from(Node::Superblock)),
+            (at::OP_SLOT, &[32], Error::from(Node::Superblock)),
         ];
         for (offset, value, error) in cases {
             let mut bytes = encoded(&Operation::None);

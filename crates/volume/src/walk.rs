@@ -5,7 +5,7 @@ use block::Device;
 use crate::io::{SLOT, SPARE};
 use crate::map::{self, Index};
 use crate::slot::Slot;
-use crate::{Error, Volume, error::Node};
+use crate::{Error, Volume};
 
 /// What a walk comes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Visit {
     /// A leaf pair of which only one member is valid.
     OneMember { index: Index, level: u32 },
     /// A leaf pair that cannot be read, or that ends too early.
-    Lost { unit: u64 },
+    Lost,
 }
 
 impl<D: Device> Volume<'_, D> {
@@ -26,10 +26,10 @@ impl<D: Device> Volume<'_, D> {
         header: &Slot,
         visit: &mut dyn FnMut(Visit),
     ) -> Result<(), Error> {
-        let shape = self.shape()?;
+        let shape = self.shape();
         let limit = header.alloc_units;
         if header.map_level == 0 {
-            let state = self.state()?;
+            let state = self.state();
             for extent in header.extents(state.node(SLOT)) {
                 visit(Visit::Units {
                     start: extent.start,
@@ -44,7 +44,7 @@ impl<D: Device> Volume<'_, D> {
         };
         for place in 0..header.entry_count as usize {
             let (index, end) = {
-                let state = self.state()?;
+                let state = self.state();
                 let mut rest = header.indexes(state.node(SLOT)).skip(place);
                 let Some(index) = rest.next() else { break };
                 let next = rest.next().map_or(limit, |next| next.first_logical);
@@ -62,7 +62,7 @@ impl<D: Device> Volume<'_, D> {
                     break;
                 };
                 let (leaf, leaf_end) = {
-                    let state = self.state()?;
+                    let state = self.state();
                     let entries = node.entries(state.node(SPARE));
                     let mut rest = map::indexes(entries).skip(turn);
                     match rest.next().filter(|leaf| leaf.first_logical < end) {
@@ -91,7 +91,7 @@ impl<D: Device> Volume<'_, D> {
         let Some(leaf) = self.try_leaf(header, index, 1, true, visit).await? else {
             return Ok(());
         };
-        let state = self.state()?;
+        let state = self.state();
         let mut reached = index.first_logical;
         let extents = map::extents(leaf.entries(state.node(SPARE)), leaf.first_logical);
         for extent in extents.map_while(|extent| extent.cut(end)) {
@@ -102,7 +102,7 @@ impl<D: Device> Volume<'_, D> {
             });
         }
         if reached != end {
-            visit(Visit::Lost { unit: index.unit });
+            visit(Visit::Lost);
         }
         Ok(())
     }
@@ -115,10 +115,7 @@ impl<D: Device> Volume<'_, D> {
         first: bool,
         visit: &mut dyn FnMut(Visit),
     ) -> Result<Option<map::Leaf>, Error> {
-        match self
-            .load_leaf_pair(index, header.file_id, level, true)
-            .await
-        {
+        match self.load_leaf_pair(index, header, level, true).await {
             Ok((leaf, both)) => {
                 if !both && first {
                     visit(Visit::OneMember {
@@ -128,8 +125,8 @@ impl<D: Device> Volume<'_, D> {
                 }
                 Ok(Some(leaf))
             }
-            Err(Error::Corrupt(Node::Leaf(unit))) => {
-                visit(Visit::Lost { unit });
+            Err(Error::Corrupt(_)) => {
+                visit(Visit::Lost);
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -5,6 +5,7 @@ pub mod kernel;
 pub mod memory;
 pub mod rig;
 pub mod straight;
+pub mod without_fua;
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};

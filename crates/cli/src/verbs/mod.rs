@@ -1,15 +1,25 @@
 //! The verbs, one file each.
 
 pub mod bind;
+pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod format;
+pub mod get;
 pub mod info;
 pub mod list;
+pub mod ls;
 pub mod man;
+pub mod mv;
+pub mod play;
+pub mod put;
 pub mod read;
+pub mod record;
 pub mod release;
+pub mod rm;
 pub mod schema;
+pub mod stat;
 pub mod write;
 
 use crate::Context;
@@ -34,6 +44,16 @@ pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
         Verb::Read(verb) => verb.run(context),
         Verb::Write(verb) => verb.run(context),
         Verb::Compare(verb) => verb.run(context),
+        Verb::Format(verb) => verb.run(context),
+        Verb::Put(verb) => verb.run(context),
+        Verb::Get(verb) => verb.run(context),
+        Verb::Ls(verb) => verb.run(context),
+        Verb::Rm(verb) => verb.run(context),
+        Verb::Mv(verb) => verb.run(context),
+        Verb::Stat(verb) => verb.run(context),
+        Verb::Check(verb) => verb.run(context),
+        Verb::Record(verb) => verb.run(context),
+        Verb::Play(verb) => verb.run(context),
         Verb::Completions(verb) => verb.run(context),
         Verb::Man(verb) => verb.run(context),
         Verb::Schema(verb) => verb.run(context),
@@ -49,5 +69,15 @@ fn changes_drivers(verb: &Verb) -> bool {
             | Verb::Read(_)
             | Verb::Write(_)
             | Verb::Compare(_)
+            | Verb::Format(_)
+            | Verb::Put(_)
+            | Verb::Get(_)
+            | Verb::Ls(_)
+            | Verb::Rm(_)
+            | Verb::Mv(_)
+            | Verb::Stat(_)
+            | Verb::Check(_)
+            | Verb::Record(_)
+            | Verb::Play(_)
     )
 }

@@ -25,6 +25,16 @@ pub enum Reporter {
     Read,
     Write,
     Compare,
+    Format,
+    Put,
+    Get,
+    Ls,
+    Rm,
+    Mv,
+    Stat,
+    Check,
+    Record,
+    Play,
 }
 
 impl Reporter {
@@ -36,6 +46,15 @@ impl Reporter {
             Reporter::Info => schema_for!(crate::facts::Facts),
             Reporter::Bind | Reporter::Release => schema_for!(verbs::bind::Bound),
             Reporter::Read | Reporter::Write => schema_for!(verbs::read::Report),
+            Reporter::Format => schema_for!(verbs::format::Report),
+            Reporter::Put | Reporter::Get => schema_for!(verbs::put::Report),
+            Reporter::Ls => schema_for!(verbs::ls::Listing),
+            Reporter::Rm => schema_for!(verbs::rm::Removed),
+            Reporter::Mv => schema_for!(verbs::mv::Renamed),
+            Reporter::Stat => schema_for!(verbs::stat::Status),
+            Reporter::Check => schema_for!(verbs::check::Checked),
+            Reporter::Record => schema_for!(verbs::record::Recorded),
+            Reporter::Play => schema_for!(verbs::play::PlayedFile),
             Reporter::Compare => return measure::json_schema(),
         };
         schema.to_value()

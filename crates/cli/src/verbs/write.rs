@@ -168,7 +168,10 @@ impl Write {
 }
 
 /// Mounted, held and root devices are refused before anything else, whatever the path.
-fn refuse_used(context: &Context, drive: &Drive) -> Result<()> {
+///
+/// # Errors
+/// Who uses it.
+pub fn refuse_used(context: &Context, drive: &Drive) -> Result<()> {
     let Drive::Nvme(resolved) = drive else {
         return Ok(());
     };

@@ -174,7 +174,7 @@ fn main() {
             *lba = (burst * 7919 + index as u64 * 104_729) % ((1 << 20) - 256);
         }
         count_submit(&mut queue, &lbas, &mut buffers);
-        controller.platform().answer(burst % 2 == 1);
+        controller.platform().answer(burst % 2 == 1, |_| {});
         count_reap(&mut queue, &mut buffers);
         assert!(buffers.iter().all(Option::is_some), "a read was lost");
     }

@@ -49,7 +49,8 @@ impl Plain {
         unsafe { Buffer::from_raw(std::ptr::NonNull::new_unchecked(start), len) }
     }
 
-    fn pointer(&self, bus: u64) -> *mut u32 {
+    /// Where a bus address is in memory.
+    pub fn pointer(&self, bus: u64) -> *mut u32 {
         (bus - self.memory.bus_start + self.memory.start as u64) as *mut u32
     }
 
@@ -76,13 +77,17 @@ impl Plain {
         self.registers[offset / 4].store(value, Ordering::Relaxed);
     }
 
-    /// Completes every I/O command that was submitted, the newest first if `reversed`.
-    pub fn answer(&self, reversed: bool) {
+    /// Completes every I/O command that was submitted, the newest first if `reversed`. Data is not
+    /// moved, but by `carry_out`, which sees each command, oldest first.
+    pub fn answer(&self, reversed: bool, mut carry_out: impl FnMut(&[u32; 16])) {
         let (sq, sq_entries, mut head) = self.submission.get();
         let (cq, cq_entries, mut tail, mut phase) = self.completion.get();
         let mut identifiers = Vec::new();
         while head != self.register(0x1008) {
-            identifiers.push(self.read(sq + u64::from(head) * 64, 0) >> 16);
+            let entry = sq + u64::from(head) * 64;
+            let command = std::array::from_fn(|dword| self.read(entry, dword));
+            carry_out(&command);
+            identifiers.push(command[0] >> 16);
             head = (head + 1) % sq_entries;
         }
         if reversed {

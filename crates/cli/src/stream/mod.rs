@@ -1,0 +1,49 @@
+//! Recording and playing: where a stream's bytes come from and go to, each in a thread of its own,
+//! so that the volume is never kept waiting by a pipe or a network.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `place` | `stdin`, `udp://ADDR:PORT` and the like, as the user writes them |
+//! | `source` | open sources |
+//! | `producer` | the thread that fills buffers at a rate |
+//! | `sink` | open sinks, and the thread that writes to them |
+//! | `drops` | what the kernel threw away before it could be read |
+//! | `pattern` | bytes that say where they belong |
+//! | `report` | latencies and rings, in words and in JSON |
+//!
+//! Nothing here knows a volume.
+
+pub mod drops;
+pub mod pattern;
+pub mod place;
+pub mod producer;
+pub mod report;
+pub mod sink;
+pub mod source;
+
+use block::Clock;
+use linux::TscClock;
+use std::time::Duration;
+
+/// How long one wait may last before the user's wish to end is looked at.
+pub const WAIT: Duration = Duration::from_millis(100);
+/// How long a thread spins before a moment that it must not miss: a sleep may end so late.
+const SPIN: Duration = Duration::from_micros(150);
+
+/// Waits until `moment` on the clock, or until `stop` says so; says whether it was the moment.
+pub fn wait_until(clock: &TscClock, moment: u64, stop: &dyn Fn() -> bool) -> bool {
+    loop {
+        let left = moment.saturating_sub(clock.ticks());
+        if left == 0 {
+            return true;
+        }
+        if stop() {
+            return false;
+        }
+        let left = Duration::from_micros(stream::us_from_ticks(left, clock.ticks_per_second()));
+        match left.checked_sub(SPIN) {
+            Some(sleep) if !sleep.is_zero() => std::thread::sleep(sleep.min(WAIT)),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Bytes that say where they belong: each eight, from a multiple of eight on, are their own offset,
+//! little-endian. What is missing, doubled or misplaced is seen at once.
+
+/// Fills `data`, which begins at `offset` of the pattern.
+pub fn fill(data: &mut [u8], offset: u64) {
+    let aligned = offset % 8 == 0;
+    let mut words = data.chunks_exact_mut(8);
+    if aligned {
+        let mut at = offset;
+        for word in words.by_ref() {
+            word.copy_from_slice(&at.to_le_bytes());
+            at += 8;
+        }
+        let rest = words.into_remainder();
+        fill_bytes(rest, at);
+    } else {
+        fill_bytes(data, offset);
+    }
+}
+
+fn fill_bytes(data: &mut [u8], offset: u64) {
+    for (byte, at) in data.iter_mut().zip(offset..) {
+        *byte = byte_at(at);
+    }
+}
+
+fn byte_at(at: u64) -> u8 {
+    let word = (at & !7).to_le_bytes();
+    word.get((at & 7) as usize).copied().unwrap_or(0)
+}
+
+/// The first byte of `data`, which begins at `offset`, that is not the pattern's.
+pub fn difference(data: &[u8], offset: u64) -> Option<u64> {
+    let mut at = offset;
+    for chunk in data.chunks(8) {
+        let is_whole = at % 8 == 0 && chunk.len() == 8;
+        if !is_whole || chunk != at.to_le_bytes() {
+            let bad = chunk
+                .iter()
+                .zip(at..)
+                .find(|(byte, at)| **byte != byte_at(*at));
+            if let Some((_, at)) = bad {
+                return Some(at);
+            }
+        }
+        at += chunk.len() as u64;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_the_same_in_whatever_pieces() {
+        let mut whole = vec![0; 1_000];
+        fill(&mut whole, 0);
+        assert_eq!(whole[800..808], 800u64.to_le_bytes());
+        for (start, end) in [(0, 1_000), (3, 999), (8, 8), (16, 31), (5, 6)] {
+            let mut piece = vec![0; end - start];
+            fill(&mut piece, start as u64);
+            assert_eq!(piece, whole[start..end]);
+            assert_eq!(difference(&piece, start as u64), None);
+        }
+        for at in [0, 7, 500, 999] {
+            let mut bad = whole.clone();
+            bad[at] ^= 0x40;
+            assert_eq!(difference(&bad, 0), Some(at as u64));
+            assert_eq!(difference(&bad[at..], at as u64), Some(at as u64));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a stream comes from or goes to, as the user writes it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An end of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Standard input or output.
+    Standard,
+    /// A file.
+    File(PathBuf),
+    /// `udp://ADDR:PORT`.
+    Udp(String),
+    /// `tcp://ADDR:PORT`.
+    Tcp(String),
+    /// Bytes that say where they belong.
+    Pattern,
+    /// Nowhere.
+    Null,
+}
+
+/// Where a recording comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct From(pub Place);
+
+/// Where a playback goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct To(pub Place);
+
+fn parse(text: &str, standard: &str) -> Result<Place, String> {
+    let address = |address: &str| match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(address.to_owned())
+        }
+        _ => Err(format!("`{address}` is no ADDR:PORT, as 127.0.0.1:7000")),
+    };
+    match (text, text.split_once("://")) {
+        ("", _) => Err("a name is missing".to_owned()),
+        ("-", _) => Ok(Place::Standard),
+        (text, _) if text == standard => Ok(Place::Standard),
+        ("pattern", _) => Ok(Place::Pattern),
+        ("null", _) => Ok(Place::Null),
+        (_, Some(("udp", rest))) => address(rest).map(Place::Udp),
+        (_, Some(("tcp", rest))) => address(rest).map(Place::Tcp),
+        (_, Some((scheme, _))) => Err(format!("`{scheme}://` is neither udp:// nor tcp://")),
+        _ => Ok(Place::File(PathBuf::from(text))),
+    }
+}
+
+impl FromStr for From {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match parse(text, "stdin")? {
+            Place::Null => Err("nothing comes from null; a file of this name is ./null".to_owned()),
+            place => Ok(Self(place)),
+        }
+    }
+}
+
+impl FromStr for To {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text, "stdout").map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_streams() {
+        let from = |text: &str| text.parse::<From>().map(|from| from.0);
+        assert_eq!(from("stdin"), Ok(Place::Standard));
+        assert_eq!(from("-"), Ok(Place::Standard));
+        assert_eq!(from("stdout"), Ok(Place::File("stdout".into())));
+        assert_eq!(
+            from("udp://[::1]:7000"),
+            Ok(Place::Udp("[::1]:7000".into()))
+        );
+        assert_eq!(from("./pattern"), Ok(Place::File("./pattern".into())));
+        assert_eq!("null".parse::<To>().map(|to| to.0), Ok(Place::Null));
+        for bad in [
+            "",
+            "null",
+            "http://a:1",
+            "udp://a",
+            "tcp://:1",
+            "tcp://a:99999",
+        ] {
+            assert!(from(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a playback goes, and the thread that writes it.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::stream::pattern;
+use crate::stream::place::Place;
+use std::fs::File;
+use std::io::Write;
+use std::net::{TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender};
+use stream::Played;
+
+/// Bytes of a datagram: fits any network, and is a whole number of words.
+const DATAGRAM_BYTES: usize = 1_024;
+
+/// An open sink.
+#[derive(Debug)]
+pub enum Sink {
+    /// Standard output.
+    Standard(std::io::Stdout),
+    /// A file.
+    File(File, PathBuf),
+    /// Datagrams.
+    Udp(UdpSocket, String),
+    /// A connection.
+    Tcp(TcpStream, String),
+    /// Compared with the pattern.
+    Pattern,
+    /// Nowhere.
+    Null,
+}
+
+impl Sink {
+    /// Opens it. A TCP sink connects.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub fn open(place: &Place) -> Result<Self> {
+        let failed = |address: &str, error: std::io::Error| {
+            Failure::missing(format!("connecting to {address}: {error}"))
+                .mend("somebody who listens there")
+        };
+        match place {
+            Place::Standard => Ok(Self::Standard(std::io::stdout())),
+            Place::Pattern => Ok(Self::Pattern),
+            Place::Null => Ok(Self::Null),
+            Place::File(path) => {
+                let file = File::create(path);
+                let file = file.map_err(|error| Failure::io("making", path, &error))?;
+                Ok(Self::File(file, path.clone()))
+            }
+            Place::Udp(address) => {
+                let any = match address.starts_with('[') {
+                    true => "[::]:0",
+                    false => "0.0.0.0:0",
+                };
+                let socket = UdpSocket::bind(any).and_then(|socket| {
+                    socket.connect(address)?;
+                    Ok(socket)
+                });
+                let socket = socket.map_err(|error| failed(address, error))?;
+                Ok(Self::Udp(socket, address.clone()))
+            }
+            Place::Tcp(address) => {
+                let stream = TcpStream::connect(address);
+                let stream = stream.map_err(|error| failed(address, error))?;
+                Ok(Self::Tcp(stream, address.clone()))
+            }
+        }
+    }
+
+    fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
+        let sent = |address: &str, error: std::io::Error| {
+            Failure::new(Exit::No, format!("sending to {address}: {error}"))
+        };
+        match self {
+            Self::Standard(stdout) => stdout
+                .write_all(data)
+                .map_err(|error| Failure::stdout(&error)),
+            Self::File(file, path) => file
+                .write_all(data)
+                .map_err(|error| Failure::io("writing", path, &error)),
+            Self::Udp(socket, address) => {
+                for datagram in data.chunks(DATAGRAM_BYTES) {
+                    socket
+                        .send(datagram)
+                        .map_err(|error| sent(address, error))?;
+                }
+                Ok(())
+            }
+            Self::Tcp(stream, address) => {
+                stream.write_all(data).map_err(|error| sent(address, error))
+            }
+            Self::Pattern => match pattern::difference(data, offset) {
+                None => Ok(()),
+                Some(at) => Err(Failure::new(
+                    Exit::No,
+                    format!(
+                        "byte {at} is not the pattern's: it was recorded wrongly or from something else"
+                    ),
+                )),
+            },
+            Self::Null => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self {
+            Self::Standard(stdout) => stdout.flush().map_err(|error| Failure::stdout(&error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes what comes by `full` and gives each buffer back, also after a failure, which is told at
+/// the end.
+pub fn consume(
+    mut sink: Sink,
+    full: &Receiver<Played>,
+    idle: &Sender<block::Buffer>,
+    on_failure: &dyn Fn(),
+) -> Result<()> {
+    let mut result = Ok(());
+    while let Ok(played) = full.recv() {
+        if result.is_ok() {
+            let data = played.buffer.get(..played.len_bytes).unwrap_or_default();
+            result = sink.take(data, played.offset_bytes);
+            if result.is_err() {
+                on_failure();
+            }
+        }
+        // The other side takes all of them back at the end.
+        let _ = idle.send(played.buffer);
+    }
+    result.and_then(|()| sink.end())
+}

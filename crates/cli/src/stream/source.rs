@@ -1,0 +1,274 @@
+//! Open sources of a recording.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::stream::place::Place;
+use crate::stream::{WAIT, drops, pattern};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// The longest datagram.
+const DATAGRAM_BYTES: usize = 65_536;
+
+/// What came of filling a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// Bytes.
+    pub bytes: usize,
+    /// There is no more: the source is at its end, or the user wants one.
+    pub is_last: bool,
+}
+
+/// An open source.
+pub enum Source {
+    /// Made as it goes; has no end.
+    Pattern {
+        /// Where in it the next bytes are.
+        offset: u64,
+    },
+    /// A plain file, whose bytes are always there.
+    File(File, PathBuf),
+    /// Bytes that come when they come, and wait until they are read.
+    Stream(Box<dyn Stream>, String),
+    /// Datagrams, which wait a little and are then lost.
+    Udp {
+        /// Bound.
+        socket: UdpSocket,
+        /// A datagram of which a part did not fit into the last buffer.
+        carry: Vec<u8>,
+        /// How much of it was used.
+        used: usize,
+    },
+}
+
+/// A stream that can be waited for.
+pub trait Stream: Read + AsFd + Send {}
+impl<T: Read + AsFd + Send> Stream for T {}
+
+impl Source {
+    /// Opens it. A TCP source waits for its sender until `stop` says so.
+    ///
+    /// # Errors
+    /// It is not there, or nobody came.
+    pub fn open(place: &Place, stop: &dyn Fn() -> bool) -> Result<Self> {
+        match place {
+            Place::Pattern => Ok(Self::Pattern { offset: 0 }),
+            Place::Null => Err(Failure::usage("nothing comes from null")),
+            Place::Standard => {
+                // The descriptor itself: the library's buffer would copy.
+                let input = std::io::stdin().as_fd().try_clone_to_owned();
+                let input = input.map_err(|error| no("opening standard input", &error))?;
+                Ok(Self::Stream(
+                    Box::new(File::from(input)),
+                    "standard input".into(),
+                ))
+            }
+            Place::File(path) => {
+                let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+                let file = File::open(path).map_err(failed)?;
+                let kind = file.metadata().map_err(failed)?.file_type();
+                if kind.is_dir() {
+                    return Err(Failure::usage(format!("{} is a directory", path.display())));
+                }
+                match kind.is_file() {
+                    true => Ok(Self::File(file, path.clone())),
+                    // A pipe, a terminal, a character device.
+                    false => Ok(Self::Stream(Box::new(file), path.display().to_string())),
+                }
+            }
+            Place::Udp(address) => {
+                let socket = UdpSocket::bind(address);
+                let socket = socket.map_err(|error| bound("udp", address, &error))?;
+                let timed = socket.set_read_timeout(Some(WAIT));
+                timed.map_err(|error| no("setting a time limit", &error))?;
+                Ok(Self::Udp {
+                    socket,
+                    carry: Vec::new(),
+                    used: 0,
+                })
+            }
+            Place::Tcp(address) => Ok(Self::Stream(
+                Box::new(accept(address, stop)?),
+                address.clone(),
+            )),
+        }
+    }
+
+    /// Whether its bytes are there whenever they are wanted.
+    pub const fn is_always_ready(&self) -> bool {
+        matches!(self, Self::Pattern { .. } | Self::File(..))
+    }
+
+    /// Whether bytes are lost when they are not read soon.
+    pub const fn cannot_wait(&self) -> bool {
+        matches!(self, Self::Udp { .. })
+    }
+
+    /// What is left of a plain file.
+    pub fn len_bytes(&self) -> Option<u64> {
+        match self {
+            Self::File(file, _) => file.metadata().ok().map(|data| data.len()),
+            _ => None,
+        }
+    }
+
+    /// Datagrams that the kernel threw away.
+    pub fn dropped(&self) -> u64 {
+        match self {
+            Self::Udp { socket, .. } => drops::of(socket).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Fills all of `data`, or as much as comes before the end or `stop`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn fill(&mut self, data: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
+        let mut bytes = 0;
+        while let Some(rest) = data.get_mut(bytes..).filter(|rest| !rest.is_empty()) {
+            match self.read_some(rest) {
+                Ok(0) => {
+                    return Ok(Filled {
+                        bytes,
+                        is_last: true,
+                    });
+                }
+                Ok(more) => bytes += more,
+                Err(error) if is_not_yet(error.kind()) => {
+                    if stop() {
+                        return Ok(Filled {
+                            bytes,
+                            is_last: true,
+                        });
+                    }
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(Filled {
+            bytes,
+            is_last: false,
+        })
+    }
+
+    /// Waits until there are bytes, or the end; says whether that came before `stop`.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub fn wait_ready(&self, stop: &dyn Fn() -> bool) -> Result<bool> {
+        loop {
+            let ready = match self {
+                Self::Pattern { .. } | Self::File(..) => Ok(true),
+                Self::Stream(stream, _) => is_readable(stream.as_ref()),
+                Self::Udp { carry, used, .. } if *used < carry.len() => Ok(true),
+                Self::Udp { socket, .. } => is_readable(socket),
+            };
+            match ready {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) if is_not_yet(error.kind()) => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+            if stop() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Failure {
+        match self {
+            Self::File(_, path) => Failure::io("reading", path, error),
+            Self::Stream(_, name) => no(&format!("reading {name}"), error),
+            _ => no("reading the source", error),
+        }
+    }
+
+    /// Some bytes; none at the end. Waits a short time at most.
+    fn read_some(&mut self, data: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Pattern { offset } => {
+                pattern::fill(data, *offset);
+                *offset += data.len() as u64;
+                Ok(data.len())
+            }
+            Self::File(file, _) => file.read(data),
+            Self::Stream(stream, _) => match is_readable(stream.as_ref())? {
+                true => stream.read(data),
+                false => Err(ErrorKind::WouldBlock.into()),
+            },
+            Self::Udp {
+                socket,
+                carry,
+                used,
+            } => {
+                if *used >= carry.len() {
+                    carry.resize(DATAGRAM_BYTES, 0);
+                    *used = carry.len();
+                    let bytes = socket.recv(carry)?;
+                    carry.truncate(bytes);
+                    *used = 0;
+                    if bytes == 0 {
+                        // A datagram without data is no end.
+                        return Err(ErrorKind::WouldBlock.into());
+                    }
+                }
+                let rest = carry.get(*used..).unwrap_or_default();
+                let now = rest.len().min(data.len());
+                if let (Some(to), Some(from)) = (data.get_mut(..now), rest.get(..now)) {
+                    to.copy_from_slice(from);
+                }
+                *used += now;
+                Ok(now)
+            }
+        }
+    }
+}
+
+fn is_not_yet(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
+
+/// Whether a read would not wait, now or within a short time.
+fn is_readable(stream: &(impl AsFd + ?Sized)) -> std::io::Result<bool> {
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: WAIT.subsec_nanos().into(),
+    };
+    let mut wanted = [PollFd::new(&stream, PollFlags::IN)];
+    Ok(poll(&mut wanted, Some(&wait))? > 0)
+}
+
+fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
+    let listener = TcpListener::bind(address).map_err(|error| bound("tcp", address, &error))?;
+    loop {
+        if stop() {
+            return Err(Failure::interrupted(format!(
+                "interrupted before anybody connected to {address}"
+            )));
+        }
+        let ready = is_readable(&listener).or_else(|error| match is_not_yet(error.kind()) {
+            true => Ok(false),
+            false => Err(error),
+        });
+        if ready.map_err(|error| no("waiting for a sender", &error))? {
+            let (stream, _) = listener.accept().map_err(|error| no("accepting", &error))?;
+            return Ok(stream);
+        }
+    }
+}
+
+fn bound(scheme: &str, address: &str, error: &std::io::Error) -> Failure {
+    Failure::missing(format!("listening at {scheme}://{address}: {error}"))
+        .mend("an address of this machine and a port that is free")
+}
+
+fn no(doing: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::No, format!("{doing}: {error}"))
+}

@@ -1,0 +1,280 @@
+//! `straightway check DEVICE`: whether a volume is sound, and mending what can be proved.
+
+use crate::failure::{Exit, Result};
+use crate::units::rounded;
+use crate::verbs::ls::Listing;
+use crate::verbs::read::Way;
+use crate::volume::drain::{Part, Sums, drain};
+use crate::volume::{Mounted, Route, Store, failed, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt::Write;
+use volume::layout::CHUNK_BYTES;
+use volume::{Finding, Summary};
+
+/// The longest map of the volume's units that is held at once; a larger volume takes more passes.
+const SCRATCH_BYTES: u64 = 64 << 20;
+/// Findings of one kind that are printed.
+const MOST_SHOWN: usize = 1000;
+
+/// Check a volume, and mend what a scan can prove.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --repair nothing is changed, not even what a power cut left half-way: run any command that
+changes the volume, or check --repair, and that is completed or undone first.
+
+--repair writes invalid copies anew from the valid ones and makes the free space agree with the
+files. It never touches data, nor a file that cannot be read.
+
+Exit status: 0 sound, or mended; 1 something is wrong; 6 only data is: it no longer has its
+checksum.")]
+pub struct Check {
+    /// The device that has the volume
+    pub device: String,
+    /// Mend what can be proved
+    #[arg(long)]
+    pub repair: bool,
+    /// Also read every file that has checksums and compare
+    #[arg(long)]
+    pub read_data: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Checked {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called the device, resolved.
+    pub device: String,
+    /// Nothing is wrong, or nothing any more.
+    pub sound: bool,
+    /// Each thing that was found, in words; after a repair, what it began with.
+    pub findings: Vec<String>,
+    /// Findings that cost a file or space.
+    pub damages: u64,
+    /// Findings that cost nothing: the other copy is in force.
+    pub harmless: u64,
+    /// Nodes that the repair wrote.
+    pub repaired: u64,
+    /// Files.
+    pub files: u64,
+    /// Removed files whose space is still to be given back.
+    pub to_reap: u64,
+    /// Bytes of data in files.
+    pub data_bytes: u64,
+    /// Bytes that were compared with their checksums.
+    pub compared_bytes: u64,
+    /// Data that is not what was written.
+    pub rot: Vec<Rotten>,
+}
+
+/// A stretch of a file that is not what was written.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Rotten {
+    /// The file.
+    pub name: String,
+    /// First byte of the stretch.
+    pub offset_bytes: u64,
+    /// Its length, at most 64 KiB.
+    pub length_bytes: u64,
+}
+
+impl Check {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device, or a volume that cannot be mounted.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let way = self.route.with_buffers(1 << 20, 8);
+        let wish = route::wish(&way, self.repair);
+        let checked = Store::with(context, &self.device, &wish, |mounted| {
+            self.check(context, mounted, &way)
+        })?;
+        match self.json {
+            true => context.console.json(&checked)?,
+            false => context.console.print(&checked.text())?,
+        }
+        Ok(match (checked.sound, checked.rot.is_empty()) {
+            (false, _) => Exit::No,
+            (true, false) => Exit::Rot,
+            (true, true) => Exit::Done,
+        })
+    }
+
+    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &Way) -> Result<Checked> {
+        let volume = mounted.volume;
+        let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
+        let status = volume.status().map_err(failed_here)?;
+        if !status.clean && !self.repair {
+            context.console.say(
+                "the volume was not unmounted: some of what is found may be what the next change \
+                 completes or undoes",
+            );
+        }
+        let shape = status.shape;
+        let node_bits = shape.node_bytes() as u64 / 2;
+        let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));
+        let mut scratch = vec![0; scratch_bytes as usize];
+        let mut findings = Vec::new();
+        let mut report = |finding: Finding| findings.push(finding.to_string());
+        let first = match self.repair {
+            true => volume::blocking::run(volume, volume.repair(&mut scratch, &mut report)),
+            false => volume::blocking::run(volume, volume.check(&mut scratch, &mut report)),
+        };
+        let first = first.map_err(failed_here)?;
+        // What is left after a repair is what counts.
+        let last = match self.repair {
+            true => {
+                mounted.reap().map_err(failed_here)?;
+                let mut ignore = |_| {};
+                let again = volume.check(&mut scratch, &mut ignore);
+                volume::blocking::run(volume, again).map_err(failed_here)?
+            }
+            false => first,
+        };
+        let mut checked = Checked::new(mounted, &first, &last, findings);
+        if self.read_data {
+            self.read_data(context, mounted, way, &mut checked)?;
+        }
+        Ok(checked)
+    }
+
+    fn read_data(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        way: &Way,
+        checked: &mut Checked,
+    ) -> Result<()> {
+        let listing = Listing::read(mounted)?;
+        let files = || listing.files.iter().filter(|file| file.checksums);
+        let total_bytes = files().map(|file| file.size_bytes).sum();
+        let bar = context.console.bytes_bar(Some(total_bytes));
+        let pace = pace(mounted, way)?;
+        for file in files() {
+            let doing = || format!("reading `{}`", shown(&file.name));
+            let token = match volume::blocking::run(mounted.volume, mounted.volume.open(&file.name))
+            {
+                Ok(token) => token,
+                // The check has named why, or does so now.
+                Err(error @ volume::Error::Corrupt(_)) => {
+                    checked.sound = false;
+                    checked.findings.push(format!("{}: {error}", doing()));
+                    continue;
+                }
+                Err(error) => return Err(failed(doing(), error)),
+            };
+            let part = Part {
+                file: token,
+                name: &file.name,
+                offset_bytes: 0,
+                length_bytes: file.size_bytes,
+                size_bytes: file.size_bytes,
+                sums: Sums::Stored,
+                past_rot: true,
+            };
+            let before = checked.compared_bytes;
+            let drained = drain(
+                mounted,
+                &part,
+                pace,
+                &mut |_| Ok(()),
+                &mut |bytes| bar.set_position(before + bytes),
+                &context.cancel,
+            );
+            let closed = mounted.run(doing(), mounted.volume.close(token));
+            let drained = match drained {
+                Ok(drained) => drained,
+                // A part that the drive cannot read, or a map that is damaged: the rest goes on.
+                Err(failure) if failure.exit() == Exit::No => {
+                    checked.sound = false;
+                    checked.findings.push(failure.to_string());
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            closed?;
+            checked.compared_bytes += drained.bytes;
+            for offset_bytes in drained.rot {
+                checked.rot.push(Rotten {
+                    name: file.name.clone(),
+                    offset_bytes,
+                    length_bytes: CHUNK_BYTES.min(file.size_bytes - offset_bytes),
+                });
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+}
+
+impl Checked {
+    fn new(
+        mounted: &Mounted<'_, '_>,
+        first: &Summary,
+        last: &Summary,
+        findings: Vec<String>,
+    ) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            sound: last.damages == 0,
+            findings,
+            damages: first.damages,
+            harmless: first.harmless,
+            repaired: first.repaired,
+            files: last.files,
+            to_reap: last.to_reap,
+            data_bytes: last.data_bytes,
+            compared_bytes: 0,
+            rot: Vec::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        for finding in self.findings.iter().take(MOST_SHOWN) {
+            let _ = writeln!(text, "{finding}");
+        }
+        if let Some(more) = self.findings.len().checked_sub(MOST_SHOWN + 1) {
+            let _ = writeln!(text, "... and {} more", more + 1);
+        }
+        for rot in &self.rot {
+            let _ = writeln!(
+                text,
+                "`{}`: {} bytes at offset {} are not what was written",
+                shown(&rot.name),
+                rot.length_bytes,
+                rot.offset_bytes
+            );
+        }
+        let verdict = match (self.sound, self.rot.len(), self.repaired) {
+            (true, 0, 0) => "sound".to_owned(),
+            (true, 0, repaired) => format!("mended: {repaired} nodes were written"),
+            (true, chunks, _) => format!("{chunks} pieces of data have rotted"),
+            (false, ..) => "damaged".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "{verdict}: {} files, {}, {} harmless findings, {} damages",
+            self.files,
+            rounded(self.data_bytes),
+            self.harmless,
+            self.damages
+        );
+        if self.compared_bytes > 0 {
+            let compared = rounded(self.compared_bytes);
+            let _ = writeln!(text, "{compared} were compared with their checksums");
+        }
+        text
+    }
+}

@@ -1,0 +1,286 @@
+//! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::units::Size;
+use crate::verbs::put::{Report, check_name, micros};
+use crate::verbs::read::Way;
+use crate::volume::drain::{Part, Sums, drain};
+use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use std::fs::File;
+use std::io::{IsTerminal, Stdout, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use volume::{Entry, Error};
+
+/// Fetch a file from a volume.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+A file that was put with checksums is always compared with them. Where the drive returns other bytes
+than were written, the offset is named, nothing from there on is delivered, and the exit status is 6.
+
+FILE appears under its name when it is whole.")]
+pub struct Get {
+    /// The device that has the volume
+    pub device: String,
+    /// The file's name in the volume
+    pub name: String,
+    /// Where it goes: a file, a folder, or - for standard output [a file of the same name here]
+    pub file: Option<PathBuf>,
+    /// First byte
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub offset: Size,
+    /// How much; to the end without it
+    #[arg(long, value_name = "SIZE")]
+    pub length: Option<Size>,
+    /// Refuse a file that has no checksums to compare with
+    #[arg(long)]
+    pub verify: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub way: Way,
+    /// Print JSON (not with -)
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Get {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device, the volume, the file, or where it goes.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        check_name(&self.name)?;
+        let target = self.target()?;
+        if target.is_none() && self.json {
+            return Err(
+                Failure::usage("--json and the data would mix on standard output")
+                    .mend("name a file"),
+            );
+        }
+        if target.is_none() && std::io::stdout().is_terminal() {
+            return Err(Failure::usage("the data would go to the terminal")
+                .mend("redirect it, or name a file"));
+        }
+        let wish = route::wish(&self.way, false);
+        let mut store = Store::open(context, &self.device, &wish)?;
+        context
+            .console
+            .say(format_args!("path: {}", store.opened.name));
+        let report = store.mount(Access::Read, |mounted| {
+            self.get(context, mounted, target.as_deref())
+        });
+        let path = store.opened.name.clone();
+        let mut report = store.close(report)?;
+        report.path = path;
+        match self.json {
+            true => context.console.json(&report)?,
+            false => context.console.say(report.text("fetched")),
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The file that is to be made; None is standard output.
+    fn target(&self) -> Result<Option<PathBuf>> {
+        let here = || match self.name.contains('/') || [".", ".."].contains(&self.name.as_str()) {
+            true => Err(Failure::usage(format!(
+                "`{}` is no name for a file here",
+                shown(&self.name)
+            ))
+            .mend("straightway get DEVICE NAME FILE")),
+            false => Ok(PathBuf::from(&self.name)),
+        };
+        match &self.file {
+            None => here().map(Some),
+            Some(path) if path == Path::new("-") => Ok(None),
+            Some(path) if path.is_dir() => Ok(Some(path.join(here()?))),
+            Some(path) => Ok(Some(path.clone())),
+        }
+    }
+
+    fn get(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        target: Option<&Path>,
+    ) -> Result<Report> {
+        let doing = || format!("opening `{}`", shown(&self.name));
+        let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
+        let length_bytes = self.length_in(&entry)?;
+        if self.verify && !entry.checksums {
+            return Err(Failure::new(
+                Exit::No,
+                format!("`{}` has no checksums to verify", shown(&self.name)),
+            )
+            .mend("go without --verify; straightway put --checksums keeps them"));
+        }
+        let pace = pace(mounted, &self.way)?;
+        let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
+        let mut output = Output::open(target)?;
+        let bar = context.console.bytes_bar(Some(length_bytes));
+        let began = Instant::now();
+        let part = Part {
+            file,
+            name: &self.name,
+            offset_bytes: self.offset.0,
+            length_bytes,
+            size_bytes: entry.size_bytes,
+            sums: match entry.checksums {
+                true => Sums::Stored,
+                false => Sums::Ignored,
+            },
+            past_rot: false,
+        };
+        let drained = drain(
+            mounted,
+            &part,
+            pace,
+            &mut |data| output.take(data),
+            &mut |bytes| bar.set_position(bytes),
+            &context.cancel,
+        );
+        bar.finish_and_clear();
+        let drained = drained.and_then(|drained| output.end().map(|()| drained));
+        let elapsed = began.elapsed();
+        let closed = mounted.run(doing(), mounted.volume.close(file));
+        let drained = drained?;
+        closed?;
+        Ok(Report {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            path: String::new(),
+            name: self.name.clone(),
+            offset_bytes: self.offset.0,
+            length_bytes: drained.bytes,
+            requests: drained.requests,
+            elapsed_us: micros(elapsed),
+            checksums: entry.checksums,
+            verified: entry.checksums,
+            replaced: false,
+        })
+    }
+
+    /// How many bytes are wanted, all of which are in the file.
+    fn length_in(&self, entry: &Entry) -> Result<u64> {
+        let (offset, size) = (self.offset.0, entry.size_bytes);
+        let what = || format!("`{}` has {size} bytes", shown(&self.name));
+        if offset > size {
+            return Err(failed(what(), Error::PastEnd).mend(format!("--offset {size} is its end")));
+        }
+        let room = size - offset;
+        match self.length {
+            Some(length) if length.0 > room => Err(Failure::usage(format!(
+                "{}: {} bytes from byte {offset} on end past it",
+                what(),
+                length.0
+            ))
+            .mend(format!("--length {room}"))),
+            length => Ok(length.map_or(room, |length| length.0)),
+        }
+    }
+}
+
+/// Where the data goes. A file that is not ended goes away.
+enum Output {
+    Stdout(Stdout, Option<File>),
+    /// A device or a pipe is written as it is.
+    Stream(File, PathBuf),
+    File {
+        file: File,
+        unfinished: PathBuf,
+        target: PathBuf,
+        is_whole: bool,
+    },
+}
+
+impl Output {
+    fn open(target: Option<&Path>) -> Result<Self> {
+        let Some(target) = target else {
+            let stdout = std::io::stdout();
+            // The descriptor itself: the library's buffer would look for lines.
+            let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
+            return Ok(Self::Stdout(stdout, file));
+        };
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error: std::io::Error| Failure::io("making", &path, &error)
+        };
+        let is_special = std::fs::metadata(target).is_ok_and(|data| !data.is_file());
+        if is_special {
+            let file = File::options().write(true).open(target);
+            return Ok(Self::Stream(
+                file.map_err(failed(target))?,
+                target.to_owned(),
+            ));
+        }
+        let name = target
+            .file_name()
+            .ok_or_else(|| Failure::usage(format!("{} is no file", target.display())))?;
+        let mut unfinished = std::ffi::OsString::from(".");
+        unfinished.push(name);
+        unfinished.push(format!(".{}", std::process::id()));
+        let unfinished = target.with_file_name(unfinished);
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&unfinished);
+        Ok(Self::File {
+            file: file.map_err(failed(&unfinished))?,
+            unfinished,
+            target: target.to_owned(),
+            is_whole: false,
+        })
+    }
+
+    fn take(&mut self, data: &[u8]) -> Result<()> {
+        match self {
+            Self::Stdout(_, Some(file)) => file
+                .write_all(data)
+                .map_err(|error| Failure::stdout(&error)),
+            Self::Stdout(stdout, None) => stdout
+                .write_all(data)
+                .map_err(|error| Failure::stdout(&error)),
+            Self::Stream(file, path) => file
+                .write_all(data)
+                .map_err(|error| Failure::io("writing", path, &error)),
+            Self::File {
+                file, unfinished, ..
+            } => file
+                .write_all(data)
+                .map_err(|error| Failure::io("writing", unfinished, &error)),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self {
+            Self::Stdout(stdout, _) => stdout.flush().map_err(|error| Failure::stdout(&error)),
+            Self::Stream(..) => Ok(()),
+            Self::File {
+                unfinished,
+                target,
+                is_whole,
+                ..
+            } => {
+                let renamed = std::fs::rename(&*unfinished, &*target);
+                renamed.map_err(|error| Failure::io("making", target, &error))?;
+                *is_whole = true;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Self::File {
+            unfinished,
+            is_whole: false,
+            ..
+        } = self
+        {
+            let _ = std::fs::remove_file(unfinished);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `straightway ls DEVICE`: the files of a volume.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::units::rounded;
+use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
+use volume::{Entry, Error, Node, blocking};
+
+/// List the files of a volume.
+#[derive(Clone, Debug, Args)]
+pub struct Ls {
+    /// The device that has the volume
+    pub device: String,
+    /// Also size, space taken, time of the last change (UTC), and c for checksums
+    #[arg(long, short)]
+    pub long: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The files of a volume.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Listing {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// By name.
+    pub files: Vec<FileEntry>,
+    /// Slots that cannot be read; `straightway check` tells more.
+    pub damaged: Vec<String>,
+}
+
+/// A file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FileEntry {
+    /// Its name.
+    pub name: String,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Bytes that it takes, reservation and checksums included.
+    pub allocated_bytes: u64,
+    /// When it was last committed, in nanoseconds since 1970; 0 if that is not known.
+    pub modified_ns: u64,
+    /// It has a checksum for each 64 KiB.
+    pub checksums: bool,
+    /// Its slot in the volume's table.
+    pub slot: u32,
+    /// The number that an application keeps with it.
+    pub app_tag: u64,
+}
+
+impl FileEntry {
+    /// Of what the volume says.
+    pub fn new(entry: &Entry) -> Self {
+        Self {
+            name: entry.name.as_str().to_owned(),
+            size_bytes: entry.size_bytes,
+            allocated_bytes: entry.allocated_bytes,
+            modified_ns: entry.mtime_ns,
+            checksums: entry.checksums,
+            slot: entry.slot,
+            app_tag: entry.app_tag,
+        }
+    }
+
+    /// The time of the last change, in seconds, UTC.
+    pub fn modified(&self) -> String {
+        match self.modified_ns {
+            0 => "-".to_owned(),
+            ns => {
+                let time = UNIX_EPOCH + Duration::from_nanos(ns);
+                humantime::format_rfc3339_seconds(time).to_string()
+            }
+        }
+    }
+}
+
+impl Listing {
+    /// Reads it from a volume. A damaged slot does not end it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
+        let mut listing = Self {
+            schema_version: SCHEMA_VERSION,
+            files: Vec::new(),
+            damaged: Vec::new(),
+        };
+        let mut from = 0;
+        loop {
+            match blocking::run(mounted.volume, mounted.volume.next_file(from)) {
+                Ok(None) => break,
+                Ok(Some(entry)) => {
+                    listing.files.push(FileEntry::new(&entry));
+                    from = entry.slot + 1;
+                }
+                Err(error) => match damaged_slot(error) {
+                    Some(slot) => {
+                        listing.damaged.push(Node::Slot(slot).to_string());
+                        from = slot + 1;
+                    }
+                    None => return Err(failed(format_args!("listing {}", mounted.drive), error)),
+                },
+            }
+        }
+        listing
+            .files
+            .sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(listing)
+    }
+
+    fn text(&self, long: bool) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            if long {
+                // Writing to a String cannot fail.
+                let _ = write!(
+                    text,
+                    "{:>14} {:>9} {:>20} {} ",
+                    file.size_bytes,
+                    rounded(file.allocated_bytes),
+                    file.modified(),
+                    if file.checksums { 'c' } else { '-' },
+                );
+            }
+            let _ = writeln!(text, "{}", shown(&file.name));
+        }
+        text
+    }
+}
+
+/// The slot that an error names, behind which a listing goes on.
+fn damaged_slot(error: Error) -> Option<u32> {
+    match error {
+        Error::Corrupt(damage) => match damage.node() {
+            Node::Slot(slot) => Some(slot),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Ls {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device or the volume; a damaged slot, after everything else was listed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let wish = route::wish(&self.route.with_buffers(4096, 1), false);
+        let listing = Store::with(context, &self.device, &wish, Listing::read)?;
+        match self.json {
+            true => context.console.json(&listing)?,
+            false => context.console.print(&listing.text(self.long))?,
+        }
+        if listing.damaged.is_empty() {
+            return Ok(Exit::Done);
+        }
+        let what = format!("cannot be read: {}", listing.damaged.join(", "));
+        Err(Failure::new(Exit::No, what).mend(format!("straightway check {}", self.device)))
+    }
+}

@@ -1,0 +1,68 @@
+//! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
+
+use crate::failure::{Exit, Result};
+use crate::verbs::put::check_name;
+use crate::volume::{Route, Store, failed, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use volume::blocking;
+
+/// Rename a file of a volume.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+After a power cut the file has the one name or the other. A file that has the new name already is
+never replaced.")]
+pub struct Mv {
+    /// The device that has the volume
+    pub device: String,
+    /// The file's name
+    pub old: String,
+    /// Its new name
+    pub new: String,
+    /// How to get there
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was renamed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Renamed {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// The name that it had.
+    pub old: String,
+    /// The name that it has.
+    pub new: String,
+}
+
+impl Mv {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device or the volume.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        check_name(&self.old)?;
+        check_name(&self.new)?;
+        let doing = format!("renaming `{}` to `{}`", shown(&self.old), shown(&self.new));
+        let wish = route::wish(&self.route.with_buffers(4096, 1), true);
+        Store::with(context, &self.device, &wish, |mounted| {
+            let volume = mounted.volume;
+            mounted
+                .with_space(|| blocking::run(volume, volume.rename(&self.old, &self.new)))
+                .map_err(|error| failed(doing, error))
+        })?;
+        if self.json {
+            context.console.json(&Renamed {
+                schema_version: SCHEMA_VERSION,
+                old: self.old.clone(),
+                new: self.new.clone(),
+            })?;
+        }
+        Ok(Exit::Done)
+    }
+}

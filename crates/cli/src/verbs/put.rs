@@ -1,0 +1,397 @@
+//! `straightway put DEVICE FILE [NAME]`: a file or standard input into a volume.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::units::rounded;
+use crate::verbs::read::Way;
+use crate::volume::drain::{Part, Sums, drain};
+use crate::volume::fill::{Filled, Pace, fill};
+use crate::volume::source::Source;
+use crate::volume::{Access, Mounted, Store, failed, now_ns, pace, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use volume::{CreateOptions, Error, NAME_BYTES, Name};
+
+/// What a replacement's name ends with until it is whole.
+const UNFINISHED: &str = ".new~";
+
+/// Store a file, or standard input, in a volume.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The file is durable when the command ends with 0. A put that fails or is interrupted removes what it
+had stored. After a power cut or a kill the name may be there with the file's beginning only: put it
+again with --force.
+
+With --force an older file of this name is replaced: the new one is stored whole as NAME.new~, then
+the old one is removed and the new one renamed. A power cut before the removal leaves the old file
+and, at most, a part of NAME.new~; one between the removal and the renaming leaves the new file
+whole as NAME.new~.")]
+pub struct Put {
+    /// The device that has the volume
+    pub device: String,
+    /// The file; - is standard input
+    pub file: PathBuf,
+    /// Its name in the volume: 1 to 64 bytes [the file's own]
+    pub name: Option<String>,
+    /// Keep a checksum for each 64 KiB, so that bit rot is found; the volume must have been made
+    /// with --checksums
+    #[arg(long)]
+    pub checksums: bool,
+    /// Read everything back afterwards and compare
+    #[arg(long)]
+    pub verify: bool,
+    /// Replace the file of this name if there is one
+    #[arg(long)]
+    pub force: bool,
+    /// Where it cannot be stored whole, keep what was
+    #[arg(long, conflicts_with = "force")]
+    pub keep_partial: bool,
+    /// How to get there
+    #[command(flatten)]
+    pub way: Way,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was stored, or fetched.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called it, resolved.
+    pub device: String,
+    /// The path that was taken.
+    pub path: String,
+    /// The file's name in the volume.
+    pub name: String,
+    /// First byte of the file; 0 for a put.
+    pub offset_bytes: u64,
+    /// Bytes that were moved.
+    pub length_bytes: u64,
+    /// Device commands for the data; those for metadata are not counted.
+    pub requests: u64,
+    /// How long it took: for a put from making the file to its being durable, for a get from the
+    /// first read to the last write. Opening, mounting and verifying are not in it.
+    pub elapsed_us: u64,
+    /// The file has checksums.
+    pub checksums: bool,
+    /// The data was compared: with checksums, or after a put with what was read back.
+    pub verified: bool,
+    /// A put replaced an older file.
+    pub replaced: bool,
+}
+
+/// A duration as the reports have it.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Report {
+    /// In words, after a verb.
+    pub fn text(&self, done: &str) -> String {
+        let seconds = self.elapsed_us.max(1) as f64 / 1e6;
+        let rate = rounded((self.length_bytes as f64 / seconds) as u64);
+        let verified = if self.verified { ", verified" } else { "" };
+        format!(
+            "{done} `{}`: {} ({} bytes) in {seconds:.3} s, {rate}/s{verified}",
+            shown(&self.name),
+            rounded(self.length_bytes),
+            self.length_bytes
+        )
+    }
+}
+
+/// What a put leaves behind when it fails.
+#[derive(Default)]
+struct Left {
+    /// The name of a file that is there and is not whole.
+    name: Option<String>,
+}
+
+impl Put {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The source, the device, the volume, or the user's wish to end.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let name = self.name()?;
+        let mut source = Source::open(&self.file)?;
+        let wish = route::wish(&self.way, true);
+        let mut store = Store::open(context, &self.device, &wish)?;
+        context
+            .console
+            .say(format_args!("path: {}", store.opened.name));
+        let mut left = Left::default();
+        let report = store.mount(Access::Write, |mounted| {
+            self.put(context, mounted, &name, &mut source, &mut left)
+        });
+        let report = match (report, left.name) {
+            (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
+            (report, _) => report,
+        };
+        let path = store.opened.name.clone();
+        let mut report = store.close(report)?;
+        report.path = path;
+        match self.json {
+            true => context.console.json(&report)?,
+            false => context.console.say(report.text("stored")),
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The name that the file gets.
+    fn name(&self) -> Result<String> {
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None if self.file == Path::new("-") => {
+                return Err(Failure::usage("standard input has no name of its own")
+                    .mend("straightway put DEVICE - NAME"));
+            }
+            None => {
+                let own = self.file.file_name().and_then(|name| name.to_str());
+                let unnamed = || {
+                    Failure::usage(format!("{} has no name in UTF-8", self.file.display()))
+                        .mend("straightway put DEVICE FILE NAME")
+                };
+                own.ok_or_else(unnamed)?.to_owned()
+            }
+        };
+        check_name(&name)?;
+        Ok(name)
+    }
+
+    fn put(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        source: &mut Source,
+        left: &mut Left,
+    ) -> Result<Report> {
+        // Before anything is changed.
+        let pace = pace(mounted, &self.way)?;
+        let began = Instant::now();
+        let replaces = match mounted.find(name)? {
+            None => false,
+            Some(_) if self.force => true,
+            Some(_) => {
+                return Err(failed(format_args!("`{}`", shown(name)), Error::Exists)
+                    .mend("another NAME, or --force to replace it"));
+            }
+        };
+        let stored = match replaces {
+            true => unfinished_name(name),
+            false => name.to_owned(),
+        };
+        let filled = self.store(context, mounted, &stored, source, pace, left)?;
+        let mut elapsed = began.elapsed();
+        if self.verify {
+            self.verify(context, mounted, &stored, &filled, pace)?;
+        }
+        if replaces {
+            let began = Instant::now();
+            // From here on the new file is whole and must stay, whatever it is called.
+            left.name = None;
+            replace(mounted, &stored, name).map_err(|failure| {
+                failure.and(format_args!("the new file is whole as `{stored}`"))
+            })?;
+            elapsed += began.elapsed();
+        }
+        left.name = None;
+        Ok(Report {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            path: String::new(),
+            name: name.to_owned(),
+            offset_bytes: 0,
+            length_bytes: filled.bytes,
+            requests: filled.requests,
+            elapsed_us: micros(elapsed),
+            checksums: self.checksums,
+            verified: self.verify,
+            replaced: replaces,
+        })
+    }
+
+    /// Makes the file `name`, fills and closes it.
+    fn store(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        source: &mut Source,
+        pace: Pace,
+        left: &mut Left,
+    ) -> Result<Filled> {
+        let doing = format!("making `{}`", shown(name));
+        let volume = mounted.volume;
+        if mounted.find(name)?.is_some() {
+            return Err(failed(doing, Error::Exists)
+                .and("a replacement that was cut short left it")
+                .mend(format!("straightway rm {} '{name}'", self.device)));
+        }
+        let status = volume
+            .status()
+            .map_err(|error| failed(mounted.drive, error))?;
+        if self.checksums && !status.checksums {
+            return Err(
+                Failure::usage("the volume was made without checksums; nothing was done")
+                    .mend("go without --checksums, or format with it"),
+            );
+        }
+        volume.set_time(now_ns());
+        let options = CreateOptions {
+            reserve_bytes: source.len_bytes.unwrap_or(0),
+            checksums: self.checksums,
+            app_tag: 0,
+        };
+        let made =
+            mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
+        let file = made.map_err(|error| {
+            let failure = failed(doing, error);
+            match source.len_bytes {
+                Some(bytes) if error == Error::NoSpace => {
+                    failure.and(format_args!("it has {bytes} bytes; nothing was stored"))
+                }
+                _ => failure.and("nothing was stored"),
+            }
+        })?;
+        left.name = Some(name.to_owned());
+        let bar = context.console.bytes_bar(source.len_bytes);
+        let filled = fill(
+            mounted,
+            file,
+            pace,
+            self.verify,
+            &mut |data, stop| source.fill(data, stop),
+            &mut |bytes| bar.set_position(bytes),
+            &context.cancel,
+        );
+        bar.finish_and_clear();
+        volume.set_time(now_ns());
+        let closing = format!("making `{}` durable", shown(name));
+        let closed = mounted.run(closing, volume.close(file));
+        let failure = match (filled, closed) {
+            (Ok(filled), Ok(())) => return Ok(filled),
+            (Err(failure), _) | (Ok(_), Err(failure)) => failure,
+        };
+        if self.keep_partial {
+            left.name = None;
+            let kept = mounted.find(name)?.map_or(0, |entry| entry.size_bytes);
+            return Err(failure.and(format_args!("`{}` has {kept} bytes", shown(name))));
+        }
+        if mounted.remove(name).is_ok() {
+            left.name = None;
+        }
+        Err(failure)
+    }
+
+    fn verify(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        filled: &Filled,
+        pace: Pace,
+    ) -> Result<()> {
+        let doing = || format!("reading `{}` back", shown(name));
+        let file = mounted.run(doing(), mounted.volume.open(name))?;
+        let bar = context.console.bytes_bar(Some(filled.bytes));
+        let part = Part {
+            file,
+            name,
+            offset_bytes: 0,
+            length_bytes: filled.bytes,
+            size_bytes: filled.bytes,
+            sums: Sums::Given(filled.sums.clone()),
+            past_rot: false,
+        };
+        let read = drain(
+            mounted,
+            &part,
+            pace,
+            &mut |_| Ok(()),
+            &mut |bytes| bar.set_position(bytes),
+            &context.cancel,
+        );
+        bar.finish_and_clear();
+        let closed = mounted.run(doing(), mounted.volume.close(file));
+        let failure = match (read, closed) {
+            (Ok(read), Ok(())) if read.bytes == filled.bytes => return Ok(()),
+            (Ok(read), Ok(())) => Failure::new(
+                Exit::No,
+                format!("only {} of {} bytes came back", read.bytes, filled.bytes),
+            ),
+            (Err(failure), _) | (Ok(_), Err(failure)) => failure,
+        };
+        let failure = failure.and("the device does not hold what was written to it");
+        // The caller removes it, where it may be removed.
+        if !self.keep_partial {
+            let _ = mounted.remove(name);
+        }
+        Err(failure)
+    }
+
+    /// Removes a half file that could not be removed at once: the volume is mounted anew, which
+    /// mends what the failure broke.
+    fn clear(&self, store: &mut Store, half: &str, failure: Failure) -> Failure {
+        let cleared = store.mount(Access::Write, |mounted| match mounted.find(half)? {
+            Some(_) => mounted.remove(half),
+            None => Ok(()),
+        });
+        match cleared {
+            Ok(()) => failure,
+            Err(_) => failure.and(format_args!("a part of it is left as `{}`", shown(half))),
+        }
+    }
+}
+
+/// Removes `old` and renames `new` to it.
+fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
+    mounted.remove(old)?;
+    let renaming = format!("renaming `{}` to `{}`", shown(new), shown(old));
+    let renamed = volume::blocking::run(mounted.volume, mounted.volume.rename(new, old));
+    renamed.map_err(|error| failed(renaming, error))
+}
+
+/// The name that a replacement has until it is whole: as much of `name` as fits, and a suffix.
+fn unfinished_name(name: &str) -> String {
+    let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default())
+}
+
+/// Refuses a name that no file can have, before anything is opened.
+///
+/// # Errors
+/// It is empty, too long, or has a NUL.
+pub fn check_name(name: &str) -> Result<()> {
+    match Name::new(name) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let what = format_args!("`{}`, {} bytes", shown(name), name.len()).to_string();
+            Err(failed(what, error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_name_always_fits() {
+        assert_eq!(unfinished_name("a"), "a.new~");
+        for name in ["x".repeat(64), "é".repeat(32), "€".repeat(21)] {
+            let unfinished = unfinished_name(&name);
+            assert!(Name::new(&unfinished).is_ok(), "{unfinished}");
+            assert_ne!(unfinished, name);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `straightway rm DEVICE NAME...`: removes files from a volume.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::verbs::put::check_name;
+use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use volume::{Error, blocking};
+
+/// Remove files from a volume.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+A name that is not there does not keep the others from being removed; the exit status is 1 then.")]
+pub struct Rm {
+    /// The device that has the volume
+    pub device: String,
+    /// The files' names
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// How to get there
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// Names that are gone.
+    pub removed: Vec<String>,
+    /// Names that were not there.
+    pub missing: Vec<String>,
+}
+
+impl Rm {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device or the volume; a name that is not there, after the others were removed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        for name in &self.names {
+            check_name(name)?;
+        }
+        let wish = route::wish(&self.route.with_buffers(4096, 1), true);
+        let removed = Store::with(context, &self.device, &wish, |mounted| self.remove(mounted))?;
+        if self.json {
+            context.console.json(&removed)?;
+        }
+        if removed.missing.is_empty() {
+            return Ok(Exit::Done);
+        }
+        let names: Vec<String> = removed
+            .missing
+            .iter()
+            .map(|name| format!("`{}`", shown(name)))
+            .collect();
+        let failure = failed(names.join(", "), Error::NotFound);
+        Err(failure.mend(format!("straightway ls {}", self.device)))
+    }
+
+    fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {
+        let mut removed = Removed {
+            schema_version: SCHEMA_VERSION,
+            removed: Vec::new(),
+            missing: Vec::new(),
+        };
+        let mut failure: Option<Failure> = None;
+        for name in &self.names {
+            match blocking::run(mounted.volume, mounted.volume.remove(name)) {
+                Ok(()) => removed.removed.push(name.clone()),
+                Err(Error::NotFound) => removed.missing.push(name.clone()),
+                Err(error) => {
+                    let doing = format!("removing `{}`", shown(name));
+                    failure = Some(failed(doing, error));
+                    break;
+                }
+            }
+        }
+        // Even after a failure: what was removed gives its space back.
+        let reaped = mounted.reap();
+        match (failure, reaped) {
+            (Some(failure), _) => Err(failure),
+            (None, Err(error)) => Err(failed("giving the files' space back", error)),
+            (None, Ok(())) => Ok(removed),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `straightway stat DEVICE [NAME]`: a volume, or a file in it.
+
+use crate::failure::{Exit, Result};
+use crate::units::{Size, rounded};
+use crate::verbs::format::uuid_text;
+use crate::verbs::ls::{FileEntry, Listing};
+use crate::verbs::put::check_name;
+use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use volume::layout::{MAJOR, MINOR};
+
+/// Extents are counted up to here: a file that has more is in pieces anyway.
+const MOST_EXTENTS: u64 = 1_000_000;
+
+/// Tell about a volume, or about a file in it.
+#[derive(Clone, Debug, Args)]
+pub struct Stat {
+    /// The device that has the volume
+    pub device: String,
+    /// A file's name; the volume itself without it
+    pub name: Option<String>,
+    /// How to get there
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A volume, or a file in it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Status {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called the device, resolved.
+    pub device: String,
+    /// The volume, if no file was named.
+    pub volume: Option<VolumeReport>,
+    /// The file, if one was named.
+    pub file: Option<FileReport>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct VolumeReport {
+    /// The identity, 32 hexadecimal digits.
+    pub uuid: String,
+    /// The label.
+    pub label: String,
+    /// The format's version that this command knows and the volume has, as 1.0.
+    pub format: String,
+    /// Size of the volume.
+    pub volume_bytes: u64,
+    /// Allocation unit.
+    pub unit_bytes: u64,
+    /// Metadata node.
+    pub node_bytes: u64,
+    /// Block of the device that it was made on.
+    pub block_size_bytes: u64,
+    /// What files can take together.
+    pub capacity_bytes: u64,
+    /// What of it is free.
+    pub free_bytes: u64,
+    /// Files that are there.
+    pub files: u64,
+    /// How many there can be.
+    pub slots: u32,
+    /// How often it was mounted and changed.
+    pub mount_count: u32,
+    /// It was unmounted in good order. If not, the next command that changes it mends it first.
+    pub clean: bool,
+    /// Files can have checksums.
+    pub checksums: bool,
+}
+
+/// A file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FileReport {
+    /// As `ls` has it.
+    #[serde(flatten)]
+    pub entry: FileEntry,
+    /// Stretches that it lies in; 1 when it is contiguous. At most a million are counted.
+    pub extents: u64,
+    /// Levels of map nodes under its slot: 0, 1 or 2.
+    pub map_level: u8,
+}
+
+impl Stat {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The device or the volume.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        let wish = route::wish(&self.route.with_buffers(4096, 1), false);
+        let status = Store::with(context, &self.device, &wish, |mounted| {
+            let (volume, file) = match &self.name {
+                None => (Some(VolumeReport::read(mounted)?), None),
+                Some(name) => (None, Some(FileReport::read(mounted, name)?)),
+            };
+            Ok(Status {
+                schema_version: SCHEMA_VERSION,
+                device: mounted.drive.to_string(),
+                volume,
+                file,
+            })
+        })?;
+        match self.json {
+            true => context.console.json(&status)?,
+            false => context.console.print(&status.text())?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl VolumeReport {
+    fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
+        let doing = || format!("asking about {}", mounted.drive);
+        let status = mounted.volume.status();
+        let status = status.map_err(|error| failed(doing(), error))?;
+        let free_units = mounted.run(doing(), mounted.volume.free_units())?;
+        let files = Listing::read(mounted)?.files.len() as u64;
+        let shape = status.shape;
+        let label: Vec<u8> = status
+            .label
+            .iter()
+            .copied()
+            .take_while(|&byte| byte != 0)
+            .collect();
+        Ok(Self {
+            uuid: uuid_text(&status.uuid),
+            label: String::from_utf8_lossy(&label).into_owned(),
+            format: format!("{MAJOR}.{MINOR}"),
+            volume_bytes: shape.volume_bytes,
+            unit_bytes: shape.unit_bytes(),
+            node_bytes: shape.node_bytes() as u64,
+            block_size_bytes: 1 << shape.lba_log2,
+            capacity_bytes: shape.unit_count() * shape.unit_bytes(),
+            free_bytes: free_units * shape.unit_bytes(),
+            files,
+            slots: shape.slot_count(),
+            mount_count: status.mount_count,
+            clean: status.clean,
+            checksums: status.checksums,
+        })
+    }
+}
+
+impl FileReport {
+    fn read(mounted: &Mounted<'_, '_>, name: &str) -> Result<Self> {
+        let doing = || format!("asking about `{}`", shown(name));
+        let entry = mounted.run(doing(), mounted.volume.find(name))?;
+        let extents = mounted.volume.extent_count(name, MOST_EXTENTS);
+        Ok(Self {
+            entry: FileEntry::new(&entry),
+            extents: mounted.run(doing(), extents)?,
+            map_level: entry.map_level,
+        })
+    }
+}
+
+impl Status {
+    fn text(&self) -> String {
+        let mut rows: Vec<(&str, String)> = vec![("device", self.device.clone())];
+        if let Some(volume) = &self.volume {
+            rows.extend([
+                ("label", shown(&volume.label)),
+                ("uuid", volume.uuid.clone()),
+                ("size", rounded(volume.volume_bytes)),
+                (
+                    "free",
+                    format!(
+                        "{} of {}",
+                        rounded(volume.free_bytes),
+                        rounded(volume.capacity_bytes)
+                    ),
+                ),
+                ("files", format!("{} of {}", volume.files, volume.slots)),
+                ("unit", Size(volume.unit_bytes).to_string()),
+                ("node", Size(volume.node_bytes).to_string()),
+                ("block", Size(volume.block_size_bytes).to_string()),
+                ("checksums", yes(volume.checksums)),
+                ("mounts", volume.mount_count.to_string()),
+                ("clean", yes(volume.clean)),
+                ("format", volume.format.clone()),
+            ]);
+        }
+        if let Some(file) = &self.file {
+            rows.extend([
+                ("name", shown(&file.entry.name)),
+                ("size", format!("{} bytes", file.entry.size_bytes)),
+                ("allocated", rounded(file.entry.allocated_bytes)),
+                ("extents", file.extents.to_string()),
+                ("checksums", yes(file.entry.checksums)),
+                ("modified", file.entry.modified()),
+                ("slot", file.entry.slot.to_string()),
+                ("tag", file.entry.app_tag.to_string()),
+            ]);
+        }
+        rows.iter()
+            .map(|(name, value)| format!("{name:<10} {value}\n"))
+            .collect()
+    }
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
+}

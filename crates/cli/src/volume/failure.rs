@@ -1,0 +1,37 @@
+//! The volume's errors, in the words and the exit codes of the command.
+
+use crate::failure::{Exit, Failure};
+use std::fmt;
+use volume::Error;
+
+/// What the volume refused while `doing`, which names the file or the device.
+pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
+    let what = format!("{doing}: {error}");
+    match error {
+        Error::Device(error) => Failure::request(doing, error),
+        Error::NotAVolume => {
+            Failure::missing(what).mend("name the device that has it; straightway format makes one")
+        }
+        Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
+            Failure::unsupported(what)
+        }
+        Error::ReadOnly | Error::InUse | Error::TooManyOpen => Failure::missing(what),
+        Error::BadName | Error::BadParameters | Error::PastEnd | Error::Unaligned => {
+            Failure::usage(what)
+        }
+        Error::Truncated { .. } => Failure::new(Exit::No, what)
+            .mend("name the whole device, or restore the rest of the image"),
+        Error::Corrupt(_) | Error::StaleSuperblock => {
+            Failure::new(Exit::No, what).mend("straightway check DEVICE says what can be mended")
+        }
+        Error::Rot { .. } => Failure::new(Exit::Rot, what),
+        Error::NotFound => Failure::new(Exit::No, what).mend("straightway ls DEVICE"),
+        Error::Exists => {
+            Failure::new(Exit::No, what).mend("another name, or --force to replace it")
+        }
+        Error::NoSpace => Failure::new(Exit::No, what)
+            .mend("remove files with straightway rm, or use a larger device"),
+        Error::NeedsMount => Failure::new(Exit::No, what).mend("run the command again"),
+        _ => Failure::new(Exit::No, what),
+    }
+}

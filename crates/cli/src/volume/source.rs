@@ -1,0 +1,95 @@
+//! Where a put's bytes come from: a file or standard input, read straight into the caller's
+//! buffers.
+
+use crate::failure::{Failure, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long one wait for a stream may last before the user's wish to end is looked at.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// An open source.
+#[derive(Debug)]
+pub struct Source {
+    file: File,
+    name: PathBuf,
+    /// Known for plain files alone.
+    pub len_bytes: Option<u64>,
+}
+
+impl Source {
+    /// Opens a file, or standard input where `path` is `-`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is a directory.
+    pub fn open(path: &Path) -> Result<Self> {
+        let is_stdin = path == Path::new("-");
+        let name = match is_stdin {
+            true => PathBuf::from("standard input"),
+            false => path.to_owned(),
+        };
+        let opened = match is_stdin {
+            // The descriptor itself: the library's buffer would copy.
+            true => std::io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map(File::from),
+            false => File::open(path),
+        };
+        let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
+        let data = file
+            .metadata()
+            .map_err(|error| Failure::io("opening", &name, &error))?;
+        if data.is_dir() {
+            return Err(Failure::usage(format!("{} is a directory", name.display()))
+                .mend("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
+        }
+        // Standard input may stand anywhere in a file, so its length says little.
+        let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());
+        Ok(Self {
+            file,
+            name,
+            len_bytes,
+        })
+    }
+
+    /// Fills all of `data`, or as much as there is.
+    ///
+    /// # Errors
+    /// It cannot be read, or `stop` was set while it had nothing to say.
+    pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            if self.len_bytes.is_none() && !self.is_ready(stop)? {
+                continue;
+            }
+            match self.file.read(rest) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Failure::io("reading", &self.name, &error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Whether a read would not wait. A stream can be silent for ever.
+    fn is_ready(&self, stop: &AtomicBool) -> Result<bool> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::interrupted("interrupted"));
+        }
+        let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
+        match poll(&mut wanted, Some(&WAIT)) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(Failure::io("reading", &self.name, &error.into())),
+        }
+    }
+}

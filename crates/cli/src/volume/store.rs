@@ -1,0 +1,259 @@
+//! A device that has a volume, opened by its name; and the mount.
+//!
+//! A store owns the path and its lock. Each [`Store::mount`] lends the volume its device, its
+//! nodes and its table of files for one closure, and takes all of it back, whatever happened.
+
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use crate::path::memory::Memory;
+use crate::path::{self, Opened, Wish};
+use crate::verbs::read::close;
+use crate::volume::lock::Lock;
+use crate::volume::{crc32c, failed, now_ns, shown};
+use block::{Buffer, Device};
+use std::fmt;
+use volume::{Entry, Error, MountOptions, OpenFile, Volume, blocking};
+
+/// The longest node that a volume may have.
+const NODE_BYTES: usize = 16 << 10;
+/// Nodes in each of the three pieces of memory: whole buckets are read at once.
+const NODES: [usize; 3] = [1, 8, 8];
+/// What a volume needs beside its data's buffers.
+pub const NODE_MEMORY_BYTES: usize = 17 * NODE_BYTES + (64 << 10);
+/// Files that may be open at once.
+const FILES: usize = 4;
+
+/// A volume on any device.
+pub type AnyVolume<'a> = Volume<'a, &'a mut (dyn Device + 'static)>;
+
+/// What is to be done with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is changed, not even what a power cut left half-way.
+    Read,
+    /// Files are made, changed or removed.
+    Write,
+}
+
+/// A device that has a volume, or is to have one.
+pub struct Store {
+    /// What the user named.
+    pub drive: Drive,
+    /// The path to it. Its memory is where data buffers come from.
+    pub opened: Opened,
+    _lock: Lock,
+}
+
+/// A mounted volume, for as long as the closure of [`Store::mount`] runs.
+pub struct Mounted<'m, 'a> {
+    /// The volume.
+    pub volume: &'m AnyVolume<'a>,
+    /// Where buffers that the device reaches come from.
+    pub memory: &'m Memory,
+    /// What the user named, for messages.
+    pub drive: &'m Drive,
+}
+
+impl Store {
+    /// Finds, locks and opens the device that `name` means.
+    ///
+    /// # Errors
+    /// It means nothing, is in use, or cannot be opened.
+    pub fn open(context: &Context, name: &str, wish: &Wish) -> Result<Self> {
+        Self::of(context, Drive::find(&context.roots, name)?, wish)
+    }
+
+    /// Locks and opens a drive that was found.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be opened.
+    pub fn of(context: &Context, drive: Drive, wish: &Wish) -> Result<Self> {
+        let lock = Lock::take(context, &drive, wish.path, wish.write)?;
+        let opened = path::open(&context.roots, &drive, wish)?;
+        Ok(Self {
+            drive,
+            opened,
+            _lock: lock,
+        })
+    }
+
+    /// Mounts the volume, runs `body`, and unmounts. After a power cut removed files are first
+    /// given back whole.
+    ///
+    /// # Errors
+    /// The mount's, `body`'s, or the unmount's, in this order.
+    pub fn mount<T>(
+        &mut self,
+        access: Access,
+        body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let memory = self.opened.memory.clone();
+        let nodes = allocate_nodes(&memory)?;
+        let mut files: Vec<OpenFile> = (0..FILES).map(|_| OpenFile::new()).collect();
+        let options = MountOptions {
+            read_only: access == Access::Read,
+            crc32c,
+            now_ns: now_ns(),
+        };
+        let drive = &self.drive;
+        let device = self.opened.device.as_mut();
+        let volume = match Volume::mount(device, nodes, &mut files, &options) {
+            Ok(volume) => volume,
+            Err(unmounted) => {
+                give_back(&memory, unmounted.memory);
+                let error = unmounted.result.err().unwrap_or(Error::NotAVolume);
+                return Err(failed(drive, error));
+            }
+        };
+        let mounted = Mounted {
+            volume: &volume,
+            memory: &memory,
+            drive,
+        };
+        let result = mounted.recover(access).and_then(|()| body(&mounted));
+        let unmounted = volume.unmount();
+        give_back(&memory, unmounted.memory);
+        let ended = unmounted
+            .result
+            .map_err(|error| failed(format_args!("unmounting {drive}"), error));
+        match (result, ended) {
+            // A volume that failed half-way says so again when it is unmounted.
+            (Err(failure), _) | (Ok(_), Err(failure)) => Err(failure),
+            (Ok(value), Ok(())) => Ok(value),
+        }
+    }
+
+    /// Opens, mounts, runs `body`, unmounts and closes.
+    ///
+    /// # Errors
+    /// Of any of them.
+    pub fn with<T>(
+        context: &Context,
+        name: &str,
+        wish: &Wish,
+        body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let access = match wish.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let mut store = Self::open(context, name, wish)?;
+        let result = store.mount(access, body);
+        store.close(result)
+    }
+
+    /// Closes the path; an error of what was done is told before one of closing.
+    ///
+    /// # Errors
+    /// Of what was done, or of closing.
+    pub fn close<T>(self, result: Result<T>) -> Result<T> {
+        close(self.opened, result)
+    }
+}
+
+impl Mounted<'_, '_> {
+    /// Runs a future of the volume to its end. No data may be in flight.
+    ///
+    /// # Errors
+    /// The future's, told as what happened while `doing`.
+    pub fn run<T>(
+        &self,
+        doing: impl fmt::Display,
+        future: impl Future<Output = std::result::Result<T, Error>>,
+    ) -> Result<T> {
+        blocking::run(self.volume, future).map_err(|error| failed(doing, error))
+    }
+
+    /// The file of this name, if there is one.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn find(&self, name: &str) -> Result<Option<Entry>> {
+        match blocking::run(self.volume, self.volume.find(name)) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(failed(format_args!("looking for `{}`", shown(name)), error)),
+        }
+    }
+
+    /// Removes a file and gives back its units.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let doing = || format!("removing `{}`", shown(name));
+        self.run(doing(), self.volume.remove(name))?;
+        self.reap().map_err(|error| failed(doing(), error))
+    }
+
+    /// Gives back the units of every removed file.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn reap(&self) -> std::result::Result<(), Error> {
+        blocking::run(self.volume, async {
+            let mut from = 0;
+            // Each turn passes slots or frees units, so it ends.
+            while let Some(next) = self.volume.reap(from).await? {
+                from = next;
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `attempt`; where space is missing, gives back that of removed files and runs it once
+    /// more.
+    ///
+    /// # Errors
+    /// The attempt's, or that of giving back.
+    pub fn with_space<T>(
+        &self,
+        mut attempt: impl FnMut() -> std::result::Result<T, Error>,
+    ) -> std::result::Result<T, Error> {
+        match attempt() {
+            Err(Error::NoSpace | Error::TableFull) => {
+                self.reap()?;
+                attempt()
+            }
+            other => other,
+        }
+    }
+
+    /// After a power cut, or a command that was killed, removed files may still hold units.
+    fn recover(&self, access: Access) -> Result<()> {
+        let doing = || format!("giving back removed files on {}", self.drive);
+        let status = self.volume.status();
+        let status = status.map_err(|error| failed(self.drive, error))?;
+        if access == Access::Write && status.read_only {
+            return Err(failed(self.drive, Error::ReadOnly));
+        }
+        match access == Access::Write && !status.clean {
+            true => self.reap().map_err(|error| failed(doing(), error)),
+            false => Ok(()),
+        }
+    }
+}
+
+fn allocate_nodes(memory: &Memory) -> Result<[Buffer; 3]> {
+    let [one, two, three] = NODES.map(|nodes| memory.allocate(nodes * NODE_BYTES));
+    match (one, two, three) {
+        (Ok(one), Ok(two), Ok(three)) => Ok([one, two, three]),
+        (one, two, three) => {
+            let mut failure = Failure::unsupported("no memory for the volume's nodes");
+            for result in [one, two, three] {
+                match result {
+                    Ok(buffer) => memory.give_back(buffer),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn give_back(memory: &Memory, nodes: [Option<Buffer>; 3]) {
+    for buffer in nodes.into_iter().flatten() {
+        memory.give_back(buffer);
+    }
+}

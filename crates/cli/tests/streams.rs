@@ -1,0 +1,411 @@
+//! `record` and `play` as a user runs them, on files.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Stdio};
+use support::{
+    Folder, code, command, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+};
+
+const LATE: i32 = 7;
+
+fn volume(folder: &Folder, words: &[&str]) -> String {
+    let device = format!("file:{}", folder.path("disk"));
+    let format = [&["--quiet", "format", &device, "--size", "64M"], words].concat();
+    assert_eq!(code(&format), 0);
+    device
+}
+
+fn get(device: &str, name: &str, folder: &Folder) -> Vec<u8> {
+    let copy = folder.path("copy");
+    assert_eq!(code(&["--quiet", "play", device, name, "--to", &copy]), 0);
+    std::fs::read(copy).unwrap()
+}
+
+/// A port that is free now.
+fn port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+fn start(words: &[&str]) -> Child {
+    let mut command = command(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn connect(port: u16, child: &mut Child) -> TcpStream {
+    loop {
+        if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
+            return stream;
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "it ended");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_pattern_is_recorded_at_its_rate_and_played_back() {
+    let folder = Folder::new();
+    for words in [&[][..], &["--checksums"]] {
+        let device = volume(&folder, &[words, &["--force"]].concat());
+        let record = [
+            &[
+                "record", &device, "take", "--from", "pattern", "--rate", "20M", "--for", "500ms",
+            ],
+            &[
+                "--block",
+                "64K",
+                "--deadline",
+                "10s",
+                "--commit-bytes",
+                "1M",
+                "--json",
+            ][..],
+            words,
+        ]
+        .concat();
+        let report = json(&record);
+        assert_eq!(report["length_bytes"], 10 << 20);
+        assert_eq!(report["ended_by"], "length");
+        assert_eq!(
+            (&report["misses"], &report["lost_blocks"]),
+            (&0.into(), &0.into())
+        );
+        assert!(report["commits"].as_u64().unwrap() >= 9, "{report}");
+        let elapsed_us = report["elapsed_us"].as_u64().unwrap();
+        assert!(elapsed_us >= 500_000, "{elapsed_us}");
+        schema_names_all_keys(&report, &stdout(&run(&["schema", "record"])));
+
+        let play = [
+            "play",
+            &device,
+            "take",
+            "--to",
+            "pattern",
+            "--rate",
+            "40M",
+            "--deadline",
+            "10s",
+            "--json",
+        ];
+        let report = json(&play);
+        assert_eq!(
+            (&report["length_bytes"], &report["misses"]),
+            (&(10 << 20).into(), &0.into())
+        );
+        let verified = if words.is_empty() { 0 } else { 10 << 20 };
+        assert_eq!(report["verified_bytes"], verified);
+        assert!(report["elapsed_us"].as_u64().unwrap() >= 200_000);
+        schema_names_all_keys(&report, &stdout(&run(&["schema", "play"])));
+        assert_eq!(code(&["--quiet", "check", &device]), 0);
+    }
+}
+
+#[test]
+fn standard_input_and_files_of_any_length() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let data = std::fs::read(folder.file("data", 3_000_001)).unwrap();
+    let output = run_with_input(
+        &[
+            "record",
+            &device,
+            "a",
+            "--acknowledge",
+            "--commit-bytes",
+            "1M",
+        ],
+        &data,
+    );
+    assert!(stdout(&output).ends_with("durable 3000001\n"));
+    assert_eq!(get(&device, "a", &folder), data);
+    let record = [
+        "record",
+        &device,
+        "b",
+        "--from",
+        &folder.path("data"),
+        "--rate",
+        "100M",
+        "--block",
+        "4K",
+    ];
+    assert_eq!(code(&record), 0);
+    assert_eq!(get(&device, "b", &folder), data);
+    let size = ["record", &device, "c", "--size", "12345"];
+    assert!(run_with_input(&size, &data).status.success());
+    assert_eq!(get(&device, "c", &folder), data[..12_345]);
+    let empty = run_with_input(&["record", &device, "d"], &[]);
+    assert!(empty.status.success(), "{}", stderr(&empty));
+    assert_eq!(get(&device, "d", &folder), [0u8; 0]);
+}
+
+#[test]
+fn a_network_source_and_a_network_sink() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let data = std::fs::read(folder.file("data", 2_500_000)).unwrap();
+    let port = port();
+    let from = format!("tcp://127.0.0.1:{port}");
+    let mut child = start(&["record", &device, "a", "--from", &from]);
+    connect(port, &mut child).write_all(&data).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(get(&device, "a", &folder), data);
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("tcp://{}", listener.local_addr().unwrap());
+    let child = start(&["play", &device, "a", "--to", &to]);
+    let mut got = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(got, data);
+
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = receiver.local_addr().unwrap();
+    let from = format!(
+        "udp://127.0.0.1:{}",
+        UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port()
+    );
+    let mut child = start(&[
+        "record", &device, "b", "--from", &from, "--size", "100K", "--block", "4K", "--json",
+    ]);
+    let mut sent = 0u64;
+    // Until it has what it wants: nobody listens at first.
+    while child.try_wait().unwrap().is_none() {
+        let _ = receiver.send_to(&[7; 1_000], from.trim_start_matches("udp://"));
+        sent += 1;
+        assert!(sent < 10_000_000);
+        std::thread::yield_now();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["length_bytes"], 100 << 10);
+    assert!(get(&device, "b", &folder).iter().all(|byte| *byte == 7));
+
+    let mut child = start(&[
+        "play",
+        &device,
+        "b",
+        "--to",
+        &format!("udp://{address}"),
+        "--rate",
+        "10M",
+    ]);
+    let mut datagram = [0; 2_048];
+    let mut bytes = 0;
+    while bytes < 100 << 10 {
+        bytes += receiver.recv(&mut datagram).unwrap();
+    }
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_ends_a_recording_in_good_order() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let record = [
+        "record", &device, "a", "--from", "pattern", "--rate", "5M", "--for", "10min",
+    ];
+    let more = [
+        "--block",
+        "32K",
+        "--commit-ms",
+        "20",
+        "--deadline",
+        "10s",
+        "--acknowledge",
+    ];
+    let mut child = start(&[&record[..], &more].concat());
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    for _ in 0..3 {
+        assert!(lines.next().unwrap().unwrap().starts_with("durable "));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let last = lines.map_while(Result::ok).last();
+    assert!(child.wait().unwrap().success());
+    let played = json(&["play", &device, "a", "--to", "pattern", "--json"]);
+    let size = played["length_bytes"].as_u64().unwrap();
+    assert!(size > 0 && last.is_none_or(|last| last == format!("durable {size}")));
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}
+
+#[test]
+fn a_missed_deadline_has_its_exit_code() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let record = [
+        "record", &device, "a", "--from", "pattern", "--rate", "50M", "--size", "4M",
+    ];
+    let output = run(&[&record[..], &["--block", "64K", "--deadline", "0ns"]].concat());
+    assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("64 DEADLINES MISSED"),
+        "{}",
+        stderr(&output)
+    );
+    let play = [
+        "play",
+        &device,
+        "a",
+        "--to",
+        "null",
+        "--rate",
+        "50M",
+        "--deadline",
+        "0ns",
+    ];
+    assert_eq!(code(&play), LATE);
+}
+
+#[test]
+fn what_a_drive_cannot_take_ends_the_recording_or_is_named() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    // No machine writes a terabyte a second.
+    let record = [
+        "record",
+        &device,
+        "a",
+        "--from",
+        "pattern",
+        "--rate",
+        "1T",
+        "--size",
+        "40M",
+        "--block",
+        "64K",
+        "--buffers",
+        "2",
+    ];
+    let output = run(&record);
+    assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the drive did not keep up: at offset"),
+        "{}",
+        stderr(&output)
+    );
+
+    let mut drop = record.to_vec();
+    drop[2] = "b";
+    drop.extend(["--policy", "drop", "--json"]);
+    let output = run(&drop);
+    assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lost = report["lost_bytes"].as_u64().unwrap();
+    assert_eq!(report["length_bytes"].as_u64().unwrap() + lost, 40 << 20);
+    // Each word says where it belongs: the gaps are where the companion says, and nowhere else.
+    let data = get(&device, "b", &folder);
+    let lines = get(&device, "b.gaps", &folder);
+    let mut gaps = lines
+        .chunks(64)
+        .map(|line| stream::parse_gap(line).unwrap())
+        .peekable();
+    let (mut source, mut named) = (0, 0);
+    for (index, word) in data.chunks(8).enumerate() {
+        while let Some(gap) = gaps.next_if(|gap| gap.offset_bytes == index as u64 * 8) {
+            source += gap.lost_bytes;
+            named += gap.lost_bytes;
+        }
+        assert_eq!(word, source.to_le_bytes(), "word {index}");
+        source += 8;
+    }
+    named += gaps.map(|gap| gap.lost_bytes).sum::<u64>();
+    assert_eq!(named, lost);
+    assert!(stderr(&run(&["play", &device, "b", "--to", "null"])).contains("has gaps"));
+}
+
+#[test]
+fn bad_input_is_refused_and_records_nothing() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let blank = folder.file("blank", 1 << 20);
+    let refused = |words: &[&str], exit: i32, says: &str| {
+        let output = run(words);
+        assert_eq!(
+            output.status.code(),
+            Some(exit),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(says),
+            "{words:?}: {}",
+            stderr(&output)
+        );
+    };
+    let pattern = ["--from", "pattern", "--rate", "1M", "--for", "1s"];
+    let record =
+        |device: &str, name: &str| run(&[&["record", device, name][..], &pattern].concat());
+    let output = record(&format!("file:{blank}"), "a");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains("straightway format"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(record(&device, "").status.code(), Some(2));
+    assert_eq!(record(&device, &"x".repeat(65)).status.code(), Some(2));
+    refused(&["record", &device, "a", "--from", "pattern"], 2, "--rate");
+    refused(
+        &["record", &device, "a", "--from", "pattern", "--rate", "1M"],
+        2,
+        "--for",
+    );
+    refused(&["record", &device, "a", "--from", "http://x"], 2, "udp://");
+    refused(&["record", &device, "a", "--block", "1000"], 2, "--block");
+    refused(
+        &[
+            "record",
+            &device,
+            "a",
+            "--from",
+            "/nonexistent",
+            "--rate",
+            "1M",
+        ],
+        3,
+        "/nonexistent",
+    );
+    refused(
+        &["record", &device, "a", "--checksums"],
+        2,
+        "without checksums",
+    );
+    let name = "x".repeat(62);
+    refused(
+        &["record", &device, &name, "--policy", "drop"],
+        2,
+        "NAME.gaps",
+    );
+    refused(
+        &[
+            "record", &device, "a", "--from", "pattern", "--rate", "1G", "--for", "1min",
+        ],
+        1,
+        "nothing was recorded",
+    );
+    refused(&["play", &device, "a", "--to", "null"], 1, "straightway ls");
+    let listing = json(&["ls", &device, "--json"]);
+    assert_eq!(listing["files"], serde_json::json!([]));
+    assert_eq!(record(&device, "a").status.code(), Some(0));
+    let output = record(&device, "a");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("straightway rm"),
+        "{}",
+        stderr(&output)
+    );
+}

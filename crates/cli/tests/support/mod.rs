@@ -1,0 +1,104 @@
+//! Runs the command as a user does.
+#![allow(dead_code, missing_docs, clippy::unwrap_used)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that is removed at the end of its test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("straightway-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file of `len` bytes, none of which repeats its neighbours.
+    pub fn file(&self, name: &str, len: usize) -> String {
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
+        std::fs::write(self.0.join(name), bytes).unwrap();
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_straightway"));
+    command
+        .args(words)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    command
+}
+
+pub fn run(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+pub fn run_with_input(words: &[&str], input: &[u8]) -> Output {
+    let mut child = command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+pub fn code(words: &[&str]) -> i32 {
+    run(words).status.code().unwrap()
+}
+
+pub fn stdout(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub fn json(words: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&stdout(&run(words))).unwrap()
+}
+
+/// Every key of a JSON value that is a number's.
+pub fn schema_names_all_keys(value: &serde_json::Value, schema: &str) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                assert!(
+                    schema.contains(&format!("\"{key}\"")),
+                    "{key} is not in the schema"
+                );
+                schema_names_all_keys(value, schema);
+            }
+        }
+        serde_json::Value::Array(list) => {
+            list.iter()
+                .for_each(|value| schema_names_all_keys(value, schema));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a stream ended before its end.
+
+use core::fmt;
+
+/// Why a stream ended. What the error's offset says lies before it is good: written and durable
+/// for a recording, delivered for a playback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A block arrived and each buffer was occupied: the drive did not keep up.
+    Overrun {
+        /// Where in the file the block would have gone.
+        offset_bytes: u64,
+        /// When it arrived, counted from the first block's arrival.
+        at_us: u64,
+    },
+    /// The device failed, also when the transfer was repeated.
+    Device {
+        /// Where in the file.
+        offset_bytes: u64,
+        /// The last error.
+        error: block::Error,
+    },
+    /// The volume refused: it is full, it needs a mount, or a checksum does not match.
+    Volume {
+        /// Where in the file.
+        offset_bytes: u64,
+        /// Why.
+        error: volume::Error,
+    },
+    /// There is no place in the ring, a place has no buffer, or a buffer is no whole number of
+    /// blocks of the device (of 64 KiB where checksums are to be compared).
+    BadRing,
+    /// More buffers were handed in than were taken, or more bytes than the buffer has.
+    NotTaken,
+    /// The stream is at its end: no more is taken in.
+    Ended,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Overrun {
+                offset_bytes,
+                at_us,
+            } => write!(
+                f,
+                "the drive did not keep up: at offset {offset_bytes}, {at_us} us after the start, \
+                 a block arrived and no buffer was empty"
+            ),
+            Error::Device {
+                offset_bytes,
+                error,
+            } => write!(f, "at offset {offset_bytes}: {error}"),
+            Error::Volume {
+                offset_bytes,
+                error,
+            } => write!(f, "at offset {offset_bytes}: {error}"),
+            Error::BadRing => f.write_str(
+                "the ring's buffers are missing or no whole number of the device's blocks (of \
+                 64 KiB to compare checksums)",
+            ),
+            Error::NotTaken => f.write_str("this buffer was not taken from the ring"),
+            Error::Ended => f.write_str("the stream is at its end"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

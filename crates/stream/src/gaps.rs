@@ -1,0 +1,237 @@
+//! Gaps in a recording, and the file that names them.
+//!
+//! The companion file has a line of 64 bytes for each gap: four numbers, right-aligned, with a
+//! space between, and a line feed. They are the offset in the recording before which bytes are
+//! missing (20 digits), how many are missing (20), when the first of them arrived, in microseconds
+//! after the recording's first block (16), and how many gaps the line stands for (4; 1 but where
+//! there were too many in a short time).
+//!
+//! Rule: no byte behind a gap is committed before the gap's line is durable. So a recording that
+//! was cut off by a power failure has no gap that its companion does not name.
+
+use block::Buffer;
+use core::fmt::Write;
+use volume::File;
+
+use crate::Gap;
+
+/// Bytes of a line.
+pub const GAP_LINE_BYTES: usize = 64;
+/// Lines that wait to be written.
+const WAITING: usize = 32;
+/// Lines that are written at once; less than wait, so that the last one that waits can change.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// Where gaps are written: an empty file, open for writing, and a buffer of exactly one block of
+/// the device.
+#[derive(Debug)]
+pub struct GapFile {
+    /// The file.
+    pub file: File,
+    /// The buffer.
+    pub buffer: Buffer,
+}
+
+/// The gaps of a recording.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    pub file: Option<File>,
+    /// None while the device has it.
+    pub buffer: Option<Buffer>,
+    /// Bytes of lines in the buffer.
+    pub filled: usize,
+    /// What became of the write under way.
+    pub written: Option<Result<(), volume::Error>>,
+    /// The gap that may grow.
+    pub open: Option<Gap>,
+    /// Those whose lines are not durable, oldest first.
+    waiting: [Gap; WAITING],
+    waiting_count: usize,
+    /// Lines ever closed, and those that are durable.
+    pub closed: u64,
+    pub durable: u64,
+}
+
+impl Gaps {
+    pub(crate) fn new(file: Option<GapFile>) -> Self {
+        let (file, buffer) = match file {
+            Some(GapFile { file, buffer }) => (Some(file), Some(buffer)),
+            None => (None, None),
+        };
+        Self {
+            file,
+            buffer,
+            filled: 0,
+            written: None,
+            open: None,
+            waiting: [Gap::default(); WAITING],
+            waiting_count: 0,
+            closed: 0,
+            durable: 0,
+        }
+    }
+
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting_count
+    }
+
+    /// Ends the gap that may grow.
+    pub(crate) fn close(&mut self) {
+        let Some(gap) = self.open.take() else { return };
+        if let Some(place) = self.waiting.get_mut(self.waiting_count) {
+            *place = gap;
+            self.waiting_count += 1;
+            self.closed += 1;
+        } else if let Some(last) = self.waiting.last_mut() {
+            last.lost_bytes = last.lost_bytes.saturating_add(gap.lost_bytes);
+            last.count = last.count.saturating_add(gap.count);
+        }
+    }
+
+    /// Adds lines for the oldest gaps to the buffer; says how many.
+    pub(crate) fn fill(&mut self) -> usize {
+        let Some(buffer) = &mut self.buffer else {
+            return 0;
+        };
+        let gaps = self.waiting.iter().take(self.waiting_count.min(AT_ONCE));
+        let mut lines = 0;
+        for gap in gaps {
+            let place = self.filled..self.filled + GAP_LINE_BYTES;
+            let Some(place) = buffer.get_mut(place) else {
+                break;
+            };
+            place.copy_from_slice(&line(gap));
+            self.filled += GAP_LINE_BYTES;
+            lines += 1;
+        }
+        lines
+    }
+
+    /// The oldest `lines` gaps are durable.
+    pub(crate) fn are_durable(&mut self, lines: usize) {
+        let lines = lines.min(self.waiting_count);
+        self.waiting.rotate_left(lines);
+        self.waiting_count -= lines;
+        self.durable += lines as u64;
+        if self
+            .buffer
+            .as_ref()
+            .is_some_and(|buffer| self.filled >= buffer.len())
+        {
+            self.filled = 0;
+        }
+    }
+}
+
+struct Line {
+    bytes: [u8; GAP_LINE_BYTES],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let end = self.len + text.len();
+        let place = self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
+    let mut line = Line {
+        bytes: [b' '; GAP_LINE_BYTES],
+        len: 0,
+    };
+    let Gap {
+        offset_bytes,
+        lost_bytes,
+        at_us,
+        count,
+    } = *gap;
+    // 16 digits of microseconds are 300 years; both fields always fit.
+    let at_us = at_us.min(9_999_999_999_999_999);
+    let count = count.min(9_999);
+    let _ = writeln!(
+        line,
+        "{offset_bytes:>20} {lost_bytes:>20} {at_us:>16} {count:>4}"
+    );
+    line.bytes
+}
+
+/// Reads a line of a companion file. None: it is no such line.
+pub fn parse_gap(line: &[u8]) -> Option<Gap> {
+    let text = core::str::from_utf8(line).ok()?;
+    let mut numbers = text.split_ascii_whitespace();
+    let mut next = || numbers.next()?.parse::<u64>().ok();
+    let gap = Gap {
+        offset_bytes: next()?,
+        lost_bytes: next()?,
+        at_us: next()?,
+        count: u32::try_from(next()?).ok()?,
+    };
+    numbers.next().is_none().then_some(gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::vec;
+
+    fn gap(number: u64) -> Gap {
+        Gap {
+            offset_bytes: number * 1_000,
+            lost_bytes: 10,
+            at_us: number,
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_the_gap_is() {
+        let longest = Gap {
+            offset_bytes: u64::MAX,
+            lost_bytes: u64::MAX,
+            at_us: u64::MAX,
+            count: u32::MAX,
+        };
+        for gap in [gap(0), gap(7), longest] {
+            let line = line(&gap);
+            assert_eq!(line.last(), Some(&b'\n'));
+            let parsed = parse_gap(&line).unwrap();
+            assert_eq!(
+                (parsed.offset_bytes, parsed.lost_bytes),
+                (gap.offset_bytes, gap.lost_bytes)
+            );
+        }
+        assert_eq!(parse_gap(&line(&gap(7))), Some(gap(7)));
+        for bad in [&b""[..], b"1 2 3", b"1 2 3 4 5", b"a b c d", b"\xff"] {
+            assert_eq!(parse_gap(bad), None);
+        }
+    }
+
+    #[test]
+    fn too_many_gaps_are_merged_and_none_is_forgotten() {
+        let buffer = Buffer::from_static(Box::leak(vec![0; 512].into_boxed_slice()));
+        let mut gaps = Gaps::new(None);
+        gaps.buffer = Some(buffer);
+        for number in 0..100 {
+            gaps.open = Some(gap(number));
+            gaps.close();
+        }
+        assert_eq!((gaps.waiting(), gaps.closed), (WAITING, WAITING as u64));
+        let (mut lost, mut count) = (0, 0);
+        while gaps.waiting() > 0 {
+            let lines = gaps.fill();
+            let buffer = gaps.buffer.as_ref().unwrap();
+            for line in buffer.chunks(GAP_LINE_BYTES).take(lines) {
+                let gap = parse_gap(line).unwrap();
+                lost += gap.lost_bytes;
+                count += gap.count;
+            }
+            gaps.are_durable(lines);
+        }
+        assert_eq!((lost, count, gaps.durable), (1_000, 100, gaps.closed));
+    }
+}

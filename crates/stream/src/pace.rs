@@ -1,0 +1,94 @@
+//! When the n-th block is due at a fixed rate, without drift.
+
+/// The times at which blocks of one size are due at a rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// A block's time is `ticks + rest / rate`.
+    ticks: u64,
+    rest: u64,
+    rate: u64,
+    passed_ticks: u64,
+    passed_rest: u64,
+}
+
+impl Pace {
+    /// Blocks of `block_bytes` at `bytes_per_second`, in ticks of a clock. A rate of 0 is no
+    /// rate: everything is due at once.
+    pub fn new(ticks_per_second: u64, bytes_per_second: u64, block_bytes: usize) -> Self {
+        let rate = bytes_per_second.max(1);
+        let product = if bytes_per_second == 0 {
+            0
+        } else {
+            block_bytes as u128 * u128::from(ticks_per_second)
+        };
+        Self {
+            ticks: u64::try_from(product / u128::from(rate)).unwrap_or(u64::MAX),
+            rest: (product % u128::from(rate)) as u64,
+            rate,
+            passed_ticks: 0,
+            passed_rest: 0,
+        }
+    }
+
+    /// Ticks from the start to where the pace stands; 0 at first.
+    pub const fn passed(&self) -> u64 {
+        self.passed_ticks
+    }
+
+    /// Whether there is a rate.
+    pub const fn is_paced(&self) -> bool {
+        self.ticks != 0 || self.rest != 0
+    }
+
+    /// Goes on by a block.
+    pub fn advance(&mut self) {
+        self.passed_ticks = self.passed_ticks.saturating_add(self.ticks);
+        // Both are less than the rate.
+        let (sum, carried) = self.passed_rest.overflowing_add(self.rest);
+        if carried || sum >= self.rate {
+            self.passed_rest = sum.wrapping_sub(self.rate);
+            self.passed_ticks = self.passed_ticks.saturating_add(1);
+        } else {
+            self.passed_rest = sum;
+        }
+    }
+}
+
+/// `ticks` of a clock in microseconds, rounded down.
+pub fn us_from_ticks(ticks: u64, ticks_per_second: u64) -> u64 {
+    match ticks.checked_mul(1_000_000) {
+        Some(product) => product / ticks_per_second.max(1),
+        None => (ticks / ticks_per_second.max(1)).saturating_mul(1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_does_not_drift() {
+        // 3 bytes a second, in blocks of 7, on a clock of 1,000: 2,333.33 ticks a block.
+        let mut pace = Pace::new(1_000, 3, 7);
+        for block in 0..30_000u64 {
+            assert_eq!(pace.passed(), block * 7_000 / 3);
+            pace.advance();
+        }
+        let mut free = Pace::new(1_000, 0, 7);
+        free.advance();
+        assert_eq!(free.passed(), 0);
+        let mut slow = Pace::new(u64::MAX, 1, usize::MAX);
+        slow.advance();
+        slow.advance();
+        assert_eq!(slow.passed(), u64::MAX);
+    }
+
+    #[test]
+    fn ticks_are_microseconds_rounded_down() {
+        assert_eq!(us_from_ticks(1_999, 1_000_000_000), 1);
+        assert_eq!(
+            us_from_ticks(u64::MAX, 1_000_000),
+            u64::MAX / 1_000_000 * 1_000_000
+        );
+    }
+}

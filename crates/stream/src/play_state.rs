@@ -1,0 +1,222 @@
+//! A playback's ring: what is read, what is ready, what the consumer has.
+//!
+//! The ring is strict: `issued >= submitted >= ready >= delivered >= returned`, and block n is in
+//! place n modulo the ring's length.
+
+use block::Device;
+use volume::{Event, File, Refused, Volume};
+
+use crate::place::Place;
+use crate::retries::Retries;
+use crate::{Error, Pace, PlayReport};
+
+#[derive(Debug)]
+pub(crate) struct PlayState<'r> {
+    pub places: &'r mut [Place],
+    pub issued: u64,
+    pub submitted: u64,
+    pub ready: u64,
+    pub delivered: u64,
+    pub returned: u64,
+    pub in_flight: u32,
+    pub retries: Retries,
+    /// The offset around which the map is needed.
+    pub need_map: Option<u64>,
+    pub failure: Option<Error>,
+    pub stopped: bool,
+    pub next_offset: u64,
+    pub end_offset: u64,
+    pub verify: bool,
+    pub pace: Pace,
+    /// When the first block was due.
+    pub start: Option<u64>,
+    /// The block at `delivered` was due before it was ready, which is counted.
+    pub is_underrun: bool,
+    pub report: PlayReport,
+}
+
+impl PlayState<'_> {
+    pub(crate) fn place(&mut self, block: u64) -> Option<&mut Place> {
+        let index = block % self.places.len().max(1) as u64;
+        self.places.get_mut(index as usize)
+    }
+
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+        self.stopped = true;
+    }
+
+    /// Whether everything that is to be delivered was.
+    pub(crate) fn is_over(&self) -> bool {
+        self.next_offset >= self.end_offset && self.delivered == self.issued
+    }
+
+    /// Submits reads for all empty places.
+    pub(crate) fn submit<D: Device>(
+        &mut self,
+        volume: &Volume<'_, D>,
+        file: File,
+        device_block: usize,
+        max_transfer: usize,
+    ) {
+        let mut any = false;
+        while !self.stopped && self.need_map.is_none() && self.submit_retry(volume, file) {
+            any = true;
+        }
+        let mut most_bytes = max_transfer;
+        while !self.stopped && self.need_map.is_none() && self.begin_next(device_block) {
+            let submitted = self.submitted;
+            let tag = (submitted % self.places.len().max(1) as u64) as u16;
+            let Some(place) = self.place(submitted) else {
+                break;
+            };
+            let offset = place.offset_bytes + place.lent_bytes() as u64;
+            let Some((piece, _)) = place.next_piece(most_bytes) else {
+                self.submitted += 1;
+                continue;
+            };
+            let Err(Refused { error, buffer }) = volume.read(file, offset, piece, tag) else {
+                most_bytes = max_transfer;
+                self.in_flight += 1;
+                any = true;
+                continue;
+            };
+            let tried = buffer.len();
+            place.put_back(buffer);
+            match error {
+                volume::Error::Split { at_bytes } if (1..tried).contains(&(at_bytes as usize)) => {
+                    most_bytes = at_bytes as usize;
+                }
+                volume::Error::NeedsMap => self.need_map = Some(offset),
+                volume::Error::Busy => break,
+                error => self.fail(Error::Volume {
+                    offset_bytes: offset,
+                    error,
+                }),
+            }
+        }
+        if any {
+            volume.kick();
+        }
+    }
+
+    /// Whether there is a block to submit pieces of, the next one if there must be.
+    fn begin_next(&mut self, device_block: usize) -> bool {
+        if self.submitted < self.issued {
+            return true;
+        }
+        let has_room = self.issued - self.returned < self.places.len() as u64;
+        if !has_room || self.next_offset >= self.end_offset {
+            return false;
+        }
+        let (issued, offset_bytes, end) = (self.issued, self.next_offset, self.end_offset);
+        let Some(place) = self.place(issued) else {
+            return false;
+        };
+        let Some(buffer) = place.buffer.take() else {
+            return false;
+        };
+        let len = (end - offset_bytes).min(buffer.len() as u64);
+        place.begin(buffer, len as usize, device_block);
+        place.offset_bytes = offset_bytes;
+        self.issued += 1;
+        self.next_offset += len;
+        true
+    }
+
+    fn submit_retry<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) -> bool {
+        let Some(piece) = self.retries.waiting() else {
+            return false;
+        };
+        let (offset_bytes, tag) = (piece.offset_bytes, piece.tag);
+        let Some(buffer) = piece.buffer.take() else {
+            return false;
+        };
+        let Err(Refused { error, buffer }) = volume.read(file, offset_bytes, buffer, tag) else {
+            self.in_flight += 1;
+            self.report.retries += 1;
+            return true;
+        };
+        piece.buffer = Some(buffer);
+        match error {
+            volume::Error::Busy => {}
+            volume::Error::NeedsMap => self.need_map = Some(offset_bytes),
+            error => self.fail(Error::Volume {
+                offset_bytes,
+                error,
+            }),
+        }
+        false
+    }
+
+    /// Takes in the end of one of the file's reads.
+    pub(crate) fn finished(&mut self, event: Event) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Some(place) = self.places.get_mut(usize::from(event.tag)) else {
+            return;
+        };
+        let block_offset = place.offset_bytes;
+        let Some(buffer) = event.buffer else {
+            self.fail(Error::Device {
+                offset_bytes: block_offset,
+                error: block::Error::Gone,
+            });
+            return;
+        };
+        let offset_bytes = block_offset + place.offset_of(&buffer);
+        let Err(error) = event.result else {
+            self.retries.succeeded(offset_bytes);
+            let _ = place.take_back(buffer);
+            place.is_ready = place.is_whole();
+            return;
+        };
+        let again = matches!(error, volume::Error::Device(error) if error.is_retryable());
+        let buffer = match again && !self.stopped {
+            true => self.retries.failed(offset_bytes, event.tag, buffer),
+            false => Some(buffer),
+        };
+        let Some(buffer) = buffer else { return };
+        let _ = place.take_back(buffer);
+        self.fail(match error {
+            volume::Error::Device(error) => Error::Device {
+                offset_bytes,
+                error,
+            },
+            error => Error::Volume {
+                offset_bytes,
+                error,
+            },
+        });
+    }
+
+    /// The block after the ready ones, if it was read.
+    pub(crate) fn next_read(&mut self) -> Option<&mut Place> {
+        if self.ready >= self.submitted {
+            return None;
+        }
+        let ready = self.ready;
+        self.place(ready).filter(|place| place.is_ready)
+    }
+
+    /// Counts what was read as ready, where nothing is to be verified.
+    pub(crate) fn accept_read(&mut self) {
+        while !self.verify && self.next_read().is_some() {
+            self.ready += 1;
+        }
+    }
+
+    /// When nothing is in flight any more: each buffer goes back to its place.
+    pub(crate) fn reclaim(&mut self) {
+        while let Some(piece) = self.retries.waiting() {
+            let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
+            let place = self.places.get_mut(usize::from(tag));
+            if let (Some(place), Some(buffer)) = (place, buffer) {
+                let _ = place.take_back(buffer);
+            }
+            self.retries.succeeded(offset_bytes);
+        }
+        for place in self.places.iter_mut() {
+            place.reclaim();
+        }
+    }
+}

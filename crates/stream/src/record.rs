@@ -1,0 +1,320 @@
+//! Recording: from a producer with its own clock to a file, through a ring of buffers.
+
+use core::cell::{RefCell, RefMut};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use block::{Buffer, Clock, Device};
+use volume::{Event, File, Volume};
+
+use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
+use crate::place::{self, Place};
+use crate::record_state::{Limits, RecordState};
+use crate::retries::Retries;
+use crate::{Error, RecordReport};
+
+/// How to record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordOptions {
+    /// A block is to be written so long after its intended arrival.
+    pub deadline_us: u64,
+    /// The size is made durable when so many bytes are written that are not yet covered,
+    pub commit_bytes: u64,
+    /// and when so much time has passed.
+    pub commit_us: u64,
+    /// Space is reserved when less than this is left,
+    pub low_water_bytes: u64,
+    /// and then so much above it.
+    pub reserve_bytes: u64,
+    /// How much will be recorded, if that is known: no more is reserved.
+    pub total_bytes: Option<u64>,
+    /// How often a write that failed is repeated.
+    pub retries: u8,
+}
+
+impl Default for RecordOptions {
+    /// A deadline of 100 ms, durable every 8 MiB and every second, 16 to 80 MiB reserved ahead.
+    fn default() -> Self {
+        Self {
+            deadline_us: 100_000,
+            commit_bytes: 8 << 20,
+            commit_us: 1_000_000,
+            low_water_bytes: 16 << 20,
+            reserve_bytes: 64 << 20,
+            total_bytes: None,
+            retries: 3,
+        }
+    }
+}
+
+/// A recording. Calls [`take`](Recorder::take) and [`hand_in`](Recorder::hand_in) move blocks into
+/// it; [`step`](Recorder::step) moves them on.
+#[derive(Debug)]
+pub struct Recorder<'r, 'v, D, C> {
+    pub(crate) volume: &'r Volume<'v, D>,
+    pub(crate) file: File,
+    pub(crate) clock: C,
+    pub(crate) limits: Limits,
+    state: RefCell<RecordState<'r>>,
+}
+
+impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
+    /// Prepares a recording that goes on at the end of `file`, which is open for writing and whose
+    /// size is a multiple of the device's block.
+    ///
+    /// Where `gaps` is given, a block that finds no empty buffer is dropped and the gap is named
+    /// there; otherwise the recording ends.
+    ///
+    /// # Errors
+    /// [`Error::BadRing`]: `places` is empty, or a buffer, also that of `gaps`, has the wrong
+    /// length; or `gaps` is not an empty file. [`Error::Volume`]: a file is not open.
+    pub fn new(
+        volume: &'r Volume<'v, D>,
+        file: File,
+        clock: C,
+        places: &'r mut [Place],
+        gaps: Option<GapFile>,
+        options: &RecordOptions,
+    ) -> Result<Self, Error> {
+        let closed = |error| Error::Volume {
+            offset_bytes: 0,
+            error,
+        };
+        let geometry = volume.geometry().map_err(closed)?;
+        let device_block = geometry.block_size_bytes();
+        let status = volume.file_status(file).map_err(closed)?;
+        if let Some(gaps) = &gaps {
+            let status = volume.file_status(gaps.file).map_err(closed)?;
+            let fits = gaps.buffer.len() == device_block && device_block % GAP_LINE_BYTES == 0;
+            if !fits || status.appended_bytes != 0 {
+                return Err(Error::BadRing);
+            }
+        }
+        if !place::are_good(places, device_block) {
+            return Err(Error::BadRing);
+        }
+        let start = status.appended_bytes;
+        let total = options.total_bytes.unwrap_or(u64::MAX);
+        let limits = Limits {
+            device_block,
+            max_transfer: geometry.max_transfer_bytes(),
+            ticks_per_second: clock.ticks_per_second(),
+            deadline_ticks: clock.ticks_from_us(options.deadline_us),
+            commit_ticks: clock.ticks_from_us(options.commit_us),
+            commit_bytes: options.commit_bytes.max(1),
+            low_water_bytes: options.low_water_bytes,
+            reserve_bytes: options.reserve_bytes,
+            end_offset: start.saturating_add(total),
+        };
+        let state = RecordState {
+            places,
+            taken: 0,
+            handed: 0,
+            submitted: 0,
+            done: 0,
+            in_flight: 0,
+            retries: Retries::new(options.retries),
+            need: None,
+            gaps: Gaps::new(gaps),
+            committing: false,
+            ending: false,
+            broken: false,
+            failure: None,
+            full: false,
+            reserve_most: u64::MAX,
+            last_commit: clock.ticks(),
+            start: None,
+            next_offset: start,
+            report: RecordReport {
+                durable_bytes: status.committed_bytes,
+                ..RecordReport::default()
+            },
+        };
+        Ok(Self {
+            volume,
+            file,
+            clock,
+            limits,
+            state: RefCell::new(state),
+        })
+    }
+
+    /// The state. It is borrowed for a moment at a time and never while something else is called
+    /// that could borrow it again.
+    pub(crate) fn state(&self) -> RefMut<'_, RecordState<'r>> {
+        self.state.borrow_mut()
+    }
+
+    /// An empty buffer for the producer to fill. None: the ring is full, or the recording ends.
+    /// The producer may have several.
+    pub fn take(&self) -> Option<Buffer> {
+        let mut state = self.state();
+        if state.ending || state.failure.is_some() {
+            return None;
+        }
+        if state.taken - state.done >= state.places.len() as u64 {
+            return None;
+        }
+        let taken = state.taken;
+        let buffer = state.place(taken)?.buffer.take()?;
+        state.taken += 1;
+        Some(buffer)
+    }
+
+    /// Hands a block in: the first `len_bytes` of a buffer from [`take`](Recorder::take). It was
+    /// to arrive at `arrival` on the recorder's clock, and its deadline counts from then. Only the
+    /// last block of a recording may have a length that is no multiple of the device's block.
+    ///
+    /// # Errors
+    /// With the buffer: [`Error::NotTaken`]; [`Error::Ended`] after a failure (which
+    /// [`step`](Recorder::step) tells).
+    pub fn hand_in(
+        &self,
+        buffer: Buffer,
+        len_bytes: usize,
+        arrival: u64,
+    ) -> Result<(), (Error, Buffer)> {
+        let mut state = self.state();
+        if state.failure.is_some() {
+            return Err((Error::Ended, buffer));
+        }
+        if state.handed == state.taken || len_bytes > buffer.len() || len_bytes == 0 {
+            return Err((Error::NotTaken, buffer));
+        }
+        state.start.get_or_insert(arrival);
+        state.gaps.close();
+        let (offset_bytes, gaps_before) = (state.next_offset, state.gaps.closed);
+        let handed = state.handed;
+        let Some(place) = state.place(handed) else {
+            return Err((Error::NotTaken, buffer));
+        };
+        let block_bytes = buffer.len() as u64;
+        place.begin(buffer, len_bytes, self.limits.device_block);
+        place.time = arrival;
+        place.offset_bytes = offset_bytes;
+        place.gaps_before = gaps_before;
+        state.handed += 1;
+        state.next_offset += len_bytes as u64;
+        let waiting_blocks = state.handed - state.done;
+        let report = &mut state.report;
+        report.blocks += 1;
+        report.bytes += len_bytes as u64;
+        report.block_max_bytes = report.block_max_bytes.max(block_bytes);
+        report.waiting_max_blocks = report.waiting_max_blocks.max(waiting_blocks);
+        let waiting_bytes = report.bytes - report.written_bytes;
+        report.waiting_max_bytes = report.waiting_max_bytes.max(waiting_bytes);
+        Ok(())
+    }
+
+    /// Takes a buffer back that the producer has no use for.
+    ///
+    /// # Errors
+    /// [`Error::NotTaken`], with the buffer.
+    pub fn give_back(&self, buffer: Buffer) -> Result<(), (Error, Buffer)> {
+        let mut state = self.state();
+        if state.handed == state.taken {
+            return Err((Error::NotTaken, buffer));
+        }
+        let last = state.taken - 1;
+        match state.place(last) {
+            Some(place) => place.buffer = Some(buffer),
+            None => return Err((Error::NotTaken, buffer)),
+        }
+        state.taken = last;
+        Ok(())
+    }
+
+    /// Says that a block of `len_bytes` arrived at `arrival` and the producer had no buffer for it.
+    /// It is lost: where gaps are recorded the gap is noted, otherwise the recording ends.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`] where it ends; what was handed in is still written. The same, or
+    /// another error, when it has ended before.
+    pub fn overrun(&self, len_bytes: u64, arrival: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        if let Some(error) = state.failure {
+            return Err(error);
+        }
+        let at_us = state.at_us(arrival, &self.limits);
+        state.lose(len_bytes, at_us);
+        if state.gaps.file.is_some() {
+            return Ok(());
+        }
+        let error = Error::Overrun {
+            offset_bytes: state.next_offset,
+            at_us,
+        };
+        state.failure = Some(error);
+        state.ending = true;
+        Err(error)
+    }
+
+    /// No more blocks come: the upkeep ends when all is written and durable. Buffers that the
+    /// producer has may be given back before or after.
+    pub fn finish(&self) {
+        let mut state = self.state();
+        state.gaps.close();
+        state.ending = true;
+    }
+
+    /// Goes on: takes in what has finished, submits what is to be written, and polls `upkeep`.
+    /// Bounded work, no waiting. `others` gets the events of other files of the volume.
+    ///
+    /// Ready when the recording is over, with what it ended by: nothing is in flight then, all
+    /// that could be is durable, and the file can be closed.
+    pub fn step<F: Future<Output = Result<(), Error>>>(
+        &self,
+        upkeep: Pin<&mut F>,
+        others: &mut dyn FnMut(Event),
+    ) -> Poll<Result<(), Error>> {
+        while let Some(event) = self.volume.poll() {
+            if let Some(event) = self.accept(event) {
+                others(event);
+            }
+        }
+        self.state().submit(self.volume, self.file, &self.limits);
+        upkeep.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Takes in an event of this recording, where several share a volume; gives back another's.
+    pub fn accept(&self, event: Event) -> Option<Event> {
+        let mut state = self.state();
+        if event.file == self.file {
+            let now = self.clock.ticks();
+            state.finished(event, now, &self.limits);
+            return None;
+        }
+        if state.gaps.file != Some(event.file) {
+            return Some(event);
+        }
+        state.gaps.buffer = event.buffer;
+        state.gaps.written = Some(event.result);
+        None
+    }
+
+    /// Whether the device has something to do. If so it is worth a [`wait`](Recorder::wait).
+    pub fn is_working(&self) -> bool {
+        self.volume.outstanding() > 0
+    }
+
+    /// Sleeps until something may have finished, at most `timeout_us` microseconds.
+    pub fn wait(&self, timeout_us: u32) {
+        self.volume.wait(timeout_us);
+    }
+
+    /// What was counted so far.
+    pub fn report(&self) -> RecordReport {
+        self.state().report
+    }
+
+    /// The size up to which the file is durable.
+    pub fn durable_bytes(&self) -> u64 {
+        self.state().report.durable_bytes
+    }
+
+    /// The buffer lent for the gaps, once the recording is over.
+    pub fn take_gap_buffer(&self) -> Option<Buffer> {
+        self.state().gaps.buffer.take()
+    }
+}

@@ -1,0 +1,298 @@
+//! A recording's ring and its counters: what blocks are where, and what is submitted next.
+//!
+//! The ring is strict: blocks leave it in the order in which they came. Four counters that only
+//! grow say it all: `taken >= handed >= submitted >= done`, and block n is in place n modulo the
+//! ring's length.
+
+use block::Device;
+use volume::{Event, File, Refused, Volume};
+
+use crate::gaps::Gaps;
+use crate::pace::us_from_ticks;
+use crate::place::Place;
+use crate::retries::Retries;
+use crate::{Error, Gap, RecordReport};
+
+/// What the append path waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The map at the append point.
+    Map,
+    /// The map at a piece that failed and is to be repeated.
+    MapAt(u64),
+    /// Space.
+    Space,
+    /// A commit, because the checksums in memory are full.
+    Commit,
+}
+
+#[derive(Debug)]
+pub(crate) struct RecordState<'r> {
+    pub places: &'r mut [Place],
+    pub taken: u64,
+    pub handed: u64,
+    pub submitted: u64,
+    pub done: u64,
+    /// Pieces of the file that the device has.
+    pub in_flight: u32,
+    pub retries: Retries,
+    pub need: Option<Need>,
+    pub gaps: Gaps,
+    /// A commit is under way: nothing behind a gap that is not durable may be submitted.
+    pub committing: bool,
+    pub ending: bool,
+    /// Nothing more is submitted.
+    pub broken: bool,
+    pub failure: Option<Error>,
+    /// No more space can be reserved; and how much at a time, while some can.
+    pub full: bool,
+    pub reserve_most: u64,
+    pub last_commit: u64,
+    /// When the first block was to arrive.
+    pub start: Option<u64>,
+    /// Where in the file the next block goes.
+    pub next_offset: u64,
+    pub report: RecordReport,
+}
+
+/// The numbers that do not change, in the units in which they are used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub device_block: usize,
+    pub max_transfer: usize,
+    pub ticks_per_second: u64,
+    pub deadline_ticks: u64,
+    pub commit_ticks: u64,
+    pub commit_bytes: u64,
+    pub low_water_bytes: u64,
+    pub reserve_bytes: u64,
+    pub end_offset: u64,
+}
+
+impl RecordState<'_> {
+    /// The place of block number `block`. The ring is never empty.
+    pub(crate) fn place(&mut self, block: u64) -> Option<&mut Place> {
+        let index = block % self.places.len().max(1) as u64;
+        self.places.get_mut(index as usize)
+    }
+
+    /// Ends the stream with an error, once; what was submitted still finishes.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+        self.broken = true;
+    }
+
+    pub(crate) fn at_us(&mut self, time: u64, limits: &Limits) -> u64 {
+        let start = *self.start.get_or_insert(time);
+        us_from_ticks(time.saturating_sub(start), limits.ticks_per_second)
+    }
+
+    /// Counts a lost block.
+    pub(crate) fn lose(&mut self, len_bytes: u64, at_us: u64) {
+        self.report.lost_blocks += 1;
+        self.report.lost_bytes = self.report.lost_bytes.saturating_add(len_bytes);
+        match &mut self.gaps.open {
+            Some(gap) => gap.lost_bytes = gap.lost_bytes.saturating_add(len_bytes),
+            open @ None => {
+                self.report.gaps += 1;
+                *open = Some(Gap {
+                    offset_bytes: self.next_offset,
+                    lost_bytes: len_bytes,
+                    at_us,
+                    count: 1,
+                });
+            }
+        }
+        if self.report.gaps == 1 {
+            self.report.first_gap = self.gaps.open;
+        }
+    }
+
+    /// Submits all that can be.
+    pub(crate) fn submit<D: Device>(
+        &mut self,
+        volume: &Volume<'_, D>,
+        file: File,
+        limits: &Limits,
+    ) {
+        let mut any = false;
+        while !self.broken && self.need.is_none() && self.submit_retry(volume, file) {
+            any = true;
+        }
+        let mut most_bytes = limits.max_transfer;
+        while !self.broken && self.need.is_none() && self.submitted < self.handed {
+            let held = self.committing.then_some(self.gaps.durable);
+            let (tag, submitted) = (self.tag(self.submitted), self.submitted);
+            let Some(place) = self.place(submitted) else {
+                break;
+            };
+            if held.is_some_and(|durable| place.gaps_before > durable) {
+                break;
+            }
+            let Some((piece, data)) = place.next_piece(most_bytes) else {
+                self.submitted += 1;
+                continue;
+            };
+            let Err(Refused { error, buffer }) = volume.append(file, piece, data, tag) else {
+                most_bytes = limits.max_transfer;
+                self.in_flight += 1;
+                any = true;
+                continue;
+            };
+            let tried = buffer.len();
+            let offset_bytes = place.offset_bytes + (place.lent_bytes() - tried) as u64;
+            place.put_back(buffer);
+            match error {
+                volume::Error::Split { at_bytes } if (1..tried).contains(&(at_bytes as usize)) => {
+                    most_bytes = at_bytes as usize;
+                }
+                volume::Error::NeedsReservation if self.full => {
+                    let error = volume::Error::NoSpace;
+                    self.fail(Error::Volume {
+                        offset_bytes,
+                        error,
+                    });
+                }
+                volume::Error::NeedsReservation => self.need = Some(Need::Space),
+                volume::Error::NeedsMap => self.need = Some(Need::Map),
+                volume::Error::NeedsCommit => self.need = Some(Need::Commit),
+                // Until something completes, or the piece that failed succeeds.
+                volume::Error::Busy | volume::Error::AppendFailed => break,
+                error => self.fail(Error::Volume {
+                    offset_bytes,
+                    error,
+                }),
+            }
+        }
+        if any {
+            volume.kick();
+        }
+    }
+
+    fn submit_retry<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) -> bool {
+        let Some(piece) = self.retries.waiting() else {
+            return false;
+        };
+        let (offset_bytes, tag) = (piece.offset_bytes, piece.tag);
+        let Some(buffer) = piece.buffer.take() else {
+            return false;
+        };
+        let Err(Refused { error, buffer }) = volume.retry(file, offset_bytes, buffer, tag) else {
+            self.in_flight += 1;
+            self.report.retries += 1;
+            return true;
+        };
+        piece.buffer = Some(buffer);
+        match error {
+            volume::Error::Busy => {}
+            volume::Error::NeedsMap => self.need = Some(Need::MapAt(offset_bytes)),
+            error => self.fail(Error::Volume {
+                offset_bytes,
+                error,
+            }),
+        }
+        false
+    }
+
+    fn tag(&self, block: u64) -> u16 {
+        (block % self.places.len().max(1) as u64) as u16
+    }
+
+    /// Takes in the end of one of the file's appends.
+    pub(crate) fn finished(&mut self, event: Event, now: u64, limits: &Limits) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let offset_bytes = event.offset.unwrap_or(0);
+        let Some(buffer) = event.buffer else {
+            self.fail(Error::Device {
+                offset_bytes,
+                error: block::Error::Gone,
+            });
+            return;
+        };
+        let buffer = match event.result {
+            Ok(()) => {
+                self.retries.succeeded(offset_bytes);
+                buffer
+            }
+            Err(error) => match self.failed(offset_bytes, event.tag, buffer, error) {
+                Some(buffer) => buffer,
+                None => return,
+            },
+        };
+        let Some(place) = self.places.get_mut(usize::from(event.tag)) else {
+            return;
+        };
+        if place.take_back(buffer).is_none() || event.result.is_err() || !place.is_whole() {
+            return;
+        }
+        let latency = now.saturating_sub(place.time);
+        self.count_latency(latency, limits);
+        self.leave();
+    }
+
+    /// Gives the buffer back when the piece is not repeated.
+    fn failed(
+        &mut self,
+        offset_bytes: u64,
+        tag: u16,
+        buffer: block::Buffer,
+        error: volume::Error,
+    ) -> Option<block::Buffer> {
+        let again = matches!(error, volume::Error::Device(error) if error.is_retryable());
+        let buffer = match again && !self.broken {
+            true => self.retries.failed(offset_bytes, tag, buffer)?,
+            false => buffer,
+        };
+        self.fail(match error {
+            volume::Error::Device(error) => Error::Device {
+                offset_bytes,
+                error,
+            },
+            error => Error::Volume {
+                offset_bytes,
+                error,
+            },
+        });
+        Some(buffer)
+    }
+
+    fn count_latency(&mut self, latency: u64, limits: &Limits) {
+        let latency_us = us_from_ticks(latency, limits.ticks_per_second);
+        let report = &mut self.report;
+        report.latencies.add(latency_us);
+        report.latency_max_us = report.latency_max_us.max(latency_us);
+        if latency > limits.deadline_ticks {
+            let late = us_from_ticks(latency - limits.deadline_ticks, limits.ticks_per_second);
+            report.misses += 1;
+            report.lateness_max_us = report.lateness_max_us.max(late);
+        }
+    }
+
+    /// Empties the places of the oldest blocks that are written.
+    fn leave(&mut self) {
+        while self.done < self.submitted {
+            let done = self.done;
+            let Some(place) = self.place(done) else { break };
+            if place.buffer.is_none() {
+                break;
+            }
+            self.report.written_bytes += place.len_bytes as u64;
+            self.done += 1;
+        }
+    }
+
+    /// When nothing is in flight any more: each buffer goes back to its place.
+    pub(crate) fn reclaim(&mut self) {
+        while let Some(piece) = self.retries.waiting() {
+            let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
+            let place = self.places.get_mut(usize::from(tag));
+            if let (Some(place), Some(buffer)) = (place, buffer) {
+                let _ = place.take_back(buffer);
+            }
+            self.retries.succeeded(offset_bytes);
+        }
+        for place in self.places.iter_mut() {
+            place.reclaim();
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a stream has counted, in plain values.
+
+use crate::Histogram;
+
+/// What a recording has counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordReport {
+    /// Blocks that were handed in.
+    pub blocks: u64,
+    /// Bytes that were handed in.
+    pub bytes: u64,
+    /// Bytes of blocks that are wholly written.
+    pub written_bytes: u64,
+    /// The file's size as it is known to be durable: all before it survives a power cut.
+    pub durable_bytes: u64,
+    /// Blocks that were written later after their intended arrival than the deadline allows.
+    pub misses: u64,
+    /// The longest by which a deadline was missed.
+    pub lateness_max_us: u64,
+    /// The longest time from a block's intended arrival until it was written.
+    pub latency_max_us: u64,
+    /// Those times.
+    pub latencies: Histogram,
+    /// Most blocks that waited or were being written at one time.
+    pub waiting_max_blocks: u64,
+    /// Most bytes that did.
+    pub waiting_max_bytes: u64,
+    /// The longest block.
+    pub block_max_bytes: u64,
+    /// Blocks that found no empty buffer, and are lost.
+    pub lost_blocks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// Runs of lost blocks with none written between.
+    pub gaps: u64,
+    /// The first of them.
+    pub first_gap: Option<Gap>,
+    /// Bytes that were handed in and could not be written, because the stream failed.
+    pub abandoned_bytes: u64,
+    /// Writes that failed and were repeated.
+    pub retries: u64,
+    /// How often the size was made durable.
+    pub commits: u64,
+    /// How often space was reserved.
+    pub reservations: u64,
+}
+
+impl RecordReport {
+    /// The smallest ring in which no block would have been lost: as many buffers as were occupied
+    /// at the worst moment, and the one that the producer fills. None: the ring was too small.
+    pub const fn smallest_ring_blocks(&self) -> Option<u64> {
+        if self.lost_blocks > 0 {
+            return None;
+        }
+        Some(self.waiting_max_blocks + 1)
+    }
+
+    /// The same in bytes.
+    pub const fn smallest_ring_bytes(&self) -> Option<u64> {
+        if self.lost_blocks > 0 {
+            return None;
+        }
+        Some(self.waiting_max_bytes + self.block_max_bytes)
+    }
+}
+
+/// A run of blocks that were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Where in the file they are missing: between the byte before this offset and the byte at it.
+    pub offset_bytes: u64,
+    /// How many bytes are missing.
+    pub lost_bytes: u64,
+    /// When the first of them arrived, counted from the recording's first block.
+    pub at_us: u64,
+    /// 1; or how many gaps this stands for, where there were too many to be told apart. It then has
+    /// the first one's offset and all their bytes.
+    pub count: u32,
+}
+
+/// What a playback has counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlayReport {
+    /// Blocks that were delivered.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Blocks that were delivered later after their time than the deadline allows.
+    pub misses: u64,
+    /// The longest by which a deadline was missed.
+    pub lateness_max_us: u64,
+    /// The longest time from a block's due time until it was delivered.
+    pub latency_max_us: u64,
+    /// Those times.
+    pub latencies: Histogram,
+    /// Deliveries for which the block had not been read when it was due.
+    pub underruns: u64,
+    /// Fewest further blocks that were ready when one was delivered and more were to come. None:
+    /// the whole file fitted into the ring.
+    pub ready_min_blocks: Option<u64>,
+    /// Places in the ring.
+    pub ring_blocks: u64,
+    /// Bytes whose checksums were compared.
+    pub verified_bytes: u64,
+    /// Reads that failed and were repeated.
+    pub retries: u64,
+}
+
+impl PlayReport {
+    /// The smallest ring that would have been enough. None: this one was too small.
+    pub const fn smallest_ring_blocks(&self) -> Option<u64> {
+        if self.underruns > 0 {
+            return None;
+        }
+        match self.ready_min_blocks {
+            Some(ready) => Some(self.ring_blocks.saturating_sub(ready)),
+            None => Some(self.ring_blocks),
+        }
+    }
+}

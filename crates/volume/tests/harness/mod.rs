@@ -1,0 +1,30 @@
+//! The crash search: a model of what a volume promised (`oracle`), a device that stops at each
+//! change (`probe`), what may be done (`ops`), and what every image must show (`search`).
+#![allow(dead_code)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+#[path = "../support/independent.rs"]
+pub mod independent;
+#[path = "../support/mod.rs"]
+pub mod support;
+
+pub mod long;
+pub mod ops;
+pub mod oracle;
+pub mod probe;
+pub mod rot;
+pub mod rules;
+pub mod runner;
+pub mod search;
+pub mod sequences;
+pub mod starts;
+
+/// The seed of a randomised test: `VOLUME_SEED`, or a fresh one. It is printed either way.
+pub fn seed(test: &str) -> u64 {
+    let seed = std::env::var("VOLUME_SEED").ok().map_or_else(
+        || fastrand::u64(..),
+        |text| text.parse().expect("VOLUME_SEED is a number"),
+    );
+    println!("{test}: VOLUME_SEED={seed}");
+    seed
+}

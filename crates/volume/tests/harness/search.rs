@@ -1,0 +1,291 @@
+//! What every image that a power cut may leave must show, and the counting of images.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use block::{Buffer, Device};
+use crash::{Config, CrashDisk, Medium, Sampling};
+use volume::{CreateOptions, Error, MountOptions, OpenFile, Volume, blocking};
+
+use super::independent::Scan;
+use super::oracle::{Found, NAMES, Oracle, byte};
+use super::probe::{Hook, Probe};
+use super::support::{buffer, free, memory};
+
+/// The protocol that the volume under test follows.
+#[cfg(feature = "mutations")]
+pub type Mutation = volume::Mutation;
+
+/// How to search.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    pub sampling: Sampling,
+    /// The power is cut again at each step of the recovery.
+    pub in_recovery: bool,
+    /// The program dies, and the power is cut only when the next one has mounted or while it does.
+    pub kill_first: bool,
+}
+
+impl Default for Depth {
+    fn default() -> Self {
+        Self {
+            sampling: Sampling {
+                samples: 24,
+                ..Sampling::default()
+            },
+            in_recovery: true,
+            kill_first: true,
+        }
+    }
+}
+
+/// Looks at images, each one once for each thing that is promised.
+pub struct Search {
+    pub depth: Depth,
+    pub oracle: Oracle,
+    /// While false, nothing is looked at.
+    pub is_active: bool,
+    pub states: u64,
+    pub in_recovery_states: u64,
+    /// The first violation, with its image's text.
+    pub violation: Option<String>,
+    seen: HashSet<u64>,
+    pub mutation: Mutation,
+}
+
+impl Search {
+    pub fn new(depth: Depth) -> Self {
+        Self {
+            depth,
+            oracle: Oracle::default(),
+            is_active: false,
+            states: 0,
+            in_recovery_states: 0,
+            violation: None,
+            seen: HashSet::new(),
+            mutation: Mutation::None,
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.states + self.in_recovery_states
+    }
+
+    /// Looks at each image that a power cut may leave now.
+    pub fn examine(&mut self, disk: &CrashDisk) {
+        if !self.is_active || self.violation.is_some() {
+            return;
+        }
+        let promise = self.oracle.hash();
+        for image in disk.images(&self.depth.sampling) {
+            if !self.is_new(promise, &image.medium, 0) {
+                continue;
+            }
+            self.states += 1;
+            if let Err(reason) = self.after_cut(&image.medium, promise) {
+                self.violation = Some(format!("{reason}\n  image: {image}"));
+                return;
+            }
+        }
+        if self.depth.kill_first && !disk.pending().is_empty() {
+            if let Err(reason) = self.after_kill(disk, promise) {
+                self.violation = Some(format!("program killed, then power cut: {reason}"));
+            }
+        }
+    }
+
+    fn is_new(&mut self, promise: u64, medium: &Medium, kind: u64) -> bool {
+        let key =
+            medium.hash() ^ promise.rotate_left(17) ^ kind.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.seen.insert(key)
+    }
+
+    fn after_cut(&mut self, medium: &Medium, promise: u64) -> Result<(), String> {
+        let again = Rc::new(RefCell::new(Vec::new()));
+        let hook = self.depth.in_recovery.then(|| collect(&again, self.depth));
+        self.settled(medium.open(Config::default()), hook)?;
+        self.again(&again, promise)
+    }
+
+    fn after_kill(&mut self, disk: &CrashDisk, promise: u64) -> Result<(), String> {
+        let again = Rc::new(RefCell::new(Vec::new()));
+        let fork = disk.fork();
+        if !self.is_new(promise ^ fork.durable().hash(), &fork.current(), 1) {
+            return Ok(());
+        }
+        self.in_recovery_states += 1;
+        self.settled(fork, Some(collect(&again, self.depth)))?;
+        self.again(&again, promise)
+    }
+
+    /// The power was cut again while the volume was mounted: mount once more.
+    fn again(&mut self, media: &RefCell<Vec<Medium>>, promise: u64) -> Result<(), String> {
+        for medium in media.take() {
+            if self.is_new(promise, &medium, 0) {
+                self.in_recovery_states += 1;
+                self.settled(medium.open(Config::default()), None)
+                    .map_err(|reason| format!("cut again in recovery: {reason}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts, compares what is shown with what was promised, reaps, and counts the units.
+    fn settled(&self, disk: CrashDisk, hook: Option<Hook>) -> Result<(), String> {
+        let device = Probe::new(disk.clone(), hook.clone());
+        let mut files: [OpenFile; 2] = Default::default();
+        let node = node_bytes(&disk);
+        let volume = mount(device, node, &mut files, self.mutation)
+            .map_err(|error| format!("mount: {error}"))?;
+        let is_probed = hook.is_some();
+        let result = self.shown(&volume).and_then(|()| {
+            sweep(&volume)?;
+            if is_probed { use_it(&volume) } else { Ok(()) }
+        });
+        volume.abandon().memory.into_iter().flatten().for_each(free);
+        result?;
+        let bytes = disk.current().to_bytes();
+        let scan = Scan::new(&bytes)?;
+        scan.check_space()?;
+        if scan.torn_bitmaps > 0 {
+            return Err("a bitmap has an invalid member after recovery".into());
+        }
+        let found = scan.files.iter().map(|file| Found {
+            name: file.name.clone(),
+            incarnation: file.app_tag,
+            size_bytes: file.size_bytes,
+            data: vec![(0, scan.data(&bytes, file))],
+        });
+        let (filler, found): (Vec<Found>, Vec<Found>) = found
+            .filter(|found| found.name != PROBE)
+            .partition(|found| found.name == FILLER);
+        for filler in filler {
+            let right = |(at, is): (u64, &u8)| *is == byte(filler.incarnation, at, 0);
+            if !(0..).zip(&filler.data[0].1).all(right) {
+                return Err("a file that nobody touched has changed".into());
+            }
+        }
+        self.oracle
+            .check(&found)
+            .map_err(|reason| format!("by the independent reader: {reason}"))
+    }
+
+    fn shown<D: Device>(&self, volume: &Volume<'_, D>) -> Result<(), String> {
+        let found = list(volume).map_err(|error| format!("reading: {error}"))?;
+        self.oracle.check(&found)
+    }
+}
+
+/// The file that fragments the others, and that no operation touches.
+pub const FILLER: &str = "filler";
+
+/// A file that is made after a mount, to see that it can be.
+pub const PROBE: &str = "probe";
+
+fn use_it<D: Device>(volume: &Volume<'_, D>) -> Result<(), String> {
+    match blocking::run(volume, volume.create(PROBE, &CreateOptions::default())) {
+        Ok(_) | Err(Error::TableFull | Error::Exists) => Ok(()),
+        Err(error) => Err(format!("no file can be made: {error}")),
+    }
+}
+
+fn collect(media: &Rc<RefCell<Vec<Medium>>>, depth: Depth) -> Hook {
+    let media = Rc::clone(media);
+    Rc::new(RefCell::new(move |disk: &CrashDisk| {
+        let images = disk.images(&depth.sampling);
+        media.borrow_mut().extend(images.map(|image| image.medium));
+    }))
+}
+
+fn node_bytes(disk: &CrashDisk) -> usize {
+    // The largest here; a mount takes longer memory than it needs.
+    disk.geometry().block_size_bytes().max(512)
+}
+
+/// Mounts for an inspection: long memory, so that few reads are needed.
+pub fn mount<D: Device>(
+    device: D,
+    node_bytes: usize,
+    files: &mut [OpenFile],
+    mutation: Mutation,
+) -> Result<Volume<'_, D>, Error> {
+    let options = MountOptions::default();
+    Volume::mount_mutated(device, memory(node_bytes, 7), files, &options, mutation).map_err(
+        |unmounted| {
+            unmounted.memory.into_iter().flatten().for_each(free);
+            unmounted.result.unwrap_err()
+        },
+    )
+}
+
+/// Every file with its bytes, read through the volume. The filler is left out.
+pub fn list<D: Device>(volume: &Volume<'_, D>) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(entry) = blocking::run(volume, volume.next_file(from))? {
+        from = entry.slot + 1;
+        if [FILLER, PROBE].contains(&entry.name.as_str()) {
+            continue;
+        }
+        let known = blocking::run(volume, volume.find(entry.name.as_str()))?;
+        if known != entry {
+            return Err(Error::NotFound);
+        }
+        found.push(Found {
+            name: entry.name.as_str().to_string(),
+            incarnation: entry.app_tag,
+            size_bytes: entry.size_bytes,
+            data: read(volume, entry.name.as_str(), entry.size_bytes)?,
+        });
+    }
+    // A name that the list has not is not found either.
+    for name in NAMES.iter().flatten() {
+        if !found.iter().any(|found| found.name == *name)
+            && blocking::run(volume, volume.find(name)) != Err(Error::NotFound)
+        {
+            return Err(Error::Exists);
+        }
+    }
+    Ok(found)
+}
+
+/// Longer files are read through the volume at both ends only; the independent reader has it all.
+const WHOLE_BYTES: u64 = 4096;
+const END_BYTES: u64 = 1024;
+
+/// The parts of a file that were read, with their offsets.
+fn read<D: Device>(
+    volume: &Volume<'_, D>,
+    name: &str,
+    size: u64,
+) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+    let block = volume.geometry()?.block_size_bytes() as u64;
+    let parts = match size {
+        0 => Vec::new(),
+        1..=WHOLE_BYTES => vec![(0, size)],
+        _ => vec![(0, END_BYTES), ((size - END_BYTES) / block * block, size)],
+    };
+    let file = blocking::run(volume, volume.open(name))?;
+    let mut found = Vec::new();
+    for (from, to) in parts {
+        let len = (to - from) as usize;
+        let memory: Buffer = buffer(len.next_multiple_of(block as usize));
+        let outcome = blocking::read(volume, file, from, memory);
+        found.push((from, outcome.buffer[..len].to_vec()));
+        free(outcome.buffer);
+        outcome.result?;
+    }
+    blocking::run(volume, volume.close(file))?;
+    Ok(found)
+}
+
+/// Gives back what removed files still have.
+pub fn sweep<D: Device>(volume: &Volume<'_, D>) -> Result<(), String> {
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next =
+            blocking::run(volume, volume.reap(from)).map_err(|error| format!("reap: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Start images: tiny volumes, made once and cloned. Nodes and blocks of 256 bytes, so that a slot
+//! has 7 entries and a leaf 12, and a file of 150 units needs every level of the map.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use block::Device;
+use crash::{Config, Medium};
+use volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
+
+use super::ops::Op;
+use super::oracle::{Live, NAMES, Oracle, bytes};
+pub use super::runner::Start;
+use super::runner::{self, Manner};
+use super::search::{Depth, FILLER, Mutation, Search, mount};
+use super::support::{buffer, filled, free};
+
+/// Of a device's block and of a node.
+pub const NODE: usize = 256;
+const LBA_LOG2: u8 = 8;
+
+/// An empty volume with `units` data units of `unit_bytes`, over a device that was used before.
+pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
+    let tables = 131_072 + 2 * u64::from(slots) * NODE as u64;
+    // One bitmap covers 1,024 units; a second one where the tables count as units too.
+    let bytes = tables + 2 * 2 * NODE as u64 + units * unit_bytes;
+    let blocks = bytes.next_multiple_of(unit_bytes) >> LBA_LOG2;
+    let medium = Medium::new(LBA_LOG2, blocks).unwrap();
+    let mut disk = medium.open(Config::default());
+    let options = FormatOptions {
+        unit_bytes: Some(unit_bytes),
+        node_bytes: Some(NODE as u32),
+        slots: Some(slots),
+        checksums: true,
+        uuid: [9; 16],
+        ..FormatOptions::default()
+    };
+    let (shape, memory) = volume::format(&mut disk, buffer(1 << 14), &options);
+    free(memory.unwrap());
+    let shape = shape.unwrap();
+    let mut medium = disk.current();
+    // What was there before must never show: the data area is full of left-overs.
+    let mut random = fastrand::Rng::with_seed(units);
+    for lba in shape.data_start() >> LBA_LOG2..medium.block_count() {
+        medium.edit(lba, |block| random.fill(block)).unwrap();
+    }
+    medium
+}
+
+/// A volume on which file 0 has `extents` extents of a unit each, all full of data, and a filler
+/// has the units between.
+pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
+    let medium = empty(8, unit_bytes, 2 * extents + 64);
+    let disk = medium.open(Config::default());
+    let mut files: [OpenFile; 2] = Default::default();
+    let volume = mount(disk.clone(), NODE, &mut files, Mutation::None).unwrap();
+    let create = |name: &str, app_tag| {
+        let options = CreateOptions {
+            app_tag,
+            ..CreateOptions::default()
+        };
+        blocking::run(&volume, volume.create(name, &options)).unwrap()
+    };
+    let handles = [create(NAMES[0][0], 1), create(FILLER, u64::MAX)];
+    for unit in 0..extents {
+        for (handle, tag) in handles.into_iter().zip([1, u64::MAX]) {
+            let data = bytes(tag, unit * unit_bytes, (unit + 1) * unit_bytes);
+            append(&volume, handle, &data);
+        }
+    }
+    for handle in handles {
+        blocking::run(&volume, volume.close(handle)).unwrap();
+    }
+    let count = blocking::run(&volume, volume.extent_count(NAMES[0][0], 9999));
+    assert_eq!(count, Ok(extents));
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    let size = extents * unit_bytes;
+    let mut live = Live::new(1, false);
+    live.is_open = false;
+    live.appended = size;
+    live.synced(size);
+    let mut oracle = Oracle {
+        next_incarnation: 1,
+        ..Oracle::default()
+    };
+    oracle.files[0].now = Some(live);
+    (disk.current(), oracle)
+}
+
+fn append<D: Device>(volume: &Volume<'_, D>, file: volume::File, data: &[u8]) {
+    let outcome = blocking::append(volume, file, filled(data, NODE), data.len());
+    free(outcome.buffer);
+    outcome.result.unwrap();
+}
+
+/// `medium` after these operations, each one awaited.
+pub fn after(name: &'static str, medium: &Medium, oracle: &Oracle, ops: &[Op]) -> Start {
+    let search = Rc::new(RefCell::new(Search::new(Depth::default())));
+    let start = Start {
+        name,
+        medium: medium.clone(),
+        oracle: oracle.clone(),
+        prefix: Vec::new(),
+    };
+    let mut steps: Vec<Vec<Op>> = ops.iter().map(|op| vec![*op]).collect();
+    steps.push(vec![Op::Remount]);
+    let disk = runner::run(&search, &start, &steps, usize::MAX, &Manner::new(0)).unwrap();
+    let oracle = search.borrow().oracle.clone();
+    Start {
+        medium: disk.current(),
+        oracle,
+        ..start
+    }
+}
+
+/// Every start: nothing there, two files closed or open, and file 0 at each edge of its map.
+pub fn all() -> Vec<Start> {
+    let made = [
+        Op::CreateReserved(0),
+        Op::Append(0),
+        Op::CreateChecked(1),
+        Op::AppendTail(1),
+        Op::Close(0),
+        Op::Close(1),
+    ];
+    let blank = empty(16, 512, 24);
+    let none = Oracle::default();
+    let open = [Op::Open(0), Op::Open(1)];
+    let mut starts = vec![
+        after("nothing there", &blank, &none, &[]),
+        after("two files", &blank, &none, &made),
+        Start {
+            prefix: open.to_vec(),
+            ..after("two open files", &blank, &none, &made)
+        },
+    ];
+    // A slot has 7 entries and a leaf 12: the first leaf, a second one, the first index node, a
+    // leaf in it, and a second index node (its unit is a node, so that pairs take two).
+    let edges: [(&'static str, u64, u64); 5] = [
+        ("a full slot", 512, 7),
+        ("a full leaf", 256, 12),
+        ("a full level", 256, 84),
+        ("a full leaf under a node", 256, 96),
+        ("a full node", 256, 144),
+    ];
+    for (name, unit, extents) in edges {
+        let (medium, oracle) = fragmented(unit, extents);
+        starts.push(Start {
+            name,
+            medium,
+            oracle,
+            prefix: vec![Op::Open(0)],
+        });
+    }
+    starts
+}

@@ -1,0 +1,299 @@
+//! Forged images: fields of nodes changed at random, their checksums made right again. Nothing
+//! panics or hangs, and each operation asks a bounded number of commands of the device.
+//!
+//! The bound: looking a name up reads both members of two buckets (32 nodes); a map is two leaf
+//! pairs under the slot, read in three reads each; an allocation looks at each bitmap's two
+//! members once; a release or reservation writes at most four pairs, the record, four bitmaps and
+//! the slot, with three flushes. So [`bound`] covers each operation of one turn with room to
+//! spare, and a close takes at most one turn a unit.
+
+use block::Device;
+use crash::{Config, Counter, Counting, CrashDisk, Medium};
+use volume::{CreateOptions, MountOptions, OpenFile, Volume, blocking};
+
+use crate::harness::independent::{Regions, node_crc, superblock, u64_at};
+use crate::harness::ops::Op;
+use crate::harness::oracle::NAMES;
+use crate::harness::probe::Probe;
+use crate::harness::search::FILLER;
+use crate::harness::seed;
+use crate::harness::starts::{self, NODE};
+use crate::harness::support::{buffer, filled, free, memory};
+
+const ROUNDS: u64 = 4000;
+
+fn bound(r: &Regions) -> u64 {
+    160 + 4 * r.slots + 2 * r.groups
+}
+
+/// Field offsets and widths.
+const SLOT: &[(usize, usize)] = &[
+    (16, 8),
+    (24, 8),
+    (32, 8),
+    (40, 8),
+    (56, 1),
+    (57, 1),
+    (58, 1),
+    (60, 4),
+    (64, 4),
+    (68, 4),
+    (80, 1),
+    (144, 8),
+    (152, 4),
+    (156, 4),
+    (160, 8),
+    (168, 8),
+    (240, 8),
+];
+const LEAF: &[(usize, usize)] = &[
+    (16, 8),
+    (24, 8),
+    (32, 8),
+    (40, 4),
+    (44, 4),
+    (64, 8),
+    (72, 4),
+    (76, 4),
+    (80, 8),
+    (88, 8),
+    (240, 8),
+    (248, 8),
+];
+const BITMAP: &[(usize, usize)] = &[
+    (16, 8),
+    (24, 8),
+    (32, 4),
+    (128, 8),
+    (136, 1),
+    (200, 8),
+    (248, 8),
+];
+const SUPERBLOCK: &[(usize, usize)] = &[
+    (12, 2),
+    (16, 8),
+    (40, 8),
+    (48, 1),
+    (49, 1),
+    (50, 1),
+    (51, 1),
+    (52, 4),
+    (56, 4),
+    (60, 4),
+    (72, 8),
+    (80, 8),
+    (88, 8),
+    (96, 8),
+    (104, 8),
+    (112, 8),
+    (120, 4),
+    (128, 4),
+    (132, 4),
+    (136, 4),
+    (140, 4),
+    (144, 8),
+    (152, 4),
+    (160, 8),
+    (168, 4),
+    (192, 8),
+    (200, 4),
+];
+
+/// Every place where a node stands, with its fields.
+fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
+    let node = r.node as u64;
+    let mut places = vec![(0, SUPERBLOCK), (65_536, SUPERBLOCK)];
+    for table in r.slots_at {
+        places.extend((0..r.slots).map(|slot| (table + slot * node, SLOT)));
+    }
+    for table in r.bitmaps_at {
+        places.extend((0..r.groups).map(|group| (table + group * node, BITMAP)));
+    }
+    let data = (r.data_start..bytes.len() as u64).step_by(r.node);
+    places.extend(
+        data.filter(|at| bytes[*at as usize..*at as usize + 4] == *b"SWlf")
+            .map(|at| (at, LEAF)),
+    );
+    places
+}
+
+fn forge(medium: &Medium, random: &mut fastrand::Rng) -> Medium {
+    let bytes = medium.to_bytes();
+    let (r, _, _) = superblock(&bytes).unwrap();
+    let places = places(&bytes, &r);
+    let mut medium = medium.clone();
+    for _ in 0..random.usize(1..=3) {
+        let (at, fields) = places[random.usize(0..places.len())];
+        let changes: Vec<_> = (0..random.usize(1..=3))
+            .map(|_| {
+                let (offset, width) = fields[random.usize(0..fields.len())];
+                let value = match random.u32(0..8) {
+                    0 => 0,
+                    1 => u64::MAX,
+                    2 => 1 << random.u32(0..64),
+                    3 => random.u64(0..r.units + 4),
+                    4 => u64_at(&bytes, at as usize + (offset & !7)).wrapping_add(1),
+                    5 => u64_at(&bytes, at as usize + (offset & !7)).wrapping_sub(1),
+                    6 => random.u64(0..300),
+                    _ => random.u64(..),
+                };
+                (offset, width, value)
+            })
+            .collect();
+        // The other member too, now and then, or the forged one may never be looked at.
+        let is_superblock = at == 0 || at == 65_536;
+        let field = if is_superblock { 8 } else { 4 };
+        let identity: &[u8] = if is_superblock { &[] } else { &r.uuid };
+        medium
+            .edit(at >> medium.block_size_log2(), |block| {
+                for (offset, width, value) in changes {
+                    block[offset..offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
+                }
+                if random.bool() {
+                    // Newer than the other member, and still of this one.
+                    let seq = if is_superblock { 16 } else { 8 };
+                    let newer = u64_at(block, seq).wrapping_add(2);
+                    block[seq..seq + 8].copy_from_slice(&newer.to_le_bytes());
+                }
+                let crc = node_crc(identity, at, block, field);
+                block[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+            })
+            .unwrap();
+    }
+    medium
+}
+
+/// Counts the commands of each operation.
+struct Watch {
+    counter: Counter,
+    bound: u64,
+    most: u64,
+}
+
+impl Watch {
+    fn check(&mut self, what: &str, turns: u64) {
+        let count = self.counter.take().commands();
+        self.most = self.most.max(count);
+        let bound = self.bound * turns;
+        assert!(
+            count <= bound,
+            "{what}: {count} commands, more than {bound}"
+        );
+    }
+}
+
+/// Everything that can be done with a volume; gives the most commands of an operation.
+fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
+    let device = Counting::new(Probe::new(disk, None));
+    let mut watch = Watch {
+        counter: device.counter(),
+        bound: bound(r),
+        most: 0,
+    };
+    let mut files: [OpenFile; 3] = Default::default();
+    let options = MountOptions::default();
+    // Larger memory than the honest volume needs: a forged one may have larger nodes.
+    let mounted = Volume::mount(device, memory(1024, 0), &mut files, &options);
+    watch.check("mount", 1);
+    let volume = match mounted {
+        Ok(volume) => volume,
+        Err(unmounted) => {
+            unmounted.memory.into_iter().flatten().for_each(free);
+            return watch.most;
+        }
+    };
+    let slots = u64::from(volume.status().unwrap().shape.slot_count());
+    watch.bound = watch.bound.max(160 + 4 * slots);
+    let mut from = Some(0);
+    while let Some(slot) = from {
+        let entry = blocking::run(&volume, volume.next_file(slot));
+        watch.check("next_file", 1);
+        from = entry.ok().flatten().map(|entry| entry.slot + 1);
+    }
+    for name in [NAMES[0][0], NAMES[1][0], FILLER] {
+        let _ = blocking::run(&volume, volume.find(name));
+        watch.check("find", 1);
+        visit(&volume, name, r, &mut watch);
+    }
+    let created = blocking::run(&volume, volume.create("new", &CreateOptions::default()));
+    watch.check("create", 1);
+    if let Ok(file) = created {
+        let _ = blocking::run(&volume, volume.close(file));
+        watch.check("close", 1);
+    }
+    let _ = blocking::run(&volume, volume.rename("new", "newer"));
+    watch.check("rename", 1);
+    let _ = blocking::run(&volume, volume.remove(NAMES[0][0]));
+    watch.check("remove", 1);
+    let mut next = Some(0);
+    for _ in 0..4 * r.units {
+        let Some(from) = next else { break };
+        next = blocking::run(&volume, volume.reap(from)).unwrap_or(None);
+        watch.check("reap", 1);
+    }
+    assert_eq!(next, None, "reaping does not end");
+    let _ = blocking::run(&volume, volume.free_units());
+    watch.check("free_units", 1);
+    let unmounted = volume.unmount();
+    watch.check("unmount", 1);
+    assert!(unmounted.memory.iter().all(Option::is_some));
+    unmounted.memory.into_iter().flatten().for_each(free);
+    watch.most
+}
+
+fn visit<D: Device>(volume: &Volume<'_, D>, name: &str, r: &Regions, watch: &mut Watch) {
+    let Ok(file) = blocking::run(volume, volume.open_to_write(name)) else {
+        watch.check("open", 1);
+        return;
+    };
+    watch.check("open", 1);
+    for offset in [0, 4096] {
+        let outcome = blocking::read(volume, file, offset, buffer(NODE));
+        free(outcome.buffer);
+        watch.check("read", 1);
+    }
+    let outcome = blocking::append(volume, file, filled(&[1; NODE], NODE), NODE);
+    free(outcome.buffer);
+    watch.check("append", 2);
+    let _ = blocking::run(volume, volume.reserve(file, 3 * r.unit));
+    watch.check("reserve", 4);
+    let _ = blocking::run(volume, volume.sync(file));
+    watch.check("sync", 1);
+    let _ = blocking::run(volume, volume.close(file));
+    // Each turn gives a unit back at least.
+    watch.check("close", r.units + 2);
+}
+
+#[test]
+fn forged_images_do_no_harm() {
+    let seed = seed("forged_images_do_no_harm");
+    let blank = starts::empty(8, 512, 40);
+    let none = crate::harness::oracle::Oracle::default();
+    let ops = [
+        Op::CreateReserved(0),
+        Op::Append(0),
+        Op::CreateChecked(1),
+        Op::AppendTail(1),
+        Op::Close(0),
+        Op::Close(1),
+    ];
+    let media = [
+        starts::after("two files", &blank, &none, &ops).medium,
+        starts::fragmented(512, 12).0,
+        starts::fragmented(256, 96).0,
+    ];
+    let mut most = 0;
+    for round in 0..ROUNDS {
+        let round_seed = seed.wrapping_add(round);
+        let mut random = fastrand::Rng::with_seed(round_seed);
+        let medium = &media[random.usize(0..media.len())];
+        let (r, _, _) = superblock(&medium.to_bytes()).unwrap();
+        let forged = forge(medium, &mut random);
+        let result = std::panic::catch_unwind(|| exercise(forged.open(Config::default()), &r));
+        match result {
+            Ok(count) => most = most.max(count),
+            Err(_) => panic!("round {round}: repeat with VOLUME_SEED={round_seed}"),
+        }
+    }
+    println!("{ROUNDS} forged images, at most {most} commands an operation");
+}

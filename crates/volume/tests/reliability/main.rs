@@ -1,0 +1,12 @@
+//! Whatever fails, nothing acknowledged is lost: power cuts, device errors, rot and forged images.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod bit_rot;
+mod crash;
+mod faults;
+mod fuzz;
+mod mutations;
+mod regressions;

@@ -1,0 +1,232 @@
+//! Faults that were found once: each test failed before its mending.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::harness::independent::Scan;
+use crate::harness::ops::Op;
+use crate::harness::runner::{self, Manner, Start};
+use crate::harness::search::{Depth, Mutation, Search, mount};
+use crate::harness::starts;
+use crate::harness::support::{buffer, filled, free, make, memory};
+use block::Device;
+use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
+use volume::{CreateOptions, Error, FormatOptions, MountOptions, OpenFile, Volume, blocking};
+
+fn disk(megabytes: u64) -> CrashDisk {
+    let mut disk = Medium::new(12, megabytes << 8)
+        .unwrap()
+        .open(Config::default());
+    let options = FormatOptions {
+        unit_bytes: Some(4096),
+        node_bytes: Some(4096),
+        slots: Some(16),
+        checksums: true,
+        uuid: [3; 16],
+        ..FormatOptions::default()
+    };
+    make(&mut disk, &options);
+    disk
+}
+
+fn on<D: Device>(device: D, body: impl FnOnce(&Volume<'_, D>)) -> D {
+    let mut files: [OpenFile; 4] = Default::default();
+    let volume = Volume::mount(
+        device,
+        memory(4096, 0),
+        &mut files,
+        &MountOptions::default(),
+    )
+    .map_err(|unmounted| unmounted.result)
+    .unwrap();
+    body(&volume);
+    let unmounted = volume.unmount();
+    unmounted.result.unwrap();
+    unmounted.memory.into_iter().flatten().for_each(free);
+    unmounted.device
+}
+
+fn checked() -> CreateOptions {
+    CreateOptions {
+        checksums: true,
+        ..CreateOptions::default()
+    }
+}
+
+/// A leaf was rewritten while the superblock still said clean: after a power cut that lost the
+/// record and kept the leaf, the file could not be read.
+#[test]
+fn a_leaf_rewritten_first_after_a_mount_is_recovered() {
+    let (medium, oracle) = starts::fragmented(512, 96);
+    let start = Start {
+        name: "a full leaf under a node",
+        medium,
+        oracle,
+        prefix: vec![Op::Open(0)],
+    };
+    let search = Rc::new(RefCell::new(Search::new(Depth::default())));
+    let steps = [vec![Op::Append(0)]];
+    runner::run(&search, &start, &steps, 0, &Manner::new(0)).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// A reservation that finds part of the space, and then no more, left the volume unusable.
+#[test]
+fn a_reservation_that_ends_for_want_of_space_keeps_what_it_found() {
+    on(disk(4), |volume| {
+        let free = blocking::run(volume, volume.free_units()).unwrap();
+        let file = blocking::run(volume, volume.create("a", &CreateOptions::default())).unwrap();
+        // A hole in the middle, so that it takes more than one operation.
+        let more = blocking::run(volume, volume.reserve(file, (free + 1) * 4096));
+        assert_eq!(more, Err(Error::NoSpace));
+        assert!(!volume.status().unwrap().needs_mount);
+        blocking::run(volume, volume.close(file)).unwrap();
+        blocking::run(volume, volume.remove("a")).unwrap();
+        assert_eq!(blocking::run(volume, volume.free_units()), Ok(free));
+    });
+}
+
+/// A commit stored checksums of data in flight; when that failed and was given up, the next
+/// checksums were stored in the wrong places, or the count went below zero.
+#[test]
+fn checksums_of_data_that_failed_are_taken_back() {
+    let chunk = 65_536;
+    let fails = Rule::once(
+        On::Kind(Kind::Write),
+        2,
+        Fault::Fail(block::Error::TimedOut),
+    )
+    .within(60..1024);
+    let faulty = Faulty::new(disk(4), []);
+    let faults = faulty.faults();
+    on(faulty, |volume| {
+        let file = blocking::run(volume, volume.create("a", &checked())).unwrap();
+        blocking::run(volume, volume.reserve(file, 8 * chunk as u64)).unwrap();
+        blocking::run(volume, volume.sync(file)).unwrap();
+        faults.add(fails);
+        for value in [1, 2] {
+            let piece = filled(&vec![value; chunk], 4096);
+            volume.append(file, piece, chunk, 0).unwrap();
+        }
+        volume.kick();
+        let mut events = 0;
+        let committed = blocking::run_with(volume, volume.commit(file), |event| {
+            events += 1;
+            event.buffer.into_iter().for_each(free);
+        });
+        committed.unwrap();
+        while volume.outstanding() > 0 {
+            if let Some(event) = volume.poll() {
+                events += 1;
+                event.buffer.into_iter().for_each(free);
+            }
+        }
+        assert_eq!((events, faults.fired_count()), (2, 1));
+        let at = volume.rewind(file).unwrap();
+        assert_eq!(at, chunk as u64, "the first of the two is there");
+        let again = blocking::append(volume, file, filled(&vec![3; 3 * chunk], 4096), 3 * chunk);
+        free(again.buffer);
+        again.result.unwrap();
+        blocking::run(volume, volume.sync(file)).unwrap();
+        let read = blocking::read(volume, file, 0, buffer(4 * chunk));
+        assert!(read.buffer[..chunk].iter().all(|byte| *byte == 1));
+        assert!(read.buffer[chunk..].iter().all(|byte| *byte == 3));
+        free(read.buffer);
+        assert_eq!(read.result, Ok(()));
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+}
+
+/// With more data in flight than there is room for checksums, a blocking append never ended.
+#[test]
+fn more_checked_data_than_fits_in_flight_is_appended() {
+    let len = 20 << 20;
+    let deep = |max_transfer_blocks| {
+        let config = Config {
+            max_transfer_blocks,
+            hold_polls: 3,
+            ..Config::default()
+        };
+        disk(32).current().open(config)
+    };
+    for max_transfer_blocks in [256, 16_384] {
+        on(deep(max_transfer_blocks), |volume| {
+            let file = blocking::run(volume, volume.create("a", &checked())).unwrap();
+            let outcome = blocking::append(volume, file, filled(&vec![5; len], 4096), len);
+            free(outcome.buffer);
+            outcome.result.unwrap();
+            blocking::run(volume, volume.sync(file)).unwrap();
+            let read = blocking::read(volume, file, 0, buffer(len));
+            free(read.buffer);
+            assert_eq!(read.result, Ok(()));
+            blocking::run(volume, volume.close(file)).unwrap();
+        });
+    }
+}
+
+/// A removal in a group whose newest bitmap had rotted wrote its record before it noticed; at the
+/// next mount recovery made the bitmap anew from the old member, and space of other files was
+/// given away.
+#[test]
+fn a_rotten_bitmap_is_not_made_anew_from_its_old_member() {
+    let device = on(disk(4), |volume| {
+        for name in ["a", "b"] {
+            let options = CreateOptions {
+                reserve_bytes: 65_536,
+                ..CreateOptions::default()
+            };
+            let file = blocking::run(volume, volume.create(name, &options)).unwrap();
+            let data = filled(&[7; 65_536], 4096);
+            let outcome = blocking::append(volume, file, data, 65_536);
+            free(outcome.buffer);
+            outcome.result.unwrap();
+            blocking::run(volume, volume.close(file)).unwrap();
+        }
+    });
+    let bytes = device.current().to_bytes();
+    let scan = Scan::new(&bytes).unwrap();
+    scan.check_space().unwrap();
+    let newest = scan
+        .regions
+        .bitmaps_at
+        .into_iter()
+        .max_by_key(|at| crate::harness::independent::u64_at(&bytes, *at as usize + 8))
+        .unwrap();
+    device.rot(newest >> 12, 20_000).unwrap();
+    let device = on(device, |volume| {
+        let removed = blocking::run(volume, volume.remove("a"));
+        assert!(removed.is_err(), "{removed:?}");
+        assert!(!volume.status().unwrap().needs_mount, "nothing was changed");
+    });
+    let device = on(device, |volume| {
+        let refused = blocking::run(volume, volume.create("c", &checked())).unwrap();
+        let reserved = blocking::run(volume, volume.reserve(refused, 4096));
+        assert!(reserved.is_err(), "{reserved:?}");
+        blocking::run(volume, volume.close(refused)).unwrap();
+    });
+    assert!(
+        Scan::new(&device.current().to_bytes())
+            .unwrap()
+            .torn_bitmaps
+            > 0
+    );
+}
+
+/// Closing a file that was made and not written to left one member of its slot as it was.
+#[test]
+fn a_closed_file_survives_the_loss_of_either_member() {
+    let device = on(disk(4), |volume| {
+        let file = blocking::run(volume, volume.create("a", &CreateOptions::default())).unwrap();
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+    let bytes = device.current().to_bytes();
+    let scan = Scan::new(&bytes).unwrap();
+    for member in scan.regions.slots_at {
+        let again = device.current().open(Config::default());
+        let at = member + scan.files[0].slot * 4096;
+        again.rot(at >> 12, 999).unwrap();
+        let mut files: [OpenFile; 2] = Default::default();
+        let volume = mount(again, 4096, &mut files, Mutation::None).unwrap();
+        assert!(blocking::run(&volume, volume.find("a")).is_ok());
+        volume.abandon().memory.into_iter().flatten().for_each(free);
+    }
+}

@@ -1,0 +1,364 @@
+//! A reader of its own: a volume's bytes straight from the offsets of `FORMAT.md`, with nothing of
+//! the library, so that what the library writes is compared with the document and not with
+//! itself. It sees everything at once (maps, bitmaps, leaves) and says what does not fit.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+
+/// CRC32C, reflected, bit by bit into a table.
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 * (crc & 1));
+            bit += 1;
+        }
+        table[index] = crc;
+        index += 1;
+    }
+    table
+};
+
+fn crc_step(crc: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(crc, |crc, byte| {
+        (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize]
+    })
+}
+
+/// CRC32C of `bytes`.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    !crc_step(!0, bytes)
+}
+
+/// The checksum of a node: identity, address, and the node without its checksum field.
+pub fn node_crc(uuid: &[u8], address: u64, node: &[u8], field: usize) -> u32 {
+    let crc = crc_step(crc_step(!0, uuid), &address.to_le_bytes());
+    !crc_step(crc_step(crc, &node[..field]), &node[field + 4..])
+}
+
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// Where the regions of a volume stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regions {
+    pub node: usize,
+    pub unit: u64,
+    pub slots: u64,
+    pub slots_at: [u64; 2],
+    pub bitmaps_at: [u64; 2],
+    pub groups: u64,
+    pub group_units: u64,
+    pub data_start: u64,
+    pub units: u64,
+    pub pair_units: u64,
+    pub uuid: [u8; 16],
+}
+
+impl Regions {
+    /// Where the two members of the leaf pair at `unit` stand.
+    pub fn leaf_at(&self, unit: u64) -> [u64; 2] {
+        let start = self.data_start + unit * self.unit;
+        [start, start + self.pair_units * self.unit / 2]
+    }
+}
+
+/// A file as its slot and its leaves describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    pub slot: u64,
+    pub name: String,
+    pub removed: bool,
+    pub size_bytes: u64,
+    pub alloc_units: u64,
+    pub app_tag: u64,
+    pub level: u8,
+    pub checksums: bool,
+    /// First unit and length, in the order of the file; cut at `alloc_units`.
+    pub extents: Vec<(u64, u64)>,
+    /// First units of leaf pairs.
+    pub pairs: Vec<u64>,
+}
+
+/// What stands on a volume.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    pub regions: Regions,
+    pub seq: u64,
+    pub clean: bool,
+    pub files: Vec<File>,
+    /// Bitmap members that are invalid.
+    pub torn_bitmaps: u64,
+    /// Slot and leaf members that are invalid.
+    pub torn_others: u64,
+    used: Vec<bool>,
+}
+
+fn newest<'b>(
+    bytes: &'b [u8],
+    uuid: &[u8],
+    at: [u64; 2],
+    node: usize,
+    magic: &[u8],
+    fits: impl Fn(&[u8]) -> bool,
+) -> (Option<&'b [u8]>, u64) {
+    let mut best: Option<&[u8]> = None;
+    let mut invalid = 0;
+    for (member, address) in at.into_iter().enumerate() {
+        let Some(found) = bytes.get(address as usize..address as usize + node) else {
+            continue;
+        };
+        let valid = found[..4] == *magic
+            && u64_at(found, 8) % 2 == member as u64
+            && u32_at(found, 4) == node_crc(uuid, address, found, 4)
+            && fits(found);
+        if !valid {
+            invalid += 1;
+        } else if best.is_none_or(|best| u64_at(found, 8) > u64_at(best, 8)) {
+            best = Some(found);
+        }
+    }
+    (best, invalid)
+}
+
+/// The regions, the sequence number and whether it is clean, of the newest valid superblock.
+pub fn superblock(bytes: &[u8]) -> Result<(Regions, u64, bool), String> {
+    let mut best: Option<&[u8]> = None;
+    for address in [0u64, 65_536] {
+        let found = &bytes[address as usize..address as usize + 256];
+        let valid = found[..8] == *b"STRTWAY1"
+            && u32_at(found, 8) == node_crc(&[], address, found, 8)
+            && u64_at(found, 16) % 2 == u64::from(address != 0);
+        if valid && best.is_none_or(|best| u64_at(found, 16) > u64_at(best, 16)) {
+            best = Some(found);
+        }
+    }
+    let found = best.ok_or("no valid superblock")?;
+    let (node, unit) = (1usize << found[49], 1u64 << found[48]);
+    let group_units = 4 * node as u64;
+    let regions = Regions {
+        node,
+        unit,
+        slots: 8 << found[50],
+        slots_at: [u64_at(found, 72), u64_at(found, 80)],
+        bitmaps_at: [u64_at(found, 88), u64_at(found, 96)],
+        groups: (u64_at(found, 40) / unit).div_ceil(group_units),
+        group_units,
+        data_start: u64_at(found, 104),
+        units: u64_at(found, 112),
+        pair_units: (2 * node as u64 / unit).max(1),
+        uuid: found[24..40].try_into().unwrap(),
+    };
+    let table = regions.slots * node as u64;
+    let maps = regions.groups * node as u64;
+    let expected = [131_072, 131_072 + table, 131_072 + table + maps];
+    let stored = [
+        regions.slots_at[0],
+        regions.bitmaps_at[0],
+        regions.slots_at[1],
+    ];
+    if stored != expected || regions.bitmaps_at[1] != expected[2] + table {
+        return Err("the regions do not follow one another".into());
+    }
+    let clean = u32_at(found, 52) & 1 != 0;
+    Ok((regions, u64_at(found, 16), clean))
+}
+
+impl Scan {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// The first contradiction, in words.
+    pub fn new(bytes: &[u8]) -> Result<Self, String> {
+        let (regions, seq, clean) = superblock(bytes)?;
+        let mut scan = Self {
+            regions,
+            seq,
+            clean,
+            files: Vec::new(),
+            torn_bitmaps: 0,
+            torn_others: 0,
+            used: Vec::new(),
+        };
+        for slot in 0..regions.slots {
+            scan.slot(bytes, slot)?;
+        }
+        for group in 0..regions.groups {
+            scan.bitmap(bytes, group)?;
+        }
+        Ok(scan)
+    }
+
+    fn slot(&mut self, bytes: &[u8], slot: u64) -> Result<(), String> {
+        let r = self.regions;
+        let at = r.slots_at.map(|table| table + slot * r.node as u64);
+        let (found, torn) = newest(bytes, &r.uuid, at, r.node, b"SWsl", |_| true);
+        self.torn_others += torn;
+        let found = found.ok_or(format!("slot {slot}: no valid member"))?;
+        if u64_at(found, 16) > self.seq {
+            return Err(format!("slot {slot} is newer than the superblock"));
+        }
+        if found[56] == 0 {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(&found[80..80 + usize::from(found[58])]).into_owned();
+        let mut file = File {
+            slot,
+            name,
+            removed: found[56] == 2,
+            size_bytes: u64_at(found, 32),
+            alloc_units: u64_at(found, 40),
+            app_tag: u64_at(found, 72),
+            level: found[57],
+            checksums: u32_at(found, 64) & 1 != 0,
+            extents: Vec::new(),
+            pairs: Vec::new(),
+        };
+        let id = u64_at(found, 24);
+        let count = u32_at(found, 60) as usize;
+        let entries = &found[144..144 + 16 * count];
+        let mut logical = 0;
+        self.entries(bytes, &mut file, id, found[57], entries, &mut logical)?;
+        if logical != file.alloc_units {
+            let alloc = file.alloc_units;
+            return Err(format!("slot {slot}: {alloc} units, its map has {logical}"));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Follows entries of a level down to the extents.
+    fn entries(
+        &mut self,
+        bytes: &[u8],
+        file: &mut File,
+        id: u64,
+        level: u8,
+        entries: &[u8],
+        logical: &mut u64,
+    ) -> Result<(), String> {
+        let r = self.regions;
+        let starts: Vec<u64> = entries.chunks(16).map(|entry| u64_at(entry, 0)).collect();
+        for (index, entry) in entries.chunks(16).enumerate() {
+            if level == 0 {
+                if *logical >= file.alloc_units {
+                    break;
+                }
+                if u32_at(entry, 12) != *logical as u32 {
+                    return Err(format!("slot {}: an extent out of place", file.slot));
+                }
+                let len = u64::from(u32_at(entry, 8)).min(file.alloc_units - *logical);
+                file.extents.push((u64_at(entry, 0), len));
+                *logical += len;
+                continue;
+            }
+            let (first, unit) = (u64_at(entry, 0), u64_at(entry, 8));
+            if first >= file.alloc_units {
+                break;
+            }
+            if first != *logical {
+                return Err(format!("slot {}: a leaf out of place", file.slot));
+            }
+            let of_file = |leaf: &[u8]| u64_at(leaf, 24) == id;
+            let (leaf, torn) = newest(bytes, &r.uuid, r.leaf_at(unit), r.node, b"SWlf", of_file);
+            self.torn_others += torn;
+            let leaf = leaf.ok_or(format!("slot {}: no valid leaf at {unit}", file.slot))?;
+            if u32_at(leaf, 44) != u32::from(level) || u64_at(leaf, 32) != first {
+                return Err(format!("slot {}: another leaf at {unit}", file.slot));
+            }
+            if u64_at(leaf, 16) > self.seq {
+                return Err(format!("the leaf at {unit} is newer than the superblock"));
+            }
+            file.pairs.push(unit);
+            // What lies past the next entry's first unit belongs to that entry.
+            let next = starts.get(index + 1).copied().unwrap_or(u64::MAX);
+            let alloc = file.alloc_units;
+            file.alloc_units = alloc.min(next);
+            let inner = &leaf[64..64 + 16 * u32_at(leaf, 40) as usize];
+            let done = self.entries(bytes, file, id, level - 1, inner, logical);
+            file.alloc_units = alloc;
+            done?;
+        }
+        Ok(())
+    }
+
+    fn bitmap(&mut self, bytes: &[u8], group: u64) -> Result<(), String> {
+        let r = self.regions;
+        let at = r.bitmaps_at.map(|table| table + group * r.node as u64);
+        let (found, invalid) = newest(bytes, &r.uuid, at, r.node, b"SWbm", |_| true);
+        self.torn_bitmaps += invalid;
+        let found = found.ok_or(format!("bitmap {group}: no valid member"))?;
+        if u64_at(found, 24) != group || u64_at(found, 16) > self.seq {
+            return Err(format!("bitmap {group}: of another group or time"));
+        }
+        let bits = &found[r.node / 2..];
+        let free: u32 = bits.iter().map(|byte| byte.count_zeros()).sum();
+        if free != u32_at(found, 32) {
+            return Err(format!("bitmap {group}: {free} free bits, not as counted"));
+        }
+        let units = (0..8 * bits.len()).map(|unit| bits[unit / 8] >> (unit % 8) & 1 != 0);
+        self.used.extend(units);
+        Ok(())
+    }
+
+    /// Compares the maps with the bitmaps: no unit twice, none lost, none that is used and free.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    pub fn check_space(&self) -> Result<(), String> {
+        let r = &self.regions;
+        let mut owners: BTreeMap<u64, u64> = BTreeMap::new();
+        for file in &self.files {
+            let pairs = file.pairs.iter().map(|unit| (*unit, r.pair_units));
+            for (start, len) in file.extents.iter().copied().chain(pairs) {
+                for unit in start..start + len {
+                    if let Some(other) = owners.insert(unit, file.slot) {
+                        let slot = file.slot;
+                        return Err(format!("unit {unit} is of slots {other} and {slot}"));
+                    }
+                }
+            }
+        }
+        for (unit, used) in self.used.iter().enumerate() {
+            let unit = unit as u64;
+            let owned = unit >= r.units || owners.contains_key(&unit);
+            if owned && !used {
+                return Err(format!("unit {unit} is used and marked free"));
+            }
+            if !owned && *used {
+                return Err(format!("unit {unit} is leaked"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first `size_bytes` of a file without looking at checksums.
+    pub fn data(&self, bytes: &[u8], file: &File) -> Vec<u8> {
+        let r = &self.regions;
+        let mut data = Vec::new();
+        let mut logical = 0;
+        for (start, len) in &file.extents {
+            for unit in *start..start + len {
+                // A checksum unit stands before each 16,384 data units.
+                if !file.checksums || logical % 16_385 != 0 {
+                    let at = (r.data_start + unit * r.unit) as usize;
+                    data.extend_from_slice(&bytes[at..at + r.unit as usize]);
+                }
+                logical += 1;
+                if data.len() as u64 >= file.size_bytes {
+                    data.truncate(file.size_bytes as usize);
+                    return data;
+                }
+            }
+        }
+        data
+    }
+}

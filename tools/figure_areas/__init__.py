@@ -1,0 +1,1 @@
+"""The areas of tools/figures, and what they share."""

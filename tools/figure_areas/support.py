@@ -1,0 +1,62 @@
+"""What every area needs: the figures so far, running commands, building examples, Callgrind."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+class Figures:
+    """The figures measured so far."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, name, value, unit, target=None):
+        """`target` is like `<= 90` or `>= 3.5`, or None where there is none."""
+        verdict = "ok"
+        if target is not None:
+            relation, bound = target.split()
+            met = value <= float(bound) if relation == "<=" else value >= float(bound)
+            verdict = "ok" if met else "short"
+        shown = f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+        print(f"{name} {shown} {unit} {(target or '-').replace(' ', '')} {verdict}", flush=True)
+        row = {"name": name, "value": value, "unit": unit, "target": target, "verdict": verdict}
+        self.rows.append(row)
+
+    def remark(self, text):
+        """A line that is no figure."""
+        print(f"# {text}", flush=True)
+
+
+def run(command, **options):
+    """Runs a command and returns its standard output; says what failed."""
+    options = {"cwd": ROOT, **options}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"figures: {' '.join(map(str, command))} ended with {done.returncode}")
+    return done.stdout
+
+
+def build_example(package, example, profile="release"):
+    run(["cargo", "build", "--quiet", "--locked", "--profile", profile, "-p", package, "--example", example])
+    return TARGET / profile / "examples" / example
+
+
+def dumps(command):
+    """What Callgrind counted in each of the program's dumps, the markers' own cost taken off."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(
+            ["valgrind", "--tool=callgrind", "--collect-atstart=no",
+             f"--callgrind-out-file={folder}/out", *command],
+            stderr=subprocess.DEVNULL,
+        )
+        parts = sorted(Path(folder).glob("out.*"), key=lambda path: int(path.suffix[1:]))
+        totals = [int(re.search(r"^totals: (\d+)", part.read_text(), re.M)[1]) for part in parts]
+    markers, *counts = totals
+    return [count - markers for count in counts]
