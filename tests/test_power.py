@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,23 @@ def run_until_killed(drive, options, kill_after, delay):
     return acknowledged
 
 
+def check_pattern(data, gaps):
+    """Each eight bytes are their own offset in the source. Where the companion file names a gap, and
+    nowhere else, bytes of the source are missing."""
+    at = lost = 0
+    for offset, lost_bytes in [*gaps, (len(data), 0)]:
+        end = min(offset, len(data))
+        expected = array("Q", range(at + lost, end + lost, 8)).tobytes()
+        assert data[at:end] == expected[:end - at], f"bytes {at} to {end} are not the pattern's, {lost} bytes are lost"
+        at, lost = end, lost + lost_bytes
+
+
 def check_image(image, path, acknowledged, has_checksums):
     """What a power cut left: mounts, plays, changes, checks."""
     path.write_bytes(image)
     device = f"file:{path}"
-    status, output, errors = straightway("--quiet", "play", device, "take", "--to", "pattern", "--json")
+    copy = path.with_name("copy")
+    status, output, errors = straightway("--quiet", "play", device, "take", "--to", copy, "--json")
     if status != 0:
         assert "no file has this name" in errors and acknowledged == 0, errors
         size = 0
@@ -96,12 +109,17 @@ def check_image(image, path, acknowledged, has_checksums):
         size = played["length_bytes"]
         assert size >= acknowledged, f"{acknowledged} bytes were acknowledged and {size} are there"
         assert not has_checksums or played["verified_bytes"] == size
+        data, gaps = copy.read_bytes(), []
+        if played["has_gaps"]:
+            good("--quiet", "play", device, "take.gaps", "--to", copy)
+            gaps = [tuple(map(int, line.split()))[:2] for line in copy.read_text().splitlines()]
+        check_pattern(data, gaps)
     # The next change completes or undoes what was under way.
     good("--quiet", "put", device, "-", "after", stdin=b"the power is back")
     checked = json.loads(good("--quiet", "check", device, "--json"))
     assert checked["sound"] and not checked["findings"], checked
     files = {file["name"]: file["size_bytes"] for file in json.loads(good("--quiet", "ls", device, "--json"))["files"]}
-    assert files.pop("after") == 17 and files.get("take", 0) == size, files
+    assert files["after"] == 17 and files.get("take", 0) == size, files
     return size
 
 

@@ -193,11 +193,8 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             let Some(buffer) = self.state().gaps.buffer.take() else {
                 return Err(volume::Error::Device(block::Error::Gone));
             };
-            let refused = match self.volume.append_merged(file, buffer, filled, 0) {
-                Ok(()) => None,
-                Err(refused) => Some(refused),
-            };
-            if let Some(refused) = refused {
+            let submitted = self.volume.append_merged(file, buffer, filled, 0);
+            if let Err(refused) = submitted {
                 self.state().gaps.buffer = Some(refused.buffer);
                 match refused.error {
                     volume::Error::NeedsReservation => {

@@ -1,4 +1,5 @@
 //! Recordings on a drive with a speed, on simulated time.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod support;
 

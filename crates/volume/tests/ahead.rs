@@ -84,11 +84,7 @@ fn an_append_that_failed_long_ago_can_be_repeated() {
     for unit in 0..12 {
         let mut data = buffer(UNIT);
         data.fill(unit);
-        let refused = match volume.append(one, data, UNIT, 0) {
-            Ok(()) => None,
-            Err(refused) => Some(refused),
-        };
-        if let Some(refused) = refused {
+        if let Err(refused) = volume.append(one, data, UNIT, 0) {
             assert_eq!(refused.error, Error::NeedsMap);
             run(&volume, volume.prepare_append(one)).unwrap();
             volume.append(one, refused.buffer, UNIT, 0).unwrap();

@@ -10,13 +10,13 @@
 //! | `drops` | what the kernel threw away before it could be read |
 //! | `pattern` | bytes that say where they belong |
 //! | `report` | latencies and rings, in words and in JSON |
-//!
-//! Nothing here knows a volume.
+//! | `recording` | the loop between a source and a volume; the one that knows a volume |
 
 pub mod drops;
 pub mod pattern;
 pub mod place;
 pub mod producer;
+pub mod recording;
 pub mod report;
 pub mod sink;
 pub mod source;

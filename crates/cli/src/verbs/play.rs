@@ -239,7 +239,6 @@ impl Play {
         }
         bar.finish_and_clear();
         let report = player.report();
-        drop(player);
         for buffer in ring.into_iter().filter_map(Place::into_buffer) {
             mounted.memory.give_back(buffer);
         }

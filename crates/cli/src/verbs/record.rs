@@ -2,28 +2,21 @@
 
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
-use crate::stream::WAIT;
 use crate::stream::place::{From, Place as End};
-use crate::stream::producer::{Message, Plan, Produced, Why, produce};
+use crate::stream::producer::Why;
+use crate::stream::recording::Ended;
 use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
 use crate::stream::source::Source;
-use crate::units::{Size, Time, rounded};
-use crate::verbs::put::{check_name, micros};
+use crate::units::{Size, Time};
+use crate::verbs::put::check_name;
 use crate::volume::{Access, Mounted, Route, Store, failed, now_ns, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
-use linux::TscClock;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
-use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
-use volume::{CreateOptions, Error, File};
+use stream::Error as StreamError;
+use volume::Error;
 
-/// How long the recording may sleep while the device works, or while it waits for a block.
-const IDLE: Duration = Duration::from_micros(200);
 /// Space for the companion file that is there from the beginning.
 const GAPS_BYTES: u64 = 64 << 10;
 
@@ -156,14 +149,6 @@ pub struct Recorded {
     pub reservations: u64,
 }
 
-/// What a recording ended with.
-struct Ended {
-    result: std::result::Result<(), StreamError>,
-    produced: Produced,
-    report: RecordReport,
-    elapsed_us: u64,
-}
-
 impl Record {
     /// Runs it.
     ///
@@ -174,8 +159,7 @@ impl Record {
         let way = self.route.with_buffers(self.block.0, self.buffers);
         let mut wish = route::wish(&way, true);
         // All of the ring, whatever is in flight.
-        wish.buffer_bytes =
-            (self.block.0 as usize + 4096) * usize::from(self.buffers) + wish.buffer_bytes;
+        wish.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(self.buffers);
         let mut store = Store::open(context, &self.device, &wish)?;
         if self.no_fua {
             without_fua::wrap(&mut store.opened.device);
@@ -227,7 +211,7 @@ impl Record {
         Ok(())
     }
 
-    fn gaps_name(&self) -> String {
+    pub(crate) fn gaps_name(&self) -> String {
         format!("{}.gaps", self.name)
     }
 
@@ -295,215 +279,7 @@ impl Record {
         Ok(self.report(mounted, ended, failure))
     }
 
-    /// How much there will be, if that is known.
-    fn total_bytes(&self, source: &Source) -> u64 {
-        let by_time = match (self.for_time, self.rate) {
-            (Some(time), Some(rate)) => {
-                let bytes = time.0.as_nanos() * u128::from(rate.0) / 1_000_000_000;
-                Some(u64::try_from(bytes).unwrap_or(u64::MAX))
-            }
-            _ => None,
-        };
-        let size = self.size.map(|size| size.0);
-        let known = [by_time, size, source.len_bytes()];
-        known.into_iter().flatten().min().unwrap_or(0)
-    }
-
-    fn make(
-        &self,
-        mounted: &Mounted<'_, '_>,
-        name: &str,
-        reserve_bytes: u64,
-        checksums: bool,
-    ) -> Result<File> {
-        let volume = mounted.volume;
-        let status = volume.status();
-        let status = status.map_err(|error| failed(mounted.drive, error))?;
-        if checksums && !status.checksums {
-            return Err(Failure::usage(
-                "the volume was made without checksums; nothing was recorded",
-            )
-            .mend("go without --checksums, or format with it"));
-        }
-        volume.set_time(now_ns());
-        let options = CreateOptions {
-            reserve_bytes,
-            checksums,
-            app_tag: 0,
-        };
-        let made =
-            mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
-        made.map_err(|error| {
-            let failure = failed(format_args!("making `{}`", shown(name)), error);
-            match error {
-                Error::NoSpace => failure.and(format_args!(
-                    "it wants {}; nothing was recorded",
-                    rounded(reserve_bytes)
-                )),
-                _ => failure.and("nothing was recorded"),
-            }
-        })
-    }
-
-    fn run_on(
-        &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
-        source: Source,
-        file: File,
-        gap_file: Option<File>,
-        device_block: usize,
-    ) -> Result<Ended> {
-        let clock = TscClock::new();
-        let block_bytes = self.block.0 as usize;
-        let total_bytes = self.total_bytes(&source);
-        let mut ring = Vec::new();
-        for _ in 0..self.buffers {
-            ring.push(Place::new(mounted.memory.allocate(block_bytes)?));
-        }
-        let gaps = match gap_file {
-            Some(file) => {
-                let buffer = mounted.memory.allocate(device_block)?;
-                Some(GapFile { file, buffer })
-            }
-            None => None,
-        };
-        let options = RecordOptions {
-            deadline_us: micros(self.deadline.0),
-            commit_bytes: self.commit_bytes.0,
-            commit_us: u64::from(self.commit_ms) * 1_000,
-            low_water_bytes: 8 * self.block.0.max(1 << 20),
-            reserve_bytes: 64 * self.block.0.max(1 << 20),
-            total_bytes: (total_bytes > 0).then_some(total_bytes),
-            ..RecordOptions::default()
-        };
-        let plan = Plan {
-            block_bytes,
-            bytes_per_second: self.rate.map(|rate| rate.0),
-            total_bytes: self.size.map(|size| size.0),
-            total_ticks: self
-                .for_time
-                .map(|time| block::Clock::ticks_from_us(&clock, micros(time.0))),
-        };
-        let bar = context
-            .console
-            .bytes_bar((total_bytes > 0).then_some(total_bytes));
-        let began = Instant::now();
-        let ended = {
-            let recorder = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
-            let recorder = recorder.map_err(|error| self.failure(error))?;
-            let stopped = AtomicBool::new(false);
-            let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
-            let (idle_to, idle) = channel();
-            let (out, blocks) = channel();
-            let (result, produced) = std::thread::scope(|scope| {
-                let stop = &stop;
-                let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
-                let result = self.pump(&recorder, &idle_to, &blocks, &bar);
-                stopped.store(true, Ordering::Relaxed);
-                drop(idle_to);
-                (result, producer.join())
-            });
-            // A block that was under way when the recording failed is lost with it.
-            let produced = produced
-                .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
-            for message in blocks.try_iter() {
-                if let Message::Block { buffer, .. } = message {
-                    let _ = recorder.give_back(buffer);
-                }
-            }
-            while let Ok(buffer) = produced.idle.try_recv() {
-                let _ = recorder.give_back(buffer);
-            }
-            if let Some(buffer) = recorder.take_gap_buffer() {
-                mounted.memory.give_back(buffer);
-            }
-            Ended {
-                result: result?,
-                produced,
-                report: recorder.report(),
-                elapsed_us: micros(began.elapsed()),
-            }
-        };
-        bar.finish_and_clear();
-        for buffer in ring.into_iter().filter_map(Place::into_buffer) {
-            mounted.memory.give_back(buffer);
-        }
-        Ok(ended)
-    }
-
-    /// Moves blocks from the producer to the recorder until both are at their end.
-    fn pump<D: block::Device>(
-        &self,
-        recorder: &Recorder<'_, '_, D, TscClock>,
-        idle: &Sender<block::Buffer>,
-        blocks: &Receiver<Message>,
-        bar: &ProgressBar,
-    ) -> Result<std::result::Result<(), StreamError>> {
-        let mut upkeep = std::pin::pin!(recorder.upkeep());
-        let mut told = 0;
-        let mut is_ended = false;
-        loop {
-            if let std::task::Poll::Ready(result) = recorder.step(upkeep.as_mut(), &mut |_| {}) {
-                self.acknowledge(recorder.durable_bytes(), &mut told)?;
-                return Ok(result);
-            }
-            self.acknowledge(recorder.durable_bytes(), &mut told)?;
-            while let Some(buffer) = recorder.take() {
-                if idle.send(buffer).is_err() {
-                    break;
-                }
-            }
-            let message = match blocks.try_recv() {
-                Ok(message) => Some(message),
-                Err(_) if recorder.is_working() => {
-                    recorder.wait(IDLE.as_micros() as u32);
-                    None
-                }
-                Err(_) if is_ended => None,
-                Err(_) => blocks.recv_timeout(IDLE.min(WAIT)).ok(),
-            };
-            match message {
-                Some(Message::Block {
-                    buffer,
-                    len,
-                    arrival,
-                }) => {
-                    let refused = match len {
-                        0 => Some(buffer),
-                        _ => recorder
-                            .hand_in(buffer, len, arrival)
-                            .err()
-                            .map(|(_, buffer)| buffer),
-                    };
-                    if let Some(buffer) = refused {
-                        let _ = recorder.give_back(buffer);
-                    }
-                    bar.inc(len as u64);
-                }
-                // The recorder ends by itself, and says why.
-                Some(Message::Lost { len, arrival }) => {
-                    let _ = recorder.overrun(len as u64, arrival);
-                }
-                Some(Message::End) => {
-                    is_ended = true;
-                    recorder.finish();
-                }
-                None => {}
-            }
-        }
-    }
-
-    fn acknowledge(&self, durable_bytes: u64, told: &mut u64) -> Result<()> {
-        if !self.acknowledge || durable_bytes == *told {
-            return Ok(());
-        }
-        *told = durable_bytes;
-        let line = format!("durable {durable_bytes}\n");
-        crate::console::Console { quiet: true }.print(&line)
-    }
-
-    fn failure(&self, error: StreamError) -> Failure {
+    pub(crate) fn failure(&self, error: StreamError) -> Failure {
         let doing = format!("recording `{}`", shown(&self.name));
         match error {
             StreamError::Volume {

@@ -1,5 +1,5 @@
 //! A drive with a speed, on a clock that only the test moves; a producer; a volume.
-#![allow(dead_code)]
+#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use block::{Buffer, Clock, Completion, Device, Geometry, Refused, Request};
 use std::cell::{Cell, RefCell};
