@@ -23,7 +23,7 @@ from volatile_drive import Drive, Durable
 SIZE = 96 << 20
 MOMENTS = 10
 COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/straightway"))
-RECORD = {"from": "pattern", "rate": "6M", "for": "12s", "block": "32K", "buffers": "24",
+RECORD = {"from": "pattern", "rate": "6M", "for": "12s", "block": "32K", "buffers": "128",
           "commit-bytes": "256K", "commit-ms": "40",
           # QEMU 7.2's drive takes the flag of force unit access and does not pass it on to what holds
           # its data, so a write with it is still in the cache when it is answered.

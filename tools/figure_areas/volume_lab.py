@@ -203,8 +203,8 @@ def rates(figures):
     ))
     script = "\n".join((
         "set -e",
-        "head -c 1G /dev/urandom >/tmp/input",
-        f"{program} --quiet format nvme0 --size 1280M --destroy-data straightway0",
+        "yes straightway | head -c 1G >/tmp/input",
+        f"{program} --quiet format nvme0 --size 1280M --destroy-data straightway0 >&2",
         # The first round finds no memory behind the drive yet.
         *([turn] * (rounds + 1)),
     ))
@@ -214,11 +214,9 @@ def rates(figures):
         drive.truncate(DRIVE_BYTES)
         output = run(["lab/run", "--quiet", "--memory", "2560M", "--timeout", "1500", "--drive", f"file={drive.name}",
                       "--", "sh", "-c", script])
-    decoder, reports, at = json.JSONDecoder(), [], 0
-    while at < len(output.rstrip()):
-        report, at = decoder.raw_decode(output, at)
-        reports.append(report)
-        at += len(output[at:]) - len(output[at:].lstrip())
+    reports = [json.loads(text) for text in re.findall(r"^\{$.*?^\}$", output, re.M | re.S)]
+    if len(reports) != 4 * (rounds + 1):
+        sys.exit(f"figures: {len(reports)} reports of straightway instead of {4 * (rounds + 1)}")
     reports = reports[4:]
     kinds = {name: reports[index::4] for index, name in enumerate(("put", "write", "get", "read"))}
     for file, raw in (("put", "write"), ("get", "read")):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from .support import ROOT, TARGET, run
 
@@ -22,7 +23,7 @@ def toolchain():
                                  capture_output=True, text=True)
         if TRIPLE in listing.stdout.split():
             return ["cargo"], [], {}
-    sources = ROOT.__class__("/usr/src")
+    sources = Path("/usr/src")
     if os.access("/usr/bin/cargo", os.X_OK) and any(sources.glob("rustc-*/library/core")):
         return ["/usr/bin/cargo"], DEBIAN_CORE, DEBIAN
     return None

@@ -62,6 +62,8 @@ fn a_pattern_is_recorded_at_its_rate_and_played_back() {
             &[
                 "--block",
                 "64K",
+                "--buffers",
+                "256",
                 "--deadline",
                 "10s",
                 "--commit-bytes",
@@ -133,9 +135,13 @@ fn standard_input_and_files_of_any_length() {
         "--from",
         &folder.path("data"),
         "--rate",
-        "100M",
+        "20M",
         "--block",
-        "4K",
+        "16K",
+        "--buffers",
+        "512",
+        "--deadline",
+        "10s",
     ];
     assert_eq!(code(&record), 0);
     assert_eq!(get(&device, "b", &folder), data);
@@ -178,7 +184,18 @@ fn a_network_source_and_a_network_sink() {
             .port()
     );
     let mut child = start(&[
-        "record", &device, "b", "--from", &from, "--size", "100K", "--block", "4K", "--json",
+        "record",
+        &device,
+        "b",
+        "--from",
+        &from,
+        "--size",
+        "100K",
+        "--block",
+        "4K",
+        "--buffers",
+        "64",
+        "--json",
     ]);
     let mut sent = 0u64;
     // Until it has what it wants: nobody listens at first.
@@ -216,11 +233,13 @@ fn ctrl_c_ends_a_recording_in_good_order() {
     let folder = Folder::new();
     let device = volume(&folder, &[]);
     let record = [
-        "record", &device, "a", "--from", "pattern", "--rate", "5M", "--for", "10min",
+        "record", &device, "a", "--from", "pattern", "--rate", "5M", "--for", "10s",
     ];
     let more = [
         "--block",
         "32K",
+        "--buffers",
+        "256",
         "--commit-ms",
         "20",
         "--deadline",
@@ -249,7 +268,11 @@ fn a_missed_deadline_has_its_exit_code() {
     let record = [
         "record", &device, "a", "--from", "pattern", "--rate", "50M", "--size", "4M",
     ];
-    let output = run(&[&record[..], &["--block", "64K", "--deadline", "0ns"]].concat());
+    let output = run(&[
+        &record[..],
+        &["--block", "64K", "--buffers", "64", "--deadline", "0ns"],
+    ]
+    .concat());
     assert_eq!(output.status.code(), Some(LATE), "{}", stderr(&output));
     assert!(
         stderr(&output).contains("64 DEADLINES MISSED"),

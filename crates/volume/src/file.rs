@@ -75,6 +75,8 @@ pub struct OpenFile {
     pub(crate) piece_count: u8,
     /// Reads and overwrites in flight.
     pub(crate) others_in_flight: u16,
+    /// In both windows `start` counts units from the device's byte 0, not from the volume's unit
+    /// 0: an address is then one shift away.
     pub(crate) ahead: [Extent; WINDOW],
     pub(crate) around: [Extent; WINDOW],
     /// Chunk that `sums[0]` is for, and how many are there.
@@ -217,7 +219,7 @@ impl OpenFile {
         };
         let extent = window.iter().find(|extent| extent.contains(unit))?;
         let within = offset & (shape.unit_bytes() - 1);
-        let address = shape.unit_address(extent.start + (unit - extent.logical)) + within;
+        let address = ((extent.start + (unit - extent.logical)) << shape.unit_log2) + within;
         let to_end = ((extent.logical_end() - unit) << shape.unit_log2) - within;
         Some((address, to_end.min(contiguous)))
     }

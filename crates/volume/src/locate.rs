@@ -34,7 +34,7 @@ impl<D: Device> Volume<'_, D> {
         let window = self.window(slot, &header, unit).await?;
         turn.done();
         let mut state = self.state();
-        file::get(state.files, file)?.around = window;
+        file::get(state.files, file)?.around = window.map(|extent| extent.on_device(&shape));
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl<D: Device> Volume<'_, D> {
         if unit < header.alloc_units {
             let window = self.window(slot, &header, unit).await?;
             let mut state = self.state();
-            file::get(state.files, file)?.ahead = window;
+            file::get(state.files, file)?.ahead = window.map(|extent| extent.on_device(&shape));
         }
         turn.done();
         Ok(())

@@ -33,6 +33,14 @@ impl Extent {
         unit >= self.logical && unit < self.logical_end()
     }
 
+    /// The extent with `start` counted from the device's byte 0: unit 0 begins at a multiple of U.
+    pub(crate) const fn on_device(self, shape: &Shape) -> Self {
+        Self {
+            start: self.start + (shape.data_start() >> shape.unit_log2),
+            ..self
+        }
+    }
+
     /// The extent without what lies at or past `limit`.
     pub(crate) fn cut(self, limit: u64) -> Option<Self> {
         if self.logical >= limit {

@@ -75,7 +75,7 @@ impl<D: Device> Volume<'_, D> {
             let append_unit = map::file_unit(open.appended >> shape.unit_log2, checksums);
             for extent in extents.iter().take(count) {
                 if extent.logical_end() > append_unit {
-                    open.extend_ahead(*extent, append_unit);
+                    open.extend_ahead(extent.on_device(&shape), append_unit);
                 }
                 missing = missing.saturating_sub(u64::from(extent.len));
             }
