@@ -173,7 +173,10 @@ fn a_network_source_and_a_network_sink() {
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(got, data);
 
+    // Small enough for the kernel's buffer, so that nothing is lost on the way.
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let limit = std::time::Duration::from_secs(30);
+    receiver.set_read_timeout(Some(limit)).unwrap();
     let address = receiver.local_addr().unwrap();
     let from = format!(
         "udp://127.0.0.1:{}",
@@ -190,7 +193,7 @@ fn a_network_source_and_a_network_sink() {
         "--from",
         &from,
         "--size",
-        "100K",
+        "20K",
         "--block",
         "4K",
         "--buffers",
@@ -208,7 +211,7 @@ fn a_network_source_and_a_network_sink() {
     let output = child.wait_with_output().unwrap();
     assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["length_bytes"], 100 << 10);
+    assert_eq!(report["length_bytes"], 20 << 10);
     assert!(get(&device, "b", &folder).iter().all(|byte| *byte == 7));
 
     let mut child = start(&[
@@ -222,7 +225,7 @@ fn a_network_source_and_a_network_sink() {
     ]);
     let mut datagram = [0; 2_048];
     let mut bytes = 0;
-    while bytes < 100 << 10 {
+    while bytes < 20 << 10 {
         bytes += receiver.recv(&mut datagram).unwrap();
     }
     assert!(child.wait().unwrap().success());
