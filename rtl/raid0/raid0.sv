@@ -8,7 +8,8 @@
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
 // live disks and are read again elsewhere on an error; a disk that fails a write which another did
 // is stale: `failed_o` is set until reset and the disk is not used. Whoever owns the array keeps
-// that in mind over a reset with `enable_i`, and copies before it enables the disk again.
+// that in mind over a reset with `enable_i` (constant from reset on; the geometry of each enabled
+// disk counts), and copies before it enables the disk again.
 //
 // Disks          2 to 8
 // UpWidth        bits of the array's data streams: DiskWidth times a power of two. At DiskWidth *
@@ -82,7 +83,8 @@ module raid0
     geometry_o.ready               = Mirror ? |live : &live;
     least                          = '1;
     for (int unsigned i = 0; i < Disks; i++) begin
-      if (live[i] || !Mirror) begin
+      // Not `live`: the size does not change when a disk fails.
+      if (enable_i[i] || !Mirror) begin
         if (disk_geometry_i[i].block_count < least) least = disk_geometry_i[i].block_count;
         geometry_o.fua                  &= disk_geometry_i[i].fua;
         geometry_o.discard              &= disk_geometry_i[i].discard;

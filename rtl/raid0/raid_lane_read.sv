@@ -126,11 +126,11 @@ module raid_lane_read
   logic [UpWidth-1:0] word;
 
   assign drain_place = (Whole && extra_i) ? Extra : place_t'(slot_t'(drain_q));
-  assign bad_o       = Whole & done_q[drain_place] & (result_q[drain_place].status != StatusOk);
   assign fetch_last  = offset_q == length_q[drain_place] - words_t'(1);
   if (Whole) begin : gen_whole
     // One piece in a turn: what is read ahead must not stand before the extra slot's words.
     logic ended_q;
+    assign bad_o     = ~ended_q & done_q[drain_place] & (result_q[drain_place].status != StatusOk);
     assign available = select_i & ~ended_q & full_q[drain_place] & done_q[drain_place] & ~bad_o;
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni)                  ended_q <= 1'b0;
@@ -138,6 +138,7 @@ module raid_lane_read
       else if (fetch && fetch_last) ended_q <= 1'b1;
     end
   end else begin : gen_through
+    assign bad_o     = 1'b0;
     assign available = full_q[drain_place] | ((filling_q == drain_place) & (offset_q < filled_q));
   end
 
