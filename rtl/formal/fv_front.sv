@@ -48,6 +48,7 @@ module fv_front
     assume (rst_ni == started_q);
     // Short requests keep the bounded proof meaningful.
     assume (host_i.req.count <= count_t'(3));
+    assume (host_i.req.lba <= lba_t'(5));
     if (rst_ni) begin
       if (host_i.req_valid && up_dev.req_ready) expected_q[host_i.req.tag[0]] <= check(host_i.req, Geometry);
       if (down_host.req_valid) begin
