@@ -5,6 +5,7 @@
 // DataWidth      bits of the data streams
 // BlockSizeLog2  log2 of a block's bytes
 // UsedTags       tags from 0 on that the host may use (fewer keep a proof small)
+// CountBits      bits of a request's length in blocks (fewer keep a proof small)
 // AssumeHost     assume the host's rules instead of asserting them
 // AssumeDevice   assume the device's rules instead of asserting them
 // TimeoutCycles  the longest that a device may let an interface stand still (B9); 0: not checked
@@ -14,6 +15,7 @@ module block_checker
   parameter int unsigned DataWidth     = 32,
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned UsedTags      = NumTags,
+  parameter int unsigned CountBits     = CountWidth,
   parameter bit          AssumeHost    = 1'b0,
   parameter bit          AssumeDevice  = 1'b0,
   parameter int unsigned TimeoutCycles = 0
@@ -27,7 +29,7 @@ module block_checker
   output logic                 idle_o  // nothing is outstanding
 );
   localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(DataWidth / 8);
-  localparam int unsigned WordsWidth = CountWidth + WordsLog2;
+  localparam int unsigned WordsWidth = CountBits + WordsLog2;
   localparam int unsigned IndexWidth = (UsedTags > 1) ? $clog2(UsedTags) : 1;
   typedef logic [IndexWidth-1:0] index_t;
   typedef logic [WordsWidth-1:0] words_t;

@@ -28,13 +28,13 @@ module fv_front
   );
 
   block_checker #(
-    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .UsedTags(Tags), .AssumeHost(1'b1)
+    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .CountBits(2), .UsedTags(Tags), .AssumeHost(1'b1)
   ) u_up (
     .clk_i, .rst_ni, .host_i, .write_data_i, .dev_i(up_dev), .read_data_i(up_data), .idle_o()
   );
 
   block_checker #(
-    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .UsedTags(Tags), .AssumeDevice(1'b1)
+    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .CountBits(2), .UsedTags(Tags), .AssumeDevice(1'b1)
   ) u_down (
     .clk_i, .rst_ni, .host_i(down_host), .write_data_i(down_data), .dev_i, .read_data_i, .idle_o()
   );

@@ -17,7 +17,7 @@ module fv_raid0
   input logic [1:0][7:0] disk_read_data_i,
   input logic [2:0]      bad_lba_i  // bit 0: the disk; the others: its block
 );
-  localparam int unsigned DiskTags = 32;
+  localparam int unsigned DiskTags = 18;
   localparam lba_t DiskBlocks = lba_t'(4);
 
   dev_t dev;
@@ -41,7 +41,7 @@ module fv_raid0
     .disk_dev_i, .disk_read_data_i
   );
 
-  block_checker #(.DataWidth(8), .BlockSizeLog2(1), .UsedTags(Tags), .AssumeHost(1'b1)) u_up (
+  block_checker #(.DataWidth(8), .BlockSizeLog2(1), .CountBits(2), .UsedTags(Tags), .AssumeHost(1'b1)) u_up (
     .clk_i, .rst_ni, .host_i, .write_data_i, .dev_i(dev), .read_data_i(read_data), .idle_o()
   );
 
@@ -97,7 +97,7 @@ module fv_raid0
 
   // --- The disks ------------------------------------------------------------------------------
   for (genvar i = 0; i < 2; i++) begin : gen_disk
-    block_checker #(.DataWidth(8), .BlockSizeLog2(1), .UsedTags(DiskTags), .AssumeDevice(1'b1)) u_down (
+    block_checker #(.DataWidth(8), .BlockSizeLog2(1), .CountBits(2), .UsedTags(DiskTags), .AssumeDevice(1'b1)) u_down (
       .clk_i, .rst_ni, .host_i(disk_host[i]), .write_data_i(disk_write_data[i]), .dev_i(disk_dev_i[i]),
       .read_data_i(disk_read_data_i[i]), .idle_o()
     );

@@ -26,7 +26,7 @@ using namespace straightway;
 
 namespace {
 
-constexpr unsigned kBlockBytes = 1u << BLOCK_LOG2;
+constexpr unsigned kBlockBytes = 1u << BLOCK_SIZE_LOG2;
 
 struct Bench {
     VerilatedContext context;
@@ -107,9 +107,9 @@ struct Bench {
 
 // Where a block of the array lies, worked out apart from the hardware.
 void place(uint64_t lba, unsigned& disk, uint64_t& disk_lba) {
-    uint64_t stripe = lba / STRIPE;
+    uint64_t stripe = lba / STRIPE_BLOCKS;
     disk = MIRROR ? 0 : stripe % DISKS;
-    disk_lba = MIRROR ? lba : stripe / DISKS * STRIPE + lba % STRIPE;
+    disk_lba = MIRROR ? lba : stripe / DISKS * STRIPE_BLOCKS + lba % STRIPE_BLOCKS;
 }
 
 int random_run(uint64_t seed, uint64_t cycles) {
@@ -128,7 +128,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
     Bench bench(model, 1 + random.below(16), random.percent(50) ? random.below(60) : 0, seed);
 
     uint64_t blocks = bench.top->block_count;
-    uint64_t expected_blocks = MIRROR ? DISK_BLOCKS : DISK_BLOCKS / STRIPE * STRIPE * DISKS;
+    uint64_t expected_blocks = MIRROR ? DISK_BLOCKS : DISK_BLOCKS / STRIPE_BLOCKS * STRIPE_BLOCKS * DISKS;
     if (blocks != expected_blocks) fail("the array has the wrong size");
     std::vector<uint8_t> image(blocks * kBlockBytes);
     std::vector<bool> unknown(blocks), busy(blocks);  // unknown: after a failed write or a discard
