@@ -2,19 +2,20 @@
 SHELL := /bin/bash
 ONLY ?=
 
-.PHONY: help demo test test-fast figures check build setup
+.PHONY: help demo test test-fast test-rtl figures check build setup
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test"
 	@echo "make test-fast  the tests that need no virtual machine"
+	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make figures    measure the published figures (ONLY=nvme for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 python
+	@tools/setup base lab lab-aarch64 python rtl
 
 build:
 	@tools/setup base
@@ -26,15 +27,19 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 python
-	@tools/test rust lab
+	@tools/setup base lab lab-aarch64 python rtl
+	@tools/test rust lab rtl proofs
 
 test-fast:
 	@tools/setup base
 	@tools/test rust
 
+test-rtl:
+	@tools/setup rtl
+	@tools/test rtl proofs
+
 figures:
-	@tools/setup base lab
+	@tools/setup base lab rtl
 	@tools/figures $(ONLY)
 
 check:

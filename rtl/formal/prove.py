@@ -23,7 +23,7 @@ LIMIT_S = 180
 def script(proof, files, top, mutated):
     clocks = proof.get("clocks") == "many"
     # A mutation is shown by a run that goes wrong, never by an induction that only does not succeed.
-    mode, depth = ("bmc", max(proof["depth"], 12)) if mutated else (proof["mode"], proof["depth"])
+    mode, depth = ("bmc", max(proof["depth"], 8)) if mutated else (proof["mode"], proof["depth"])
     lines = ["[options]", f"mode {mode}", f"depth {depth}"]
     lines += ["multiclock on"] if clocks else []
     lines += ["[engines]", "smtbmc --nopresat yices", "[script]",
