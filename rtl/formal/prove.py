@@ -4,8 +4,10 @@
 Prints a line for each and ends in `N passed, M failed`. Arguments name the proofs to run.
 """
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -49,16 +51,20 @@ def run(proof, label, mutation=None):
         copy.write_text(text, "utf-8")
         files.append(copy)
     (folder / "proof.sby").write_text(script(proof, files, proof["name"], mutation is not None), "utf-8")
+    # A session of its own: the solvers end with the tool when it takes too long.
+    tool = subprocess.Popen([*TOOL, "proof.sby"], cwd=folder, env=cores.environment(), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        done = subprocess.run([*TOOL, "proof.sby"], cwd=folder, env=cores.environment(), timeout=LIMIT_S,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        output, _ = tool.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
+        os.killpg(tool.pid, signal.SIGKILL)
+        tool.communicate()
         return f"no answer in {LIMIT_S} s", ""
-    verdict = re.search(r"DONE \((\w+)", done.stdout)
-    broken = re.search(r"Assert failed in (.*)", done.stdout)
+    verdict = re.search(r"DONE \((\w+)", output)
+    broken = re.search(r"Assert failed in (.*)", output)
     if verdict and verdict[1] in ("PASS", "FAIL"):
         return verdict[1], broken[1].strip() if broken else "no property named"
-    return "ERROR: " + (done.stdout.strip().splitlines() or ["no output"])[-1], ""
+    return "ERROR: " + (output.strip().splitlines() or ["no output"])[-1], ""
 
 
 def main():

@@ -65,7 +65,6 @@ def fusesoc(folder, *arguments):
 
 
 @pytest.mark.parametrize("name,parameters", [
-    ("ideal", {}),
     ("slow", {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 8,
               "WriteRateWords": 25, "WriteRateCycles": 32}),
     ("two_disks", {"Disks": 2, "UpWidth": 64}),
