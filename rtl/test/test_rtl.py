@@ -78,7 +78,7 @@ def test_ramdisk(name, parameters, monkeypatch):
     folder = cores.BUILD / f"cocotb_ramdisk_{name}"
     disk_blocks = 1024 // parameters.get("Disks", 1)
     runner.build(sources=cores.files("sim"), hdl_toplevel="ramdisk_sim", build_dir=folder, always=True,
-                 build_args=["--assert", "-O3"], parameters={"DiskBlocks": disk_blocks, **parameters},
+                 build_args=["--assert", *cores.make_flags("-O0")], parameters={"DiskBlocks": disk_blocks, **parameters},
                  log_file=folder.with_suffix(".build.log"))
     tests = ["reads_back_what_was_written", "a_wrong_request_is_refused_and_counted_to_the_word"]
     if parameters.get("Disks", 1) == 1:
