@@ -6,6 +6,7 @@
 // loses, keeps or tears each write that no flush had covered.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <stdexcept>
@@ -147,9 +148,13 @@ private:
         Request& request = requests_[tag];
         if (request.op == kFlush && !request.bad) {
             if (model_.journal) flush(request.order);
-        } else if (request.op == kWrite && request.fua && model_.journal) {
-            std::memcpy(&durable_[request.lba * model_.block_bytes], &bytes_[request.lba * model_.block_bytes],
-                        request.end - request.lba * model_.block_bytes);
+        } else if (request.op == kWrite && request.fua && !request.bad && model_.journal) {
+            uint64_t from = request.lba * model_.block_bytes;
+            std::memcpy(&durable_[from], &bytes_[from], request.end - from);
+            // A cut must not bring back what these blocks held before.
+            unflushed_.erase(std::remove_if(unflushed_.begin(), unflushed_.end(), [&](const Unflushed& entry) {
+                return entry.block >= request.lba && entry.block * model_.block_bytes < request.end;
+            }), unflushed_.end());
         } else if (request.op == kWrite && model_.journal) {
             // From now on a flush covers it: one that comes later does, one that came before does not
             // (rule B12).

@@ -110,3 +110,12 @@ def test_array_random(name):
         done = subprocess.run([program, "random", str(seed), "20000"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=120)
         assert done.returncode == 0, f"array_{name}: {program} random {seed} 20000\n{done.stdout}"
+
+
+def test_the_journal_of_the_device_in_memory(tmp_path):
+    """What a power cut leaves of unflushed, flushed and FUA writes."""
+    program = tmp_path / "journal"
+    subprocess.run(["g++", "-std=c++17", "-Wall", "-Werror", f"-I{cores.RTL / 'sim'}", "-o", program,
+                    str(cores.RTL / "test" / "journal_test.cpp")], check=True)
+    done = subprocess.run([program], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout
