@@ -4,20 +4,21 @@ ONLY ?=
 STATES ?= 10000000
 SEED ?=
 
-.PHONY: help demo test test-fast soak figures check build setup
+.PHONY: help demo test test-fast test-rtl soak figures check build setup
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
 	@echo "make test       set up, then run every test"
 	@echo "make test-fast  the tests that need no virtual machine"
+	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n)"
-	@echo "make figures    measure the published figures (ONLY=nvme or ONLY=volume for one area)"
+	@echo "make figures    measure the published figures (ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 python
+	@tools/setup base lab lab-aarch64 python rtl
 
 build:
 	@tools/setup base
@@ -29,8 +30,8 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 python
-	@tools/test rust lab
+	@tools/setup base lab lab-aarch64 python rtl
+	@tools/test rust lab rtl proofs
 
 test-fast:
 	@tools/setup base
@@ -40,8 +41,12 @@ soak:
 	@tools/setup base
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
 
+test-rtl:
+	@tools/setup rtl
+	@tools/test rtl proofs
+
 figures:
-	@tools/setup base lab riscv
+	@tools/setup base lab riscv rtl
 	@tools/figures $(ONLY)
 
 check:

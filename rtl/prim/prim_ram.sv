@@ -1,0 +1,28 @@
+// A memory with one write port and one read port in one clock domain. The word asked for comes one
+// cycle later and stays until the next is asked for. A word that is read and written in the same
+// cycle reads as it was before, so that every vendor's block RAM fits.
+//
+// Width  bits of a word
+// Depth  number of words
+module prim_ram #(
+  parameter int unsigned Width = 32,
+  parameter int unsigned Depth = 512,
+  localparam int unsigned AddressWidth = (Depth > 1) ? $clog2(Depth) : 1
+) (
+  input  logic                    clk_i,
+
+  input  logic                    write_i,
+  input  logic [AddressWidth-1:0] write_address_i,
+  input  logic [Width-1:0]        write_data_i,
+
+  input  logic                    read_i,
+  input  logic [AddressWidth-1:0] read_address_i,
+  output logic [Width-1:0]        read_data_o
+);
+  logic [Width-1:0] words_q [Depth];
+
+  always_ff @(posedge clk_i) begin
+    if (write_i) words_q[write_address_i] <= write_data_i;
+    if (read_i) read_data_o <= words_q[read_address_i];
+  end
+endmodule

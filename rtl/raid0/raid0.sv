@@ -1,0 +1,351 @@
+// Several disks as one block device: striped (RAID-0) or, with `Mirror`, each a copy (RAID-1).
+//
+// Takes requests of any legal length, cuts them at stripes, and keeps all disks busy at once. Read
+// data leave in the order of the reads and of their blocks, whatever order the disks answer in;
+// reads are answered in their order, and writes, flushes and discards in theirs; neither waits for
+// the other. An error is reported on the request whose piece failed, and `error_o` names the disk.
+//
+// Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
+// live disks and are read again elsewhere on an error; a disk that fails a write which another did
+// is stale: `failed_o` is set until reset and the disk is not used. Whoever owns the array keeps
+// that in mind over a reset with `enable_i` (constant from reset on; the geometry of each enabled
+// disk counts), and copies before it enables the disk again.
+//
+// Disks          2 to 8
+// UpWidth        bits of the array's data streams: DiskWidth times a power of two. At DiskWidth *
+//                Disks the array is as fast as all disks together
+// DiskWidth      bits of each disk's
+// BlockSizeLog2  log2 of a block's bytes, the same for all; a block is at least one UpWidth word
+// StripeBlocks   blocks in a stripe, a power of two; no meaning for mirrors
+// SlotBlocks     blocks in a piece, a power of two, at most StripeBlocks (mirrors: any)
+// Slots          read pieces under way on each disk, a power of two, 2 to 8
+// WritePlaces    other pieces under way on each disk, a power of two, 2 to 16
+// WriteSlots     write data queued for each disk, in slots, a power of two
+// LbaBits        bits of the array's block addresses
+// Async          each disk has its own clock
+// Block RAM for each disk: Slots (mirrors: twice that) + WriteSlots, times SlotBlocks blocks.
+module raid0
+  import block_pkg::*;
+  import raid_pkg::*;
+#(
+  parameter int unsigned Disks         = 2,
+  parameter bit          Mirror        = 1'b0,
+  parameter int unsigned UpWidth       = 32,
+  parameter int unsigned DiskWidth     = 32,
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned StripeBlocks  = 1,
+  parameter int unsigned SlotBlocks    = 1,
+  parameter int unsigned Slots         = 4,
+  parameter int unsigned WritePlaces   = 4,
+  parameter int unsigned WriteSlots    = 2,
+  parameter int unsigned LbaBits       = 40,
+  parameter bit          Async         = 1'b0
+) (
+  input  logic                            clk_i,
+  input  logic                            rst_ni,
+
+  output geometry_t                       geometry_o,
+  input  host_t                           host_i,
+  input  logic [UpWidth-1:0]              write_data_i,
+  output dev_t                            dev_o,
+  output logic [UpWidth-1:0]              read_data_o,
+
+  input  logic [Disks-1:0]                enable_i,  // mirrors: the disks that are up to date
+  output logic [Disks-1:0]                failed_o,  // mirrors: the disks that no longer are
+  output logic [Disks-1:0]                error_o,   // for one cycle: this disk failed a piece
+
+  input  logic [Disks-1:0]                disk_clk_i,   // Async only
+  input  logic [Disks-1:0]                disk_rst_ni,  // Async only
+  input  geometry_t [Disks-1:0]           disk_geometry_i,
+  output host_t [Disks-1:0]               disk_host_o,
+  output logic [Disks-1:0][DiskWidth-1:0] disk_write_data_o,
+  input  dev_t [Disks-1:0]                disk_dev_i,
+  input  logic [Disks-1:0][DiskWidth-1:0] disk_read_data_i
+);
+  localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(UpWidth / 8);
+  localparam int unsigned StripeLog2 = $clog2(StripeBlocks);
+  localparam int unsigned LaneWidth  = $clog2(Disks);
+  // A mirror's pieces are cut for one disk only; which one is chosen below.
+  localparam int unsigned SplitDisks  = Mirror ? 1 : Disks;
+  localparam int unsigned SplitStripe = Mirror ? SlotBlocks : StripeBlocks;
+  localparam int unsigned SplitWidth  = (SplitDisks > 1) ? $clog2(SplitDisks) : 1;
+  typedef logic [LaneWidth-1:0] lane_t;
+
+  logic [Disks-1:0] live, failed_q;
+
+  // --- Geometry: the smallest disk's size, and what all can do --------------------------------
+  always_comb begin
+    lba_t least;
+    geometry_o                     = '0;
+    geometry_o.max_transfer_blocks = '1;
+    geometry_o.fua                 = 1'b1;
+    geometry_o.discard             = 1'b1;
+    geometry_o.ready               = Mirror ? |live : &live;
+    least                          = '1;
+    for (int unsigned i = 0; i < Disks; i++) begin
+      // Not `live`: the size does not change when a disk fails.
+      if (enable_i[i] || !Mirror) begin
+        if (disk_geometry_i[i].block_count < least) least = disk_geometry_i[i].block_count;
+        geometry_o.fua                  &= disk_geometry_i[i].fua;
+        geometry_o.discard              &= disk_geometry_i[i].discard;
+        geometry_o.read_only            |= disk_geometry_i[i].read_only;
+        geometry_o.volatile_write_cache |= disk_geometry_i[i].volatile_write_cache;
+      end
+    end
+    geometry_o.block_count = Mirror ? least : ((least >> StripeLog2) << StripeLog2) * lba_t'(Disks);
+    if ((geometry_o.block_count >> LbaBits) != '0) geometry_o.block_count = lba_t'(1) << LbaBits;
+  end
+
+  // --- Requests -------------------------------------------------------------------------------
+  host_t host;
+  dev_t  dev;
+  logic [UpWidth-1:0] write_data, read_data;
+
+  block_front #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2)) u_front (
+    .clk_i,
+    .rst_ni,
+    .geometry_i   (geometry_o),
+    .host_i,
+    .write_data_i,
+    .dev_o,
+    .read_data_o,
+    .host_o       (host),
+    .write_data_o (write_data),
+    .dev_i        (dev),
+    .read_data_i  (read_data)
+  );
+
+  logic   split_valid, split_ready, split_last;
+  piece_t split_piece;
+  tag_t   split_tag;
+  logic [SplitWidth-1:0] split_disk;
+
+  raid_split #(
+    .Disks(SplitDisks), .StripeBlocks(SplitStripe), .SlotBlocks(SlotBlocks), .LbaBits(LbaBits)
+  ) u_split (
+    .clk_i,
+    .rst_ni,
+    .valid_i (host.req_valid),
+    .ready_o (dev.req_ready),
+    .req_i   (host.req),
+    .valid_o (split_valid),
+    .ready_i (split_ready),
+    .piece_o (split_piece),
+    .disk_o  (split_disk),
+    .tag_o   (split_tag),
+    .last_o  (split_last)
+  );
+
+  // --- Which lanes a piece is for -------------------------------------------------------------
+  logic [Disks-1:0] read_free, other_free, extra_free, lanes, piece_valid;
+  logic  is_read, join_read_free, join_write_free, again_valid, again_ready, taken;
+  lane_t read_lane;
+  logic [Disks-1:0] read_select;
+  piece_t again, piece;
+
+  assign is_read = split_piece.op == OpRead;
+
+  if (Mirror) begin : gen_turns
+    lane_t turn_q;
+    // The first live disk from the turn on.
+    always_comb begin
+      logic found;
+      read_lane = turn_q;
+      found     = 1'b0;
+      for (int unsigned i = 0; i < Disks; i++) begin
+        int unsigned candidate;
+        candidate = (32'(turn_q) + i) % Disks;
+        if (!found && live[candidate]) begin
+          read_lane = lane_t'(candidate);
+          found     = 1'b1;
+        end
+      end
+    end
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) turn_q <= '0;
+      else if (taken && is_read) begin
+        turn_q <= (read_lane == lane_t'(Disks - 1)) ? '0 : read_lane + lane_t'(1);
+      end
+    end
+    assign lanes = is_read ? Disks'(1) << read_lane : live;
+  end else begin : gen_stripes
+    assign read_lane = lane_t'(split_disk);
+    assign lanes     = (split_piece.op == OpFlush) ? '1 : Disks'(1) << read_lane;
+  end
+
+  // A mirror's second reading goes first: everything waits for it.
+  always_comb begin
+    split_ready = ~again_valid;
+    if (is_read) split_ready &= join_read_free & (|(lanes & read_free));
+    else         split_ready &= join_write_free & (&(~lanes | other_free));
+  end
+  assign taken       = split_valid & split_ready;
+  assign again_ready = |(read_select & extra_free);
+  assign piece       = again_valid ? again : split_piece;
+  assign piece_valid = again_valid ? read_select & extra_free : (taken ? lanes : '0);
+
+  // --- Lanes ----------------------------------------------------------------------------------
+  logic [Disks-1:0] read_valid, read_ready, read_bad, read_drop, read_result_valid, read_retire;
+  logic [Disks-1:0] read_error, write_error, write_fail;
+  logic [Disks-1:0] write_valid, write_ready, other_result_valid, other_retire;
+  logic [Disks-1:0][UpWidth-1:0] lane_data;
+  result_t [Disks-1:0] read_result, other_result;
+  logic read_extra;
+
+  for (genvar i = 0; i < Disks; i++) begin : gen_lane
+    host_t lane_host;
+    dev_t  lane_dev;
+    logic [DiskWidth-1:0] lane_write_data, lane_read_data;
+
+    raid_lane #(
+      .UpWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .SlotBlocks(SlotBlocks),
+      .Slots(Slots), .WritePlaces(WritePlaces), .WriteWords((WriteSlots * SlotBlocks) << WordsLog2),
+      .Whole(Mirror)
+    ) u_lane (
+      .clk_i,
+      .rst_ni,
+      .read_free_o          (read_free[i]),
+      .extra_free_o         (extra_free[i]),
+      .other_free_o         (other_free[i]),
+      .piece_valid_i        (piece_valid[i]),
+      .piece_i              (piece),
+      .piece_extra_i        (again_valid),
+      .read_select_i        (read_select[i]),
+      .read_extra_i         (read_extra & read_select[i]),
+      .read_valid_o         (read_valid[i]),
+      .read_ready_i         (read_ready[i]),
+      .read_data_o          (lane_data[i]),
+      .read_bad_o           (read_bad[i]),
+      .read_drop_i          (read_drop[i]),
+      .read_result_valid_o  (read_result_valid[i]),
+      .read_result_o        (read_result[i]),
+      .read_retire_i        (read_retire[i]),
+      .write_valid_i        (write_valid[i]),
+      .write_ready_o        (write_ready[i]),
+      .write_data_i         (write_data),
+      .other_result_valid_o (other_result_valid[i]),
+      .other_result_o       (other_result[i]),
+      .other_retire_i       (other_retire[i]),
+      .host_o               (lane_host),
+      .write_data_o         (lane_write_data),
+      .dev_i                (lane_dev),
+      .read_data_i          (lane_read_data)
+    );
+
+    if (Async) begin : gen_async
+      block_cdc #(.DataWidth(DiskWidth)) u_cdc (
+        .host_clk_i   (clk_i),
+        .host_rst_ni  (rst_ni),
+        .host_i       (lane_host),
+        .write_data_i (lane_write_data),
+        .dev_o        (lane_dev),
+        .read_data_o  (lane_read_data),
+        .dev_clk_i    (disk_clk_i[i]),
+        .dev_rst_ni   (disk_rst_ni[i]),
+        .host_o       (disk_host_o[i]),
+        .write_data_o (disk_write_data_o[i]),
+        .dev_i        (disk_dev_i[i]),
+        .read_data_i  (disk_read_data_i[i])
+      );
+    end else begin : gen_sync
+      logic unused_clocks;
+      assign unused_clocks        = disk_clk_i[i] ^ disk_rst_ni[i];
+      assign disk_host_o[i]       = lane_host;
+      assign disk_write_data_o[i] = lane_write_data;
+      assign lane_dev             = disk_dev_i[i];
+      assign lane_read_data       = disk_read_data_i[i];
+    end
+  end
+
+  // --- Joining --------------------------------------------------------------------------------
+  logic [1:0] rsp_valid, rsp_ready;
+  rsp_t [1:0] rsp;
+
+  raid_read_join #(
+    .UpWidth(UpWidth), .Disks(Disks), .WordsLog2(WordsLog2), .SlotBlocks(SlotBlocks),
+    .Pieces(Disks * Slots), .Mirror(Mirror)
+  ) u_read_join (
+    .clk_i,
+    .rst_ni,
+    .live_i         (live),
+    .free_o         (join_read_free),
+    .take_i         (taken & is_read),
+    .piece_i        (split_piece),
+    .lane_i         (read_lane),
+    .tag_i          (split_tag),
+    .last_i         (split_last),
+    .select_o       (read_select),
+    .extra_o        (read_extra),
+    .valid_i        (read_valid),
+    .ready_o        (read_ready),
+    .data_i         (lane_data),
+    .bad_i          (read_bad),
+    .drop_o         (read_drop),
+    .result_valid_i (read_result_valid),
+    .result_i       (read_result),
+    .retire_o       (read_retire),
+    .error_o        (read_error),
+    .again_valid_o  (again_valid),
+    .again_ready_i  (again_ready),
+    .again_o        (again),
+    .read_valid_o   (dev.read_valid),
+    .read_ready_i   (host.read_ready),
+    .read_o         (dev.read),
+    .read_data_o    (read_data),
+    .rsp_valid_o    (rsp_valid[0]),
+    .rsp_ready_i    (rsp_ready[0]),
+    .rsp_o          (rsp[0])
+  );
+
+  raid_write_join #(
+    .Disks(Disks), .WordsLog2(WordsLog2), .SlotBlocks(SlotBlocks),
+    .Pieces(Disks * WritePlaces), .Mirror(Mirror)
+  ) u_write_join (
+    .clk_i,
+    .rst_ni,
+    .free_o         (join_write_free),
+    .take_i         (taken & ~is_read),
+    .piece_i        (split_piece),
+    .lanes_i        (lanes),
+    .tag_i          (split_tag),
+    .last_i         (split_last),
+    .write_valid_i  (host.write_valid),
+    .write_ready_o  (dev.write_ready),
+    .valid_o        (write_valid),
+    .ready_i        (write_ready),
+    .result_valid_i (other_result_valid),
+    .result_i       (other_result),
+    .retire_o       (other_retire),
+    .error_o        (write_error),
+    .fail_o         (write_fail),
+    .failed_i       (failed_q),
+    .rsp_valid_o    (rsp_valid[1]),
+    .rsp_ready_i    (rsp_ready[1]),
+    .rsp_o          (rsp[1])
+  );
+
+  prim_merge #(.Width($bits(rsp_t))) u_merge (
+    .clk_i,
+    .rst_ni,
+    .valid_i (rsp_valid),
+    .ready_o (rsp_ready),
+    .data_i  (rsp),
+    .valid_o (dev.rsp_valid),
+    .ready_i (host.rsp_ready),
+    .data_o  (dev.rsp)
+  );
+
+  // --- Which disks are used -------------------------------------------------------------------
+  logic [Disks-1:0] ready;
+  for (genvar i = 0; i < Disks; i++) begin : gen_ready
+    assign ready[i] = disk_geometry_i[i].ready;
+  end
+  assign live     = Mirror ? enable_i & ready & ~failed_q : ready;
+  assign failed_o = failed_q;
+  assign error_o  = read_error | write_error;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) failed_q <= '0;
+    else         failed_q <= failed_q | write_fail;
+  end
+endmodule

@@ -1,0 +1,266 @@
+// A block device in memory that plays the device's side of one interface, fast enough to be no
+// burden to a simulation: no allocation in a cycle but what a journal of unflushed writes needs.
+//
+// It keeps every rule that block_checker asserts, and within them is as awkward as it is told to be:
+// delays, a data rate, stalls, reads and responses out of order, failing blocks, a power cut that
+// loses, keeps or tears each write that no flush had covered.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "pins.hpp"
+
+namespace straightway {
+
+struct DeviceModel {
+    unsigned data_bytes = 4;
+    unsigned block_bytes = 64;
+    uint64_t block_count = 1024;
+    unsigned depth = 16;           // requests under way
+    unsigned read_latency = 0;     // cycles from a request to its first word, or its response
+    unsigned write_latency = 0;    // cycles from the last word to the response
+    unsigned flush_latency = 0;
+    unsigned rate_words = 1;       // each stream moves rate_words words ...
+    unsigned rate_cycles = 1;      // ... in rate_cycles cycles
+    unsigned stall_percent = 0;    // how often each ready or valid pauses
+    bool reorder = false;          // reads and responses in any order
+    bool journal = false;          // keep what a power cut needs
+};
+
+class BlockDevice {
+public:
+    BlockDevice(Pins pins, DeviceModel model, uint64_t seed)
+        : pins_(pins), model_(model), random_(seed), bytes_(model.block_count * model.block_bytes) {
+        if (model_.journal) durable_ = bytes_;
+        drive();
+    }
+
+    // What is on the device as long as the power lasts; a test may change it between requests.
+    std::vector<uint8_t>& bytes() { return bytes_; }
+
+    // Requests that touch one of these blocks fail, with kDevice and this detail.
+    std::set<uint64_t> bad_reads, bad_writes;
+    uint16_t detail = 0x0281;
+    bool bad_flush = false;
+
+    uint64_t reads = 0, writes = 0, flushes = 0, read_words = 0, write_words = 0;
+
+    enum Cut { kLost, kKept, kTorn };
+
+    // The image that a power cut now leaves: each block that no flush covered is lost, kept, or by
+    // chance (`kTorn`): lost, kept, or half of each.
+    std::vector<uint8_t> cut(Cut how, Random& random) const {
+        if (!model_.journal) throw std::logic_error("a cut needs a device with a journal");
+        std::vector<uint8_t> image = durable_;
+        for (const Unflushed& entry : unflushed_) {
+            if (how == kLost) continue;
+            size_t from = 0, to = entry.bytes.size();
+            if (how == kTorn) {
+                uint64_t fate = random.below(3);
+                if (fate == 0) continue;
+                if (fate == 2) (random.below(2) ? from : to) = model_.block_bytes / 2;
+            }
+            std::memcpy(&image[entry.block * model_.block_bytes + from], &entry.bytes[from], to - from);
+        }
+        return image;
+    }
+
+    void sample() {
+        ++now_;
+        if (read_debt_ >= model_.rate_words) read_debt_ -= model_.rate_words; else read_debt_ = 0;
+        if (write_debt_ >= model_.rate_words) write_debt_ -= model_.rate_words; else write_debt_ = 0;
+        if (*pins_.rsp_valid && *pins_.rsp_ready) close(response_);
+        if (*pins_.read_valid && *pins_.read_ready) take_read();
+        if (*pins_.write_valid && *pins_.write_ready) take_write();
+        if (*pins_.req_valid && *pins_.req_ready) open();
+    }
+
+    void drive() {
+        *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
+        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words &&
+                             !random_.percent(model_.stall_percent);
+        drive_read();
+        drive_response();
+    }
+
+private:
+    enum class Stage : uint8_t { kFree, kData, kAnswer };
+    struct Request {
+        Stage stage = Stage::kFree;
+        Op op;
+        bool fua, bad;
+        uint64_t lba, due, order, offset, end;  // offset and end in bytes
+    };
+    struct Unflushed {
+        uint64_t block, order;
+        std::vector<uint8_t> bytes;
+    };
+    static constexpr unsigned kTags = 32;
+
+    bool touches(const std::set<uint64_t>& bad, uint64_t lba, uint64_t count) const {
+        if (bad.empty()) return false;
+        auto first = bad.lower_bound(lba);
+        return first != bad.end() && *first < lba + count;
+    }
+
+    void open() {
+        Request& request = requests_[*pins_.req_tag];
+        uint64_t count = *pins_.req_count;
+        request.op = static_cast<Op>(*pins_.req_op);
+        request.fua = *pins_.req_fua;
+        request.lba = *pins_.req_lba;
+        if (request.lba + count > model_.block_count) throw std::logic_error("a request beyond the device");
+        request.offset = request.lba * model_.block_bytes;
+        request.end = request.offset + count * model_.block_bytes;
+        request.order = ++order_;
+        request.due = now_ + model_.read_latency;
+        request.stage = Stage::kData;
+        ++open_;
+        switch (request.op) {
+        case kRead:
+            ++reads;
+            request.bad = touches(bad_reads, request.lba, count);
+            read_queue_[read_count_++] = *pins_.req_tag;
+            break;
+        case kWrite:
+            ++writes;
+            request.bad = touches(bad_writes, request.lba, count);
+            write_queue_[write_tail_++ % kTags] = *pins_.req_tag;
+            break;
+        default:
+            ++flushes;
+            request.bad = request.op == kFlush && bad_flush;
+            request.due = now_ + model_.flush_latency;
+            answer(*pins_.req_tag);
+        }
+    }
+
+    void answer(unsigned tag) {
+        requests_[tag].stage = Stage::kAnswer;
+        answer_queue_[answer_count_++] = tag;
+    }
+
+    void close(unsigned tag) {
+        Request& request = requests_[tag];
+        if (request.op == kFlush && !request.bad) {
+            if (model_.journal) flush(request.order);
+        } else if (request.op == kWrite && request.fua && !request.bad && model_.journal) {
+            uint64_t from = request.lba * model_.block_bytes;
+            std::memcpy(&durable_[from], &bytes_[from], request.end - from);
+            // A cut must not bring back what these blocks held before.
+            unflushed_.erase(std::remove_if(unflushed_.begin(), unflushed_.end(), [&](const Unflushed& entry) {
+                return entry.block >= request.lba && entry.block * model_.block_bytes < request.end;
+            }), unflushed_.end());
+        } else if (request.op == kWrite && model_.journal) {
+            // From now on a flush covers it: one that comes later does, one that came before does not
+            // (rule B12).
+            for (Unflushed& entry : unflushed_)
+                if (entry.order == request.order) entry.order = order_ | kCompleted;
+        }
+        request.stage = Stage::kFree;
+        response_ = kTags;
+        --open_;
+    }
+
+    static constexpr uint64_t kCompleted = 1ull << 63;
+
+    void flush(uint64_t flush_order) {
+        size_t kept = 0;
+        for (size_t i = 0; i < unflushed_.size(); ++i) {
+            Unflushed& entry = unflushed_[i];
+            bool covered = (entry.order & kCompleted) && (entry.order & ~kCompleted) < flush_order;
+            if (covered) {
+                std::memcpy(&durable_[entry.block * model_.block_bytes], entry.bytes.data(), entry.bytes.size());
+            } else {
+                if (kept != i) unflushed_[kept] = std::move(entry);
+                ++kept;
+            }
+        }
+        unflushed_.resize(kept);
+    }
+
+    void take_read() {
+        Request& request = requests_[reading_];
+        request.offset += model_.data_bytes;
+        read_debt_ += model_.rate_cycles;
+        ++read_words;
+        read_held_ = false;
+        if (request.offset == request.end) {
+            request.due = now_;
+            answer(reading_);
+            reading_ = kTags;
+        }
+    }
+
+    void take_write() {
+        unsigned tag = write_queue_[write_head_ % kTags];
+        Request& request = requests_[tag];
+        if (!request.bad) std::memcpy(&bytes_[request.offset], pins_.write_data, model_.data_bytes);
+        request.offset += model_.data_bytes;
+        write_debt_ += model_.rate_cycles;
+        ++write_words;
+        if (model_.journal && !request.bad && request.offset % model_.block_bytes == 0) {
+            uint64_t block = request.offset / model_.block_bytes - 1;
+            auto from = bytes_.begin() + block * model_.block_bytes;
+            unflushed_.push_back({block, request.order, {from, from + model_.block_bytes}});
+        }
+        if (request.offset == request.end) {
+            ++write_head_;
+            request.due = now_ + model_.write_latency;
+            answer(tag);
+        }
+    }
+
+    // Takes one of a queue's entries that are due: the first, or any where order is free.
+    unsigned pick(unsigned* queue, unsigned& count) {
+        unsigned chosen = model_.reorder && count > 1 ? random_.below(count) : 0;
+        unsigned tag = queue[chosen];
+        if (requests_[tag].due > now_) return kTags;
+        for (unsigned i = chosen + 1; i < count; ++i) queue[i - 1] = queue[i];
+        --count;
+        return tag;
+    }
+
+    void drive_read() {
+        if (read_held_) return;
+        if (reading_ == kTags && read_count_ != 0) reading_ = pick(read_queue_, read_count_);
+        read_held_ = reading_ != kTags && read_debt_ < model_.rate_words && !random_.percent(model_.stall_percent);
+        *pins_.read_valid = read_held_;
+        if (!read_held_) return;
+        const Request& request = requests_[reading_];
+        *pins_.read_tag = reading_;
+        *pins_.read_last = request.offset + model_.data_bytes == request.end;
+        // A failed read's words are counted but not good: anything but the block's bytes.
+        if (request.bad) std::memset(pins_.read_data, 0xee, model_.data_bytes);
+        else std::memcpy(pins_.read_data, &bytes_[request.offset], model_.data_bytes);
+    }
+
+    void drive_response() {
+        if (response_ != kTags) return;
+        if (answer_count_ != 0 && !random_.percent(model_.stall_percent)) response_ = pick(answer_queue_, answer_count_);
+        *pins_.rsp_valid = response_ != kTags;
+        if (response_ == kTags) return;
+        *pins_.rsp_tag = response_;
+        *pins_.rsp_status = requests_[response_].bad ? kDevice : kOk;
+        *pins_.rsp_detail = requests_[response_].bad ? detail : 0;
+    }
+
+    Pins pins_;
+    DeviceModel model_;
+    Random random_;
+    std::vector<uint8_t> bytes_, durable_;
+    std::vector<Unflushed> unflushed_;
+    Request requests_[kTags];
+    unsigned read_queue_[kTags], answer_queue_[kTags], write_queue_[kTags];
+    unsigned read_count_ = 0, answer_count_ = 0, write_head_ = 0, write_tail_ = 0;
+    unsigned reading_ = kTags, response_ = kTags, open_ = 0;
+    unsigned read_debt_ = 0, write_debt_ = 0;
+    bool read_held_ = false;
+    uint64_t now_ = 0, order_ = 0;
+};
+
+}  // namespace straightway

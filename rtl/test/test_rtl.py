@@ -1,0 +1,121 @@
+"""The hardware's tests: lint, cores, cocotb benches and randomised C++ benches.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cocotb_tools.runner import get_results, get_runner
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cores  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+
+# Name: disks, mirror, array width, disk width, log2 of the block size, stripe, slot, clocks apart.
+ARRAYS = {
+    "two_striped_wide": (2, 0, 64, 32, 6, 4, 2, 0),
+    "three_striped_apart": (3, 0, 64, 32, 6, 2, 2, 1),
+    "four_striped_wide": (4, 0, 128, 32, 6, 8, 4, 0),
+    "three_mirrored": (3, 1, 32, 32, 6, 1, 2, 0),
+}
+
+
+@pytest.mark.parametrize("top,core,parameters", [
+    ("ramdisk", "ramdisk", {}),
+    ("ramdisk", "ramdisk", {"DataWidth": 256, "BlockSizeLog2": 6}),
+    ("block_cdc", "block", {}),
+    ("raid0", "raid0", {}),
+    ("raid0", "raid0", {"Mirror": 1, "Disks": 3, "SlotBlocks": 4}),
+    ("raid0", "raid0", {"Disks": 8, "UpWidth": 256, "Async": 1, "StripeBlocks": 4, "SlotBlocks": 2}),
+    ("raid0_sim", "sim", {}),
+    ("ramdisk_sim", "sim", {"Disks": 2}),
+])
+def test_lint(top, core, parameters):
+    generics = [f"-G{key}={value}" for key, value in parameters.items()]
+    command = ["verilator", "--lint-only", "-Wall", "--assert", "--top-module", top, *generics]
+    done = subprocess.run([*command, *map(str, cores.files(core))], env=cores.environment(),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(cores.cores()))
+def test_fusesoc_knows_the_core(name, tmp_path):
+    """FuseSoC finds the core and all that it depends on, and copies each of its files."""
+    core = cores.cores()[name][1]
+    if "lint" not in core["targets"]:
+        done = fusesoc(tmp_path, "core", "show", name)
+        assert done.returncode == 0, done.stdout
+        return
+    done = fusesoc(tmp_path, "run", "--target=lint", "--setup", "--build-root", str(tmp_path / "build"), name)
+    assert done.returncode == 0, done.stdout
+    wanted = {file.name for file in cores.files(name.rsplit(":", 1)[1])}
+    found = {file.name for file in (tmp_path / "build").rglob("*") if file.is_file()}
+    assert wanted <= found
+
+
+def fusesoc(folder, *arguments):
+    command = [str(cores.BIN / "fusesoc"), "--cores-root", str(cores.RTL), *arguments]
+    return subprocess.run(command, cwd=folder, env=cores.environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.parametrize("name,parameters", [
+    ("slow", {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 8,
+              "WriteRateWords": 25, "WriteRateCycles": 32}),
+    ("two_disks", {"Disks": 2, "UpWidth": 64}),
+])
+def test_ramdisk(name, parameters, monkeypatch):
+    for key in ("PATH", "VERILATOR_ROOT"):
+        monkeypatch.setenv(key, cores.environment()[key])
+    monkeypatch.setenv("MAKEFLAGS", cores.make_flags("-O0")[1])
+    monkeypatch.setenv("STRAIGHTWAY_SEED", str(SEED))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    runner = get_runner("verilator")
+    folder = cores.BUILD / f"cocotb_ramdisk_{name}"
+    disk_blocks = 1024 // parameters.get("Disks", 1)
+    runner.build(sources=cores.files("sim"), hdl_toplevel="ramdisk_sim", build_dir=folder, always=True,
+                 build_args=["--assert"], parameters={"DiskBlocks": disk_blocks, **parameters},
+                 log_file=folder.with_suffix(".build.log"))
+    tests = ["reads_back_what_was_written", "a_wrong_request_is_refused_and_counted_to_the_word"]
+    if parameters.get("Disks", 1) == 1:
+        tests.append("a_memory_fault_is_on_the_request_that_met_it")
+    else:
+        tests.remove("a_wrong_request_is_refused_and_counted_to_the_word")  # an array does more: DISCARD, sizes
+    results = runner.test(hdl_toplevel="ramdisk_sim", test_module="bench_ramdisk", build_dir=folder,
+                          test_dir=folder, testcase=tests, log_file=folder.with_suffix(".log"))
+    ran, failed = get_results(results)
+    log = folder.with_suffix(".log").read_text("utf-8", errors="replace")
+    assert failed == 0, f"STRAIGHTWAY_SEED={SEED}\n{log[-3000:]}"
+    assert ran == len(tests), log[-3000:]
+
+
+def build_array(name, fast=False):
+    disks, mirror, up, disk, log2, stripe, slot, apart = ARRAYS[name]
+    parameters = {"Disks": disks, "Mirror": mirror, "UpWidth": up, "DiskWidth": disk, "BlockSizeLog2": log2,
+                  "StripeBlocks": stripe, "SlotBlocks": slot, "Async": apart, "DiskBlocks": 200}
+    return cores.build_bench(f"array_{name}" + ("_fast" if fast else ""), "raid0_sim", "array_bench.cpp",
+                             parameters, fast)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_array_random(name):
+    """Random requests, delays, orders, pauses and faults; every interface checked in each cycle."""
+    program = build_array(name)
+    for seed in range(SEED, SEED + 20):
+        done = subprocess.run([program, "random", str(seed), "20000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120)
+        assert done.returncode == 0, f"array_{name}: {program} random {seed} 20000\n{done.stdout}"
+
+
+def test_the_journal_of_the_device_in_memory(tmp_path):
+    """What a power cut leaves of unflushed, flushed and FUA writes."""
+    program = tmp_path / "journal"
+    subprocess.run(["g++", "-std=c++17", "-Wall", "-Werror", f"-I{cores.RTL / 'sim'}", "-o", program,
+                    str(cores.RTL / "test" / "journal_test.cpp")], check=True)
+    done = subprocess.run([program], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout
