@@ -14,27 +14,27 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 python
+	@tools/setup base lab lab-aarch64 chario python
 
 build:
 	@tools/setup base
 	cargo build --release --locked -p straightway-cli
 
 demo:
-	@tools/setup base lab
+	@tools/setup base lab chario
 	@cargo build --release --locked -p straightway-cli
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 python
-	@tools/test rust lab
+	@tools/setup base lab lab-aarch64 chario python
+	@tools/test rust chario lab
 
 test-fast:
 	@tools/setup base
 	@tools/test rust
 
 figures:
-	@tools/setup base lab
+	@tools/setup base lab chario
 	@tools/figures $(ONLY)
 
 check:
