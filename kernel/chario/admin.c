@@ -94,6 +94,19 @@ int chario_identify(struct chario_ctrl *ctrl, u8 cns, u32 nsid)
 	return chario_admin(ctrl, &command, NULL);
 }
 
+/* The health log of the whole controller, into ctrl->page (5.14.1.2, "SMART / Health Information"). */
+int chario_health(struct chario_ctrl *ctrl)
+{
+	struct nvme_command command = {};
+
+	command.get_log_page.opcode = nvme_admin_get_log_page;
+	command.get_log_page.nsid = cpu_to_le32(NVME_NSID_ALL);
+	command.get_log_page.lid = NVME_LOG_SMART;
+	command.get_log_page.numdl = cpu_to_le16(sizeof(struct nvme_smart_log) / 4 - 1);
+	command.get_log_page.dptr.prp1 = cpu_to_le64(ctrl->page_dma);
+	return chario_admin(ctrl, &command, NULL);
+}
+
 /* Asks for *@count pairs; *@count becomes what there is (5.21.1.7, "Number of Queues"). */
 int chario_set_queue_count(struct chario_ctrl *ctrl, u32 *count)
 {

@@ -201,9 +201,9 @@ static void free_interrupts(struct chario_ctrl *ctrl)
 		struct chario_queue *queue = ctrl->lanes[lane].loud;
 
 		if (ctrl->one_vector)
-			free_irq(pci_irq_vector(ctrl->pdev, 0), ctrl);
+			pci_free_irq(ctrl->pdev, 0, ctrl);
 		else
-			free_irq(pci_irq_vector(ctrl->pdev, queue->vector), queue);
+			pci_free_irq(ctrl->pdev, queue->vector, queue);
 	}
 	ctrl->lane_count = 0;
 	pci_free_irq_vectors(ctrl->pdev);
@@ -219,8 +219,8 @@ static int request_interrupts(struct chario_ctrl *ctrl, u32 lane_count)
 		struct chario_queue *queue = ctrl->lanes[ctrl->lane_count].loud;
 
 		if (ctrl->one_vector)
-			error = request_irq(pci_irq_vector(ctrl->pdev, 0),
-					    chario_on_shared_interrupt, IRQF_SHARED, "chario", ctrl);
+			error = pci_request_irq(ctrl->pdev, 0, chario_on_shared_interrupt, NULL,
+						ctrl, "chario%dq1", ctrl->instance);
 		else
 			error = pci_request_irq(ctrl->pdev, queue->vector, chario_on_interrupt, NULL,
 						queue, "chario%dq%u", ctrl->instance, queue->id);

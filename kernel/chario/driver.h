@@ -165,7 +165,7 @@ struct chario_ctrl {
 	u8 *lane_of_cpu;
 	struct dma_pool *lists;
 	struct nvme_id_ctrl *id;
-	void *page; /* for identify data; used by probe alone */
+	void *page; /* for identify data and logs; under recovery_lock once probe is over */
 	dma_addr_t page_dma;
 	struct list_head namespaces;
 
@@ -213,6 +213,8 @@ struct chario_ns {
 	u32 align_bytes; /* of buffers */
 	u8 shift; /* log2 of the block size */
 	bool is_read_only;
+	atomic_t open_files;
+	struct chario_file *exclusive; /* the file that was opened with O_EXCL */
 	struct chario_counters __percpu *counters;
 };
 
@@ -267,6 +269,7 @@ bool chario_is_present(struct chario_ctrl *ctrl);
 /* admin.c */
 int chario_admin(struct chario_ctrl *ctrl, struct nvme_command *command, u32 *result);
 int chario_identify(struct chario_ctrl *ctrl, u8 cns, u32 nsid);
+int chario_health(struct chario_ctrl *ctrl);
 int chario_set_queue_count(struct chario_ctrl *ctrl, u32 *count);
 int chario_create_pair(struct chario_queue *queue);
 int chario_delete_pair(struct chario_queue *queue);

@@ -171,6 +171,12 @@ static int chario_open(struct inode *inode, struct file *file)
 	private = kzalloc(sizeof(*private), GFP_KERNEL);
 	if (!private)
 		return -ENOMEM;
+	/* As with a block device: one file at a time is the exclusive one. */
+	if (file->f_flags & O_EXCL && cmpxchg(&ns->exclusive, NULL, private)) {
+		kfree(private);
+		return -EBUSY;
+	}
+	atomic_inc(&ns->open_files);
 	private->ns = ns;
 	init_rwsem(&private->lock);
 	file->private_data = private;
@@ -187,6 +193,8 @@ static int chario_release(struct inode *inode, struct file *file)
 	struct chario_file *private = file->private_data;
 
 	chario_unregister_all(private);
+	cmpxchg(&private->ns->exclusive, private, NULL);
+	atomic_dec(&private->ns->open_files);
 	put_device(&private->ns->dev);
 	kfree(private);
 	return 0;

@@ -45,6 +45,7 @@ SHOW(queues, "%u", ns->ctrl->queue_count);
 SHOW(nsid, "%u", ns->nsid);
 SHOW(read_only, "%d", ns->is_read_only);
 SHOW(state, "%s", state_name(ns->ctrl));
+SHOW(open_files, "%d", atomic_read(&ns->open_files));
 SHOW(pci_address, "%s", dev_name(ns->ctrl->dev));
 
 static ssize_t show_text(char *text, const char *from, size_t length)
@@ -125,7 +126,8 @@ static struct attribute *plain[] = {
 	&dev_attr_queues.attr, &dev_attr_nsid.attr, &dev_attr_read_only.attr,
 	&dev_attr_state.attr, &dev_attr_pci_address.attr, &dev_attr_serial.attr,
 	&dev_attr_model.attr, &dev_attr_firmware.attr, &dev_attr_windows.attr,
-	&dev_attr_buffer_align_bytes.attr, &dev_attr_reset.attr, NULL
+	&dev_attr_buffer_align_bytes.attr, &dev_attr_reset.attr,
+	&dev_attr_open_files.attr, NULL
 };
 
 /* --- Identify data ---------------------------------------------------------------------------- */
@@ -150,8 +152,29 @@ static ssize_t identify_namespace_read(struct file *file, struct kobject *kobj,
 }
 static BIN_ATTR_RO(identify_namespace, NVME_IDENTIFY_DATA_SIZE);
 
+/* Asks the drive each time: its own count of commands is in it. */
+static ssize_t health_log_read(struct file *file, struct kobject *kobj,
+			       struct bin_attribute *attribute, char *to, loff_t at, size_t length)
+{
+	struct chario_ns *ns = ns_of(kobj_to_dev(kobj));
+	struct chario_ctrl *ctrl = ns->ctrl;
+	ssize_t result = chario_enter(ns);
+
+	if (result)
+		return result;
+	mutex_lock(&ctrl->recovery_lock);
+	result = ctrl->state == CHARIO_LIVE ? chario_health(ctrl) : -EBUSY;
+	if (!result)
+		result = memory_read_from_buffer(to, length, &at, ctrl->page,
+						 sizeof(struct nvme_smart_log));
+	mutex_unlock(&ctrl->recovery_lock);
+	chario_leave(ns);
+	return result;
+}
+static BIN_ATTR(health_log, 0400, health_log_read, NULL, sizeof(struct nvme_smart_log));
+
 static struct bin_attribute *identify[] = {
-	&bin_attr_identify_controller, &bin_attr_identify_namespace, NULL
+	&bin_attr_identify_controller, &bin_attr_identify_namespace, &bin_attr_health_log, NULL
 };
 
 static const struct attribute_group plain_group = {

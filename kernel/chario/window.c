@@ -291,7 +291,7 @@ int chario_windows_show(struct chario_ctrl *ctrl, char *text)
 
 	down_read(&ctrl->windows_lock);
 	list_for_each_entry(window, &ctrl->windows, list)
-		length += sysfs_emit_at(text, length, "%#llx:%#llx\n", (u64)window->start,
+		length += sysfs_emit_at(text, length, "%#llx:%llu\n", (u64)window->start,
 					window->length);
 	up_read(&ctrl->windows_lock);
 	return length;
