@@ -91,6 +91,9 @@ struct chario_memory {
 struct chario_unit {
 	struct chario_wait wait;
 	struct chario_cursor start;
+	struct chario_cursor rest; /* of what is not sent yet */
+	u32 sent_bytes;
+	unsigned int loud_unsent; /* loud commands that wait for the unit before */
 	struct chario_memory *memory; /* pinned for this unit, or NULL */
 	u64 lba;
 	u32 bytes; /* 0: a command without data */
@@ -250,6 +253,12 @@ static inline u32 chario_block_bytes(const struct chario_ns *ns)
 
 /* main.c */
 extern unsigned int chario_timeout_ms;
+
+static inline u64 chario_deadline_ns(void)
+{
+	return ktime_get_ns() + (u64)chario_timeout_ms * NSEC_PER_MSEC;
+}
+
 extern unsigned int chario_queue_depth;
 extern unsigned int chario_lane_limit;
 extern char *chario_windows;

@@ -5,8 +5,8 @@
  * not wait while the next pages are pinned.
  *
  * The number of commands is computable beforehand: the sum over the units of ceil(bytes / largest).
- * The last command of a unit is the one that interrupts; a file that polls has none. Nothing is
- * retried that the drive answered; a unit that another command's recovery cut off is sent again.
+ * The last command of a unit is the one that interrupts, and it is sent when that of the unit before
+ * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another command's recovery cut off is sent again.
  */
 #include <linux/sched/signal.h>
 
@@ -32,53 +32,74 @@ struct course {
 	int error;
 };
 
-static int put(struct chario_queue *queue, struct chario_unit *unit, struct chario_cursor *cursor,
-	       const struct nvme_command *like, u32 *offset, unsigned int count, unsigned int *unsent)
+static int put(struct chario_queue *queue, struct chario_unit *unit,
+	       const struct nvme_command *like, unsigned int count, unsigned int *unsent)
 {
 	for (*unsent = count; *unsent;) {
-		int error, sent = chario_submit(queue, unit, cursor, like, offset, *unsent);
+		int error, sent;
 
-		if (likely(sent > 0))
+		sent = chario_submit(queue, unit, &unit->rest, like, &unit->sent_bytes, *unsent);
+		if (likely(sent > 0)) {
 			*unsent -= sent;
-		else {
-			error = sent ? chario_wait_live(queue) : chario_wait_room(queue);
-			if (error)
-				return error;
+			continue;
 		}
+		error = sent ? chario_wait_live(queue) : chario_wait_room(queue);
+		if (error)
+			return error;
 	}
 	return 0;
 }
 
-/* Sends the unit's commands. Those that could not be sent are a failure of the unit. */
-static void send_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, struct chario_unit *unit,
-		      const struct nvme_command *like, bool polls)
+/* Sends the unit's loud commands. One that cannot be sent is a failure of the unit. */
+static void send_loud(struct chario_lane *lane, struct chario_unit *unit,
+		      const struct nvme_command *like)
 {
-	struct chario_cursor cursor = unit->start;
-	unsigned int loud = polls ? 0 : 1, quiet, unsent = 0;
-	u32 offset = 0;
+	unsigned int unsent, count = unit->loud_unsent;
+	int error;
+
+	unit->loud_unsent = 0;
+	if (!count)
+		return;
+	error = put(lane->loud, unit, like, count, &unsent);
+	if (unlikely(error)) {
+		chario_fail(lane->loud->ctrl, &unit->wait, unit->sent_bytes, error);
+		atomic_sub(unsent, &unit->wait.loud);
+	}
+}
+
+/*
+ * Sends the unit's commands; the loud one later if @holds_loud. A call has one loud command out at a
+ * time, so that no two of its interrupts become one: their number is the number of units.
+ */
+static void send_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, struct chario_unit *unit,
+		      const struct nvme_command *like, bool polls, bool holds_loud)
+{
+	unsigned int loud = polls ? 0 : 1, quiet, unsent;
 	int error = 0;
 
-	if (lane->loud == lane->quiet)
-		loud = lane->loud->interrupts ? unit->commands : 0;
+	if (lane->loud == lane->quiet) {
+		loud = unit->commands;
+		holds_loud = false;
+	}
 	quiet = unit->commands - loud;
+	unit->rest = unit->start;
+	unit->sent_bytes = 0;
+	unit->loud_unsent = loud;
 	chario_wait_init(&unit->wait);
 	unit->wait.task = polls ? NULL : current;
 	atomic_set(&unit->wait.loud, loud);
 	atomic_set(&unit->wait.quiet, quiet);
 	if (quiet) {
-		error = put(lane->quiet, unit, &cursor, like, &offset, quiet, &unsent);
-		if (unlikely(error))
+		error = put(lane->quiet, unit, like, quiet, &unsent);
+		if (unlikely(error)) {
+			chario_fail(ctrl, &unit->wait, unit->sent_bytes, error);
 			atomic_sub(unsent, &unit->wait.quiet);
+			atomic_sub(loud, &unit->wait.loud);
+			unit->loud_unsent = 0;
+		}
 	}
-	if (unlikely(error)) {
-		atomic_sub(loud, &unit->wait.loud);
-	} else if (loud) {
-		error = put(lane->loud, unit, &cursor, like, &offset, loud, &unsent);
-		if (unlikely(error))
-			atomic_sub(unsent, &unit->wait.loud);
-	}
-	if (unlikely(error))
-		chario_fail(ctrl, &unit->wait, offset, error);
+	if (!holds_loud)
+		send_loud(lane, unit, like);
 	if (unlikely(!READ_ONCE(ctrl->is_watched)))
 		chario_watch(ctrl);
 }
@@ -93,7 +114,7 @@ static void finish_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, stru
 			unit->wait.error = -EIO;
 			return;
 		}
-		send_unit(ctrl, lane, unit, like, polls);
+		send_unit(ctrl, lane, unit, like, polls, false);
 		chario_wait(lane, &unit->wait, polls);
 	}
 }
@@ -113,6 +134,12 @@ static void finish_oldest(struct course *course)
 	u32 moved;
 
 	finish_unit(course->ctrl, course->lane, unit, &course->like, call->polls);
+	if (course->out > 1) {
+		struct chario_unit *next = &course->units[course->oldest ^ 1];
+
+		next->wait.deadline_ns = chario_deadline_ns();
+		send_loud(course->lane, next, &course->like);
+	}
 	if (unit->memory) {
 		chario_memory_unmap(course->ctrl, unit->memory);
 		chario_memory_give(course->ctrl, unit->memory);
@@ -217,7 +244,7 @@ static int begin_unit(struct course *course)
 	unit->commands = bytes <= ctrl->command_bytes ? 1 : DIV_ROUND_UP(bytes, ctrl->command_bytes);
 	course->begun += bytes;
 	course->out++;
-	send_unit(ctrl, course->lane, unit, &course->like, call->polls);
+	send_unit(ctrl, course->lane, unit, &course->like, call->polls, course->out > 1);
 	return 0;
 }
 
@@ -287,7 +314,7 @@ int chario_flush(struct chario_ns *ns, bool polls)
 
 	like.common.opcode = nvme_cmd_flush;
 	like.common.nsid = cpu_to_le32(ns->nsid);
-	send_unit(ns->ctrl, lane, &unit, &like, polls);
+	send_unit(ns->ctrl, lane, &unit, &like, polls, false);
 	finish_unit(ns->ctrl, lane, &unit, &like, polls);
 	this_cpu_inc(ns->counters->flushes);
 	if (unit.wait.error)
