@@ -135,7 +135,7 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
     if machine.traces:
         arguments += ["-D", str(trace_log(machine, folder))]
     if machine.count:
-        arguments += ["-plugin", count.plugin_option(machine.kernel, machine.arch, machine.count)]
+        arguments += ["-plugin", count.plugin_option(machine.count)]
     if machine.qmp:
         arguments += ["-qmp", device(f"unix:{machine.qmp}", server="on", wait="off")]
     return arguments

@@ -177,10 +177,10 @@ def test_loading_takes_no_drive_and_unloading_is_refused_while_open():
         until [ "$(cat $CLASS/open_files)" = 1 ]; do :; done
         rmmod chario 2>/tmp/err && fail "it was unloaded under an open file"
         said 'in use'
-        rc 3 $S read $BDF --path vfio --length 4096 --checksum; said 'files are open on chardisk0n1'
+        rc 3 $S release $NODE; said 'open files on chardisk0n1: 1'
         driver_is chario
         kill $!; wait $! 2>/dev/null
-        rc 0 $S read $BDF --path vfio --length 4096 --checksum; driver_is chario
+        rc 3 $S read $BDF --path vfio --length 4096 --checksum; said 'bound to chario'
         rc 0 $S release $NODE; driver_is nvme
         rmmod chario || fail "it is not unloaded"
         rc 3 $S read /dev/chardisk0n1 --length 4096 --checksum

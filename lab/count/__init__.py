@@ -4,12 +4,10 @@ import subprocess
 from pathlib import Path
 
 from drives import BadOption
-from image import BUILD, find_kernel
+from image import BUILD
 
 SOURCE = Path(__file__).resolve().parent
 PLUGIN = BUILD / "count" / "count.so"
-# What the kernel runs while it has nothing to do, with idle=poll.
-IDLE = ("cpu_idle_poll",)
 
 
 def build() -> Path:
@@ -27,20 +25,6 @@ def build() -> Path:
     return PLUGIN
 
 
-def idle_ranges(kernel: str, arch: str) -> list[tuple[int, int]]:
-    """First and last address of each function in IDLE, which `nokaslr` leaves where System.map says."""
-    release = find_kernel(kernel, arch)
-    lines = (release.image.parent / f"System.map-{release.release}").read_text().splitlines()
-    symbols = sorted((int(line.split()[0], 16), line.split()[2]) for line in lines)
-    ranges = []
-    for (address, name), (following, _) in zip(symbols, symbols[1:]):
-        if name in IDLE:
-            ranges.append((address, following - 1))
-    return ranges
-
-
-def plugin_option(kernel: str, arch: str, output: Path) -> str:
+def plugin_option(output: Path) -> str:
     """What QEMU's -plugin takes."""
-    words = [f"file={build()}", f"out={output}".replace(",", ",,")]
-    words += [f"wait={first:x}-{last:x}" for first, last in idle_ranges(kernel, arch)]
-    return ",".join(words)
+    return ",".join(f"{key}={value}".replace(",", ",,") for key, value in (("file", build()), ("out", output)))

@@ -5,7 +5,7 @@
  * needs nothing to be counted and runs the same without this. marker.h has them. What is written at the
  * end, one line for each pair of markers in order: LABEL USER KERNEL WAITING.
  *
- * Waiting is what was executed in address ranges that the caller named (the idle loop, a loop that polls
+ * Waiting is what was executed in address ranges that the program named (the idle loop, a loop that polls
  * a ring): how long those run is the drive's time, not the path's work. A REP string instruction counts
  * once, however often it repeats. An instruction that faults counts again when it is restarted.
  *
@@ -70,7 +70,18 @@ struct counts {
 	uint64_t of[BUCKETS];
 };
 
-static struct counts now, begun[LABELS];
+/* Translated code that starts at an address: which bucket it is in may be learnt after it first ran. */
+struct code {
+	uint64_t address;
+	uint64_t executed;
+	unsigned int bucket;
+};
+
+#define CODES_LOG2 20
+static struct code codes[1u << CODES_LOG2];
+static unsigned int code_places[1u << CODES_LOG2], code_count;
+
+static struct counts begun[LABELS];
 static bool is_begun[LABELS];
 static struct {
 	uint64_t first, last;
@@ -78,8 +89,46 @@ static struct {
 static unsigned int range_count;
 static FILE *output;
 
-/* The REP instruction that ran last, and the count of all others then. */
-static uint64_t rep_address, rep_others;
+/* All instructions but repeated ones; the REP instruction that ran last, and this count then. */
+static uint64_t executed, rep_address, rep_executed;
+
+static unsigned int bucket(uint64_t address)
+{
+	unsigned int index;
+
+	for (index = 0; index < range_count; index++)
+		if (address >= ranges[index].first && address <= ranges[index].last)
+			return WAITING;
+	return address >> 63 ? KERNEL : USER;
+}
+
+/* The entry of code at this address, made if need be. A full table is the end of the run. */
+static struct code *find_code(uint64_t address)
+{
+	unsigned int place = address * 0x9e3779b97f4a7c15ull >> (64 - CODES_LOG2);
+
+	for (; codes[place].address; place = (place + 1) & ((1u << CODES_LOG2) - 1))
+		if (codes[place].address == address)
+			return &codes[place];
+	if (code_count == (1u << CODES_LOG2) / 2) {
+		fprintf(stderr, "count: too much code\n");
+		exit(1);
+	}
+	codes[place].address = address;
+	codes[place].bucket = bucket(address);
+	code_places[code_count++] = place;
+	return &codes[place];
+}
+
+static struct counts count_now(void)
+{
+	struct counts now = { { 0 } };
+	unsigned int index;
+
+	for (index = 0; index < code_count; index++)
+		now.of[codes[code_places[index]].bucket] += codes[code_places[index]].executed;
+	return now;
+}
 
 static void add_range(uint64_t first, uint64_t last)
 {
@@ -92,33 +141,20 @@ static void add_range(uint64_t first, uint64_t last)
 		ranges[range_count].first = first;
 		ranges[range_count++].last = last;
 	}
-}
-
-static unsigned int bucket(uint64_t address)
-{
-	unsigned int index;
-
-	for (index = 0; index < range_count; index++)
-		if (address >= ranges[index].first && address <= ranges[index].last)
-			return WAITING;
-	return address >> 63 ? KERNEL : USER;
-}
-
-static uint64_t sum(void)
-{
-	return now.of[USER] + now.of[KERNEL] + now.of[WAITING];
+	for (index = 0; index < code_count; index++)
+		codes[code_places[index]].bucket = bucket(codes[code_places[index]].address);
 }
 
 static void on_rep(unsigned int vcpu, void *data)
 {
-	uint64_t address = (uint64_t)(uintptr_t)data;
+	struct code *code = data;
 
 	(void)vcpu;
-	if (address == rep_address && sum() == rep_others)
+	if (code->address == rep_address && executed == rep_executed)
 		return;
-	now.of[bucket(address)]++;
-	rep_address = address;
-	rep_others = sum();
+	code->executed++;
+	rep_address = code->address;
+	rep_executed = ++executed;
 }
 
 /* A range is told in eight messages of 16 bits, lowest first: its first address, then its last. */
@@ -144,9 +180,11 @@ static void on_marker(unsigned int vcpu, void *data)
 	}
 	kind = marker & 0xff;
 	if (kind == MARKER_BEGIN) {
-		begun[label] = now;
+		begun[label] = count_now();
 		is_begun[label] = true;
 	} else if (kind == MARKER_END && is_begun[label]) {
+		struct counts now = count_now();
+
 		is_begun[label] = false;
 		fprintf(output, "%u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", label,
 			now.of[USER] - begun[label].of[USER], now.of[KERNEL] - begun[label].of[KERNEL],
@@ -184,27 +222,33 @@ static bool is_marker(const uint8_t *bytes, size_t size, uint32_t *marker)
 	return (*marker & 0xffff0000) == MARKER_MAGIC || *marker >> 28 == MARKER_MESSAGE >> 28;
 }
 
+static void add_one(struct qemu_plugin_insn *insn, struct code *code)
+{
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &code->executed, 1);
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &executed, 1);
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t index, count = qemu_plugin_tb_n_insns(tb);
+	struct code *code = find_code(qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));
 
 	(void)id;
 	for (index = 0; index < count; index++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, index);
 		const uint8_t *bytes = qemu_plugin_insn_data(insn);
 		size_t size = qemu_plugin_insn_size(insn);
-		uint64_t address = qemu_plugin_insn_vaddr(insn);
 		uint32_t marker;
 
 		if (is_marker(bytes, size, &marker))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)marker);
 		else if (is_rep(bytes, size))
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_rep, QEMU_PLUGIN_CB_NO_REGS,
-							       (void *)(uintptr_t)address);
+			qemu_plugin_register_vcpu_insn_exec_cb(
+				insn, on_rep, QEMU_PLUGIN_CB_NO_REGS,
+				find_code(qemu_plugin_insn_vaddr(insn)));
 		else
-			qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64,
-								   &now.of[bucket(address)], 1);
+			add_one(insn, code);
 	}
 }
 
@@ -217,7 +261,7 @@ static void on_end(qemu_plugin_id_t id, void *data)
 	output = NULL;
 }
 
-/* out=FILE, and any number of wait=FIRST-LAST in hexadecimal. */
+/* out=FILE. */
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	int index;
@@ -227,12 +271,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 		return 1;
 	}
 	for (index = 0; index < argc; index++) {
-		uint64_t first, last;
-
 		if (!strncmp(argv[index], "out=", 4)) {
 			output = fopen(argv[index] + 4, "w");
-		} else if (sscanf(argv[index], "wait=%" SCNx64 "-%" SCNx64, &first, &last) == 2) {
-			add_range(first, last);
 		} else {
 			fprintf(stderr, "count: unknown argument %s\n", argv[index]);
 			return 1;

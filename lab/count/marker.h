@@ -4,7 +4,7 @@
  *     COUNT_BEGIN(3); work(); COUNT_END(3);
  *
  * The label is a constant from 0 to 255. count_waits() names an address range whose instructions are
- * counted apart; it must come before code in that range has run for the first time.
+ * counted apart, count_waits_in() a function of the kernel or of a module by its name.
  */
 #ifndef COUNT_MARKER_H
 #define COUNT_MARKER_H
@@ -23,6 +23,8 @@
 #define COUNT_END(label) __asm__ volatile("nopl 1398210560+" COUNT_STRING(label) "*256+2(%%rax)" ::: "memory")
 
 #if defined(COUNT_MESSAGES)
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -44,6 +46,41 @@ static int count_waits(uint64_t first, uint64_t last)
 	((void (*)(void))(uintptr_t)code)();
 	munmap(code, 4096);
 	return 0;
+}
+
+/* "ADDRESS TYPE NAME" or "ADDRESS TYPE NAME [MODULE]". Compilers add a suffix to a NAME after a dot. */
+static int count_is_symbol(const char *line, const char *function, const char *module)
+{
+	const char *name = line + 19, *end = name + strcspn(name, " .\t\n"), *of = strchr(name, '[');
+
+	if (strlen(line) < 20 || (size_t)(end - name) != strlen(function) || strncmp(name, function, end - name))
+		return 0;
+	return *module ? of && !strncmp(of + 1, module, strlen(module)) && of[1 + strlen(module)] == ']' : !of;
+}
+
+/* From the function's symbol to the next one. Returns 1 if /proc/kallsyms has no such function. */
+static int count_waits_in(const char *function, const char *module)
+{
+	uint64_t address, first = 0, last = UINT64_MAX;
+	char line[512];
+	FILE *symbols = fopen("/proc/kallsyms", "r");
+
+	if (!symbols)
+		return -1;
+	while (!first && fgets(line, sizeof(line), symbols))
+		if (count_is_symbol(line, function, module))
+			first = strtoull(line, NULL, 16);
+	rewind(symbols);
+	while (first && fgets(line, sizeof(line), symbols)) {
+		/* A module's symbols stand in no order, after all others. */
+		if (*module && !strchr(line, '['))
+			continue;
+		address = strtoull(line, NULL, 16);
+		if (address > first && address < last)
+			last = address;
+	}
+	fclose(symbols);
+	return first ? count_waits(first, last - 1) : 1;
 }
 #endif
 

@@ -6,8 +6,7 @@
  *
  * MODE: pread or pwrite (of a block device or of CharIO's node), with -poll (CharIO); registered and
  * phys, with -poll; empty, which is nothing between the markers. The label is 1. Offsets go through the
- * first 64 MiB in order. What of the kernel's code waits is told to the counter first: functions that
- * /proc/kallsyms lists as WAIT_FUNCTIONS.
+ * first 64 MiB in order. The first WARM_UP of the lines are of calls that fill caches and page tables.
  */
 #define _GNU_SOURCE
 #define COUNT_MESSAGES
@@ -26,7 +25,6 @@
 #include "marker.h"
 
 #define SPAN (64ul << 20)
-/* Calls that fill caches and page tables before those that are written down. */
 #define WARM_UP 32
 
 static int fail(const char *what)
@@ -35,30 +33,10 @@ static int fail(const char *what)
 	return 1;
 }
 
-/* The loop in which CharIO looks at a ring: from its symbol to the next one of the module. */
+/* The idle loop (the lab boots with idle=poll), and the loop in which CharIO looks at a ring. */
 static int tell_waits(void)
 {
-	FILE *symbols = fopen("/proc/kallsyms", "r");
-	uint64_t address, first = 0, last = UINT64_MAX;
-	char line[512], name[256], module[64];
-
-	if (!symbols)
-		return fail("/proc/kallsyms");
-	while (fgets(line, sizeof(line), symbols)) {
-		if (sscanf(line, "%" SCNx64 " %*c %255s [%63[^]]", &address, name, module) == 3 &&
-		    !strcmp(module, "chario") && !strcmp(name, "look"))
-			first = address;
-	}
-	rewind(symbols);
-	while (first && fgets(line, sizeof(line), symbols)) {
-		if (sscanf(line, "%" SCNx64 " %*c %255s [%63[^]]", &address, name, module) == 3 &&
-		    !strcmp(module, "chario") && address > first && address < last)
-			last = address;
-	}
-	fclose(symbols);
-	if (!first)
-		return 0;
-	return count_waits(first, last - 1);
+	return count_waits_in("cpu_idle_poll", "") || count_waits_in("look", "chario") < 0;
 }
 
 static long one(const char *mode, int file, uint8_t *memory, size_t bytes, uint64_t at, uint64_t window)
@@ -108,7 +86,7 @@ int main(int argc, char **argv)
 	if (argc > 5)
 		window = strtoull(argv[5], NULL, 0);
 	if (tell_waits())
-		return 1;
+		return fail("finding what waits in /proc/kallsyms");
 	file = open(argv[2], O_RDWR | O_DIRECT);
 	if (file < 0)
 		return fail(argv[2]);

@@ -132,6 +132,12 @@ pub fn release_kept(roots: &Roots, address: PciAddress) -> Result<Option<Restore
     let Some((folder, record)) = kept else {
         return Ok(None);
     };
+    let uses = usage::of_controller(roots, &Controller::at(roots, address)?)?;
+    if !uses.is_empty() {
+        let reasons = uses.iter().map(usage::Use::to_string).collect();
+        let device = address.to_string();
+        return Err(Error::InUse { device, reasons });
+    }
     give_back(roots, &folder, &record)?;
     drop(lock);
     wait_for_namespaces(roots, address);

@@ -67,7 +67,7 @@ impl fmt::Display for Use {
             Use::Swap { device } => write!(f, "{device} is swap space"),
             Use::Held { device, by } => write!(f, "{device} is part of {by}"),
             Use::OpenFiles { device, count } => {
-                write!(f, "{count} files are open on {device}")
+                write!(f, "open files on {device}: {count}")
             }
             Use::OpenExclusively { device } => {
                 write!(f, "{device} is open exclusively in another process")
