@@ -41,11 +41,14 @@ struct chario_info {
 	__u64 size_bytes;
 };
 
+/* struct chario_register, flags: read() and write() with memory in it use it too */
+#define CHARIO_BY_ADDRESS (1u << 0)
+
 struct chario_register {
 	__u64 address;
 	__u64 length;
 	__u32 buffer; /* out: the number for struct chario_transfer */
-	__u32 reserved;
+	__u32 flags;
 };
 
 /* A transfer with a registered buffer. Returns the number of bytes moved, as read() does. */

@@ -226,6 +226,8 @@ struct chario_file {
 	bool polls;
 	struct rw_semaphore lock; /* read: a transfer uses a registered buffer */
 	struct chario_registered *registered[CHARIO_REGISTERED_MAX];
+	/* The one that was registered last with CHARIO_BY_ADDRESS. */
+	struct chario_registered *by_address;
 };
 
 /* A call: what chario_transfer() needs to know. */
@@ -349,6 +351,8 @@ int chario_unregister(struct chario_file *file, u32 buffer);
 void chario_unregister_all(struct chario_file *file);
 void chario_registered_unmap_all(struct chario_ctrl *ctrl);
 ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *wish);
+ssize_t chario_registered_move(struct chario_file *file, struct chario_call *call,
+			       unsigned long address);
 
 /* window.c */
 void chario_windows_init(struct chario_ctrl *ctrl);

@@ -101,7 +101,15 @@ static ssize_t move(struct kiocb *kiocb, struct iov_iter *iter, bool writes)
 	result = chario_enter(call.ns);
 	if (unlikely(result))
 		return result;
-	result = chario_transfer(&call);
+	result = -ENOENT;
+	if (READ_ONCE(file->by_address) && iter_is_ubuf(iter)) {
+		call.iter = NULL;
+		result = chario_registered_move(file, &call, (unsigned long)iter->ubuf + iter->iov_offset);
+		call.iter = iter;
+		call.pages = NULL;
+	}
+	if (result == -ENOENT)
+		result = chario_transfer(&call);
 	chario_leave(call.ns);
 	if (likely(result > 0))
 		kiocb->ki_pos += result;

@@ -24,6 +24,8 @@ struct chario_registered {
 	u64 length;
 	unsigned int page_count;
 	unsigned int first_offset;
+	unsigned long address; /* of the caller */
+	bool needs_sync; /* the drive does not share the CPU's view of some page */
 	bool is_mapped; /* under registered_lock */
 };
 
@@ -50,8 +52,10 @@ static int map(struct chario_registered *buffer)
 	for_each_sgtable_dma_sg(&buffer->table, sg, part) {
 		dma_addr_t address = sg_dma_address(sg), end = address + sg_dma_len(sg);
 
-		for (; address < end; address += page_bytes)
+		for (; address < end; address += page_bytes) {
 			buffer->addresses[index++] = address;
+			buffer->needs_sync |= dma_need_sync(ctrl->dev, address);
+		}
 	}
 	return 0;
 }
@@ -103,6 +107,7 @@ static struct chario_registered *make(struct chario_ctrl *ctrl, u64 address, u64
 		return ERR_PTR(-ENOMEM);
 	buffer->ctrl = ctrl;
 	buffer->length = length;
+	buffer->address = address;
 	buffer->first_offset = offset_in_page(address);
 	buffer->page_count = DIV_ROUND_UP(buffer->first_offset + length, PAGE_SIZE);
 	buffer->pages = kvcalloc(buffer->page_count, sizeof(*buffer->pages), GFP_KERNEL_ACCOUNT);
@@ -136,7 +141,7 @@ int chario_register(struct chario_file *file, struct chario_register *wish)
 	unsigned int number;
 	int error;
 
-	if (wish->reserved || !wish->length || wish->length > BYTES_MAX ||
+	if (wish->flags & ~CHARIO_BY_ADDRESS || !wish->length || wish->length > BYTES_MAX ||
 	    (wish->address | wish->length) & (block - 1) ||
 	    wish->address + wish->length < wish->address || wish->address > ULONG_MAX - wish->length)
 		return -EINVAL;
@@ -163,6 +168,8 @@ int chario_register(struct chario_file *file, struct chario_register *wish)
 		goto unlock;
 	}
 	file->registered[number] = buffer;
+	if (wish->flags & CHARIO_BY_ADDRESS)
+		WRITE_ONCE(file->by_address, buffer);
 	wish->buffer = number;
 unlock:
 	up_write(&file->lock);
@@ -190,6 +197,8 @@ int chario_unregister(struct chario_file *file, u32 number)
 		return -EINVAL;
 	down_write(&file->lock);
 	swap(buffer, file->registered[number]);
+	if (buffer && file->by_address == buffer)
+		WRITE_ONCE(file->by_address, NULL);
 	up_write(&file->lock);
 	if (!buffer)
 		return -ENOENT;
@@ -216,6 +225,39 @@ void chario_registered_unmap_all(struct chario_ctrl *ctrl)
 	list_for_each_entry(buffer, &ctrl->registered, list)
 		unmap(buffer);
 	mutex_unlock(&ctrl->registered_lock);
+}
+
+static ssize_t move(struct chario_registered *buffer, struct chario_call *call, u64 offset)
+{
+	ssize_t result;
+
+	call->pages = buffer->addresses;
+	call->address = (buffer->first_offset & (buffer->ctrl->page_bytes - 1)) + offset;
+	if (unlikely(buffer->needs_sync && call->writes))
+		dma_sync_sgtable_for_device(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
+	result = chario_transfer(call);
+	if (unlikely(buffer->needs_sync && !call->writes))
+		dma_sync_sgtable_for_cpu(buffer->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
+	return result;
+}
+
+/*
+ * For read() and write() of a file that asked for it: -ENOENT if the memory does not lie in the buffer.
+ * The caller is inside chario_enter(), and call->length is in range.
+ */
+ssize_t chario_registered_move(struct chario_file *file, struct chario_call *call,
+			       unsigned long address)
+{
+	struct chario_registered *buffer;
+	ssize_t result = -ENOENT;
+
+	down_read(&file->lock);
+	buffer = file->by_address;
+	if (buffer && address >= buffer->address && address - buffer->address <= buffer->length &&
+	    call->length <= buffer->length - (address - buffer->address))
+		result = move(buffer, call, address - buffer->address);
+	up_read(&file->lock);
+	return result;
 }
 
 /*
@@ -254,13 +296,7 @@ ssize_t chario_registered_transfer(struct chario_file *file, const struct chario
 	result = chario_check_range(ns, call.position, &call.length, call.writes);
 	if (unlikely(result || !call.length))
 		goto unlock;
-	call.pages = buffer->addresses;
-	call.address = (buffer->first_offset & (ns->ctrl->page_bytes - 1)) + wish->offset;
-	if (call.writes)
-		dma_sync_sgtable_for_device(ns->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
-	result = chario_transfer(&call);
-	if (!call.writes)
-		dma_sync_sgtable_for_cpu(ns->ctrl->dev, &buffer->table, DMA_BIDIRECTIONAL);
+	result = move(buffer, &call, wish->offset);
 unlock:
 	up_read(&file->lock);
 	chario_leave(ns);

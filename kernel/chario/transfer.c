@@ -210,6 +210,28 @@ static int map_stretch(struct course *course, struct chario_unit *unit, u32 *byt
 	return 0;
 }
 
+/* Memory that is mapped already. */
+static void start_of(struct chario_ctrl *ctrl, struct chario_unit *unit,
+		     const struct chario_call *call, u64 begun, u32 bytes)
+{
+	unit->start.next = NULL;
+	unit->start.pages = NULL;
+	if (call->pages) {
+		u64 at = call->address + begun;
+		u32 skipped = at & (ctrl->page_bytes - 1);
+
+		unit->start.pages = call->pages + at / ctrl->page_bytes;
+		unit->start.left = 0;
+		if (skipped) {
+			unit->start.address = *unit->start.pages++ + skipped;
+			unit->start.left = ctrl->page_bytes - skipped;
+		}
+	} else {
+		unit->start.address = call->address + begun;
+		unit->start.left = bytes;
+	}
+}
+
 /* -EBUSY: a unit has to be finished first. */
 static int begin_unit(struct course *course)
 {
@@ -226,17 +248,8 @@ static int begin_unit(struct course *course)
 		error = map_stretch(course, unit, &bytes);
 		if (unlikely(error))
 			return error;
-	} else if (call->pages) {
-		u64 at = call->address + course->begun;
-
-		unit->start.pages = call->pages + at / ctrl->page_bytes;
-		if (at % ctrl->page_bytes) {
-			unit->start.address = *unit->start.pages++ + at % ctrl->page_bytes;
-			unit->start.left = ctrl->page_bytes - at % ctrl->page_bytes;
-		}
 	} else {
-		unit->start.address = call->address + course->begun;
-		unit->start.left = bytes;
+		start_of(ctrl, unit, call, course->begun, bytes);
 	}
 	unit->shift = call->ns->shift;
 	unit->lba = (call->position + course->begun) >> unit->shift;
@@ -253,17 +266,76 @@ static struct chario_lane *lane_here(struct chario_ctrl *ctrl)
 	return &ctrl->lanes[ctrl->lane_of_cpu[raw_smp_processor_id()]];
 }
 
-/*
- * Moves call->length bytes, which is not 0, in range and aligned. Returns how many were moved up to
- * the first error, or that error if none were. The caller is inside chario_enter().
- */
-ssize_t chario_transfer(struct chario_call *call)
+static void make_like(struct nvme_command *like, const struct chario_call *call)
+{
+	memset(like, 0, sizeof(*like));
+	like->rw.opcode = call->writes ? nvme_cmd_write : nvme_cmd_read;
+	like->rw.nsid = cpu_to_le32(call->ns->nsid);
+	if (call->fua)
+		like->rw.control = cpu_to_le16(NVME_RW_FUA);
+}
+
+/* A call of one command, with memory that fits the stack or is mapped: the same, step by step. */
+static ssize_t transfer_one(struct chario_call *call, struct chario_ctrl *ctrl)
+{
+	struct chario_lane *lane = lane_here(ctrl);
+	struct chario_queue *queue = call->polls ? lane->quiet : lane->loud;
+	struct small_memory small;
+	struct nvme_command like;
+	struct chario_unit unit;
+	u32 bytes = call->length;
+	int error;
+
+	make_like(&like, call);
+	if (call->iter) {
+		small.memory.pages = small.pages;
+		small.memory.sg = small.sg;
+		error = chario_memory_map(ctrl, &small.memory,
+					  (unsigned long)call->iter->ubuf + call->iter->iov_offset,
+					  bytes, call->writes);
+		if (unlikely(error))
+			return error;
+		unit.start.left = 0;
+		unit.start.pages = NULL;
+		unit.start.next = small.sg;
+	} else {
+		start_of(ctrl, &unit, call, 0, bytes);
+	}
+	unit.rest = unit.start;
+	unit.sent_bytes = 0;
+	unit.loud_unsent = 0;
+	unit.lba = call->position >> call->ns->shift;
+	unit.bytes = bytes;
+	unit.shift = call->ns->shift;
+	unit.commands = 1;
+	unit.tries = 0;
+	chario_wait_init(&unit.wait);
+	unit.wait.task = call->polls ? NULL : current;
+	atomic_set(&unit.wait.loud, queue->interrupts);
+	atomic_set(&unit.wait.quiet, !queue->interrupts);
+	if (likely(chario_submit(queue, &unit, &unit.rest, &like, &unit.sent_bytes, 1) == 1)) {
+		if (unlikely(!READ_ONCE(ctrl->is_watched)))
+			chario_watch(ctrl);
+	} else {
+		/* No slot is free, or recovery is under way. */
+		send_unit(ctrl, lane, &unit, &like, call->polls, false);
+	}
+	finish_unit(ctrl, lane, &unit, &like, call->polls);
+	if (call->iter) {
+		chario_memory_unmap(ctrl, &small.memory);
+		iov_iter_advance(call->iter, bytes);
+	}
+	account(call->ns, call->writes, unit.wait.error ? 0 : bytes, 1, unit.wait.error);
+	return unlikely(unit.wait.error) ? unit.wait.error : bytes;
+}
+
+static noinline ssize_t transfer_many(struct chario_call *call, struct chario_ctrl *ctrl)
 {
 	struct small_memory small;
 	struct course course;
 
 	course.call = call;
-	course.ctrl = call->ns->ctrl;
+	course.ctrl = ctrl;
 	course.lane = lane_here(course.ctrl);
 	course.small = &small;
 	course.oldest = 0;
@@ -271,11 +343,7 @@ ssize_t chario_transfer(struct chario_call *call)
 	course.begun = 0;
 	course.done = 0;
 	course.error = 0;
-	memset(&course.like, 0, sizeof(course.like));
-	course.like.rw.opcode = call->writes ? nvme_cmd_write : nvme_cmd_read;
-	course.like.rw.nsid = cpu_to_le32(call->ns->nsid);
-	if (call->fua)
-		course.like.rw.control = cpu_to_le16(NVME_RW_FUA);
+	make_like(&course.like, call);
 
 	while (course.begun < call->length && !course.error) {
 		int error;
@@ -303,6 +371,21 @@ ssize_t chario_transfer(struct chario_call *call)
 	while (course.out)
 		finish_oldest(&course);
 	return course.done ? (ssize_t)course.done : course.error;
+}
+
+/*
+ * Moves call->length bytes, which is not 0, in range and aligned. Returns how many were moved up to
+ * the first error, or that error if none were. The caller is inside chario_enter().
+ */
+ssize_t chario_transfer(struct chario_call *call)
+{
+	struct chario_ctrl *ctrl = call->ns->ctrl;
+
+	if (call->length <= ctrl->command_bytes &&
+	    (!call->iter || (iter_is_ubuf(call->iter) &&
+			     call->length <= (CHARIO_SMALL_PAGES - 1) * PAGE_SIZE)))
+		return transfer_one(call, ctrl);
+	return transfer_many(call, ctrl);
 }
 
 /* Makes what was written before durable. The caller is inside chario_enter(). */

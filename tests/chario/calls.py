@@ -195,7 +195,7 @@ def test_registered_buffers():
     d.fails(errno.EINVAL, d.register, own, address, 0)
     d.fails(errno.EINVAL, d.register, own, address, 2 << 30)
     d.fails(errno.EINVAL, d.register, own, 2**64 - 4096, 8192)
-    d.fails(errno.EINVAL, d.register, own, address, 4096, 1)
+    d.fails(errno.EINVAL, d.register, own, address, 4096, 2)
     d.fails(errno.EFAULT, d.register, own, 4096, 4096)
     d.unregister(own, number)
     d.fails(errno.ENOENT, d.unregister, own, number)
@@ -204,6 +204,26 @@ def test_registered_buffers():
     assert numbers == list(range(facts["registered_max"]))
     d.fails(errno.ENOSPC, d.register, own, address, 4096)
     # The file takes them with it.
+    os.close(own)
+
+
+def test_read_and_write_find_registered_memory_by_its_address():
+    own = d.opened()
+    length = 5 << 20
+    number = d.register(own, address + 4096, length, 1)
+    area[4096:4096 + length] = os.urandom(1 << 20) * 5
+    wrote = area[4096:4096 + length]
+    assert d.call("pwrite", own, address + 4096, length, block) == length
+    area[4096:4096 + length] = bytes(length)
+    done, count = counted(d.call, "pread", own, address + 4096, length, block)
+    assert done == length and area[4096:4096 + length] == wrote
+    assert count["read_commands"] == expected_commands([length])[0]
+    # Memory of which a part lies outside is pinned for the call, as ever.
+    for at, size_bytes in ((0, 8192), (4096 + length - 4096, 8192), (8 << 20, 8192)):
+        assert d.call("pread", own, address + at, size_bytes, block) == size_bytes
+        assert area[at:at + size_bytes] == wrote[:size_bytes]
+    d.unregister(own, number)
+    assert d.call("pread", own, address + 4096, 8192, block) == 8192
     os.close(own)
 
 

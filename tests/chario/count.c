@@ -4,8 +4,8 @@
  *
  *     count MODE NODE BYTES CALLS [WINDOW]
  *
- * MODE: pread or pwrite (of a block device or of CharIO's node), with -poll (CharIO); registered and
- * phys, with -poll; empty, which is nothing between the markers. The label is 1. Offsets go through the
+ * MODE: pread or pwrite (of a block device or of CharIO's node), with -poll and -registered (CharIO);
+ * registered and phys by ioctl, with -poll; empty, which is nothing between the markers. The label is 1. Offsets go through the
  * first 64 MiB in order. The first WARM_UP of the lines are of calls that fill caches and page tables.
  */
 #define _GNU_SOURCE
@@ -96,8 +96,11 @@ int main(int argc, char **argv)
 	memset(memory, 1, bytes);
 	if (strstr(argv[1], "-poll") && ioctl(file, CHARIO_IOC_COMPLETION, &poll))
 		return fail("polling");
-	if (!strncmp(argv[1], "registered", 10)) {
+	if (!strncmp(argv[1], "registered", 10) || strstr(argv[1], "-registered")) {
 		struct chario_register wish = { .address = (uintptr_t)memory, .length = bytes };
+
+		if (strstr(argv[1], "-registered"))
+			wish.flags = CHARIO_BY_ADDRESS;
 
 		if (ioctl(file, CHARIO_IOC_REGISTER, &wish))
 			return fail("registering");

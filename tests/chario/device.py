@@ -44,8 +44,8 @@ def call(name, *arguments):
     return result
 
 
-def register(file, address, length, reserved=0):
-    data = bytearray(struct.pack("QQII", address, length, 0, reserved))
+def register(file, address, length, flags=0):
+    data = bytearray(struct.pack("QQII", address, length, 0, flags))
     fcntl.ioctl(file, REGISTER, data)
     return struct.unpack("QQII", data)[2]
 

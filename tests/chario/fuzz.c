@@ -127,7 +127,8 @@ static void requests(struct thread *t, int file)
 	memset(&a, 0, sizeof(a));
 	switch (below(t, 12)) {
 	case 0:
-		a.reg = (struct chario_register){ (uintptr_t)address(t), length(t), 0, !below(t, 20) };
+		a.reg = (struct chario_register){ (uintptr_t)address(t), length(t), 0,
+			below(t, 20) ? below(t, 2) : next(t) };
 		request = CHARIO_IOC_REGISTER;
 		break;
 	case 1:

@@ -48,8 +48,14 @@ pub struct Chario {
 #[derive(Debug)]
 enum Reach {
     Nothing,
-    Registered { memory: HostMemory, number: u32 },
-    Window { memory: DmaMemory, physical: u64 },
+    /// Held, so that the range stays mapped as long as the driver takes addresses in it for these pages.
+    Registered {
+        _memory: HostMemory,
+    },
+    Window {
+        memory: DmaMemory,
+        physical: u64,
+    },
 }
 
 /// A stretch of physical memory that the administrator granted.
@@ -91,15 +97,14 @@ impl Chario {
         let mut device = Self::open_plain(path, options)?;
         if let Some(memory) = &options.registered {
             let (address, length) = (memory.arena().address(), memory.len_bytes());
-            let number = sys::register(&device.descriptor, address, length).map_err(|source| {
+            sys::register(&device.descriptor, address, length).map_err(|source| {
                 match source.raw_os_error() {
                     Some(libc::ENOMEM) => register_failed(length),
                     _ => Error::io("registering memory with", path, source),
                 }
             })?;
             device.reach = Reach::Registered {
-                memory: memory.clone(),
-                number,
+                _memory: memory.clone(),
             };
         }
         Ok(device)
@@ -232,24 +237,13 @@ impl Chario {
         flags: u32,
     ) -> std::result::Result<usize, block::Error> {
         // A buffer of other memory is pinned for the call, as read() does.
-        match &self.reach {
-            Reach::Registered { memory, number } => {
-                let (start, len) = (memory.arena().address(), memory.len_bytes());
-                if let Some(stretch) = Stretch::of(buffer, done, start, len) {
-                    let from = (*number, stretch);
-                    return sys::transfer(&self.descriptor, from, position, flags, buffer)
-                        .map_err(io_error);
-                }
+        if let Reach::Window { memory, physical } = &self.reach {
+            let (start, len) = (memory.address(), memory.len_bytes());
+            if let Some(stretch) = Stretch::of(buffer, done, start, len) {
+                let from = (*physical, stretch);
+                return sys::phys(&self.descriptor, from, position, flags, buffer)
+                    .map_err(io_error);
             }
-            Reach::Window { memory, physical } => {
-                let (start, len) = (memory.address(), memory.len_bytes());
-                if let Some(stretch) = Stretch::of(buffer, done, start, len) {
-                    let from = (*physical, stretch);
-                    return sys::phys(&self.descriptor, from, position, flags, buffer)
-                        .map_err(io_error);
-                }
-            }
-            Reach::Nothing => {}
         }
         self.plain(position, buffer, done, flags)
     }

@@ -363,7 +363,10 @@ mod tests {
         std::fs::remove_dir_all(tree.path().join(device).join("nvme")).unwrap();
         tree.file(&format!("{device}/chario/chardisk3n1/nsid"), "1\n")
             .file(&format!("{device}/chario/chardisk3n1/serial"), "abc 1\n")
-            .file(&format!("{device}/chario/chardisk3n1/model"), "Test Drive\n");
+            .file(
+                &format!("{device}/chario/chardisk3n1/model"),
+                "Test Drive\n",
+            );
         let drive = controllers(&tree.roots()).remove(0);
         assert_eq!(drive.serial.as_deref(), Some("abc 1"));
         assert_eq!(drive.model.as_deref(), Some("Test Drive"));

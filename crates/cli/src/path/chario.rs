@@ -77,11 +77,10 @@ pub fn node(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Resul
     let found = match (namespace, controller.namespaces.as_slice()) {
         (None, [only]) => Some(only),
         (None, [_, ..]) => {
-            return Err(Failure::usage(format!(
-                "{} has several namespaces",
-                controller.address
-            ))
-            .mend("--namespace N"));
+            return Err(
+                Failure::usage(format!("{} has several namespaces", controller.address))
+                    .mend("--namespace N"),
+            );
         }
         (_, all) => all.iter().find(is_it),
     };

@@ -11,7 +11,6 @@ const MAGIC: u8 = b'c';
 const IOC_INFO: u32 = opcode::read::<Info>(MAGIC, 0xc0);
 const IOC_COMPLETION: u32 = opcode::write::<u32>(MAGIC, 0xc1);
 const IOC_REGISTER: u32 = opcode::read_write::<Register>(MAGIC, 0xc2);
-const IOC_TRANSFER: u32 = opcode::write::<Transfer>(MAGIC, 0xc4);
 const IOC_PHYS: u32 = opcode::write::<Phys>(MAGIC, 0xc5);
 
 /// The version of the interface that this speaks.
@@ -19,6 +18,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const INFO_READ_ONLY: u32 = 1;
 pub(crate) const INFO_WRITE_CACHE: u32 = 2;
 pub(crate) const INFO_POLL_QUEUES: u32 = 4;
+const BY_ADDRESS: u32 = 1;
 pub(crate) const WRITE: u32 = 1;
 pub(crate) const FUA: u32 = 2;
 
@@ -45,17 +45,6 @@ pub(crate) struct Info {
 struct Register {
     address: u64,
     length: u64,
-    buffer: u32,
-    reserved: u32,
-}
-
-/// `struct chario_transfer`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Transfer {
-    position: u64,
-    length: u64,
-    offset: u64,
     buffer: u32,
     flags: u32,
 }
@@ -87,18 +76,19 @@ pub(crate) fn set_polling(file: impl AsFd, polls: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Registers memory with the file; returns its number. The kernel keeps the pages until the file is
-/// closed, whatever becomes of the mapping.
-pub(crate) fn register(file: impl AsFd, address: usize, length: usize) -> io::Result<u32> {
+/// Registers memory with the file: its reads and writes with memory in this range use the pages that are
+/// there now. The kernel keeps them until the file is closed, whatever becomes of the mapping.
+pub(crate) fn register(file: impl AsFd, address: usize, length: usize) -> io::Result<()> {
     let mut wish = Register {
         address: address as u64,
         length: length as u64,
+        flags: BY_ADDRESS,
         ..Register::default()
     };
-    // SAFETY: the kernel reads and writes one structure; the pages it pins are written only by
-    // `transfer`, whose caller owns them.
+    // SAFETY: the kernel reads and writes one structure; the pages that it pins are written only by
+    // reads into this range, whose caller owns it.
     unsafe { ioctl(file, IOC_REGISTER, &raw mut wish as usize) }?;
-    Ok(wish.buffer)
+    Ok(())
 }
 
 /// Where bytes of a buffer lie in memory that the driver knows by another name.
@@ -123,30 +113,9 @@ impl Stretch {
     }
 }
 
-/// Moves data between the drive and a stretch of a registered buffer; returns the bytes moved.
-/// `buffer` is what the stretch was made of: borrowed exclusively, so nobody else has it.
-pub(crate) fn transfer(
-    file: impl AsFd,
-    (number, stretch): (u32, Stretch),
-    position: u64,
-    flags: u32,
-    _buffer: &mut Buffer,
-) -> io::Result<usize> {
-    let wish = Transfer {
-        position,
-        length: stretch.length,
-        offset: stretch.offset,
-        buffer: number,
-        flags,
-    };
-    // SAFETY: the kernel reads one structure, and moves data within the stretch, which lies in
-    // `_buffer`: the registered memory is the arena that the stretch was measured in.
-    let moved = unsafe { ioctl(file, IOC_TRANSFER, &raw const wish as usize) }?;
-    Ok(moved as usize)
-}
-
 /// Moves data between the drive and a stretch of a granted window at `physical`; returns the bytes
-/// moved. `buffer` as for [`transfer`].
+/// moved. `buffer` is
+/// what the stretch was made of: borrowed exclusively, so nobody else has it.
 pub(crate) fn phys(
     file: impl AsFd,
     (physical, stretch): (u64, Stretch),
@@ -186,7 +155,6 @@ mod tests {
             ("INFO", IOC_INFO),
             ("COMPLETION", IOC_COMPLETION),
             ("REGISTER", IOC_REGISTER),
-            ("TRANSFER", IOC_TRANSFER),
             ("PHYS", IOC_PHYS),
         ] {
             let expected = number(&format!("#define CHARIO_IOC_{name} "));
@@ -218,7 +186,6 @@ mod tests {
         };
         assert_eq!(size_of::<Info>(), size("chario_info"));
         assert_eq!(size_of::<Register>(), size("chario_register"));
-        assert_eq!(size_of::<Transfer>(), size("chario_transfer"));
         assert_eq!(size_of::<Phys>(), size("chario_phys"));
     }
 }
