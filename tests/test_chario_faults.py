@@ -112,7 +112,8 @@ P
     )  # fmt: skip
 
 
-# iops=2: the third command of a second is late. mdts=1 makes 8 commands of 64 KiB.
+# iops=2: the third command of a second is late; mdts=1 makes 8 commands of 64 KiB. QEMU lets a command that
+# it cannot abort run to its end when its queue is deleted: then it has not failed.
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_late_commands_are_ended_once_and_the_drive_works_again(kernel):
     chario(
@@ -122,17 +123,32 @@ import errno, os, threading, time
 import device as d
 file = d.opened()
 area, address = d.memory(1 << 20)
-began = time.monotonic()
-d.fails(errno.ETIMEDOUT, d.call, "pread", file, address, 64 << 10, 0)
-took = time.monotonic() - began
-assert took < 60, took
-print("timed out after", round(took, 1), "s:", {name: d.counter(name) for name in ("timeouts", "aborts", "queue_resets", "resets", "cancelled")})
+def late():
+    area[:64 << 10] = bytes(64 << 10)
+    began = time.monotonic()
+    try:
+        done = d.call("pread", file, address, 64 << 10, 0)
+        assert done == 64 << 10 and area[:64 << 10] == pattern, done
+    except OSError as error:
+        assert error.errno == errno.ETIMEDOUT, error
+        done = "timed out"
+    took = time.monotonic() - began
+    assert took < 60, took
+    print(done, round(took, 1), "s:", {name: d.counter(name) for name in ("timeouts", "aborts", "queue_resets", "resets", "cancelled")})
+pattern = os.urandom(8 << 10) * 8
+for at in range(0, 64 << 10, 8 << 10):
+    area[:8 << 10] = pattern[:8 << 10]
+    assert d.call("pwrite", file, address, 8 << 10, at) == 8 << 10
+time.sleep(2)
+late()
 assert d.counter("timeouts") > 0 and d.counter("aborts") > 0 and d.counter("queue_resets") > 0
 time.sleep(3)
 assert d.call("pread", file, address, 8 << 10, 0) == 8 << 10
 d.poll(file)
 time.sleep(1)
-d.fails(errno.ETIMEDOUT, d.call, "pread", file, address, 64 << 10, 0)
+before = d.counter("timeouts")
+late()
+assert d.counter("timeouts") > before
 time.sleep(3)
 assert d.call("pread", file, address, 8 << 10, 0) == 8 << 10
 P
