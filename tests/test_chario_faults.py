@@ -163,7 +163,7 @@ P
 def test_a_killed_reader_of_a_drive_that_does_not_answer_is_gone_in_seconds():
     chario(
         r"""
-        dd if=$NODE of=/dev/null bs=1M count=1 status=none &
+        dd if=$NODE of=/dev/null bs=64K status=none &
         victim=$!
         until grep -q chario /proc/$victim/wchan 2>/dev/null || grep -q '^State:.*D' /proc/$victim/status; do kill -0 $victim || fail "it ended"; done
         kill -9 $victim; began=$SECONDS
