@@ -18,20 +18,20 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 python rtl
+	@tools/setup base lab lab-aarch64 chario python rtl
 
 build:
 	@tools/setup base
 	cargo build --release --locked -p straightway-cli
 
 demo:
-	@tools/setup base lab
+	@tools/setup base lab chario
 	@cargo build --release --locked -p straightway-cli
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 python rtl
-	@tools/test rust lab rtl proofs
+	@tools/setup base lab lab-aarch64 chario python rtl
+	@tools/test rust chario lab rtl proofs
 
 test-fast:
 	@tools/setup base
@@ -46,7 +46,7 @@ test-rtl:
 	@tools/test rtl proofs
 
 figures:
-	@tools/setup base lab riscv rtl
+	@tools/setup base lab chario riscv rtl
 	@tools/figures $(ONLY)
 
 check:

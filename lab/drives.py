@@ -59,6 +59,8 @@ class Drive:
     null: bool = False
     cache: str = "writeback"
     aio: str = "threads"
+    port: bool = False
+    iops: int = 0
     controller: dict[str, str] = field(default_factory=dict)
     namespace: dict[str, str] = field(default_factory=dict)
 
@@ -125,6 +127,14 @@ def _set(drive: Drive, key: str, value: str) -> None:
             if value not in AIO_MODES:
                 raise BadOption(f"--drive aio={value}: the modes are {', '.join(AIO_MODES)}")
             drive.aio = value
+        case "port":
+            if value not in ("on", "off"):
+                raise BadOption(f"--drive port={value}: write port=on, for a root port of its own, or port=off")
+            drive.port = value == "on"
+        case "iops":
+            if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+                raise BadOption(f"--drive iops={value}: give commands a second, from 1 on")
+            drive.iops = int(value)
         case _ if key in RESERVED_KEYS:
             raise BadOption(f"--drive {key}=: the lab sets it itself")
         case _ if key in NAMESPACE_KEYS:
@@ -156,11 +166,23 @@ def create_files(drive: Drive, index: int, folder: Path) -> None:
 def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
     serial = drive.controller.get("serial", f"straightway{index}")
     controller = {"serial": serial} | drive.controller
-    arguments = ["-device", device("nvme", id=f"nvme{index}", **controller)]
+    arguments = []
+    if drive.port:
+        # Only what sits below a root port can be unplugged.
+        port = {"id": f"port{index}", "bus": "pcie.0", "chassis": str(index + 1), "slot": str(index + 1)}
+        arguments += ["-device", device("pcie-root-port", **port)]
+        controller["bus"] = f"port{index}"
+    if drive.iops:
+        limits = {"iops-total": drive.iops}
+        arguments += ["-object", json.dumps({"qom-type": "throttle-group", "id": f"limit{index}", "limits": limits})]
+    arguments += ["-device", device("nvme", id=f"nvme{index}", **controller)]
     files = drive.files(index, folder)
     for number in range(drive.namespaces):
         node = f"drive{index}-{number + 1}"
         top, nodes = _block_nodes(drive, node, files[number] if files else None)
+        if drive.iops:
+            nodes.append({"driver": "throttle", "node-name": f"{node}-limit", "throttle-group": f"limit{index}", "file": top})
+            top = f"{node}-limit"
         for options in nodes:
             arguments += ["-blockdev", json.dumps(options)]
         name = str(uuid.uuid5(UUID_BASE, f"{serial}/{number + 1}"))

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import count
 from drives import BadOption, Drive, device, qemu_arguments
 from image import REPOSITORY, ROOT_AARCH64
 
@@ -40,6 +41,7 @@ class Machine:
     kernel_arguments: str = ""
     traces: list[tuple[str, Path]] = field(default_factory=list)
     qmp: Path | None = None
+    count: Path | None = None
 
     @property
     def qemu(self) -> str:
@@ -65,6 +67,8 @@ def check(machine: Machine, folder: Path) -> None:
     """What argparse cannot see: options that do not go together, and a folder the guest has not."""
     if machine.icount is not None and machine.cpus > 1:
         raise BadOption("--icount counts the instructions of one CPU; leave out --cpus or give --cpus 1")
+    if machine.count and (machine.cpus > 1 or machine.arch != "x86_64"):
+        raise BadOption("--count counts the instructions of one CPU of x86_64; leave out --cpus and --arch")
     for share in machine.shares:
         if not share.is_dir():
             raise BadOption(f"--share {share}: there is no such folder")
@@ -97,11 +101,15 @@ def kernel_command_line(machine: Machine) -> str:
     if machine.arch == "x86_64":
         # QEMU derives every CPU's time stamp from one clock, but the kernel's check of that can fail
         # between two emulation threads; then each look at the time is an access to an emulated HPET.
-        words = ["console=ttyS0", KERNEL_ARGUMENTS, "tsc=reliable"]
+        # On a host that is busy the boot's own check of the timer comes too late, and then it panics.
+        words = ["console=ttyS0", KERNEL_ARGUMENTS, "tsc=reliable no_timer_check"]
         words += ["intel_iommu=on iommu=pt"] if machine.iommu else []
     else:
         words = ["console=ttyAMA0", KERNEL_ARGUMENTS]
         words += ["iommu.passthrough=1"] if machine.iommu else []
+    if machine.count:
+        # The idle loop spins in one function, so that waiting can be told from working.
+        words.append("idle=poll")
     # Last, so that the user's word wins.
     return " ".join([*words, machine.kernel_arguments]).strip()
 
@@ -127,6 +135,8 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
         arguments += ["-trace", device(f"enable={pattern}")]
     if machine.traces:
         arguments += ["-D", str(trace_log(machine, folder))]
+    if machine.count:
+        arguments += ["-plugin", count.plugin_option(machine.count)]
     if machine.qmp:
         arguments += ["-qmp", device(f"unix:{machine.qmp}", server="on", wait="off")]
     return arguments

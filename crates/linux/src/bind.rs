@@ -15,6 +15,8 @@ use std::process::Command;
 
 /// VFIO's driver for PCI functions.
 pub const VFIO_PCI: &str = "vfio-pci";
+/// CharIO's driver.
+pub const CHARIO: &str = "chario";
 /// A `driver_override` that no driver answers to: the device stays without one.
 const NO_DRIVER: &str = "none";
 
@@ -35,6 +37,14 @@ pub struct Binding {
 /// [`Error::BindFailed`]; the controller then has the driver that it had.
 pub fn to_vfio(roots: &Roots, address: PciAddress) -> Result<Binding> {
     borrow(roots, address, Some(VFIO_PCI))
+}
+
+/// Gives the controller to CharIO's driver, which is loaded if it is installed.
+///
+/// # Errors
+/// As [`to_vfio`].
+pub fn to_chario(roots: &Roots, address: PciAddress) -> Result<Binding> {
+    borrow(roots, address, Some(CHARIO))
 }
 
 /// Takes the controller from its driver and gives it to none, for the path without an IOMMU.
@@ -122,6 +132,12 @@ pub fn release_kept(roots: &Roots, address: PciAddress) -> Result<Option<Restore
     let Some((folder, record)) = kept else {
         return Ok(None);
     };
+    let uses = usage::of_controller(roots, &Controller::at(roots, address)?)?;
+    if !uses.is_empty() {
+        let reasons = uses.iter().map(usage::Use::to_string).collect();
+        let device = address.to_string();
+        return Err(Error::InUse { device, reasons });
+    }
     give_back(roots, &folder, &record)?;
     drop(lock);
     wait_for_namespaces(roots, address);
@@ -208,6 +224,9 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
             return Err(Error::NoIommu { device });
         }
         load_module(roots, "vfio-pci", VFIO_PCI)?;
+    }
+    if driver == Some(CHARIO) {
+        load_module(roots, CHARIO, CHARIO)?;
     }
     let record = Record {
         address,
@@ -332,6 +351,18 @@ mod tests {
         assert_eq!(error.mend().unwrap(), "modprobe vfio-pci");
         assert_eq!(tree.read("sys/bus/pci/drivers/nvme/unbind"), "");
         assert!(borrowed(&tree.roots()).is_empty());
+    }
+
+    #[test]
+    fn a_drive_that_is_open_at_chario_stays_there() {
+        let tree = Tree::with_drive();
+        let device = "sys/devices/pci0000:00/0000:01:00.0";
+        std::fs::remove_dir_all(tree.path().join(device).join("nvme")).unwrap();
+        tree.file(&format!("{device}/chario/chardisk0n1/nsid"), "1\n")
+            .file("sys/class/chario/chardisk0n1/open_files", "1\n");
+        let error = to_nothing(&tree.roots(), address()).unwrap_err();
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        assert!(error.to_string().contains("chardisk0n1"), "{error}");
     }
 
     #[test]

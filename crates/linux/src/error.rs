@@ -250,6 +250,11 @@ impl Error {
             }
             Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}"),
             Error::NotBound { .. } => "bind it first: straightway bind DEVICE".into(),
+            Error::NoModule {
+                module: crate::bind::CHARIO,
+                ..
+            } => "build it and load it: make -C kernel/chario && insmod kernel/chario/chario.ko"
+                .into(),
             Error::NoModule { module, .. } => format!("modprobe {module}"),
             Error::BindFailed { device, .. } => format!("dmesg | grep {device}"),
             Error::NoIommu { .. } => {

@@ -6,6 +6,7 @@
 //! | user space without an IOMMU | [`noiommu::Function`] | none: polled | root, huge pages |
 //! | NVMe passthrough | [`Passthrough`] | the kernel's | `/dev/ngXnY`, io_uring |
 //! | io_uring | [`Uring`] | the kernel's | a file or a block device |
+//! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` |
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device |
 //!
 //! The first two are a platform for the NVMe driver (`nvme::Platform`); the others are a
@@ -20,6 +21,7 @@
 
 pub mod admin;
 pub mod bind;
+pub mod chario;
 mod clock;
 pub mod doctor;
 mod error;
@@ -40,6 +42,7 @@ mod uring;
 pub mod usage;
 pub mod vfio;
 
+pub use chario::{Chario, CharioOptions};
 pub use clock::{ClockSource, TscClock};
 pub use error::{Error, Kind, Result};
 pub use memory::{DmaMemory, HostMemory};

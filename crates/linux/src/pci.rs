@@ -72,6 +72,8 @@ pub struct Namespace {
     pub block: Option<String>,
     /// The character device for passthrough, as `ng0n1`.
     pub character: Option<String>,
+    /// CharIO's device, as `chardisk0n1`, while its driver has the controller.
+    pub chario: Option<String>,
 }
 
 /// An NVMe controller.
@@ -127,6 +129,7 @@ impl Controller {
             .map(|name| folder.join("nvme").join(name));
         let read = |file: &str| sysfs::text(&nvme.as_ref()?.join(file));
         let id = |file: &str| sysfs::hex(&folder.join(file)).unwrap_or(0) as u16;
+        let chario = chario_namespaces(folder);
         Self {
             address,
             vendor: id("vendor"),
@@ -137,9 +140,9 @@ impl Controller {
             // The kernel writes -1 for "no node".
             numa_node: sysfs::number(&folder.join("numa_node")),
             bar0_bytes: bar0_bytes(folder),
-            serial: read("serial"),
-            model: read("model"),
-            namespaces: nvme.as_deref().map(namespaces).unwrap_or_default(),
+            serial: read("serial").or_else(|| chario_text(folder, &chario, "serial")),
+            model: read("model").or_else(|| chario_text(folder, &chario, "model")),
+            namespaces: nvme.as_deref().map_or(chario, namespaces),
             kernel_name,
         }
     }
@@ -151,6 +154,24 @@ pub fn controllers(roots: &Roots) -> Vec<Controller> {
         .iter()
         .filter_map(|name| Controller::at(roots, name.parse().ok()?).ok())
         .collect()
+}
+
+/// The namespaces of a controller that CharIO's driver has.
+fn chario_namespaces(folder: &Path) -> Vec<Namespace> {
+    let folder = folder.join("chario");
+    let namespace = |name: String| Namespace {
+        nsid: sysfs::number(&folder.join(&name).join("nsid")),
+        block: None,
+        character: None,
+        chario: Some(name),
+    };
+    sysfs::names(&folder).into_iter().map(namespace).collect()
+}
+
+/// What CharIO's driver says of the controller, beside each of its namespaces.
+fn chario_text(folder: &Path, namespaces: &[Namespace], file: &str) -> Option<String> {
+    let name = namespaces.first()?.chario.as_ref()?;
+    sysfs::text(&folder.join("chario").join(name).join(file))
 }
 
 /// The first line of `resource` is BAR0: first address, last address, flags.
@@ -195,6 +216,7 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
                 nsid,
                 block,
                 character,
+                chario: None,
             }),
         }
     }
@@ -326,11 +348,32 @@ mod tests {
             nsid: Some(1),
             block: Some("nvme0n1".into()),
             character: Some("ng0n1".into()),
+            chario: None,
         };
         assert_eq!(drive.namespaces, [namespace]);
         let graphics = "00:02.0".parse().unwrap();
         let error = Controller::at(&tree.roots(), graphics).unwrap_err();
         assert!(matches!(error, Error::NotPciNvme { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_drive_at_chario_is_found_with_its_namespaces() {
+        let tree = Tree::with_drive();
+        let device = "sys/devices/pci0000:00/0000:01:00.0";
+        std::fs::remove_dir_all(tree.path().join(device).join("nvme")).unwrap();
+        tree.file(&format!("{device}/chario/chardisk3n1/nsid"), "1\n")
+            .file(&format!("{device}/chario/chardisk3n1/serial"), "abc 1\n")
+            .file(
+                &format!("{device}/chario/chardisk3n1/model"),
+                "Test Drive\n",
+            );
+        let drive = controllers(&tree.roots()).remove(0);
+        assert_eq!(drive.serial.as_deref(), Some("abc 1"));
+        assert_eq!(drive.model.as_deref(), Some("Test Drive"));
+        assert_eq!(drive.kernel_name, None);
+        let namespace = &drive.namespaces[0];
+        assert_eq!(namespace.chario.as_deref(), Some("chardisk3n1"));
+        assert_eq!((namespace.nsid, &namespace.block), (Some(1), &None));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use crate::{Error, Result, Roots};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// How the names of CharIO's devices begin.
+const CHARIO: &str = "chardisk";
+
 /// What a name means. Prints as one line for the user.
 #[derive(Clone, Debug)]
 pub struct Resolved {
@@ -64,6 +67,12 @@ impl Resolved {
         )
     }
 
+    /// CharIO's device that is meant, in `/dev`, while its driver has the controller.
+    pub fn chario_path(&self, roots: &Roots) -> Option<PathBuf> {
+        let namespace = self.only_namespace().ok()?;
+        Some(roots.dev.join(namespace.chario.as_ref()?))
+    }
+
     /// The controller's own device, in `/dev`.
     pub fn controller_path(&self, roots: &Roots) -> Option<PathBuf> {
         Some(roots.dev.join(self.controller.kernel_name.as_ref()?))
@@ -90,7 +99,7 @@ impl fmt::Display for Resolved {
             if let Some(nsid) = namespace.nsid {
                 write!(f, ", namespace {nsid}")?;
             }
-            if let Some(block) = &namespace.block {
+            if let Some(block) = namespace.block.as_ref().or(namespace.chario.as_ref()) {
                 write!(f, " ({block})")?;
             }
         }
@@ -101,7 +110,7 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Finds what `name` means: `/dev/nvme0n1`, `/dev/ng0n1`, `/dev/nvme0`, any link to one of them
+/// Finds what `name` means: `/dev/nvme0n1`, `/dev/ng0n1`, `/dev/chardisk0n1`, `/dev/nvme0`, any link to one of them
 /// (`/dev/disk/by-id/...`), the same without `/dev/`, or a PCI address.
 ///
 /// # Errors
@@ -116,6 +125,9 @@ pub fn resolve(roots: &Roots, name: &str) -> Result<Resolved> {
         });
     }
     let kernel_name = kernel_name(roots, name)?;
+    if kernel_name.starts_with(CHARIO) {
+        return by_chario_name(roots, name, &kernel_name);
+    }
     let Some(parts) = pci::parse_kernel_name(&kernel_name) else {
         return Err(Error::NotPciNvme {
             name: name.to_owned(),
@@ -137,6 +149,7 @@ fn kernel_name(roots: &Roots, name: &str) -> Result<String> {
     if !name.contains('/') {
         return match pci::parse_kernel_name(name) {
             Some(_) => Ok(name.to_owned()),
+            None if name.starts_with(CHARIO) => Ok(name.to_owned()),
             None => Err(bad(
                 "it is no path, no PCI address and no name of an NVMe device",
             )),
@@ -187,6 +200,25 @@ fn by_kernel_name(
         controller,
         namespace,
         partition,
+    })
+}
+
+/// A namespace that CharIO's driver shows.
+fn by_chario_name(roots: &Roots, name: &str, kernel_name: &str) -> Result<Resolved> {
+    for controller in pci::controllers(roots) {
+        let is_it = |namespace: &&pci::Namespace| namespace.chario.as_deref() == Some(kernel_name);
+        if let Some(namespace) = controller.namespaces.iter().find(is_it).cloned() {
+            return Ok(Resolved {
+                name: name.to_owned(),
+                controller,
+                namespace: Some(namespace),
+                partition: None,
+            });
+        }
+    }
+    Err(Error::NoSuchDevice {
+        name: name.to_owned(),
+        why: "no controller is bound to CharIO's driver with a namespace of that name".into(),
     })
 }
 
@@ -273,6 +305,26 @@ mod tests {
         let found = resolve(&roots, "nvme0n1p1").unwrap();
         assert_eq!(found.partition.as_deref(), Some("nvme0n1p1"));
         assert_eq!(found.character_path(&roots), None);
+    }
+
+    #[test]
+    fn a_namespace_of_chario_is_found_by_its_device() {
+        let tree = Tree::with_drive();
+        let device = "sys/devices/pci0000:00/0000:01:00.0";
+        std::fs::remove_dir_all(tree.path().join(device).join("nvme")).unwrap();
+        tree.file(&format!("{device}/chario/chardisk0n1/nsid"), "1\n")
+            .file(&format!("{device}/chario/chardisk0n2/nsid"), "2\n")
+            .file("dev/chardisk0n2", "");
+        let roots = tree.roots();
+        let node = tree.path().join("dev/chardisk0n2").display().to_string();
+        for name in ["chardisk0n2", &node] {
+            let found = resolve(&roots, name).unwrap();
+            assert_eq!(found.only_namespace().unwrap().nsid, Some(2));
+            assert_eq!(found.chario_path(&roots).unwrap(), Path::new(&node));
+            assert_eq!(found.block_path(&roots), None);
+        }
+        let error = resolve(&roots, "chardisk0n3").unwrap_err();
+        assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! exclusive claim (`O_EXCL`), which a mounted file system, a member of a RAID and a device mapper
 //! target all hold, in whichever mount namespace they are.
 
+use crate::chario;
 use crate::pci::Controller;
 use crate::sysfs;
 use crate::{Error, Result, Roots};
@@ -44,6 +45,13 @@ pub enum Use {
         /// The other device.
         by: String,
     },
+    /// Files are open on CharIO's device.
+    OpenFiles {
+        /// The device.
+        device: String,
+        /// How many.
+        count: usize,
+    },
     /// Something has it open for itself alone.
     OpenExclusively {
         /// The device or a partition of it.
@@ -58,6 +66,9 @@ impl fmt::Display for Use {
             Use::Root { device } => write!(f, "{device} holds the root file system"),
             Use::Swap { device } => write!(f, "{device} is swap space"),
             Use::Held { device, by } => write!(f, "{device} is part of {by}"),
+            Use::OpenFiles { device, count } => {
+                write!(f, "open files on {device}: {count}")
+            }
             Use::OpenExclusively { device } => {
                 write!(f, "{device} is open exclusively in another process")
             }
@@ -98,6 +109,13 @@ pub fn of_controller(roots: &Roots, controller: &Controller) -> Result<Vec<Use>>
     for namespace in &controller.namespaces {
         if let Some(block) = &namespace.block {
             uses.extend(of_block_device(roots, block)?);
+        }
+        // To take a drive from under an open file would fail that file's owner.
+        if let Some(device) = &namespace.chario {
+            let (device, count) = (device.clone(), chario::open_files(roots, device));
+            if count > 0 {
+                uses.push(Use::OpenFiles { device, count });
+            }
         }
     }
     Ok(uses)

@@ -6,6 +6,7 @@
 
 use super::Nodes;
 use crate::path::rig::Rig;
+use linux::Roots;
 use linux::admin::Counts;
 use measure::{Counters, interrupts};
 
@@ -55,6 +56,32 @@ pub(super) fn of_rig(rig: &dyn Rig, address: Option<&str>, polls: bool) -> Count
         write_commands: narrow(smart.host_write_commands),
         interrupts,
         reason,
+    }
+}
+
+/// The counters while CharIO's driver has the drive; `name` as `chardisk0n1`.
+pub(super) fn of_chario(roots: &Roots, name: &str) -> Counters {
+    let log = roots.sys.join("class/chario").join(name).join("health_log");
+    let page = std::fs::read(&log).ok().and_then(|log| log.try_into().ok());
+    let Some(page) = page else {
+        return Counters::uncounted(format!("{} cannot be read", log.display()));
+    };
+    let counts = Counts::parse(&page);
+    // chardisk0n1 is a namespace of the controller whose lines are chario0q1, chario0q2, ...
+    let instance = name
+        .trim_start_matches("chardisk")
+        .split('n')
+        .next()
+        .unwrap_or_default();
+    let controller = format!("chario{instance}");
+    let interrupts = interrupts_of(interrupts::is_nvme_queue_of(&controller));
+    Counters {
+        read_commands: narrow(counts.read_commands),
+        write_commands: narrow(counts.write_commands),
+        interrupts,
+        reason: interrupts
+            .is_none()
+            .then(|| "the driver has no interrupt lines".to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The machine: its settings, and which driver has the drive.
 
 use super::filesystem::Mounted;
-use super::{Bench, EXT4, KERNEL, Target};
+use super::{Bench, CHARIO, EXT4, KERNEL, Target, chario};
 use crate::failure::Failure;
 use crate::path::{PathKind, rig};
 use measure::{Environment, Host, Missing, Subject};
@@ -67,6 +67,7 @@ impl Host for BenchHost {
                 self.bench.nodes()?;
                 Ok(())
             }
+            CHARIO => Ok(chario::take(&self.bench)?),
             _ => Ok(self.take_controller()?),
         }
     }
@@ -74,6 +75,9 @@ impl Host for BenchHost {
     fn leave_group(&mut self, _group: &str) -> Result<(), Missing> {
         if let Some(mounted) = self.bench.mounted.take() {
             mounted.unmount()?;
+        }
+        if let Some(loan) = self.bench.loan.take() {
+            loan.end()?;
         }
         match self.bench.rig.take() {
             Some(rig) => Ok(rig.close()?),

@@ -8,8 +8,10 @@
 //! | --- | --- |
 //! | `ext4` | the kernel's NVMe driver, and the file system mounted |
 //! | `kernel` | the kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive |
+//! | `chario` | CharIO's driver |
 //! | `straightway` | the controller for ourselves |
 
+mod chario;
 mod counters;
 mod filesystem;
 mod host;
@@ -21,6 +23,7 @@ pub use host::BenchHost;
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
+use crate::path::borrow::Loan;
 use crate::path::rig::Rig;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
@@ -31,7 +34,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The paths that can be compared, in the order of tables that are not sorted.
-pub const PATHS: [&str; 9] = [
+pub const PATHS: [&str; 13] = [
     "ext4-buffered",
     "ext4-direct",
     "block-buffered",
@@ -39,12 +42,17 @@ pub const PATHS: [&str; 9] = [
     "io_uring",
     "io_uring-polled",
     "passthrough",
+    "chario",
+    "chario-poll",
+    "chario-registered",
+    "chario-phys",
     "straightway-poll",
     "straightway-interrupt",
 ];
 
 const EXT4: &str = "ext4";
 const KERNEL: &str = "kernel";
+const CHARIO: &str = "chario";
 const STRAIGHTWAY: &str = "straightway";
 
 /// What is measured.
@@ -81,6 +89,8 @@ pub struct Bench {
     pub memory: HostMemory,
     /// The controller, while it is ours.
     rig: RefCell<Option<Box<dyn Rig>>>,
+    /// The drive's binding, while CharIO's driver has it.
+    loan: RefCell<Option<Loan>>,
     /// Where the file system is, while it is mounted.
     mounted: RefCell<Option<filesystem::Mounted>>,
 }
@@ -112,6 +122,7 @@ impl Bench {
             buffer_bytes,
             memory: HostMemory::new(buffer_bytes)?,
             rig: RefCell::new(None),
+            loan: RefCell::new(None),
             mounted: RefCell::new(None),
         }))
     }
@@ -197,6 +208,7 @@ pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> 
             .ok_or_else(|| Failure::usage(format!("`{name}` is no path")).mend(PATHS.join(", ")))?;
         Ok(match straight::StraightPath::new(bench, name) {
             Some(path) => Box::new(path),
+            None if name.starts_with(CHARIO) => Box::new(chario::CharioPath::new(bench, name)),
             None => Box::new(kernel::KernelPath::new(bench, name)),
         })
     };

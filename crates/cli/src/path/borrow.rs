@@ -31,6 +31,14 @@ impl Loan {
         Self::new(roots, address, || bind::to_vfio(roots, address))
     }
 
+    /// The drive for CharIO's driver.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be bound.
+    pub fn of_chario(roots: &Roots, address: PciAddress) -> Result<Self> {
+        Self::new(roots, address, || bind::to_chario(roots, address))
+    }
+
     /// The drive for the path without one.
     ///
     /// # Errors

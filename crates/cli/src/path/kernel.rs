@@ -116,6 +116,7 @@ fn opened(device: Box<dyn Device>, memory: HostMemory, name: &str) -> Opened {
         memory: Memory::Host(memory),
         name: name.to_owned(),
         rig: None,
+        loan: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a drive and a wish to an open block device, whatever it takes to get there.
 
 pub mod borrow;
+pub mod chario;
 pub mod kernel;
 pub mod memory;
 pub mod rig;
@@ -10,6 +11,7 @@ pub mod without_fua;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use block::Device;
+use borrow::Loan;
 use clap::ValueEnum;
 use linux::Roots;
 use linux::resolve::Resolved;
@@ -36,6 +38,8 @@ pub enum PathKind {
     Passthrough,
     /// The kernel's block layer through pread and pwrite
     Sync,
+    /// CharIO's driver, which shows the drive as /dev/chardiskXnY
+    Chario,
 }
 
 /// How completions are waited for.
@@ -88,6 +92,8 @@ pub struct Opened {
     /// What it is, in a word or two.
     pub name: String,
     rig: Option<Box<dyn Rig>>,
+    /// The drive's binding, where it was changed and there is no rig.
+    loan: Option<Loan>,
 }
 
 impl Opened {
@@ -103,6 +109,9 @@ impl Opened {
     /// The driver could not be given back.
     pub fn close(self) -> Result<()> {
         drop(self.device);
+        if let Some(loan) = self.loan {
+            loan.end()?;
+        }
         match self.rig {
             Some(rig) => rig.close(),
             None => Ok(()),
@@ -153,7 +162,10 @@ fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
 fn open_nvme(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
     let straight = |path| open_straight(roots, resolved, &Wish { path, ..*wish });
     let has_iommu = resolved.controller.iommu_group.is_some();
+    let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
     match wish.path {
+        PathKind::Chario => chario::open(roots, resolved, wish),
+        PathKind::Auto if is_at_chario => chario::open(roots, resolved, wish),
         PathKind::Vfio | PathKind::Noiommu => straight(wish.path),
         PathKind::Auto if has_iommu => or_kernel(roots, resolved, wish, straight(PathKind::Vfio)),
         PathKind::Auto => or_kernel(roots, resolved, wish, straight(PathKind::Noiommu)),
@@ -239,5 +251,6 @@ fn on_rig(rig: Box<dyn Rig>, namespace: u32, wish: &Wish) -> Result<Opened> {
         memory: rig.memory().clone(),
         name: format!("{}, {}", rig.name(), format!("{mode:?}").to_lowercase()),
         rig: Some(rig),
+        loan: None,
     })
 }

@@ -1,4 +1,5 @@
-//! `straightway bind DEVICE`: from its kernel driver to vfio-pci, or to none, until `release`.
+//! `straightway bind DEVICE`: from its kernel driver to vfio-pci, to CharIO or to none, until
+//! `release`.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -32,6 +33,8 @@ pub struct Bind {
 pub enum Driver {
     /// VFIO, for the path behind an IOMMU
     VfioPci,
+    /// CharIO's, which shows the drive as /dev/chardiskXnY
+    Chario,
     /// No driver, for the path without an IOMMU
     None,
 }
@@ -96,6 +99,7 @@ impl Bind {
         let before = resolved.controller.driver.clone();
         let wanted = match self.driver {
             Driver::VfioPci => Some(bind::VFIO_PCI.to_owned()),
+            Driver::Chario => Some(bind::CHARIO.to_owned()),
             Driver::None => None,
         };
         let mut bound = Bound {
@@ -130,6 +134,7 @@ impl Bind {
         }
         let binding = match self.driver {
             Driver::VfioPci => bind::to_vfio(roots, address)?,
+            Driver::Chario => bind::to_chario(roots, address)?,
             Driver::None => bind::to_nothing(roots, address)?,
         };
         binding.keep()?;

@@ -46,7 +46,8 @@ pub struct Compare {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
     /// Paths [default: all]: ext4-buffered, ext4-direct, block-buffered, block-direct, io_uring,
-    /// io_uring-polled, passthrough, straightway-poll, straightway-interrupt
+    /// io_uring-polled, passthrough, chario, chario-poll, chario-registered, chario-phys,
+    /// straightway-poll, straightway-interrupt
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<String>,
     /// How much of the drive each path uses, as far as it fits

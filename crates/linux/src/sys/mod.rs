@@ -1,6 +1,7 @@
 //! The only modules that speak to the kernel and the hardware with `unsafe`, one reason each:
 //!
 //! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
+//! * `chario`: requests of CharIO's driver, which moves data to memory that it was told of.
 //! * `counter`: the processor's time counter has no safe instruction.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
@@ -8,6 +9,7 @@
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
 pub(crate) mod arena;
+pub(crate) mod chario;
 pub(crate) mod counter;
 pub(crate) mod ioctl;
 pub(crate) mod map;

@@ -1,0 +1,95 @@
+//! The path through CharIO's driver.
+
+use crate::failure::{Failure, Result};
+use crate::path::borrow::Loan;
+use crate::path::memory::Memory;
+use crate::path::{Mode, Opened, Wish, namespace_of};
+use linux::pci::{Controller, Namespace};
+use linux::resolve::Resolved;
+use linux::{Chario, CharioOptions, HostMemory, Roots, bind};
+use std::path::PathBuf;
+
+/// Opens it. A drive that is at its device already is used as it is; any other is borrowed.
+///
+/// # Errors
+/// What is missing or refused.
+pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+    let (poll, name) = match wish.mode {
+        None | Some(Mode::Interrupt) => (false, "chario, interrupt"),
+        Some(Mode::Poll) => (true, "chario, poll"),
+        Some(Mode::Hybrid) => {
+            return Err(Failure::unsupported("CharIO has no hybrid waiting")
+                .mend("--mode poll, or --mode interrupt"));
+        }
+    };
+    if let Some(partition) = &resolved.partition {
+        return Err(Failure::unsupported(format!(
+            "{partition} is a partition, and CharIO knows whole namespaces only"
+        ))
+        .mend("--path io_uring, or name the namespace"));
+    }
+    let namespace = namespace_of(resolved, wish.namespace)?;
+    let loan = borrow(roots, resolved)?;
+    let memory = HostMemory::new(wish.buffer_bytes)?;
+    let options = CharioOptions {
+        write: wish.write,
+        poll,
+        registered: None,
+    };
+    let device = node(roots, resolved, namespace)
+        .and_then(|node| Ok(Chario::open(&roots.dev.join(node), &options)?));
+    match device {
+        Ok(device) => Ok(Opened {
+            device: Box::new(device),
+            memory: Memory::Host(memory),
+            name: name.to_owned(),
+            rig: None,
+            loan,
+        }),
+        Err(failure) => {
+            if let Some(loan) = loan {
+                loan.end()?;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// The drive for CharIO's driver; nothing is borrowed where it has it already.
+///
+/// # Errors
+/// It is in use, or cannot be bound.
+pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Loan>> {
+    let controller = Controller::at(roots, resolved.controller.address)?;
+    match controller.driver.as_deref() {
+        Some(bind::CHARIO) => Ok(None),
+        _ => Ok(Some(Loan::of_chario(roots, controller.address)?)),
+    }
+}
+
+/// The name of the namespace's device, once CharIO's driver has the controller.
+///
+/// # Errors
+/// The driver shows none.
+pub fn node(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Result<PathBuf> {
+    let controller = Controller::at(roots, resolved.controller.address)?;
+    let is_it = |one: &&Namespace| one.nsid.is_some() && one.nsid == namespace;
+    let found = match (namespace, controller.namespaces.as_slice()) {
+        (None, [only]) => Some(only),
+        (None, [_, ..]) => {
+            return Err(
+                Failure::usage(format!("{} has several namespaces", controller.address))
+                    .mend("--namespace N"),
+            );
+        }
+        (_, all) => all.iter().find(is_it),
+    };
+    let name = found.and_then(|one| one.chario.as_ref()).ok_or_else(|| {
+        Failure::missing(format!(
+            "CharIO's driver shows no such namespace of {}",
+            controller.address
+        ))
+        .mend("dmesg tells which namespaces it left alone, and why")
+    })?;
+    Ok(PathBuf::from(name))
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The file operations of /dev/chardiskXnY.
+ *
+ * Every call that reaches the controller is between chario_enter() and chario_leave(): removal waits
+ * for those that are inside and lets no other in.
+ */
+#include <linux/fs.h>
+#include <linux/poll.h>
+
+#include "driver.h"
+
+int chario_enter(struct chario_ns *ns)
+{
+	struct chario_ctrl *ctrl = ns->ctrl;
+
+	if (unlikely(READ_ONCE(ctrl->state) == CHARIO_DEAD))
+		return -ENODEV;
+	return percpu_ref_tryget_live(&ctrl->users) ? 0 : -ENODEV;
+}
+
+void chario_leave(struct chario_ns *ns)
+{
+	percpu_ref_put(&ns->ctrl->users);
+}
+
+/* Cuts *@length at the end of the drive. 0 bytes left: nothing to read, or no space. */
+int chario_check_range(struct chario_ns *ns, u64 position, u64 *length, bool writes)
+{
+	if (unlikely((position | *length) & (chario_block_bytes(ns) - 1)))
+		return -EINVAL;
+	if (unlikely(writes && ns->is_read_only))
+		return -EPERM;
+	if (unlikely(position >= ns->size_bytes)) {
+		int past = writes && *length ? -ENOSPC : 0;
+
+		*length = 0;
+		return past;
+	}
+	*length = min(*length, ns->size_bytes - position);
+	return 0;
+}
+
+/* Each stretch of the caller's memory: its address as aligned as the node asks, its length in blocks. */
+static bool is_aligned(const struct chario_ns *ns, const struct iov_iter *iter)
+{
+	unsigned long lengths = chario_block_bytes(ns) - 1, addresses = ns->align_bytes - 1;
+	struct iov_iter copy;
+
+	if (iter_is_ubuf(iter))
+		return !(((unsigned long)iter->ubuf + iter->iov_offset) & addresses);
+	if (!(iov_iter_alignment(iter) & lengths))
+		return true;
+	if (lengths == addresses)
+		return false;
+	/* Addresses may be looser than lengths: one stretch after the other. */
+	for (copy = *iter; iov_iter_count(&copy); ) {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+		const struct iovec *entry = iter_iov(&copy);
+#else
+		const struct iovec *entry = copy.iov;
+#endif
+		size_t length = min(entry->iov_len - copy.iov_offset, iov_iter_count(&copy));
+
+		if (((unsigned long)entry->iov_base + copy.iov_offset) & addresses || length & lengths)
+			return false;
+		iov_iter_advance(&copy, length);
+	}
+	return true;
+}
+
+static ssize_t move(struct kiocb *kiocb, struct iov_iter *iter, bool writes)
+{
+	struct chario_file *file = kiocb->ki_filp->private_data;
+	struct chario_call call = {
+		.ns = file->ns,
+		.iter = iter,
+		.position = kiocb->ki_pos,
+		.length = iov_iter_count(iter),
+		.writes = writes,
+		.fua = writes && kiocb->ki_flags & IOCB_DSYNC,
+		.polls = file->polls || kiocb->ki_flags & IOCB_HIPRI,
+	};
+	u64 asked = call.length;
+	ssize_t result;
+
+	if (unlikely(kiocb->ki_flags & IOCB_NOWAIT))
+		return -EAGAIN;
+	/* Memory of the kernel's own (splice, in older kernels) cannot be pinned. */
+	if (unlikely(!user_backed_iter(iter)))
+		return -EINVAL;
+	result = chario_check_range(call.ns, call.position, &call.length, writes);
+	if (unlikely(result))
+		return result;
+	if (unlikely(!is_aligned(call.ns, iter)))
+		return -EINVAL;
+	if (unlikely(!call.length))
+		return 0;
+	if (unlikely(call.length < asked))
+		iov_iter_truncate(iter, call.length);
+	result = chario_enter(call.ns);
+	if (unlikely(result))
+		return result;
+	result = -ENOENT;
+	if (READ_ONCE(file->by_address) && iter_is_ubuf(iter)) {
+		call.iter = NULL;
+		result = chario_registered_move(file, &call, (unsigned long)iter->ubuf + iter->iov_offset);
+		call.iter = iter;
+		call.pages = NULL;
+	}
+	if (result == -ENOENT)
+		result = chario_transfer(&call);
+	chario_leave(call.ns);
+	if (likely(result > 0))
+		kiocb->ki_pos += result;
+	return result;
+}
+
+static ssize_t chario_read_iter(struct kiocb *kiocb, struct iov_iter *iter)
+{
+	return move(kiocb, iter, false);
+}
+
+static ssize_t chario_write_iter(struct kiocb *kiocb, struct iov_iter *iter)
+{
+	return move(kiocb, iter, true);
+}
+
+static loff_t chario_llseek(struct file *file, loff_t offset, int whence)
+{
+	struct chario_file *private = file->private_data;
+	struct chario_ns *ns = private->ns;
+
+	/* The position itself is always aligned, and so is the size. */
+	if (offset & (chario_block_bytes(ns) - 1))
+		return -EINVAL;
+	return generic_file_llseek_size(file, offset, whence, MAX_LFS_FILESIZE, ns->size_bytes);
+}
+
+static int chario_fsync(struct file *file, loff_t start, loff_t end, int datasync)
+{
+	struct chario_file *private = file->private_data;
+	struct chario_ns *ns = private->ns;
+	int error = chario_enter(ns);
+
+	if (error)
+		return error;
+	/* Without a volatile cache what was written is durable (5.15.2.2, VWC). */
+	if (ns->ctrl->id->vwc & NVME_CTRL_VWC_PRESENT)
+		error = chario_flush(ns, private->polls);
+	chario_leave(ns);
+	return error;
+}
+
+/* A synchronous device is always ready; one that is gone says so. */
+static __poll_t chario_poll(struct file *file, poll_table *table)
+{
+	struct chario_file *private = file->private_data;
+	__poll_t ready = EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM;
+
+	poll_wait(file, &private->ns->ctrl->changed, table);
+	if (READ_ONCE(private->ns->ctrl->state) == CHARIO_DEAD)
+		ready |= EPOLLHUP | EPOLLERR;
+	return ready;
+}
+
+static int chario_open(struct inode *inode, struct file *file)
+{
+	struct chario_ns *ns = container_of(inode->i_cdev, struct chario_ns, cdev);
+	struct chario_file *private;
+
+	/* A drive has no end to append to. */
+	if (file->f_flags & O_APPEND)
+		return -EINVAL;
+	if (READ_ONCE(ns->ctrl->state) == CHARIO_DEAD)
+		return -ENODEV;
+	if (file->f_mode & FMODE_WRITE && ns->is_read_only)
+		return -EPERM;
+	private = kzalloc(sizeof(*private), GFP_KERNEL);
+	if (!private)
+		return -ENOMEM;
+	/* As with a block device: one file at a time is the exclusive one. */
+	if (file->f_flags & O_EXCL && cmpxchg(&ns->exclusive, NULL, private)) {
+		kfree(private);
+		return -EBUSY;
+	}
+	atomic_inc(&ns->open_files);
+	private->ns = ns;
+	init_rwsem(&private->lock);
+	file->private_data = private;
+	/* read() and write() of threads that share the position follow one another. */
+	file->f_mode |= FMODE_ATOMIC_POS;
+	/* Every transfer is direct: O_DIRECT is taken and changes nothing. */
+	file->f_mode |= FMODE_CAN_ODIRECT;
+	get_device(&ns->dev);
+	return 0;
+}
+
+static int chario_release(struct inode *inode, struct file *file)
+{
+	struct chario_file *private = file->private_data;
+
+	chario_unregister_all(private);
+	cmpxchg(&private->ns->exclusive, private, NULL);
+	atomic_dec(&private->ns->open_files);
+	put_device(&private->ns->dev);
+	kfree(private);
+	return 0;
+}
+
+/* O_APPEND cannot be set afterwards either. */
+static int chario_check_flags(int flags)
+{
+	return flags & O_APPEND ? -EINVAL : 0;
+}
+
+const struct file_operations chario_fops = {
+	.owner = THIS_MODULE,
+	.open = chario_open,
+	.release = chario_release,
+	.read_iter = chario_read_iter,
+	.write_iter = chario_write_iter,
+	.llseek = chario_llseek,
+	.fsync = chario_fsync,
+	.poll = chario_poll,
+	.unlocked_ioctl = chario_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = chario_mmap,
+	.check_flags = chario_check_flags,
+};

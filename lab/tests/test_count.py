@@ -1,0 +1,81 @@
+"""lab/run --count, and drives below a root port or with a limit."""
+
+import json
+import os
+import statistics
+import subprocess
+
+import pytest
+
+from test_lab import BUILD, OUT, REPOSITORY, lab, shell
+
+PROGRAM = r"""
+#define _GNU_SOURCE
+#define COUNT_MESSAGES
+#include "marker.h"
+__attribute__((noinline)) void spin(void) { for (int i = 0; i < 1000; i++) __asm__ volatile("nop"); }
+int main(void)
+{
+    static char memory[4096];
+    for (int i = 0; i < 20; i++) { COUNT_BEGIN(1); COUNT_END(1); }
+    for (int i = 0; i < 20; i++) { COUNT_BEGIN(2); __asm__ volatile("nop; nop; nop"); COUNT_END(2); }
+    for (int i = 0; i < 20; i++) {
+        char *at = memory; long n = sizeof(memory);
+        COUNT_BEGIN(3); __asm__ volatile("rep stosb" : "+D"(at), "+c"(n) : "a"(0) : "memory"); COUNT_END(3);
+    }
+    for (int i = 0; i < 20; i++) { COUNT_BEGIN(4); spin(); COUNT_END(4); }
+    if (count_waits((uint64_t)spin, (uint64_t)spin + 15)) return 1;
+    for (int i = 0; i < 20; i++) { COUNT_BEGIN(5); spin(); COUNT_END(5); }
+    return count_waits_in("cpu_idle_poll", "");
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    folder = BUILD / f"count-test-{os.getpid()}"
+    folder.mkdir(parents=True)
+    source, path = folder / "program.c", folder / "program"
+    source.write_text(PROGRAM)
+    subprocess.run(["gcc", "-O1", "-static", "-I", REPOSITORY / "lab" / "count", "-o", path, source], check=True)
+    yield path
+    source.unlink()
+    path.unlink()
+    folder.rmdir()
+
+
+def test_instructions_between_markers_are_counted(program):
+    output = OUT / f"count-{os.getpid()}.txt"
+    try:
+        lab("--count", str(output), "--", str(program))
+        rows = [list(map(int, line.split())) for line in output.read_text().splitlines()]
+    finally:
+        output.unlink(missing_ok=True)
+    assert len(rows) == 100
+    middle = {label: statistics.median(row[1] for row in rows if row[0] == label) for label in range(1, 6)}
+    waiting = {label: statistics.median(row[3] for row in rows if row[0] == label) for label in range(1, 6)}
+    # Nothing; three; one, however often it repeats, and what loads its registers.
+    assert middle[1] == 0 and middle[2] == 3
+    assert 1 <= middle[3] <= 8, middle
+    assert 2000 < middle[4] < 4100 and waiting[4] == 0, (middle, waiting)
+    # The loop, whose range was told after it had run, is told apart; what calls it is not.
+    assert waiting[5] > 2000 and middle[5] < 50, (middle, waiting)
+
+
+def test_counting_is_of_one_cpu():
+    done = lab("--count", "out/never", "--cpus", "2", "--", "true", check=2)
+    assert b"one CPU" in done.stderr
+
+
+def test_a_drive_below_a_root_port():
+    done = shell("readlink -f /sys/class/nvme/nvme0/device", "--drive", "size=64M,port=on")
+    assert done.stdout.strip().endswith(b"/0000:01:00.0")
+    assert lab("--drive", "port=perhaps", "--", "true", check=2).stderr.count(b"port=on")
+
+
+def test_a_drive_with_a_limit():
+    job = "fio --name=a --filename=/dev/nvme0n1 --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 " \
+          "--runtime=3 --time_based --output-format=json"  # fmt: skip
+    done = shell(job, "--drive", "size=64M,iops=50")
+    assert json.loads(done.stdout)["jobs"][0]["read"]["iops"] < 100
+    assert lab("--drive", "iops=0", "--", "true", check=2).stderr.count(b"from 1 on")

@@ -1,0 +1,53 @@
+"""Runs a script in a lab guest whose first drive is at CharIO's driver.
+
+Besides what `scripted` gives, the script has $NODE, $COUNTERS (its folder), `chario_load WORDS...` and `to_chario`, which
+were run already unless the test says otherwise, and `no_trouble`, which fails if the kernel complained.
+"""
+
+import subprocess
+
+import pytest
+
+from scripted import ROOT, guest
+
+FUNCTIONS = r"""
+NODE=/dev/chardisk0n1
+CLASS=/sys/class/chario/chardisk0n1
+COUNTERS=$CLASS/counters
+export PYTHONPATH=tests/chario PYTHONDONTWRITEBYTECODE=1
+chario_load() { insmod build/chario/$MODULE/chario.ko "$@" || fail "the module does not load"; }
+to_chario() { rc 0 $S bind $BDF --driver chario; driver_is chario; }
+counter() { cat $COUNTERS/$1; }
+pages_out() { # pinned and not given back, all together
+  # Each CPU's part is added to what is shown once a second, unless it is asked for.
+  cat /proc/sys/vm/stat_refresh
+  awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat
+}
+no_trouble() {
+  dmesg | grep -E 'WARNING|BUG|Oops|hung task|blocked for more|suspicious RCU|DMAR:.*fault|INFO: task|Call Trace' | grep -v 'DMAR: .*enabled' >/tmp/trouble
+  [ ! -s /tmp/trouble ] || { dmesg | tail -60 >&2; fail "the kernel complained: $(head -n 1 /tmp/trouble)"; }
+}
+"""
+
+
+def built(kernel="stock", arch="x86_64"):
+    """Builds the module for a kernel of the lab; skips where its headers are not set up."""
+    name = f"{kernel}-{arch}"
+    done = subprocess.run([ROOT / "kernel/chario/build", name], capture_output=True, text=True)
+    if done.returncode == 3:
+        pytest.skip(f"{done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return name
+
+
+def prelude(kernel="stock", load="", bind=True):
+    module = built(kernel)
+    text = f"MODULE={module}\n" + FUNCTIONS
+    if bind:
+        text += f"pinned_before=$(pages_out)\nchario_load {load}\nto_chario\n"
+    return text
+
+
+def chario(script, *options, kernel="stock", load="", bind=True, timeout=240):
+    """Runs `script` in a guest with the drive at CharIO's driver, and fails if the kernel complained."""
+    return guest(prelude(kernel, load, bind) + script + "\nno_trouble\n", "--kernel", kernel, *options, timeout=timeout)

@@ -1,0 +1,215 @@
+"""CharIO: the file interface, the data, the controllers that it must cope with."""
+
+import pytest
+
+from chario_guest import chario
+from scripted import DRIVE
+
+KERNELS = ("stock", "rt")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_call_does_what_the_manual_says(kernel):
+    chario("python3 tests/chario/calls.py || fail 'a call'", "--drive", f"{DRIVE},mdts=5", kernel=kernel)
+
+
+# Each kind of controller goes through the same calls.
+@pytest.mark.parametrize(
+    ("drive", "machine", "load", "facts"),
+    [
+        pytest.param(f"{DRIVE},logical_block_size=4096", (), "", "block_bytes=4096", id="4k-blocks"),
+        pytest.param(f"{DRIVE},mdts=0", (), "", "command_bytes=2097152", id="no-mdts"),
+        pytest.param(f"{DRIVE},mdts=1", (), "", "command_bytes=8192 queue_depth=1024", id="mdts-1"),
+        pytest.param(f"{DRIVE},mdts=7", ("--no-iommu",), "", "command_bytes=524288 lanes=2", id="no-iommu"),
+        pytest.param(DRIVE, ("--kernel-args", "iommu=nopt"), "", "lanes=2", id="iommu-39-bits"),
+        pytest.param(DRIVE, ("--iommu-width", "48", "--kernel-args", "iommu=nopt iommu.strict=1"), "", "lanes=2",
+                     id="iommu-48-bits-strict"),
+        pytest.param(f"{DRIVE},msix_qsize=1", (), "", "lanes=1 queues=2", id="one-vector"),
+        pytest.param(f"{DRIVE},max_ioqpairs=1", (), "", "lanes=1 queues=1", id="one-queue"),
+        pytest.param(f"{DRIVE},max_ioqpairs=3,msix_qsize=4", ("--cpus", "4"), "", "lanes=1 queues=2", id="three-queues"),
+        pytest.param(DRIVE, (), "irq=intx", "lanes=1 queues=2", id="intx"),
+        pytest.param(DRIVE, (), "queue_depth=3", "queue_depth=3", id="depth-3"),
+        pytest.param(f"{DRIVE},mdts=1", ("--cpus", "1"), "queue_depth=1", "queue_depth=1 lanes=1", id="depth-1"),
+    ],
+)  # fmt: skip
+def test_controllers_of_every_kind(drive, machine, load, facts):
+    script = f"""
+    for fact in {facts}; do same "$(cat $CLASS/${{fact%%=*}})" "${{fact##*=}}" $fact; done
+    grep -q 'chario0q1' /proc/interrupts || fail 'no line'
+    python3 tests/chario/calls.py || fail 'a call'
+    same "$(counter errors) $(counter timeouts) $(counter stray_completions)" "0 0 0" "errors"
+    """
+    chario(script, *machine, "--drive", drive, load=load, timeout=400)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_usual_tools_work_on_the_node(kernel):
+    chario(
+        r"""
+        head -c 8M /dev/urandom >/tmp/data
+        dd if=/tmp/data of=$NODE bs=1M conv=fsync status=none || fail "dd to it"
+        dd if=$NODE bs=64K count=128 status=none | cmp - /tmp/data || fail "dd from it"
+        head -c 4M /dev/urandom >/tmp/half; cat /tmp/half /tmp/half >/tmp/data
+        cp /tmp/data $NODE || fail "cp to it"
+        [ -c $NODE ] || fail "cp replaced the node"
+        cp $NODE /tmp/whole; same "$(stat -c %s /tmp/whole)" $((128 << 20)) "length of a copy"
+        head -c 8M /tmp/whole | cmp - /tmp/data || fail "cp from it"
+        # cmp's own buffers lie at no block: the node is told to take them.
+        cmp -n 8M $NODE /tmp/data 2>/dev/null && fail "cmp read with a buffer that is not aligned"
+        echo 4 >$CLASS/buffer_align_bytes
+        cmp -n 8M $NODE /tmp/data || fail "cmp"
+        cmp $NODE /tmp/whole || fail "cmp to the end"
+        printf x | dd of=/tmp/data bs=1 seek=5000000 conv=notrunc status=none
+        cmp -n 8M $NODE /tmp/data >/dev/null && fail "cmp saw no difference"
+        echo 512 >$CLASS/buffer_align_bytes
+        rm /tmp/whole
+        for engine in psync libaio io_uring; do
+          fio --name=v --filename=$NODE --size=32M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --verify_fatal=1 \
+            --ioengine=$engine --iodepth=4 --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio by $engine"; }
+          fio --name=p --filename=$NODE --size=16M --rw=randrw --bs=16k --numjobs=3 --offset_increment=16M --verify=md5 --verify_fatal=1 \
+            --ioengine=$engine --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio of three by $engine"; }
+        done
+        same "$(blockdev --getsize64 $NODE)" $((128 << 20)) "blockdev"
+        """,
+        "--drive", DRIVE, kernel=kernel, timeout=400,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("drive", "namespace"), [(DRIVE, 1), (f"{DRIVE},namespaces=3,logical_block_size=4096", 2)])
+def test_the_block_device_and_chario_hold_the_same_data(drive, namespace):
+    chario(
+        rf"""
+        N={namespace}
+        head -c 24M /dev/urandom >/tmp/data
+        dd if=/tmp/data of=/dev/nvme0n$N bs=1M oflag=direct status=none
+        pinned_before=$(pages_out); chario_load; to_chario
+        dd if=/dev/chardisk0n$N bs=4M count=6 status=none | cmp - /tmp/data || fail "written by the block device"
+        for mode in poll interrupt; do
+          same "$(checksum /dev/chardisk0n$N --length 24M --mode $mode)" "$(sum </tmp/data)" "read by $mode"
+        done
+        head -c 24M /dev/urandom >/tmp/data
+        rc 0 $S write /dev/chardisk0n$N --destroy-data LAB1 --input /tmp/data --offset 8M --flush --block-size 96K
+        same "$(checksum $BDF --namespace $N --offset 8M --length 24M)" "$(sum </tmp/data)" "by the address"
+        rc 0 $S release /dev/chardisk0n$N; driver_is nvme
+        dd if=/dev/nvme0n$N bs=1M skip=8 count=24 iflag=direct status=none | cmp - /tmp/data || fail "written by CharIO"
+        # Borrowed for one command and given back.
+        same "$(checksum /dev/nvme0n$N --path chario --offset 8M --length 24M)" "$(sum </tmp/data)" "borrowed"
+        driver_is nvme
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        """,
+        "--drive", drive, bind=False,
+    )  # fmt: skip
+
+
+def test_windows_of_memory_that_is_not_the_kernel_s():
+    for arguments in ("", " iommu=nopt"):
+        chario(
+            r"""
+            same "$(cat $CLASS/windows)" "0x20000000:67108864" "the window of the module's parameter"
+            python3 - <<'P' || fail "a transfer"
+import errno, mmap, os
+import device as d
+file = d.opened()
+block = d.info(file)["block_bytes"]
+start, length = 0x20000000, 64 << 20
+window = mmap.mmap(file, length, offset=start)
+data = os.urandom(1 << 20) * 9
+window[:len(data)] = data
+before = d.counters()
+assert d.phys(file, 0, len(data), start, d.WRITE) == len(data)
+after = d.counters()
+assert after["write_commands"] - before["write_commands"] == 18 and after["interrupts"] - before["interrupts"] == 3
+plain = d.opened()
+got = os.preadv(plain, [area := mmap.mmap(-1, len(data))], 0)
+assert got == len(data) and area[:] == data, "what a window wrote"
+window[32 << 20:(32 << 20) + len(data)] = bytes(len(data))
+d.poll(file)
+assert d.phys(file, 0, len(data), start + (32 << 20)) == len(data)
+assert window[32 << 20:(32 << 20) + len(data)] == data, "what a window read"
+for address, size in ((start - 4096, 4096), (start + length, 4096), (start + length - 4096, 8192), (start, length + 4096),
+                      (2**64 - 4096, 4096), (0, 4096)):
+    d.fails(errno.EPERM, d.phys, file, 0, size, address)
+d.fails(errno.EPERM, d.call, "mmap", 0, 4096, 3, 1, file, start + length)
+d.fails(errno.EINVAL, d.call, "mmap", 0, 4096, 3, 2, file, start)
+d.fails(errno.EEXIST, d.grant, file, start + 4096, 4096)
+d.fails(errno.EBUSY, d.revoke, file, start, length)
+d.fails(errno.ENOENT, d.revoke, file, start, 4096)
+window.close()
+d.revoke(file, start, length)
+d.fails(errno.EPERM, d.phys, file, 0, block, start)
+d.grant(file, start, 1 << 20)
+assert d.phys(file, 0, 1 << 20, start) == 1 << 20
+assert d.attribute("windows") == "0x20000000:1048576"
+if os.fork() == 0:
+    os.setgroups([]); os.setgid(1000); os.setuid(1000)
+    d.fails(errno.EPERM, d.grant, file, start + (2 << 20), 4096)
+    d.fails(errno.EPERM, d.revoke, file, start, 1 << 20)
+    os._exit(0)
+assert os.wait()[1] == 0, "a user without the capability"
+P
+            """,
+            "--drive", DRIVE, "--kernel-args", "memmap=64M$0x20000000" + arguments, load="windows=0x20000000:64M",
+        )  # fmt: skip
+
+
+def test_a_window_in_system_ram_is_not_granted_by_the_parameter():
+    chario(
+        r"""
+        same "$(cat $CLASS/windows)" "" "windows"
+        dmesg | grep -q 'windows=.*not granted' || fail "it did not say so"
+        """,
+        "--drive", DRIVE, load="windows=0x10000000:1M,nonsense,0x1:2,0x20000000",
+    )  # fmt: skip
+
+
+def test_loading_takes_no_drive_and_unloading_is_refused_while_open():
+    chario(
+        r"""
+        chario_load; driver_is nvme
+        mkfs.ext4 -q /dev/nvme0n1; mkdir /tmp/m; mount /dev/nvme0n1 /tmp/m
+        rc 3 $S bind nvme0 --driver chario; said 'is mounted at /tmp/m'
+        driver_is nvme; umount /tmp/m
+        rc 0 $S bind nvme0 --driver chario --dry-run; driver_is nvme
+        to_chario
+        sleep 1000 <$NODE &
+        until [ "$(cat $CLASS/open_files)" = 1 ]; do :; done
+        rmmod chario 2>/tmp/err && fail "it was unloaded under an open file"
+        said 'in use'
+        rc 3 $S release $NODE; said 'open files on chardisk0n1: 1'
+        driver_is chario
+        kill $!; wait $! 2>/dev/null
+        rc 3 $S read $BDF --path vfio --length 4096 --checksum; said 'bound to chario'
+        rc 0 $S release $NODE; driver_is nvme
+        rmmod chario || fail "it is not unloaded"
+        rc 3 $S read /dev/chardisk0n1 --length 4096 --checksum
+        rc 4 $S bind nvme0 --driver chario; said 'insmod'
+        driver_is nvme
+        """,
+        "--drive", DRIVE, bind=False,
+    )  # fmt: skip
+
+
+def test_a_user_without_root_reads_what_the_node_s_owner_allows():
+    chario(
+        r"""
+        user() { setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs env HOME=/tmp XDG_RUNTIME_DIR=/tmp/u "$@"; }
+        mkdir -p /tmp/u; chown 1000:1000 /tmp/u; chmod 777 /tmp
+        dd if=/dev/zero of=/dev/null count=1 status=none
+        user dd if=$NODE of=/dev/null bs=4096 count=1 2>/dev/null && fail "anyone may read it"
+        chown 1000 $NODE; chmod 400 $NODE
+        user dd if=$NODE of=/dev/null bs=1M count=4 status=none || fail "the owner may not read it"
+        user dd if=/dev/zero of=$NODE bs=4096 count=1 2>/dev/null && fail "it was opened for reading only"
+        ulimit -l 64
+        user python3 - <<'P' || fail "the limit of locked memory"
+import errno, os
+import device as d
+file = d.opened(os.O_RDONLY)
+area, address = d.memory(1 << 20)
+d.fails(errno.ENOMEM, d.register, file, address, 1 << 20)
+number = d.register(file, address, 32 << 10)
+assert d.transfer(file, 0, 32 << 10, 0, number) == 32 << 10
+P
+        true
+        """,
+        "--drive", DRIVE,
+    )  # fmt: skip

@@ -1,0 +1,347 @@
+"""CharIO when drives fail, processes die and callers lie, on the stock and the RT kernel."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+from chario_guest import chario, prelude
+from scripted import DRIVE, PRELUDE, ROOT
+
+KERNELS = ("stock", "rt")
+
+
+@pytest.fixture
+def rules(tmp_path):
+    """A file of blkdebug rules in out/."""
+    path = ROOT / "out" / f"blkdebug-{tmp_path.name}.cfg"
+    path.parent.mkdir(exist_ok=True)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_media_error_is_told_as_the_block_layer_tells_it(rules, kernel):
+    # Sectors 2048 (1 MiB) and 12288 (6 MiB) can never be read, 14336 (7 MiB) never written.
+    rule = '[inject-error]\nevent = "{}"\nerrno = "5"\nsector = "{}"\n'
+    rules.write_text(rule.format("read_aio", 2048) + rule.format("read_aio", 12288) + rule.format("write_aio", 14336))
+    chario(
+        r"""
+        cat >/tmp/errors.py <<'P'
+import mmap, os, sys
+def outcome(call, *arguments):
+    try:
+        return call(*arguments)
+    except OSError as error:
+        return -error.errno
+file = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT)
+area = mmap.mmap(-1, 16 << 20)
+print([outcome(os.preadv, file, [memoryview(area)[:length]], at) for at, length in
+       ((1 << 20, 4096), (1 << 20, 512), ((1 << 20) + 512, 4096), (0, 4096), (6 << 20, 128 << 10))],
+      outcome(os.pwritev, file, [memoryview(area)[:4096]], 7 << 20), outcome(os.pwritev, file, [memoryview(area)[:4096]], 0))
+P
+        python3 /tmp/errors.py /dev/nvme0n1 >/tmp/by-block || fail "on the block device"
+        pinned_before=$(pages_out); chario_load; to_chario
+        python3 /tmp/errors.py $NODE >/tmp/by-chario || fail "on CharIO's node"
+        cat /tmp/by-block
+        same "$(cat /tmp/by-chario)" "$(cat /tmp/by-block)" "the errors"
+        grep -q -- '-61' /tmp/by-chario || fail "a medium error is ENODATA"
+        python3 - <<'P' || fail "the n-th command"
+import mmap, os
+import device as d
+file = d.opened()
+area = mmap.mmap(-1, 16 << 20)
+view = memoryview(area)
+command = d.info(file)["command_bytes"]
+# The command that has the bad sector fails; all before it are told, in whichever unit they are.
+assert os.preadv(file, [view[:4 << 20]], 0) == (1 << 20) // command * command
+assert os.preadv(file, [view[:12 << 20]], 2 << 20) == 4 << 20
+assert os.pwritev(file, [view[:12 << 20]], 2 << 20) == 5 << 20
+d.poll(file)
+assert os.preadv(file, [view[:12 << 20]], 2 << 20) == 4 << 20
+assert d.counter("errors") >= 4 and d.counter("timeouts") == 0
+assert os.preadv(file, [view[:4 << 20]], 2 << 20) == 4 << 20
+P
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        """,
+        "--drive", f"{DRIVE},mdts=5,blkdebug={rules}", kernel=kernel, bind=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kill_9_in_the_middle_of_a_read(kernel):
+    chario(
+        r"""
+        cat >/tmp/reader.py <<'P'
+import os, sys
+import device as d
+file = d.opened()
+if sys.argv[1] == "poll":
+    d.poll(file)
+area, address = d.memory(32 << 20)
+number = d.register(file, address, 32 << 20)
+print("ready", flush=True)
+while True:
+    if sys.argv[1] == "registered":
+        d.transfer(file, 0, 32 << 20, 0, number)
+    else:
+        d.call("pread", file, address, 32 << 20, 0)
+P
+        for turn in 1 2 3 4; do
+          for mode in plain poll registered; do
+            rm -f /tmp/ready; mkfifo /tmp/ready
+            python3 /tmp/reader.py $mode >/tmp/ready &
+            victim=$!
+            read -r word </tmp/ready
+            began=$(counter read_commands)
+            until [ $(counter read_commands) -gt $began ]; do kill -0 $victim || fail "it ended"; done
+            kill -9 $victim; wait $victim 2>/dev/null
+            same "$(cat $CLASS/open_files)" 0 "open files after kill -9"
+          done
+        done
+        dd if=$NODE of=/dev/null bs=1M count=16 status=none || fail "it does not read any more"
+        same "$(counter timeouts) $(counter resets)" "0 0" "recovery"
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        rc 0 $S release $NODE; rmmod chario
+        """,
+        "--drive", f"{DRIVE},mdts=5", kernel=kernel,
+    )  # fmt: skip
+
+
+# iops=2: the third command of a second is late; mdts=1 makes 8 commands of 64 KiB. QEMU lets a command that
+# it cannot abort run to its end when its queue is deleted: then it has not failed.
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_late_commands_are_ended_once_and_the_drive_works_again(kernel):
+    chario(
+        r"""
+        cat >/tmp/late.py <<'P'
+import errno, os, threading, time
+import device as d
+file = d.opened()
+area, address = d.memory(1 << 20)
+def late():
+    area[:64 << 10] = bytes(64 << 10)
+    began = time.monotonic()
+    try:
+        done = d.call("pread", file, address, 64 << 10, 0)
+        assert done == 64 << 10 and area[:64 << 10] == pattern, done
+    except OSError as error:
+        assert error.errno == errno.ETIMEDOUT, error
+        done = "timed out"
+    took = time.monotonic() - began
+    assert took < 60, took
+    print(done, round(took, 1), "s:", {name: d.counter(name) for name in ("timeouts", "aborts", "queue_resets", "resets", "cancelled")})
+pattern = os.urandom(8 << 10) * 8
+for at in range(0, 64 << 10, 8 << 10):
+    area[:8 << 10] = pattern[:8 << 10]
+    assert d.call("pwrite", file, address, 8 << 10, at) == 8 << 10
+time.sleep(2)
+late()
+assert d.counter("timeouts") > 0 and d.counter("aborts") > 0 and d.counter("queue_resets") > 0
+time.sleep(3)
+assert d.call("pread", file, address, 8 << 10, 0) == 8 << 10
+d.poll(file)
+time.sleep(1)
+before = d.counter("timeouts")
+late()
+assert d.counter("timeouts") > before
+time.sleep(3)
+assert d.call("pread", file, address, 8 << 10, 0) == 8 << 10
+P
+        python3 /tmp/late.py || fail "late commands"
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        same "$(cat $CLASS/state)" live "the state"
+        """,
+        "--drive", f"{DRIVE},mdts=1,iops=2", kernel=kernel, load="timeout_ms=400", timeout=300,
+    )  # fmt: skip
+
+
+def test_a_killed_reader_of_a_drive_that_does_not_answer_is_gone_in_seconds():
+    chario(
+        r"""
+        dd if=$NODE of=/dev/null bs=64K status=none &
+        victim=$!
+        until grep -q chario /proc/$victim/wchan 2>/dev/null || grep -q '^State:.*D' /proc/$victim/status; do kill -0 $victim || fail "it ended"; done
+        kill -9 $victim; began=$SECONDS
+        wait $victim 2>/dev/null
+        [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) s"
+        echo "gone after $((SECONDS - began)) s; timeouts $(counter timeouts)"
+        [ $(counter timeouts) -gt 0 ] || fail "no recovery"
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        """,
+        "--drive", f"{DRIVE},mdts=1,iops=1", load="timeout_ms=600000", timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_resets_under_load_lose_nothing(kernel):
+    chario(
+        r"""
+        head -c 32M /dev/urandom >/tmp/data
+        dd if=/tmp/data of=$NODE bs=4M conv=fsync status=none
+        for mode in interrupt poll; do
+          (for turn in 1 2 3 4 5 6 7 8; do
+             $S read $NODE --length 32M --checksum --mode $mode --block-size 4M 2>/dev/null || echo failed
+           done >/tmp/sums) &
+          reader=$!
+          turns=0
+          while kill -0 $reader 2>/dev/null; do
+            echo 1 >$CLASS/reset || fail "reset"
+            echo 1 >/sys/bus/pci/devices/$BDF/reset 2>/dev/null
+            turns=$((turns + 1)); sleep 0.2
+          done
+          wait $reader
+          same "$(sort -u /tmp/sums)" "$(sum </tmp/data)" "what was read by $mode under $turns resets"
+        done
+        echo "cancelled $(counter cancelled), resets $(counter resets)"
+        [ $(counter resets) -gt 4 ] || fail "no resets"
+        same "$(counter errors) $(counter timeouts)" "0 0" "errors"
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        """,
+        "--drive", f"{DRIVE},mdts=5", kernel=kernel, timeout=300,
+    )  # fmt: skip
+
+
+def test_a_lost_interrupt_is_found():
+    chario(
+        r"""
+        # The function mask of MSI-X: interrupts are held back, as if they had been lost.
+        control=$(setpci -s ${BDF#0000:} CAP_MSIX+2.w)
+        setpci -s ${BDF#0000:} CAP_MSIX+2.w=$(printf %x $((0x$control | 0x4000)))
+        dd if=$NODE of=/dev/null bs=4M count=2 status=none || fail "a read without interrupts"
+        [ $(counter lost_interrupts) -ge 2 ] || fail "$(counter lost_interrupts) were found"
+        setpci -s ${BDF#0000:} CAP_MSIX+2.w=$control
+        dd if=$NODE of=/dev/null bs=4M count=2 status=none
+        same "$(counter timeouts) $(counter errors)" "0 0" "errors"
+        """,
+        "--drive", DRIVE, load="timeout_ms=4000",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_drive_whose_registers_are_gone(kernel):
+    chario(
+        r"""
+        cat >/tmp/gone.py <<'P'
+import errno, os, select, time
+import device as d
+file = d.opened()
+area, address = d.memory(8 << 20)
+number = d.register(file, address, 8 << 20)
+print("ready", flush=True)
+began = time.monotonic()
+while True:
+    try:
+        d.call("pread", file, address, 8 << 20, 0)
+    except OSError as error:
+        assert error.errno == errno.ENODEV, error
+        break
+    assert time.monotonic() - began < 150
+for _ in range(2):
+    d.fails(errno.ENODEV, d.transfer, file, 0, 4096, 0, number)
+d.fails(errno.ENODEV, os.fsync, file)
+poll = select.poll(); poll.register(file)
+assert poll.poll(0)[0][1] & select.POLLHUP
+P
+        mkfifo /tmp/ready
+        python3 /tmp/gone.py >/tmp/ready & reader=$!
+        read -r word </tmp/ready
+        # Memory space off: its registers read as ones, as those of a drive that was pulled.
+        setpci -s ${BDF#0000:} COMMAND=0000
+        wait $reader || fail "the reader"
+        same "$(cat $CLASS/state)" dead "the state"
+        rc 0 $S release $NODE; driver_is nvme
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        rc 0 $S read /dev/nvme0n1 --path chario --length 1M --checksum
+        rmmod chario || fail "it is not unloaded"
+        """,
+        "--drive", DRIVE, kernel=kernel, timeout=300,
+    )  # fmt: skip
+
+
+def qmp(path, *commands):
+    """Sends commands to QEMU's control socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        stream = connection.makefile("rw", encoding="utf-8")
+        stream.readline()
+        for command in ({"execute": "qmp_capabilities"}, *commands):
+            stream.write(json.dumps(command) + "\n")
+            stream.flush()
+            while "return" not in (answer := json.loads(stream.readline())):
+                assert "error" not in answer, answer
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_drive_that_is_unplugged_while_it_is_read(kernel, tmp_path):
+    script = prelude(kernel).replace("chario_load \nto_chario", "chario_load\nBDF=0000:01:00.0; to_chario") + r"""
+    cat >/tmp/unplugged.py <<'P'
+import errno, time
+import device as d
+file = d.opened()
+area, address = d.memory(8 << 20)
+number = d.register(file, address, 8 << 20)
+print("READY", flush=True)
+began = time.monotonic()
+while True:
+    try:
+        d.call("pread", file, address, 8 << 20, 0)
+    except OSError as error:
+        assert error.errno == errno.ENODEV, error
+        break
+    assert time.monotonic() - began < 100
+d.fails(errno.ENODEV, d.transfer, file, 0, 4096, 0, number)
+d.fails(errno.ENODEV, d.opened)
+P
+    sed -i 's/^d.fails(errno.ENODEV, d.opened)/d.fails(errno.ENOENT, d.opened)/' /tmp/unplugged.py
+    python3 /tmp/unplugged.py || fail "the reader"
+    [ ! -e $NODE ] && [ ! -e /sys/bus/pci/devices/$BDF ] || fail "it is still there"
+    same "$(pages_out)" "$pinned_before" "pinned pages"
+    rmmod chario || fail "it is not unloaded"
+    no_trouble
+    """
+    control = tmp_path / "qmp"
+    command = [ROOT / "lab" / "run", "--kernel", kernel, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "240",
+               "--", "bash", "-c", PRELUDE + script]  # fmt: skip
+    with open(tmp_path / "errors", "w+") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                   text=True, env=os.environ)  # fmt: skip
+        for line in process.stdout:
+            if line.startswith("READY"):
+                qmp(control, {"execute": "device_del", "arguments": {"id": "nvme0"}})
+        status = process.wait()
+        errors.seek(0)
+        assert status == 0, errors.read()[-6000:]
+
+
+SEED = os.environ.get("STRAIGHTWAY_SEED", str(int(time.time())))
+FUZZ_SECONDS = int(os.environ.get("STRAIGHTWAY_FUZZ_SECONDS", "20"))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_hostile_arguments(kernel, capsys):
+    program = ROOT / "build" / "chario" / "fuzz"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
+                    "-o", program, ROOT / "tests/chario/fuzz.c"], check=True)  # fmt: skip
+    output = chario(
+        rf"""
+        build/chario/fuzz $NODE {SEED} {FUZZ_SECONDS} || fail "the fuzzer ended with $?"
+        same "$(cat $CLASS/open_files)" 0 "open files"
+        same "$(pages_out)" "$pinned_before" "pinned pages"
+        same "$(awk '/^(Mlocked|Unevictable)/ {{ s += $2 }} END {{ print s }}' /proc/meminfo)" 0 "locked memory"
+        same "$(counter timeouts) $(counter resets) $(counter stray_completions)" "0 0 0" "recovery"
+        dd if=$NODE of=/dev/null bs=1M count=16 status=none || fail "it does not read any more"
+        rc 0 $S release $NODE; rmmod chario || fail "it is not unloaded"
+        """,
+        "--drive", f"{DRIVE},mdts=5", "--kernel-args", "memmap=64M$0x20000000", kernel=kernel,
+        load="windows=0x20000000:32M", timeout=FUZZ_SECONDS + 120,
+    )  # fmt: skip
+    with capsys.disabled():
+        print(f" [{kernel}: {output.strip()}]", end="")
+    calls = re.search(r"(\d+) calls", output)
+    assert calls and int(calls[1]) > 1000, output
