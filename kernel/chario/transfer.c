@@ -6,7 +6,8 @@
  *
  * The number of commands is computable beforehand: the sum over the units of ceil(bytes / largest).
  * The last command of a unit is the one that interrupts, and it is sent when that of the unit before
- * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another command's recovery cut off is sent again.
+ * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another
+ * command's recovery cut off is sent again.
  */
 #include <linux/sched/signal.h>
 
