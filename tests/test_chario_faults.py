@@ -322,7 +322,8 @@ FUZZ_SECONDS = int(os.environ.get("STRAIGHTWAY_FUZZ_SECONDS", "20"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_hostile_arguments(kernel, capsys):
+def test_hostile_arguments(kernel):
+    print(f"STRAIGHTWAY_SEED={SEED}")
     program = ROOT / "build" / "chario" / "fuzz"
     program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
@@ -340,7 +341,5 @@ def test_hostile_arguments(kernel, capsys):
         "--drive", f"{DRIVE},mdts=5", "--kernel-args", "memmap=64M$0x20000000", kernel=kernel,
         load="windows=0x20000000:32M", timeout=FUZZ_SECONDS + 120,
     )  # fmt: skip
-    with capsys.disabled():
-        print(f" [{kernel}: {output.strip()}]", end="")
     calls = re.search(r"(\d+) calls", output)
     assert calls and int(calls[1]) > 1000, output
