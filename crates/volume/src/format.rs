@@ -89,8 +89,8 @@ pub fn format<D: Device>(
     (result, place)
 }
 
-fn run<D: Device>(
-    device: &mut D,
+fn run(
+    device: &mut dyn Device,
     memory: &mut Option<Buffer>,
     options: &FormatOptions<'_>,
 ) -> Result<Shape, Error> {
@@ -114,12 +114,12 @@ fn run<D: Device>(
     let slots = u64::from(shape.slot_count());
     for member in Member::BOTH {
         let seq = u64::from(member == Member::B);
-        fill(device, memory, options, &shape, slots, |index, bytes| {
+        fill(device, memory, options, &shape, slots, &|index, bytes| {
             Slot::free(index as u32, seq, 0).encode(bytes);
             shape.slot_address(index as u32, member)
         })?;
         let groups = shape.group_count();
-        fill(device, memory, options, &shape, groups, |group, bytes| {
+        fill(device, memory, options, &shape, groups, &|group, bytes| {
             bitmap::initialise(bytes, group, &shape);
             bytes::put_u64(bytes, node::SEQ, seq);
             shape.bitmap_address(group, member)
@@ -158,13 +158,13 @@ fn run<D: Device>(
 
 /// Writes `count` nodes, as many at once as the memory holds. `make` fills a node and gives its
 /// address; the addresses follow one another.
-fn fill<D: Device>(
-    device: &mut D,
+fn fill(
+    device: &mut dyn Device,
     memory: &mut Option<Buffer>,
     options: &FormatOptions<'_>,
     shape: &Shape,
     count: u64,
-    make: impl Fn(u64, &mut [u8]) -> u64,
+    make: &dyn Fn(u64, &mut [u8]) -> u64,
 ) -> Result<(), Error> {
     let mut index = 0;
     while index < count {

@@ -158,7 +158,7 @@ impl<D: Device> State<'_, D> {
         self.io = Io::Idle;
         match refused.error {
             block::Error::QueueFull => Poll::Pending,
-            error => Poll::Ready(Err(Error::Device(error))),
+            error => Poll::Ready(Err(error.into())),
         }
     }
 
@@ -234,7 +234,7 @@ impl<D: Device> Future for Transfer<'_, '_, D> {
             return Poll::Pending;
         };
         state.io = Io::Idle;
-        Poll::Ready(result.map_err(Error::Device))
+        Poll::Ready(result.map_err(Error::from))
     }
 }
 

@@ -198,8 +198,8 @@ impl<'a, D: Device> Volume<'a, D> {
 }
 
 /// Reads both superblocks and takes the newest that is valid.
-fn read_superblock<D: Device>(
-    device: &mut D,
+fn read_superblock(
+    device: &mut dyn Device,
     memory: &mut [Option<Buffer>; 3],
 ) -> Result<(Superblock, Operation), Error> {
     let geometry = *device.geometry();
@@ -263,47 +263,52 @@ fn read_superblock<D: Device>(
     Ok((superblock, operation))
 }
 
-fn read_into<D: Device>(
-    device: &mut D,
+/// Reads `len_bytes` into the buffer in `place`.
+fn read_into(
+    device: &mut dyn Device,
     address: u64,
-    len: usize,
+    len_bytes: usize,
     place: &mut Option<Buffer>,
 ) -> Result<(), Error> {
-    let Some(whole) = place.take() else {
-        return Err(Error::Memory);
-    };
-    let lba = address >> device.geometry().block_size_log2;
-    let mut lent = Lent::new(whole);
-    let piece = lent.lend(len);
-    let outcome = device::read(device, lba, piece);
-    let _ = lent.give_back(outcome.buffer);
-    *place = lent.into_whole().ok();
-    outcome.result?;
-    Ok(())
+    move_bytes(device, false, address, len_bytes, place)
 }
 
-/// Writes `len` bytes of the buffer in `place`.
-pub(crate) fn write_from<D: Device>(
-    device: &mut D,
+/// Writes `len_bytes` of the buffer in `place`.
+pub(crate) fn write_from(
+    device: &mut dyn Device,
     address: u64,
-    len: usize,
+    len_bytes: usize,
     place: &mut Option<Buffer>,
 ) -> Result<(), Error> {
-    let Some(whole) = place.take() else {
-        return Err(Error::Memory);
-    };
+    move_bytes(device, true, address, len_bytes, place)
+}
+
+/// What happens before a volume is mounted goes through `dyn Device`: it is neither often nor
+/// fast, and so it is there once.
+#[inline(never)]
+fn move_bytes(
+    device: &mut dyn Device,
+    write: bool,
+    address: u64,
+    len_bytes: usize,
+    place: &mut Option<Buffer>,
+) -> Result<(), Error> {
+    let whole = place.take().ok_or(Error::Memory)?;
     let lba = address >> device.geometry().block_size_log2;
     let mut lent = Lent::new(whole);
-    let piece = lent.lend(len);
-    let outcome = device::write(device, lba, piece, false);
+    let piece = lent.lend(len_bytes);
+    let outcome = if write {
+        device::write(device, lba, piece, false)
+    } else {
+        device::read(device, lba, piece)
+    };
     let _ = lent.give_back(outcome.buffer);
     *place = lent.into_whole().ok();
-    outcome.result?;
-    Ok(())
+    Ok(outcome.result?)
 }
 
 /// A flush, where the device has a cache.
-pub(crate) fn flush<D: Device>(device: &mut D) -> Result<(), Error> {
+pub(crate) fn flush(device: &mut dyn Device) -> Result<(), Error> {
     if device.geometry().features.volatile_write_cache {
         device::command(device, Request::Flush)?;
     }

@@ -121,7 +121,9 @@ impl Superblock {
         }
         let major = get_u16(bytes, at::MAJOR);
         if major != MAJOR {
-            return Err(Error::NewerVersion { major });
+            return Err(Error::NewerVersion {
+                major: u32::from(major),
+            });
         }
         let features = get_u32(bytes, at::INCOMPAT);
         if features & !FEATURE_CHECKSUMS != 0 {
