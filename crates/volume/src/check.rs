@@ -2,11 +2,12 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE, WORK, superblock_len};
+use crate::io::{SLOT, SPARE, WORK};
 use crate::layout::SUPERBLOCK_B;
 use crate::lookup::Search;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::superblock::Superblock;
+use crate::steps::Step;
+use crate::superblock::{Superblock, superblock_len};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
@@ -189,7 +190,7 @@ impl<D: Device> Volume<'_, D> {
             quiet: false,
         };
         if repair {
-            self.mark_in_use().await?;
+            self.perform(|state, steps| state.put_in_use(steps)).await?;
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
@@ -209,7 +210,7 @@ impl<D: Device> Volume<'_, D> {
             findings.quiet = true;
         }
         if repair {
-            self.barrier().await?;
+            self.perform(|_, steps| steps.push(Step::Barrier)).await?;
         }
         turn.done();
         Ok(findings.summary)
@@ -250,18 +251,21 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let counting = !findings.quiet;
         for slot in 0..shape.slot_count() {
-            let found = match self.load_slot_pair(slot).await {
-                Ok(found) => found,
+            match self.load_slot_pair(slot).await {
+                Ok(()) => {}
                 Err(Error::Corrupt(damage)) => {
                     let node = damage.node();
                     findings.add(Finding::Damaged(node));
                     continue;
                 }
                 Err(error) => return Err(error),
-            };
-            let header = {
+            }
+            let (both, header) = {
                 let state = self.state();
-                Slot::decode(state.node(SLOT), slot, &shape)
+                (
+                    state.both,
+                    Slot::decode(state.node(SLOT), slot, &shape),
+                )
             };
             let mut header = match header {
                 Ok(header) => header,
@@ -270,10 +274,10 @@ impl<D: Device> Volume<'_, D> {
                     continue;
                 }
             };
-            if !found.both && counting {
+            if !both && counting {
                 findings.add(Finding::OneCopy(Node::Slot(slot)));
                 if repair {
-                    self.repair_slot(slot, &mut header, findings).await?;
+                    self.repair_slot(&mut header, findings).await?;
                 }
             }
             if header.state == SlotState::Free {
@@ -370,11 +374,12 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let shape = self.shape();
         let found = match self.load_bitmap_pair(group).await {
-            Ok(found) => found,
-            Err(Error::Corrupt(_)) => None,
+            Ok(()) => true,
+            Err(Error::Corrupt(_)) => false,
             Err(error) => return Err(error),
         };
-        let sound = found.is_some() && bitmap::check(self.state().node(WORK), group).is_ok();
+        let both = self.state().both;
+        let sound = found && bitmap::check(self.state().node(WORK), group).is_ok();
         let (mut leaked, mut not_marked) = (0, 0);
         if sound {
             let units = shape.group_units().min(
@@ -394,10 +399,10 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
         }
-        match found {
-            Some(found) if sound && found.both => {}
-            Some(_) if sound => findings.add(Finding::OneCopy(Node::Bitmap(group as u32))),
-            _ => findings.add(Finding::Damaged(Node::Bitmap(group as u32))),
+        if !sound {
+            findings.add(Finding::Damaged(Node::Bitmap(group as u32)));
+        } else if !both {
+            findings.add(Finding::OneCopy(Node::Bitmap(group as u32)));
         }
         if not_marked > 0 {
             findings.add(Finding::NotMarked {
@@ -411,7 +416,7 @@ impl<D: Device> Volume<'_, D> {
                 units: leaked,
             });
         }
-        let whole = sound && found.is_some_and(|found| found.both);
+        let whole = sound && both;
         if repair && (!whole || leaked + not_marked > 0) {
             self.repair_bitmap(group, bits, sound, findings).await?;
         }

@@ -77,14 +77,17 @@ impl<D: Device> Volume<'_, D> {
         let mut released = false;
         // Each turn gives at least a unit back.
         while header.alloc_units > keep {
-            self.release_once(slot, &mut header, keep).await?;
+            self.release_once(&mut header, keep).await?;
             turn.step_done();
             released = true;
         }
         if released || !settled {
-            // R3, then the other member: both now say the same.
-            self.order(Order::CommitBeforeCopy).await?;
-            self.write_slot(slot, &mut header, false).await?;
+            self.perform(|state, steps| {
+                // R3, then the other member: both now say the same.
+                state.order(steps, Order::CommitBeforeCopy);
+                state.put_slot(steps, &mut header, false);
+            })
+            .await?;
             // It needs no barrier: what was synced is durable, and the rest can be done again.
         }
         turn.done();

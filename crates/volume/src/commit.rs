@@ -73,32 +73,36 @@ impl<D: Device> Volume<'_, D> {
         };
         if !changed {
             if durable {
-                self.order(Order::OverwriteBeforeAnswer).await?;
+                self.perform(|state, steps| state.order(steps, Order::OverwriteBeforeAnswer))
+                    .await?;
             }
             return Ok(size);
         }
-        let size = if self.is_mutated(Mutation::CommitInFlight) {
+        let size = if self.state().is_mutated(Mutation::CommitInFlight) {
             file::get(self.state().files, file)?.appended
         } else {
             size
         };
-        self.mark_in_use().await?;
+        self.perform(|state, steps| state.put_in_use(steps)).await?;
         let mut header = self.load_slot(slot).await?;
         if header.has_checksums() {
             self.store_sums(file, slot, &header).await?;
             header = self.load_slot(slot).await?;
         }
-        // The data is durable before the size that covers it; and the slot's other member, which
-        // was written last, before this one (R3).
-        self.order(Order::DataBeforeSize).await?;
         header.size_bytes = size;
         header.tail_crc = tail_crc;
-        header.mtime_ns = self.state().now_ns;
-        if durable {
-            self.write_slot_durably(slot, &mut header).await?;
-        } else {
-            self.write_slot(slot, &mut header, false).await?;
-        }
+        self.perform(|state, steps| {
+            // The data is durable before the size that covers it; and the slot's other member,
+            // which was written last, before this one (R3).
+            state.order(steps, Order::DataBeforeSize);
+            header.mtime_ns = state.now_ns;
+            if durable {
+                state.put_slot_durably(steps, &mut header);
+            } else {
+                state.put_slot(steps, &mut header, false);
+            }
+        })
+        .await?;
         let mut state = self.state();
         let open = file::get(state.files, file)?;
         open.committed = size;

@@ -58,7 +58,7 @@ impl<D: Device> Volume<'_, D> {
         if old.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(slot)));
         }
-        let kept = if self.is_mutated(Mutation::ForgetOpNumber) {
+        let kept = if self.state().is_mutated(Mutation::ForgetOpNumber) {
             0
         } else {
             old.last_op
@@ -77,15 +77,18 @@ impl<D: Device> Volume<'_, D> {
         };
         slot::set_name(self.state().node_mut(SLOT), &name);
         if want == 0 {
-            self.mark_in_use().await?;
-            // R3: the slot's other member was last written before this.
-            self.order(Order::FreeBeforeCreate).await?;
-            self.write_slot_durably(slot, &mut header).await?;
+            self.perform(|state, steps| {
+                state.put_in_use(steps);
+                // R3: the slot's other member was last written before this.
+                state.order(steps, Order::FreeBeforeCreate);
+                state.put_slot_durably(steps, &mut header);
+            })
+            .await?;
         } else {
             let near = self.next_group(&shape)?;
-            self.reserve_once(slot, &mut header, want, Some(near))
+            self.reserve_once(&mut header, want, Some(near)).await?;
+            self.perform(|state, steps| state.order(steps, Order::CreateBeforeAnswer))
                 .await?;
-            self.order(Order::CreateBeforeAnswer).await?;
         }
         turn.done();
         let file = self.occupy(slot, &header, true)?;

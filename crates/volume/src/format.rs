@@ -2,11 +2,10 @@
 
 use block::{Buffer, Device, Geometry};
 
-use crate::io::superblock_len;
 use crate::layout::{BUCKET_SLOTS, FEATURE_CHECKSUMS, Member, SUPERBLOCK_B, Shape, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
-use crate::superblock::{Operation, Superblock};
+use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, bitmap, bytes, checksum};
 
 /// The parameters of a new volume; what is None is chosen by the device.

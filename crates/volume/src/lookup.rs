@@ -5,7 +5,7 @@ use block::Device;
 use crate::io::{NO_GROUP, SPARE, State, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, magic};
 use crate::name::Name;
-use crate::pair::valid;
+use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
 use crate::{Error, Volume, error::Node};
 
@@ -100,12 +100,16 @@ impl<D: Device> State<'_, D> {
         let shape = self.shape();
         let at = (index as usize) << shape.node_log2;
         let mut newest = None;
-        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
+        let mut best = 0;
+        for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
             let bytes = self.memory(node).get(at..at + shape.node_bytes())?;
             let address = shape.slot_address(first + index, member);
-            let seq = valid(bytes, address, member, magic::SLOT, &self.superblock);
-            newest = newest.max(seq.map(|seq| (seq, bytes)));
+            let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
+            if rank > best {
+                best = rank;
+                newest = Some(bytes);
+            }
         }
-        newest.map(|(_, bytes)| bytes)
+        newest
     }
 }

@@ -4,12 +4,12 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
-use crate::io::{Io, NO_GROUP, State, superblock_len};
+use crate::io::{Io, NO_GROUP, SPARE, State, WORK};
 use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
 use crate::order::Order;
-use crate::superblock::{Operation, Superblock};
+use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, Volume, blocking};
 
 /// How to mount.
@@ -130,6 +130,7 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: None,
             cached_group: NO_GROUP,
             busy: false,
+            both: false,
             changing: false,
             failed: false,
             read_only,
@@ -175,14 +176,15 @@ impl<'a, D: Device> Volume<'a, D> {
             let state = self.state();
             state.read_only || state.superblock.clean
         };
-        self.order(Order::NodesBeforeClean).await?;
-        if !clean {
+        self.perform(|state, steps| {
+            state.order(steps, Order::NodesBeforeClean);
             // Both members, one after the other: from now on either may rot.
-            for _ in 0..2 {
-                self.write_superblock(&Operation::None, true).await?;
-                self.order(Order::CleanBeforeClean).await?;
+            for which in [SPARE, WORK].into_iter().filter(|_| !clean) {
+                state.put_superblock(steps, which, &Operation::None, true);
+                state.order(steps, Order::CleanBeforeClean);
             }
-        }
+        })
+        .await?;
         turn.done();
         Ok(())
     }

@@ -41,18 +41,22 @@ impl<D: Device> Volume<'_, D> {
             // All of it fits one operation, so the name and the units go together.
             header.state = SlotState::Reap;
             header.size_bytes = 0;
-            self.release_once(slot, &mut header, 0).await?;
-            self.order(Order::RemoveBeforeAnswer).await?;
+            self.release_once(&mut header, 0).await?;
+            self.perform(|state, steps| state.order(steps, Order::RemoveBeforeAnswer))
+                .await?;
         } else {
-            self.mark_in_use().await?;
-            self.order(Order::CommitBeforeRemove).await?;
             if header.alloc_units == 0 {
                 header = Slot::free(slot, header.seq, header.last_op);
             } else {
                 header.state = SlotState::Reap;
                 header.size_bytes = 0;
             }
-            self.write_slot_durably(slot, &mut header).await?;
+            self.perform(|state, steps| {
+                state.put_in_use(steps);
+                state.order(steps, Order::CommitBeforeRemove);
+                state.put_slot_durably(steps, &mut header);
+            })
+            .await?;
         }
         turn.done();
         Ok(())
@@ -80,7 +84,7 @@ impl<D: Device> Volume<'_, D> {
             }
             if let Some(slot) = found {
                 let mut header = self.load_slot(slot).await?;
-                self.release_once(slot, &mut header, 0).await?;
+                self.release_once(&mut header, 0).await?;
                 turn.done();
                 let done = header.state == SlotState::Free;
                 return Ok(Some(slot + u32::from(done)).filter(|&next| next < count));

@@ -2,7 +2,7 @@
 
 use block::Device;
 
-use crate::io::SLOT;
+use crate::io::{NO_GROUP, SLOT, SPARE, WORK};
 use crate::lookup::Search;
 use crate::name::Name;
 use crate::order::Order;
@@ -46,23 +46,26 @@ impl<D: Device> Volume<'_, D> {
         }
         let source = self.load_slot(from).await?;
         let op_seq = self.state().superblock.seq + 1;
-        self.order(Order::NodesBeforeRename).await?;
-        self.write_superblock(&Operation::Rename { from, to }, false)
-            .await?;
-        // The record is durable before the new name: else both names could stay.
-        self.order(Order::RenameBeforeName).await?;
         let mut moved = Slot {
             seq: target.seq,
             last_op: op_seq,
             index: to,
             ..source
         };
-        slot::set_name(self.state().node_mut(SLOT), &new);
-        self.write_slot(to, &mut moved, false).await?;
-        // The new name is durable before the old one goes: else both could be lost.
-        self.order(Order::NameBeforeOld).await?;
         let mut freed = Slot::free(from, source.seq, op_seq);
-        self.write_slot(from, &mut freed, false).await?;
+        self.perform(|state, steps| {
+            state.order(steps, Order::NodesBeforeRename);
+            state.put_superblock(steps, SPARE, &Operation::Rename { from, to }, false);
+            // The record is durable before the new name: else both names could stay.
+            state.order(steps, Order::RenameBeforeName);
+            slot::set_name(state.node_mut(SLOT), &new);
+            state.put_slot(steps, &mut moved, false);
+            // The new name is durable before the old one goes: else both could be lost.
+            state.order(steps, Order::NameBeforeOld);
+            state.cached_group = NO_GROUP;
+            state.put_slot_from(steps, WORK, &mut freed, false);
+        })
+        .await?;
         // The new name is durable, so it has happened; recovery would end the old one too.
         turn.done();
         Ok(())

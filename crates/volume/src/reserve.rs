@@ -5,7 +5,7 @@ use block::Device;
 
 use crate::file::{self, File};
 use crate::grow::{Addition, Tail};
-use crate::io::{NO_GROUP, WORK};
+use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::Shape;
 use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
@@ -65,7 +65,7 @@ impl<D: Device> Volume<'_, D> {
         let mut header = self.load_slot(slot).await?;
         // Each turn allocates at least a unit.
         while missing > 0 {
-            let (extents, count) = self.reserve_once(slot, &mut header, missing, None).await?;
+            let (extents, count) = self.reserve_once(&mut header, missing, None).await?;
             let mut state = self.state();
             // This operation is whole: what the next one fails for changes nothing.
             state.changing = false;
@@ -89,24 +89,24 @@ impl<D: Device> Volume<'_, D> {
     /// slot is written with whatever else `header` says, so a file can be made with its space.
     pub(crate) async fn reserve_once(
         &self,
-        slot: u32,
         header: &mut Slot,
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
-        let tail = self.tail(slot, header).await?;
+        let tail = self.tail(header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
             // clean it would be newer than the superblock, or torn, and nothing would mend it.
-            self.mark_in_use().await?;
+            self.perform(|state, steps| state.put_in_use(steps)).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.order(Order::NodesBeforeReserve).await?;
+        self.perform(|state, steps| state.order(steps, Order::NodesBeforeReserve))
+            .await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
         for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {
@@ -119,16 +119,20 @@ impl<D: Device> Volume<'_, D> {
                 .await?;
             logical = place.logical_end();
         }
-        let operation = Operation::Reserve { slot, runs };
-        self.write_superblock(&operation, false).await?;
-        // The record is durable before any node it governs: only so can recovery undo them.
-        self.order(Order::ReserveBeforeNodes).await?;
-        self.write_bitmap(plan.group, op_seq).await?;
         header.alloc_units = logical;
-        if !self.is_mutated(Mutation::NoOpNumber) {
-            header.last_op = op_seq;
-        }
-        self.write_slot(slot, header, false).await?;
+        let slot = header.index;
+        self.perform(|state, steps| {
+            let operation = Operation::Reserve { slot, runs };
+            state.put_superblock(steps, SPARE, &operation, false);
+            // The record is durable before any node it governs: only so can recovery undo them.
+            state.order(steps, Order::ReserveBeforeNodes);
+            state.put_bitmap(steps, plan.group, op_seq);
+            if !state.is_mutated(Mutation::NoOpNumber) {
+                header.last_op = op_seq;
+            }
+            state.put_slot(steps, header, false);
+        })
+        .await?;
         Ok((extents, plan.data.as_slice().len()))
     }
 

@@ -179,6 +179,11 @@ impl Slot {
         map::extents(self.entries(bytes), 0)
     }
 
+    /// The last extent of a level 0 map.
+    pub(crate) fn last_extent(&self, bytes: &[u8]) -> Option<Extent> {
+        map::last_extent(self.entries(bytes), 0, u64::MAX).0
+    }
+
     /// The index entries of a level 1 or 2 map.
     pub(crate) fn indexes<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = Index> + use<'b> {
         map::indexes(self.entries(bytes))
@@ -227,14 +232,15 @@ mod tests {
         let extents = [(3u64, 2u32), (9, 1)];
         let mut logical = 0;
         for (index, (start, len)) in extents.into_iter().enumerate() {
-            map::put_extent(
+            let extent = Extent {
+                logical,
+                start,
+                len,
+            };
+            map::put_entry(
                 &mut bytes[at::ENTRIES..],
-                index,
-                &Extent {
-                    logical,
-                    start,
-                    len,
-                },
+                index as u32,
+                &map::extent_entry(&extent),
             );
             logical += u64::from(len);
         }

@@ -7,10 +7,11 @@
 use block::Device;
 
 use crate::bytes::{get_u32, put_u32};
-use crate::file::{self, CHECKSUMS, File, OpenFile};
+use crate::file::{self, File, OpenFile};
 use crate::io::SPARE;
 use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
 use crate::slot::Slot;
+use crate::steps::Step;
 use crate::{Crc32c, Error, Volume};
 
 impl OpenFile {
@@ -64,18 +65,23 @@ impl<D: Device> Volume<'_, D> {
             self.read_bytes(SPARE, address, len).await?;
             let room = ((len - offset) / 4) as u64;
             let end = (chunk + room).min(first + count);
-            {
+            for (index, chunk) in (chunk..end).enumerate() {
                 let mut state = self.state();
                 let open = file::get(state.files, file)?;
-                let mut sums = [0; CHECKSUMS];
-                sums.copy_from_slice(&open.sums);
+                let sum = open.sums.get((chunk - first) as usize).copied();
                 let bytes = state.node_mut(SPARE);
-                for (index, chunk) in (chunk..end).enumerate() {
-                    let sum = sums.get((chunk - first) as usize).copied();
-                    put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
-                }
+                put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
             }
-            self.write_bytes(SPARE, address, len, false).await?;
+            self.perform(|state, steps| {
+                state.changing = true;
+                steps.push(Step::Write {
+                    node: SPARE as u8,
+                    fua: false,
+                    address,
+                    len,
+                });
+            })
+            .await?;
             chunk = end;
         }
         let mut state = self.state();

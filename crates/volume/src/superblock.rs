@@ -82,6 +82,15 @@ pub(crate) struct Superblock {
     pub group_hint: u32,
 }
 
+/// Bytes that a superblock's transfer takes: a block, or 256.
+pub(crate) const fn superblock_len(block_log2: u8) -> usize {
+    if block_log2 < 8 {
+        SUPERBLOCK_BYTES
+    } else {
+        1 << block_log2
+    }
+}
+
 impl Superblock {
     pub(crate) fn encode(&self, bytes: &mut [u8], address: u64, operation: &Operation) {
         bytes.fill(0);
