@@ -6,7 +6,7 @@ use crate::io::{SLOT, SPARE, WORK};
 use crate::layout::SUPERBLOCK_B;
 use crate::lookup::Search;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::steps::Step;
+use crate::steps::{Step, Steps};
 use crate::superblock::{Superblock, superblock_len};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -170,6 +170,7 @@ impl<D: Device> Volume<'_, D> {
         report: &mut dyn FnMut(Finding),
         repair: bool,
     ) -> Result<Summary, Error> {
+        let mut steps = Steps::new();
         let turn = if repair {
             self.turn_to_change().await?
         } else {
@@ -190,7 +191,7 @@ impl<D: Device> Volume<'_, D> {
             quiet: false,
         };
         if repair {
-            self.perform(|state, steps| state.put_in_use(steps)).await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps)).await?;
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
@@ -210,7 +211,7 @@ impl<D: Device> Volume<'_, D> {
             findings.quiet = true;
         }
         if repair {
-            self.perform(|_, steps| steps.push(Step::Barrier)).await?;
+            self.perform(&mut steps, |_, steps| steps.push(Step::Barrier)).await?;
         }
         turn.done();
         Ok(findings.summary)
@@ -221,9 +222,10 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let len = superblock_len(self.geometry()?.block_size_log2);
         for address in [0, SUPERBLOCK_B] {
-            self.read_bytes(SPARE, address, len).await?;
+            self.read_bytes(&mut steps, SPARE, address, len).await?;
             let sound = {
                 let state = self.state();
                 let bytes = state.memory(SPARE);
@@ -260,20 +262,15 @@ impl<D: Device> Volume<'_, D> {
                 }
                 Err(error) => return Err(error),
             }
-            let (both, header) = {
+            let mut header = Slot::EMPTY;
+            let (both, sound) = {
                 let state = self.state();
-                (
-                    state.both,
-                    Slot::decode(state.node(SLOT), slot, &shape),
-                )
+                (state.both, header.decode(state.node(SLOT), slot, &shape))
             };
-            let mut header = match header {
-                Ok(header) => header,
-                Err(_) => {
-                    findings.add(Finding::Damaged(Node::Slot(slot)));
-                    continue;
-                }
-            };
+            if sound.is_err() {
+                findings.add(Finding::Damaged(Node::Slot(slot)));
+                continue;
+            }
             if !both && counting {
                 findings.add(Finding::OneCopy(Node::Slot(slot)));
                 if repair {

@@ -7,6 +7,7 @@ use crate::layout::{ENTRY_BYTES, leaf as leaf_at, slot as slot_at};
 use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::{Error, Volume, error::Node};
 
 /// A leaf or index node at the end of a map, and how many of its entries the file owns.
@@ -197,6 +198,7 @@ impl<D: Device> Volume<'_, D> {
         moved: bool,
         entry: &map::Entry,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         {
             let mut state = self.state();
             if moved {
@@ -208,7 +210,7 @@ impl<D: Device> Volume<'_, D> {
         let mut leaf = *leaf;
         let last = leaf.seq + u64::from(!self.state().is_mutated(Mutation::HalfAPair));
         while leaf.seq <= last {
-            self.perform(|state, steps| {
+            self.perform(&mut steps, |state, steps| {
                 leaf.encode(state.node_mut(SPARE));
                 state.put_leaf(steps, unit);
             })
@@ -227,11 +229,12 @@ impl<D: Device> Volume<'_, D> {
         entry: &map::Entry,
         op_seq: u64,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let tail = if level == 1 { tail.leaf } else { tail.node };
         let tail = tail.ok_or(Error::MapFull)?;
         let mut leaf = self.load_leaf(&tail.index, header, level, false).await?;
         let limit = header.alloc_units;
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             leaf.seq += state.seq_step(Mutation::LeafInPlace);
             leaf.last_op = op_seq;
             leaf.count = tail.live;

@@ -16,7 +16,7 @@ use crate::file::OpenFile;
 use crate::layout::Shape;
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
-use crate::steps::Step;
+use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
 use crate::{Error, Volume};
 
@@ -113,11 +113,9 @@ impl<D: Device> State<'_, D> {
         self.io = Io::Done(result);
     }
 
-    pub(crate) fn start(&mut self, step: &Step) -> Poll<Result<(), Error>> {
-        // The tag tells the completion whether something was written.
-        let mut wrote = false;
-        let operation = match *step {
-            Step::Barrier => {
+    pub(crate) fn start(&mut self, step: Step, at: Place) -> Poll<Result<(), Error>> {
+        let operation = match step.node() {
+            None => {
                 // A flush that fails leaves unknown what was lost.
                 self.changing = true;
                 // Cleared at submission: a write that completes later is not covered.
@@ -125,27 +123,24 @@ impl<D: Device> State<'_, D> {
                 self.io = Io::InFlight(None);
                 Operation::Flush
             }
-            Step::Read { node, address, len }
-            | Step::Write {
-                node, address, len, ..
-            } => {
-                let lba = address >> self.device.geometry().block_size_log2;
-                let place = self.nodes.get_mut(usize::from(node));
+            Some(node) => {
+                let lba = at.address >> self.device.geometry().block_size_log2;
+                let place = self.nodes.get_mut(node);
                 let Some(whole) = place.and_then(Option::take) else {
                     return Poll::Ready(Err(Error::NeedsMount));
                 };
                 let mut lent = Lent::new(whole);
-                let buffer = lent.lend(len);
-                self.io = Io::InFlight(Some((node, lent)));
-                match *step {
-                    Step::Write { fua, .. } => {
-                        wrote = !fua;
-                        Operation::Write { lba, buffer, fua }
-                    }
-                    _ => Operation::Read { lba, buffer },
+                let buffer = lent.lend(at.len as usize);
+                self.io = Io::InFlight(Some((node as u8, lent)));
+                let fua = matches!(step, Step::WriteThrough(_));
+                match step {
+                    Step::Read(_) => Operation::Read { lba, buffer },
+                    _ => Operation::Write { lba, buffer, fua },
                 }
             }
         };
+        // The tag tells the completion whether something was written.
+        let wrote = matches!(step, Step::Write(_));
         let request = Request {
             tag: METADATA | u32::from(wrote),
             operation,
@@ -159,8 +154,7 @@ impl<D: Device> State<'_, D> {
             buffer: refused.request.operation.into_buffer(),
             result: Ok(()),
         };
-        let is_flush = matches!(step, Step::Barrier);
-        self.finished(completion, is_flush);
+        self.finished(completion, step == Step::Barrier);
         self.io = Io::Idle;
         match refused.error {
             block::Error::QueueFull => Poll::Pending,
@@ -176,13 +170,9 @@ pub(crate) struct Turn<'v, 'a, D: Device> {
 }
 
 impl<D: Device> Turn<'_, '_, D> {
-    /// The operation is whole.
-    pub(crate) fn done(self) {
-        self.step_done();
-    }
-
     /// What was done so far is whole: an error after this leaves the volume in order.
-    pub(crate) fn step_done(&self) {
+    #[inline(never)]
+    pub(crate) fn done(&self) {
         self.volume.state().changing = false;
     }
 }

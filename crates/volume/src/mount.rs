@@ -10,6 +10,7 @@ use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 use crate::order::Mutation;
 use crate::order::Order;
 use crate::superblock::{Operation, Superblock, superblock_len};
+use crate::steps::Steps;
 use crate::{Error, Volume, blocking};
 
 /// How to mount.
@@ -111,10 +112,7 @@ impl<'a, D: Device> Volume<'a, D> {
             }
         };
         for file in files.iter_mut() {
-            *file = OpenFile {
-                generation: file.generation,
-                ..OpenFile::new()
-            };
+            file.reset();
         }
         let read_only = options.read_only
             || superblock.ro_features != 0
@@ -171,12 +169,13 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 
     async fn finish(&self) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let turn = self.turn().await?;
         let clean = {
             let state = self.state();
             state.read_only || state.superblock.clean
         };
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             state.order(steps, Order::NodesBeforeClean);
             // Both members, one after the other: from now on either may rot.
             for which in [SPARE, WORK].into_iter().filter(|_| !clean) {

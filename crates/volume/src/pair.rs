@@ -10,7 +10,7 @@ use crate::layout::{Member, SEQ_END, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
-use crate::steps::Step;
+use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
 use crate::{Error, Volume, bitmap, checksum, error::Node};
 use block::Device;
@@ -124,12 +124,11 @@ impl<D: Device> Future for Load<'_, '_, D> {
                 Look::B => (Member::B, this.second),
                 _ => (Member::A, this.into),
             };
-            let read = Step::Read {
-                node: which,
+            let place = Place {
                 address: this.pair.address(member),
-                len: state.shape().node_bytes(),
+                len: state.shape().node_bytes() as u32,
             };
-            match state.turn_of(&read, &mut this.submitted) {
+            match state.turn_of(Step::Read(which), place, &mut this.submitted) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
@@ -180,22 +179,26 @@ impl<D: Device> Load<'_, '_, D> {
 }
 
 /// A slot on its way into node [`SLOT`].
-pub(crate) struct LoadSlot<'v, 'a, D: Device>(Load<'v, 'a, D>, u32);
+pub(crate) struct LoadSlot<'v, 's, 'a, D: Device> {
+    load: Load<'v, 'a, D>,
+    slot: u32,
+    header: &'s mut Slot,
+}
 
-impl<D: Device> Future for LoadSlot<'_, '_, D> {
-    type Output = Result<Slot, Error>;
+impl<D: Device> Future for LoadSlot<'_, '_, '_, D> {
+    type Output = Result<(), Error>;
 
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self(load, slot) = self.get_mut();
-        match Pin::new(&mut *load).poll(context) {
+        let this = self.get_mut();
+        match Pin::new(&mut this.load).poll(context) {
             Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            Poll::Pending => return Poll::Pending,
+            other => return other,
         }
-        let mut state = load.volume.state();
-        state.cached_slot = Some(*slot);
-        Poll::Ready(Slot::decode(state.node(SLOT), *slot, &state.shape()))
+        let mut state = this.load.volume.state();
+        state.cached_slot = Some(this.slot);
+        let shape = state.shape();
+        Poll::Ready(this.header.decode(state.node(SLOT), this.slot, &shape))
     }
 }
 
@@ -266,14 +269,19 @@ impl<'a, D: Device> Volume<'a, D> {
         }
     }
 
-    /// Loads a slot into node [`SLOT`].
-    pub(crate) fn load_slot(&self, slot: u32) -> LoadSlot<'_, 'a, D> {
+    /// Loads a slot into node [`SLOT`], and its header into `header`.
+    #[inline(never)]
+    pub(crate) fn load_slot<'v, 's>(
+        &'v self,
+        slot: u32,
+        header: &'s mut Slot,
+    ) -> LoadSlot<'v, 's, 'a, D> {
         let is_there = self.state().cached_slot == Some(slot);
         let mut load = self.load_slot_pair(slot);
         if is_there {
             load.look = Look::Done;
         }
-        LoadSlot(load, slot)
+        LoadSlot { load, slot, header }
     }
 
     /// As [`Volume::load_slot`], but always reads it, so that [`State::both`] is about it.

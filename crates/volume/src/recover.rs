@@ -8,6 +8,7 @@ use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::node;
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::superblock::{Operation, Runs};
 use crate::{Error, Volume, bitmap};
 
@@ -17,24 +18,30 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
         let turn = self.turn_to_change().await?;
         let op_seq = self.state().superblock.seq;
+        let mut steps = Steps::new();
+        let mut decider = Slot::EMPTY;
         match operation {
             _ if self.state().is_mutated(Mutation::NoRecovery) => {}
             Operation::None => {}
             Operation::Reserve { slot, runs } => {
-                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.load_slot(*slot, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, happened, op_seq).await?;
             }
             Operation::Release { slot, runs } => {
-                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.load_slot(*slot, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, !happened, op_seq).await?;
             }
             Operation::Rename { from, to } => {
-                let happened = self.load_slot(*to).await?.last_op >= op_seq;
-                let mut old = self.load_slot(*from).await?;
+                self.load_slot(*to, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
+                let mut old = Slot::EMPTY;
+        self.load_slot(*from, &mut old).await?;
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
                     old = Slot::free(*from, old.seq, op_seq);
-                    self.perform(|state, steps| {
+                    self.perform(&mut steps, |state, steps| {
                         state.order(steps, Order::CacheBeforeRecovery);
                         state.put_slot(steps, &mut old, false);
                     })
@@ -42,7 +49,7 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
         }
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             // What was settled must be durable before the record of it goes.
             state.order(steps, Order::RecoveryBeforeClear);
             // The next operation has a barrier before what it writes, which covers this too.
@@ -61,9 +68,10 @@ impl<D: Device> Volume<'_, D> {
     /// bitmap with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
         let shape = self.shape();
+        let mut steps = Steps::new();
         let group_of = |start: u64| start / shape.group_units();
         // What the power cut left in the device's cache must not be overtaken.
-        self.perform(|state, steps| state.order(steps, Order::CacheBeforeRecovery))
+        self.perform(&mut steps, |state, steps| state.order(steps, Order::CacheBeforeRecovery))
             .await?;
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run.start);
@@ -88,7 +96,7 @@ impl<D: Device> Volume<'_, D> {
                 torn || before != bitmap::free_units(bytes)
             };
             if wrong {
-                self.perform(|state, steps| state.put_bitmap(steps, group, op_seq))
+                self.perform(&mut steps, |state, steps| state.put_bitmap(steps, group, op_seq))
                     .await?;
             }
             self.state().cached_group = NO_GROUP;

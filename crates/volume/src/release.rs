@@ -8,6 +8,7 @@ use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
 use crate::superblock::{Operation, Run, Runs};
+use crate::steps::Steps;
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
@@ -18,6 +19,7 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         keep: u64,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let slot = header.index;
         let shape = self.shape();
         let runs = if header.map_level == 0 {
@@ -42,7 +44,7 @@ impl<D: Device> Volume<'_, D> {
             self.load_bitmap(run.start / shape.group_units()).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             state.order(steps, Order::NodesBeforeRelease);
             let operation = Operation::Release { slot, runs };
             state.put_superblock(steps, SPARE, &operation, false);
@@ -58,7 +60,7 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             self.load_bitmap(group).await?;
-            self.perform(|state, steps| {
+            self.perform(&mut steps, |state, steps| {
                 let bytes = state.node_mut(WORK);
                 for run in runs.as_slice().iter().filter(|run| group_of(run) == group) {
                     bitmap::set_run(bytes, run, &shape, false);
@@ -67,7 +69,7 @@ impl<D: Device> Volume<'_, D> {
             })
             .await?;
         }
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             if !state.is_mutated(Mutation::NoOpNumber) {
                 header.last_op = op_seq;
             }

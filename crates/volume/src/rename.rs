@@ -8,6 +8,7 @@ use crate::name::Name;
 use crate::order::Order;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::superblock::Operation;
+use crate::steps::Steps;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -19,6 +20,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
     /// open, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let (old, new) = (Name::new(old)?, Name::new(new)?);
         let turn = self.turn_to_change().await?;
         let Search::Found(from) = self.search(&old).await? else {
@@ -40,11 +42,13 @@ impl<D: Device> Volume<'_, D> {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(to) => to.ok_or(Error::TableFull)?,
         };
-        let target = self.load_slot(to).await?;
+        let mut target = Slot::EMPTY;
+        self.load_slot(to, &mut target).await?;
         if target.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(to)));
         }
-        let source = self.load_slot(from).await?;
+        let mut source = Slot::EMPTY;
+        self.load_slot(from, &mut source).await?;
         let op_seq = self.state().superblock.seq + 1;
         let mut moved = Slot {
             seq: target.seq,
@@ -53,7 +57,7 @@ impl<D: Device> Volume<'_, D> {
             ..source
         };
         let mut freed = Slot::free(from, source.seq, op_seq);
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             state.order(steps, Order::NodesBeforeRename);
             state.put_superblock(steps, SPARE, &Operation::Rename { from, to }, false);
             // The record is durable before the new name: else both names could stay.

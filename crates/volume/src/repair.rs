@@ -9,7 +9,7 @@ use crate::io::{SPARE, WORK};
 use crate::layout::node;
 use crate::map::{Index, Leaf};
 use crate::slot::Slot;
-use crate::steps::Step;
+use crate::steps::{Step, Steps};
 use crate::superblock::Operation;
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -37,7 +37,8 @@ impl<D: Device> Volume<'_, D> {
         &self,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        self.perform(|state, steps| {
+        let mut steps = Steps::new();
+        self.perform(&mut steps, |state, steps| {
             for which in [SPARE, WORK] {
                 steps.push(Step::Barrier);
                 state.put_superblock(steps, which, &Operation::None, false);
@@ -54,7 +55,8 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        self.perform(|state, steps| {
+        let mut steps = Steps::new();
+        self.perform(&mut steps, |state, steps| {
             steps.push(Step::Barrier);
             state.put_slot(steps, header, false);
         })
@@ -93,12 +95,13 @@ impl<D: Device> Volume<'_, D> {
         level: u32,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let leaf = self.load_leaf(index, header, level, true).await?;
         let next = Leaf {
             seq: leaf.seq + 1,
             ..leaf
         };
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             steps.push(Step::Barrier);
             next.encode(state.node_mut(SPARE));
             state.put_leaf(steps, index.unit);
@@ -117,6 +120,7 @@ impl<D: Device> Volume<'_, D> {
         sound: bool,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let shape = self.shape();
         let complete = findings.summary.complete;
         if !sound && !complete {
@@ -146,7 +150,7 @@ impl<D: Device> Volume<'_, D> {
             put_u64(bytes, node::SEQ, seq);
         }
         for _ in 0..2 {
-            self.perform(|state, steps| {
+            self.perform(&mut steps, |state, steps| {
                 steps.push(Step::Barrier);
                 state.put_bitmap(steps, group, last_op);
                 steps.push(Step::Barrier);

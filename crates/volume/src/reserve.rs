@@ -11,6 +11,7 @@ use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Run, Runs};
+use crate::steps::Steps;
 use crate::{Error, Volume, bitmap};
 
 /// What one operation will allocate, all of it in one group.
@@ -49,7 +50,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let (slot, checksums, mut missing) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             if !open.writable {
                 return Err(Error::NotWritable);
             }
@@ -62,14 +63,15 @@ impl<D: Device> Volume<'_, D> {
         if missing > shape.unit_count() {
             return Err(Error::NoSpace);
         }
-        let mut header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         // Each turn allocates at least a unit.
         while missing > 0 {
             let (extents, count) = self.reserve_once(&mut header, missing, None).await?;
             let mut state = self.state();
             // This operation is whole: what the next one fails for changes nothing.
             state.changing = false;
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             open.alloc_units = header.alloc_units;
             open.settled = false;
             let append_unit = map::file_unit(open.appended >> shape.unit_log2, checksums);
@@ -82,7 +84,7 @@ impl<D: Device> Volume<'_, D> {
         }
         turn.done();
         let mut state = self.state();
-        Ok(file::get(state.files, file)?.reserved_bytes(&shape))
+        Ok(file::find(state.files, file)?.reserved_bytes(&shape))
     }
 
     /// One reserve operation for the slot in node SLOT: at least one unit, at most `want`. The
@@ -93,19 +95,20 @@ impl<D: Device> Volume<'_, D> {
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
+        let mut steps = Steps::new();
         let tail = self.tail(header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
             // clean it would be newer than the superblock, or torn, and nothing would mend it.
-            self.perform(|state, steps| state.put_in_use(steps)).await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps)).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.perform(|state, steps| state.order(steps, Order::NodesBeforeReserve))
+        self.perform(&mut steps, |state, steps| state.order(steps, Order::NodesBeforeReserve))
             .await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
@@ -121,7 +124,7 @@ impl<D: Device> Volume<'_, D> {
         }
         header.alloc_units = logical;
         let slot = header.index;
-        self.perform(|state, steps| {
+        self.perform(&mut steps, |state, steps| {
             let operation = Operation::Reserve { slot, runs };
             state.put_superblock(steps, SPARE, &operation, false);
             // The record is durable before any node it governs: only so can recovery undo them.

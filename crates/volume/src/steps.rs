@@ -19,75 +19,110 @@ use crate::slot::Slot;
 use crate::superblock::{Operation, superblock_len};
 use crate::{Error, Volume, bitmap, checksum};
 
-/// One request, or a barrier.
-#[derive(Clone, Copy, Debug)]
+/// One request, or a barrier. The number is the node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// All that has completed becomes durable, if anything is not.
     Barrier,
-    Read {
-        node: u8,
-        address: u64,
-        len: usize,
-    },
-    Write {
-        node: u8,
-        fua: bool,
-        address: u64,
-        len: usize,
-    },
+    Read(u8),
+    Write(u8),
+    /// With force unit access.
+    WriteThrough(u8),
 }
+
+/// Where a node's bytes stand on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub address: u64,
+    pub len: u32,
+}
+
+const NOWHERE: Place = Place { address: 0, len: 0 };
 
 /// The longest list: a rename's.
 const STEPS: usize = 6;
 
-/// Steps, in order.
+/// Steps, in order. An operation has one such list, and fills it again for what comes next.
 pub(crate) struct Steps {
     list: [Step; STEPS],
+    places: [Place; 3],
     count: u8,
+    next: u8,
+    submitted: bool,
 }
 
 impl Steps {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             list: [Step::Barrier; STEPS],
+            places: [NOWHERE; 3],
             count: 0,
+            next: 0,
+            submitted: false,
         }
     }
 
+    /// Adds a step that needs no place.
+    #[inline(never)]
     pub(crate) fn push(&mut self, step: Step) {
-        if let Some(place) = self.list.get_mut(usize::from(self.count)) {
-            *place = step;
+        if let Some(entry) = self.list.get_mut(usize::from(self.count)) {
+            *entry = step;
             self.count += 1;
+        }
+    }
+
+    /// Adds a read or a write of node `which`.
+    pub(crate) fn push_at(&mut self, step: Step, which: usize, address: u64, len: usize) {
+        if let Some(place) = self.places.get_mut(which) {
+            *place = Place {
+                address,
+                len: len as u32,
+            };
+        }
+        self.push(step);
+    }
+
+    /// The step that comes next, and its place.
+    fn front(&self) -> Option<(Step, Place)> {
+        let index = usize::from(self.next);
+        let step = *self.list.get(index).filter(|_| self.next < self.count)?;
+        let node = step.node().unwrap_or(0);
+        Some((step, self.places.get(node).copied().unwrap_or(NOWHERE)))
+    }
+}
+
+impl Step {
+    /// The node that is read or written.
+    pub(crate) const fn node(self) -> Option<usize> {
+        match self {
+            Step::Barrier => None,
+            Step::Read(node) | Step::Write(node) | Step::WriteThrough(node) => Some(node as usize),
         }
     }
 }
 
 /// The loop. Written out, not `async`: every operation awaits it, and this is compiled once.
-pub(crate) struct Perform<'v, 'a, D: Device> {
+pub(crate) struct Perform<'v, 's, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
-    steps: Steps,
-    next: u8,
-    submitted: bool,
+    steps: &'s mut Steps,
 }
 
-impl<D: Device> Future for Perform<'_, '_, D> {
+impl<D: Device> Future for Perform<'_, '_, '_, D> {
     type Output = Result<(), Error>;
 
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        let steps = &mut *this.steps;
         let mut state = this.volume.state();
-        while this.next < this.steps.count {
-            let step = this.steps.list.get(usize::from(this.next));
-            let step = step.copied().unwrap_or(Step::Barrier);
-            let needed = this.submitted || !matches!(step, Step::Barrier) || state.has_unflushed();
-            if needed {
-                match state.turn_of(&step, &mut this.submitted) {
+        while let Some((step, place)) = steps.front() {
+            if steps.submitted || step != Step::Barrier || state.has_unflushed() {
+                match state.turn_of(step, place, &mut steps.submitted) {
                     Poll::Ready(Ok(())) => {}
                     other => return other,
                 }
             }
-            this.next += 1;
+            steps.next += 1;
         }
         Poll::Ready(Ok(()))
     }
@@ -97,11 +132,12 @@ impl<D: Device> State<'_, D> {
     /// Submits `step` if it is not yet, and looks whether it has ended.
     pub(crate) fn turn_of(
         &mut self,
-        step: &Step,
+        step: Step,
+        place: Place,
         submitted: &mut bool,
     ) -> Poll<Result<(), Error>> {
         if !*submitted {
-            match self.start(step) {
+            match self.start(step, place) {
                 Poll::Ready(Ok(())) => *submitted = true,
                 other => return other,
             }
@@ -151,12 +187,12 @@ impl<D: Device> State<'_, D> {
         put_u32(bytes, node::CRC, crc);
         self.changing = true;
         let len = self.shape().node_bytes();
-        steps.push(Step::Write {
-            node: which as u8,
-            fua,
-            address,
-            len,
-        });
+        let step = if fua {
+            Step::WriteThrough(which as u8)
+        } else {
+            Step::Write(which as u8)
+        };
+        steps.push_at(step, which, address, len);
     }
 
     /// Node [`SLOT`] with `header` as the slot's next member. `header.seq` is advanced.
@@ -239,12 +275,7 @@ impl<D: Device> State<'_, D> {
         let len = superblock_len(self.device.geometry().block_size_log2);
         superblock.encode(self.node_mut(which), address, operation);
         self.changing = true;
-        steps.push(Step::Write {
-            node: which as u8,
-            fua: false,
-            address,
-            len,
-        });
+        steps.push_at(Step::Write(which as u8), which, address, len);
     }
 
     /// Before the first change since a clean unmount, says so on the device: from then on a node
@@ -260,32 +291,29 @@ impl<D: Device> State<'_, D> {
 
 impl<'a, D: Device> Volume<'a, D> {
     /// Carries out the steps that `make` lists.
-    pub(crate) fn perform(
-        &self,
+    pub(crate) fn perform<'v, 's>(
+        &'v self,
+        steps: &'s mut Steps,
         make: impl FnOnce(&mut State<'a, D>, &mut Steps),
-    ) -> Perform<'_, 'a, D> {
-        let mut perform = Perform {
+    ) -> Perform<'v, 's, 'a, D> {
+        (steps.count, steps.next, steps.submitted) = (0, 0, false);
+        make(&mut self.state(), steps);
+        Perform {
             volume: self,
-            steps: Steps::new(),
-            next: 0,
-            submitted: false,
-        };
-        make(&mut self.state(), &mut perform.steps);
-        perform
+            steps,
+        }
     }
 
-    pub(crate) fn read_bytes(
-        &self,
+    #[inline(never)]
+    pub(crate) fn read_bytes<'v, 's>(
+        &'v self,
+        steps: &'s mut Steps,
         which: usize,
         address: u64,
         len: usize,
-    ) -> Perform<'_, 'a, D> {
-        self.perform(|_, steps| {
-            steps.push(Step::Read {
-                node: which as u8,
-                address,
-                len,
-            });
+    ) -> Perform<'v, 's, 'a, D> {
+        self.perform(steps, |_, steps| {
+            steps.push_at(Step::Read(which as u8), which, address, len);
         })
     }
 }
