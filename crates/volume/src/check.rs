@@ -191,7 +191,8 @@ impl<D: Device> Volume<'_, D> {
             quiet: false,
         };
         if repair {
-            self.perform(&mut steps, |state, steps| state.put_in_use(steps)).await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+                .await?;
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
@@ -211,7 +212,8 @@ impl<D: Device> Volume<'_, D> {
             findings.quiet = true;
         }
         if repair {
-            self.perform(&mut steps, |_, steps| steps.push(Step::Barrier)).await?;
+            self.perform(&mut steps, |_, steps| steps.push(Step::Barrier))
+                .await?;
         }
         turn.done();
         Ok(findings.summary)

@@ -76,8 +76,10 @@ impl<D: Device> Volume<'_, D> {
         };
         if !changed {
             if durable {
-                self.perform(&mut steps, |state, steps| state.order(steps, Order::OverwriteBeforeAnswer))
-                    .await?;
+                self.perform(&mut steps, |state, steps| {
+                    state.order(steps, Order::OverwriteBeforeAnswer)
+                })
+                .await?;
             }
             return Ok(size);
         }
@@ -86,7 +88,8 @@ impl<D: Device> Volume<'_, D> {
         } else {
             size
         };
-        self.perform(&mut steps, |state, steps| state.put_in_use(steps)).await?;
+        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+            .await?;
         let mut header = Slot::EMPTY;
         self.load_slot(slot, &mut header).await?;
         if header.has_checksums() {

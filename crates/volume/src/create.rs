@@ -90,8 +90,10 @@ impl<D: Device> Volume<'_, D> {
         } else {
             let near = self.next_group(&shape)?;
             self.reserve_once(&mut header, want, Some(near)).await?;
-            self.perform(&mut steps, |state, steps| state.order(steps, Order::CreateBeforeAnswer))
-                .await?;
+            self.perform(&mut steps, |state, steps| {
+                state.order(steps, Order::CreateBeforeAnswer)
+            })
+            .await?;
         }
         turn.done();
         drop(turn);

@@ -259,7 +259,9 @@ impl OpenFile {
             if first.len == 0 || first.logical_end() > append_unit {
                 break;
             }
-            self.ahead.rotate_left(1);
+            for place in 1..WINDOW {
+                self.ahead.swap(place - 1, place);
+            }
             if let Some(last) = self.ahead.last_mut() {
                 *last = Extent::default();
             }

@@ -105,11 +105,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// The device address of the start of a unit of the file whose slot is in node SLOT.
-    pub(crate) async fn unit_address(
-        &self,
-        header: &Slot,
-        unit: u64,
-    ) -> Result<u64, Error> {
+    pub(crate) async fn unit_address(&self, header: &Slot, unit: u64) -> Result<u64, Error> {
         let mut window = [Extent::default(); WINDOW];
         self.window(header, unit, &mut window).await?;
         let [extent, ..] = window;
@@ -121,13 +117,7 @@ impl<D: Device> Volume<'_, D> {
 
 /// The extents from the one with `unit` on, cut at `limit`; false if none has it.
 #[inline(never)]
-fn fill(
-    window: &mut [Extent; WINDOW],
-    entries: &[u8],
-    first: u64,
-    unit: u64,
-    limit: u64,
-) -> bool {
+fn fill(window: &mut [Extent; WINDOW], entries: &[u8], first: u64, unit: u64, limit: u64) -> bool {
     let wanted = map::extents(entries, first)
         .map_while(|extent| extent.cut(limit))
         .skip_while(|extent| extent.logical_end() <= unit);

@@ -9,8 +9,8 @@ use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
 use crate::order::Order;
-use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::steps::Steps;
+use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, Volume, blocking};
 
 /// How to mount.

@@ -37,7 +37,7 @@ impl<D: Device> Volume<'_, D> {
                 self.load_slot(*to, &mut decider).await?;
                 let happened = decider.last_op >= op_seq;
                 let mut old = Slot::EMPTY;
-        self.load_slot(*from, &mut old).await?;
+                self.load_slot(*from, &mut old).await?;
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
                     old = Slot::free(*from, old.seq, op_seq);
@@ -71,8 +71,10 @@ impl<D: Device> Volume<'_, D> {
         let mut steps = Steps::new();
         let group_of = |start: u64| start / shape.group_units();
         // What the power cut left in the device's cache must not be overtaken.
-        self.perform(&mut steps, |state, steps| state.order(steps, Order::CacheBeforeRecovery))
-            .await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::CacheBeforeRecovery)
+        })
+        .await?;
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run.start);
             let mut before = runs.as_slice().iter().take(index);
@@ -96,8 +98,10 @@ impl<D: Device> Volume<'_, D> {
                 torn || before != bitmap::free_units(bytes)
             };
             if wrong {
-                self.perform(&mut steps, |state, steps| state.put_bitmap(steps, group, op_seq))
-                    .await?;
+                self.perform(&mut steps, |state, steps| {
+                    state.put_bitmap(steps, group, op_seq)
+                })
+                .await?;
             }
             self.state().cached_group = NO_GROUP;
         }

@@ -7,18 +7,14 @@ use crate::layout::{Shape, slot as slot_at};
 use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
-use crate::superblock::{Operation, Run, Runs};
 use crate::steps::Steps;
+use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
     /// One release operation on the slot in node SLOT: gives units back until `keep` are left or
     /// the operation record is full. A slot to be reaped becomes free with its last unit.
-    pub(crate) async fn release_once(
-        &self,
-        header: &mut Slot,
-        keep: u64,
-    ) -> Result<(), Error> {
+    pub(crate) async fn release_once(&self, header: &mut Slot, keep: u64) -> Result<(), Error> {
         let mut steps = Steps::new();
         let slot = header.index;
         let shape = self.shape();
@@ -80,11 +76,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// At levels 1 and 2: part of the last extent, with the leaf and the index node that hold
     /// nothing else.
-    async fn release_from_leaf(
-        &self,
-        header: &mut Slot,
-        keep: u64,
-    ) -> Result<Runs, Error> {
+    async fn release_from_leaf(&self, header: &mut Slot, keep: u64) -> Result<Runs, Error> {
         let shape = self.shape();
         let tail = self.tail(header).await?;
         let mut runs = Runs::default();

@@ -45,8 +45,10 @@ impl<D: Device> Volume<'_, D> {
             header.state = SlotState::Reap;
             header.size_bytes = 0;
             self.release_once(&mut header, 0).await?;
-            self.perform(&mut steps, |state, steps| state.order(steps, Order::RemoveBeforeAnswer))
-                .await?;
+            self.perform(&mut steps, |state, steps| {
+                state.order(steps, Order::RemoveBeforeAnswer)
+            })
+            .await?;
         } else {
             if header.alloc_units == 0 {
                 header = Slot::free(slot, header.seq, header.last_op);
@@ -87,7 +89,7 @@ impl<D: Device> Volume<'_, D> {
             }
             if let Some(slot) = found {
                 let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+                self.load_slot(slot, &mut header).await?;
                 self.release_once(&mut header, 0).await?;
                 turn.done();
                 let done = header.state == SlotState::Free;

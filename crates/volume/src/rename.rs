@@ -7,8 +7,8 @@ use crate::lookup::Search;
 use crate::name::Name;
 use crate::order::Order;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::superblock::Operation;
 use crate::steps::Steps;
+use crate::superblock::Operation;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {

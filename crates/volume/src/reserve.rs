@@ -10,8 +10,8 @@ use crate::layout::Shape;
 use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
-use crate::superblock::{Operation, Run, Runs};
 use crate::steps::Steps;
+use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
 
 /// What one operation will allocate, all of it in one group.
@@ -102,14 +102,17 @@ impl<D: Device> Volume<'_, D> {
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
             // clean it would be newer than the superblock, or torn, and nothing would mend it.
-            self.perform(&mut steps, |state, steps| state.put_in_use(steps)).await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+                .await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.perform(&mut steps, |state, steps| state.order(steps, Order::NodesBeforeReserve))
-            .await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::NodesBeforeReserve)
+        })
+        .await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
         for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {

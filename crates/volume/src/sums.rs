@@ -45,11 +45,7 @@ fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
 impl<D: Device> Volume<'_, D> {
     /// Writes the checksums of completed data that wait in memory. Their blocks hold committed
     /// ones too, which are rewritten with the same bytes.
-    pub(crate) async fn store_sums(
-        &self,
-        file: File,
-        header: &Slot,
-    ) -> Result<(), Error> {
+    pub(crate) async fn store_sums(&self, file: File, header: &Slot) -> Result<(), Error> {
         let mut steps = Steps::new();
         let (first, count) = {
             let mut state = self.state();
@@ -82,8 +78,13 @@ impl<D: Device> Volume<'_, D> {
         let mut state = self.state();
         let open = file::find(state.files, file)?;
         // Appends may have added checksums meanwhile.
-        let left = u64::from(open.sum_count).saturating_sub(count);
-        open.sums.rotate_left(count as usize);
+        let left = u64::from(open.sum_count).saturating_sub(count) as usize;
+        for place in 0..left {
+            let sum = open.sums.get(place + count as usize).copied();
+            if let Some(place) = open.sums.get_mut(place) {
+                *place = sum.unwrap_or(0);
+            }
+        }
         open.first_sum += count;
         open.sum_count = left as u8;
         Ok(())
@@ -197,7 +198,7 @@ impl<D: Device> Volume<'_, D> {
         let mut count = 0;
         if first < whole {
             let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+            self.load_slot(slot, &mut header).await?;
             let (address, offset, len) = self.sum_block(&header, first).await?;
             self.read_bytes(&mut steps, SPARE, address, len).await?;
             let state = self.state();
@@ -217,11 +218,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// The device block with the checksum of `chunk`: its address, the checksum's offset in it,
     /// and its length.
-    async fn sum_block(
-        &self,
-        header: &Slot,
-        chunk: u64,
-    ) -> Result<(u64, usize, usize), Error> {
+    async fn sum_block(&self, header: &Slot, chunk: u64) -> Result<(u64, usize, usize), Error> {
         let shape = self.shape();
         let (unit, byte) = place(chunk, &shape);
         let address = self.unit_address(header, unit).await? + byte;
