@@ -50,14 +50,14 @@ impl<D: Device> Volume<'_, D> {
         if offset.is_some() || unit < header.alloc_units {
             let mut window = [Extent::default(); WINDOW];
             self.window(&header, unit, &mut window).await?;
-            for extent in &mut window {
-                *extent = extent.on_device(&shape);
-            }
             let mut state = self.state();
             let open = file::find(state.files, file)?;
-            match offset {
-                Some(_) => open.around = window,
-                None => open.ahead = window,
+            let known = match offset {
+                Some(_) => &mut open.around,
+                None => &mut open.ahead,
+            };
+            for (place, extent) in known.iter_mut().zip(&window) {
+                *place = extent.on_device(&shape);
             }
         }
         turn.done();

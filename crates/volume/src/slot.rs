@@ -282,8 +282,9 @@ mod tests {
         ] {
             let (_, mut bytes) = slot();
             poke(&mut bytes, offset, value);
+            let mut decoded = Slot::EMPTY;
             assert_eq!(
-                Slot::EMPTY.decode(&bytes, 5, &SHAPE),
+                decoded.decode(&bytes, 5, &SHAPE),
                 Err(Error::from(Node::Slot(5))),
                 "offset {offset} value {value}"
             );
