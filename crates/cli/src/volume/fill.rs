@@ -194,7 +194,7 @@ fn run(
                         mounted.memory.give_back(refused.0);
                     }
                 }
-                None => flow.fail(finished.offset_bytes, Error::Device(block::Error::Gone)),
+                None => flow.fail(finished.offset_bytes, Error::from(block::Error::Gone)),
             }
         }
         while flow.failure().is_none() && flow.buffers() < pace.depth && !is_ended {
