@@ -129,11 +129,12 @@ def predictability(figures):
     expected = (length // command, length // unit)
     every = []
     for kernel in ("stock", "rt"):
+        beside = f"python3 /tmp/predict.py kernel {calls // 4}" if kernel == "stock" else "true"
         script = f"""set -e
         cat >/tmp/predict.py <<'P'
 {PREDICTABILITY}
 P
-        {"python3 /tmp/predict.py kernel {calls // 4}" if kernel == "stock" else "true"}
+        {beside}
         insmod build/chario/{kernel}-x86_64/chario.ko
         {TO_CHARIO}
         python3 /tmp/predict.py chario {calls}

@@ -125,7 +125,7 @@ pub enum Error {
     NeedsMap,
     /// The append would leave the reservation: call `reserve`.
     NeedsReservation,
-    /// The checksums in memory are full: call `commit`.
+    /// The checksums in memory are full: call `store_checksums` or `commit`.
     NeedsCommit,
     /// The file's end is inside a block: a later append must rewrite the block's beginning.
     UnalignedEnd,
@@ -231,7 +231,7 @@ impl fmt::Display for Error {
             Error::Unaligned => "not a multiple of the device's block size",
             Error::NeedsMap => "the map around this offset is not in memory: prepare it",
             Error::NeedsReservation => "past the reservation: reserve space",
-            Error::NeedsCommit => "the checksums in memory are full: commit",
+            Error::NeedsCommit => "the checksums in memory are full: store them or commit",
             Error::UnalignedEnd => "the file ends inside a block",
             Error::AppendFailed => "an earlier append failed: retry it or rewind",
             Error::NothingToRetry => "no append failed at this offset",

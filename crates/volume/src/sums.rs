@@ -90,6 +90,33 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
+    /// Writes the checksums of what has been appended and has completed, and commits nothing: they
+    /// count with the commit that covers their data. So a long append goes on without one.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::Unsupported`] for a file without
+    /// checksums, [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
+    pub async fn store_checksums(&self, file: File) -> Result<(), Error> {
+        let turn = self.turn_to_change().await?;
+        let mut steps = Steps::new();
+        let slot = {
+            let mut state = self.state();
+            let open = file::find(state.files, file)?;
+            match (open.writable, open.checksums) {
+                (false, _) => return Err(Error::NotWritable),
+                (true, false) => return Err(Error::Unsupported),
+                (true, true) => open.slot.ok_or(Error::NotOpen)?,
+            }
+        };
+        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+            .await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
+        self.store_sums(file, &header).await?;
+        turn.done();
+        Ok(())
+    }
+
     /// Compares `data`, read from `offset` on, with the stored checksums. `offset` is a multiple
     /// of 64 KiB; a last part that is neither a whole chunk nor the file's end is not compared.
     ///
