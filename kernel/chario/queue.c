@@ -203,6 +203,12 @@ unsigned int chario_reap(struct chario_queue *queue)
 
 	if (!chario_has_completion(queue))
 		return 0;
+	if (!queue->interrupts) {
+		spin_lock(&queue->lock);
+		count = reap_locked(queue);
+		spin_unlock(&queue->lock);
+		return count;
+	}
 	spin_lock_irqsave(&queue->lock, flags);
 	count = reap_locked(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);

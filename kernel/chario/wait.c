@@ -12,7 +12,7 @@
 #include "driver.h"
 
 /* Looks at a ring before anything else is looked after; fewer where another task wants to run. */
-#define LOOKS 1024
+#define LOOKS 4096
 /* A quiet command usually comes back before the loud one; this long it is looked for without sleep. */
 #define SPIN_NS (100 * NSEC_PER_USEC)
 
