@@ -15,6 +15,8 @@ pub const CREDITS: u32 = 16;
 pub const SUBMISSION_BYTES: usize = 32;
 /// A completion entry.
 pub const COMPLETION_BYTES: usize = 16;
+/// A file's entry, as `List` writes it.
+pub const ENTRY_BYTES: usize = 112;
 /// Pages of the window.
 pub const PAGE_BYTES: usize = 4096;
 /// Where data begins, behind the header and the clients' pages.

@@ -35,6 +35,8 @@ pub enum Code {
     StreamEnded = 0x8b,
     /// A block arrived and the stream's ring was full.
     Overrun = 0x8c,
+    /// The volume cannot be mounted: there is none, or one that this coprocessor cannot use.
+    NoVolume = 0x8d,
     /// The machine has no PCI Express root complex.
     NoRootComplex = 0xa0,
     /// There is no drive.
@@ -65,6 +67,7 @@ impl Code {
         Code::NoStream,
         Code::StreamEnded,
         Code::Overrun,
+        Code::NoVolume,
         Code::NoRootComplex,
         Code::NoDrive,
         Code::SeveralDrives,
@@ -95,6 +98,7 @@ impl Code {
             Code::NoStream => "no such stream of this session is under way",
             Code::StreamEnded => "the stream has ended",
             Code::Overrun => "the drive did not keep up: the stream's ring was full",
+            Code::NoVolume => "no volume that the coprocessor can mount is on the drive",
             Code::NoRootComplex => "the machine has no PCI Express root complex",
             Code::NoDrive => "there is no NVMe drive",
             Code::SeveralDrives => "there are several drives: choose one with drive=BUS:DEVICE.FUNCTION",

@@ -4,11 +4,10 @@
 
 use core::ptr::NonNull;
 
+use hardware::fdt::{self, Machine, Range};
+use hardware::pci::{Address, Drive, Found};
+use hardware::{log, machine, uart};
 use interface::{Code, Window};
-
-use crate::fdt::{self, Machine, Range};
-use crate::pci::{Address, Drive, Found};
-use crate::{log, machine, uart};
 
 /// The memory node that is shared with the main CPU. The node before it is the coprocessor's own.
 const WINDOW_NODE: usize = 1;
@@ -37,6 +36,8 @@ pub struct Board {
     pub mode: Mode,
     /// Of the self-test's data.
     pub seed: u64,
+    /// The drive takes the flag of force unit access and ignores it, as some do: flush instead.
+    pub ignores_fua: bool,
     drive: Option<Address>,
 }
 
@@ -67,13 +68,14 @@ impl Board {
             machine,
             mode: Mode::Serve,
             seed: 1,
+            ignores_fua: false,
             drive: None,
         };
         board.take_orders();
         Ok(board)
     }
 
-    /// `mode=WORD seed=N drive=BUS:DEVICE.FUNCTION`, in any order; what is not known is logged.
+    /// `mode=WORD seed=N drive=BUS:DEVICE.FUNCTION fua=off`, in any order; what is not known is logged.
     fn take_orders(&mut self) {
         let (bytes, len) = self.machine.arguments;
         let text = bytes.get(..len).unwrap_or_default();
@@ -86,6 +88,10 @@ impl Board {
                         sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
                     });
                     true
+                }
+                Some(b"fua") => {
+                    self.ignores_fua = word == b"fua=off";
+                    self.ignores_fua || word == b"fua=on"
                 }
                 Some(b"drive") => {
                     self.drive = parse_address(word.get(6..).unwrap_or_default());

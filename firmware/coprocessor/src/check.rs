@@ -4,9 +4,12 @@
 
 use block::{Buffer, Clock, Device, Operation, Request};
 
+use hardware::drive::Drive;
+use hardware::log;
+use hardware::machine::{self, Timer};
+
 use crate::board::Mode;
-use crate::machine::{self, Timer};
-use crate::{Queue, log, memory};
+use crate::memory;
 
 const COMMAND_BYTES: usize = 128 << 10;
 const IN_FLIGHT: usize = memory::CHECK_BYTES / COMMAND_BYTES;
@@ -43,7 +46,7 @@ struct Outcome {
 }
 
 /// Runs what `mode` says and prints its results.
-pub fn run(mut queue: Queue<'_>, mode: Mode, seed: u64) {
+pub fn run(mut drive: Drive<'_>, mode: Mode, seed: u64) {
     let mut buffers = [const { None }; IN_FLIGHT];
     let mut rest = memory::check();
     for place in &mut buffers {
@@ -51,7 +54,7 @@ pub fn run(mut queue: Queue<'_>, mode: Mode, seed: u64) {
         *place = Some(first);
         rest = others;
     }
-    let mut pass = |name: &'static str, pass| tell(name, &go(&mut queue, &mut buffers, pass));
+    let mut pass = |name: &'static str, pass| tell(name, &go(&mut drive, &mut buffers, pass));
     match mode {
         Mode::SelfTest => {
             pass("self-test read", Pass::Compare(seed));
@@ -66,7 +69,7 @@ pub fn run(mut queue: Queue<'_>, mode: Mode, seed: u64) {
             pass("benchmark read", Pass::Read);
         }
     }
-    let _ = block::blocking::flush(&mut queue);
+    let _ = block::blocking::flush(&mut drive);
     log!("done");
 }
 
@@ -86,8 +89,8 @@ fn tell(name: &'static str, outcome: &Outcome) {
 }
 
 /// Passes over the whole drive once.
-fn go(queue: &mut Queue<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pass) -> Outcome {
-    let geometry = *queue.geometry();
+fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pass) -> Outcome {
+    let geometry = *drive.geometry();
     let shift = geometry.block_size_log2;
     let step = (COMMAND_BYTES >> shift) as u64;
     let mut outcome = Outcome::default();
@@ -129,8 +132,8 @@ fn go(queue: &mut Queue<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
                 operation,
             };
             let before = machine::instructions();
-            let submitted = queue.submit(request);
-            queue.kick();
+            let submitted = drive.submit(request);
+            drive.kick();
             let cost = machine::instructions().wrapping_sub(before).wrapping_sub(overhead);
             if let (Some(cost_of), Some(lba_of)) = (costs.get_mut(index), lbas.get_mut(index)) {
                 *cost_of = cost;
@@ -143,10 +146,10 @@ fn go(queue: &mut Queue<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
             lba += blocks;
         }
         let before = machine::instructions();
-        let completion = queue.poll();
+        let completion = drive.poll();
         let cost = machine::instructions().wrapping_sub(before).wrapping_sub(overhead);
         let Some(completion) = completion else {
-            if queue.outstanding() == 0 {
+            if drive.outstanding() == 0 {
                 break;
             }
             continue;

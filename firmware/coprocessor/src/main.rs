@@ -4,9 +4,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `start` | from reset to `main` |
-//! | `fdt`, `board` | what the machine says of itself, and what the firmware makes of it |
-//! | `uart`, `machine`, `memory` | the log; registers, timer and watchdog; every byte of memory |
-//! | `pci` | the root complex: enumeration, bridges, BARs |
+//! | `hardware` | a crate: device tree, log, timer and watchdog, root complex, the drive's queue |
+//! | `board`, `memory` | what is made of the machine's description; every byte of memory |
 //! | `serve` | the command interface |
 //! | `check` | the self-test and the benchmark |
 #![no_std]
@@ -15,24 +14,19 @@
 mod board;
 #[cfg(feature = "check")]
 mod check;
-mod fdt;
-mod machine;
 mod memory;
-mod pci;
 mod serve;
 mod start;
-mod uart;
 
 use core::panic::PanicInfo;
 
-use nvme::{Controller, NamespaceInfo, Options, QueuePair};
+use hardware::drive::Drive;
+use hardware::machine::{self, Platform};
+use hardware::{log, pci, uart};
+use interface::{Code, Drive as Identity, Service, Window};
+use nvme::{Controller, NamespaceInfo, Options};
 
 use board::{Board, Mode};
-use interface::{Code, Drive, Service, Window};
-use machine::Platform;
-
-/// The drive's queue.
-pub type Queue<'c> = QueuePair<Platform, &'c Controller<Platform>, { memory::DEPTH }>;
 
 /// How long commands may take. The watchdog does not see these waits: each is bounded by itself.
 const OPTIONS: Options = Options {
@@ -47,6 +41,11 @@ const OPTIONS: Options = Options {
 fn panic(_: &PanicInfo<'_>) -> ! {
     log!("panic; starting anew");
     machine::restart()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn firmware_trap(cause: usize, at: usize, value: usize) {
+    machine::trap(cause, at, value);
 }
 
 #[unsafe(no_mangle)]
@@ -90,12 +89,13 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
         board::code(&failed.error)
     })?;
     let mut list = [0; 1];
-    let (namespace, queue) = namespace(&controller, &mut list).map_err(|error| {
+    let opened = open(&controller, &mut list, board.ignores_fua);
+    let (namespace, opened) = opened.map_err(|error| {
         log!("namespace: ", board::reason(&error));
         board::code(&error)
     })?;
     let info = controller.info();
-    let mut identity = Drive::default();
+    let mut identity = Identity::default();
     let fill = |target: &mut [u8], text: &str| {
         target.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
     };
@@ -104,10 +104,10 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     log!("namespace ", namespace.namespace, ": ", namespace.block_count, " blocks of ",
          1u64 << namespace.block_size_log2, " bytes, serial ", &identity.serial[..]);
     match board.mode {
-        Mode::Serve => serve::run(queue, window, &identity),
+        Mode::Serve => serve::run(opened, window, &identity),
         #[cfg(feature = "check")]
         mode => {
-            check::run(queue, mode, board.seed);
+            check::run(opened, mode, board.seed);
             drop(controller);
             machine::power_off()
         }
@@ -116,13 +116,13 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     }
 }
 
-fn namespace<'c>(
+fn open<'c>(
     controller: &'c Controller<Platform>,
     list: &mut [u32; 1],
-) -> Result<(NamespaceInfo, Queue<'c>), nvme::Error> {
+    ignores_fua: bool,
+) -> Result<(NamespaceInfo, Drive<'c>), nvme::Error> {
     controller.namespaces(0, list)?;
     let namespace = controller.namespace(list[0])?;
-    let queue = Queue::create(controller, &namespace, memory::queue(), memory::MAX_TRANSFER_BYTES);
-    let queue = queue.map_err(|failed| failed.error)?;
-    Ok((namespace, queue))
+    let opened = Drive::new(controller, &namespace, memory::queue(), ignores_fua)?;
+    Ok((namespace, opened))
 }

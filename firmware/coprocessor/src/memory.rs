@@ -4,28 +4,29 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use block::Buffer;
-use nvme::{controller_memory_bytes, queue_memory_bytes};
+use hardware::drive;
+use nvme::controller_memory_bytes;
 
-/// Commands in the drive's queue.
-pub const DEPTH: usize = 16;
-/// The longest transfer of one command.
-pub const MAX_TRANSFER_BYTES: usize = 256 << 10;
-/// The controller's page.
-pub const PAGE_BYTES: usize = 4096;
+const CONTROLLER_BYTES: usize = controller_memory_bytes(drive::PAGE_BYTES);
 /// A volume's node; one with longer nodes cannot be mounted here.
+#[cfg(feature = "files")]
 pub const NODE_BYTES: usize = 4096;
+/// Files that can be open at once.
+#[cfg(feature = "files")]
+pub const FILES: usize = 4;
 /// Data of the self-test and the benchmark: a buffer for each of eight commands.
+#[cfg(feature = "check")]
 pub const CHECK_BYTES: usize = 8 * (128 << 10);
 
 #[repr(C, align(4096))]
 struct Pages<const BYTES: usize>([u8; BYTES]);
 
 #[unsafe(link_section = ".queues")]
-static mut CONTROLLER: Pages<{ controller_memory_bytes(PAGE_BYTES) }> =
-    Pages([0; controller_memory_bytes(PAGE_BYTES)]);
+static mut CONTROLLER: Pages<CONTROLLER_BYTES> =
+    Pages([0; CONTROLLER_BYTES]);
 #[unsafe(link_section = ".queues")]
-static mut QUEUE: Pages<{ queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, PAGE_BYTES) }> =
-    Pages([0; queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, PAGE_BYTES)]);
+static mut QUEUE: Pages<{ drive::MEMORY_BYTES }> =
+    Pages([0; drive::MEMORY_BYTES]);
 #[cfg(feature = "files")]
 #[unsafe(link_section = ".nodes")]
 static mut NODES: Pages<{ 3 * NODE_BYTES }> = Pages([0; 3 * NODE_BYTES]);
@@ -48,12 +49,12 @@ fn once(bit: u32, start: *mut u8, len: usize) -> Buffer {
 
 /// The controller's memory.
 pub fn controller() -> Buffer {
-    once(0, (&raw mut CONTROLLER).cast(), controller_memory_bytes(PAGE_BYTES))
+    once(0, (&raw mut CONTROLLER).cast(), CONTROLLER_BYTES)
 }
 
 /// The queue's memory.
 pub fn queue() -> Buffer {
-    once(1, (&raw mut QUEUE).cast(), queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, PAGE_BYTES))
+    once(1, (&raw mut QUEUE).cast(), drive::MEMORY_BYTES)
 }
 
 /// A volume's three nodes.
@@ -63,6 +64,20 @@ pub fn nodes() -> [Buffer; 3] {
     let (first, rest) = all.split_at(NODE_BYTES);
     let (second, third) = rest.split_at(NODE_BYTES);
     [first, second, third]
+}
+
+#[cfg(feature = "files")]
+static mut OPEN_FILES: [volume::OpenFile; FILES] = [const { volume::OpenFile::new() }; FILES];
+
+/// The table of open files; empty the second time.
+#[cfg(feature = "files")]
+pub fn open_files() -> &'static mut [volume::OpenFile] {
+    let is_first = LENT.fetch_or(1 << 4, Ordering::Relaxed) & 1 << 4 == 0;
+    match is_first {
+        // SAFETY: nothing else names it, and it is lent once.
+        true => unsafe { &mut *(&raw mut OPEN_FILES) },
+        false => &mut [],
+    }
 }
 
 /// The data of the self-test and the benchmark.

@@ -72,11 +72,14 @@ impl Service {
         // At most a ring's length of turns for each client: a session's credits end it.
         for offset in 0..CLIENTS {
             let index = (self.turn + offset) % CLIENTS;
+            if let Some(session) = self.sessions.get_mut(index) {
+                session.look(now as u32);
+            }
             while device.outstanding() < depth {
                 let Some(session) = self.sessions.get_mut(index) else {
                     break;
                 };
-                let Some(next) = session.next(now as u32) else {
+                let Some(next) = session.next() else {
                     break;
                 };
                 has_moved = true;

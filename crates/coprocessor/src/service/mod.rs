@@ -10,8 +10,6 @@ pub mod files;
 #[cfg(feature = "files")]
 mod jobs;
 mod session;
-#[cfg(feature = "stream")]
-mod streams;
 #[cfg(feature = "files")]
 mod transfer;
 
@@ -183,19 +181,26 @@ impl Service {
         let Some(wanted) = self.sessions.get(index).map(|session| session.access) else {
             return;
         };
-        let excludes = |session: &Session| {
-            let is_there = !matches!(session.phase, Phase::Free | Phase::Waiting);
-            is_there
-                && match (wanted, session.access) {
-                    (Access::Files, Access::Files) => false,
-                    (Access::Files, _) | (_, Access::Files) => true,
-                    (Access::WriteBlocks, Access::WriteBlocks) => true,
-                    _ => false,
-                }
+        let excludes = |session: &Session| match (wanted, session.access) {
+            (Access::Files, Access::Files) => false,
+            (Access::Files, _) | (_, Access::Files) => true,
+            (Access::WriteBlocks, Access::WriteBlocks) => true,
+            _ => false,
         };
         let mut others = self.sessions.iter().enumerate();
-        let is_excluded = others.any(|(other, session)| other != index && excludes(session))
-            || wanted != Access::Files && self.want == Want::Files;
+        let mut is_excluded = false;
+        let mut must_wait = wanted != Access::Files && self.want == Want::Files;
+        for (other, session) in &mut others {
+            if other != index && excludes(session) {
+                match session.phase {
+                    Phase::Open => is_excluded = true,
+                    // It is about to be gone.
+                    Phase::Ending => must_wait = true,
+                    Phase::Waiting => is_excluded |= self.want == Want::Files,
+                    Phase::Free => {}
+                }
+            }
+        }
         let offered = wanted != Access::Files || cfg!(feature = "files");
         let mounted = self.want == Want::Files;
         let Some(session) = self.sessions.get_mut(index) else {
@@ -204,6 +209,7 @@ impl Service {
         match (offered, is_excluded, wanted) {
             (false, ..) => session.refuse(Code::BadOpcode),
             (_, true, _) => session.refuse(Code::InUse),
+            _ if must_wait => {}
             // It stays waiting until the volume is mounted; `Files` then opens it.
             (_, _, Access::Files) if !mounted => self.want = Want::Files,
             (_, _, Access::Files) => {}

@@ -173,34 +173,40 @@ impl Session {
         self.page.write::<{ client::ACCEPTED }>(0);
     }
 
-    /// The next command, if there is one and a credit for it. `Err`: what it is answered with.
+    /// Looks at the doorbell: the commands' time begins here, whether there is a credit or not.
     #[inline]
-    pub(crate) fn next(&mut self, now: u32) -> Option<Result<Taken, (u16, Code)>> {
+    pub(crate) fn look(&mut self, now: u32) {
+        if self.phase == Phase::Open {
+            let tail = self.page.read::<{ client::TAIL }>();
+            if tail != self.seen {
+                self.see(tail, now);
+            }
+        }
+    }
+
+    /// The next command that was seen, if there is a credit for it. `Err`: what it is answered with.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Result<Taken, (u16, Code)>> {
         if self.phase != Phase::Open {
             return None;
-        }
-        let tail = self.page.read::<{ client::TAIL }>();
-        if tail != self.seen {
-            self.see(tail, now)?;
         }
         if self.head == self.seen || self.under_way >= CREDITS || !self.has_room() {
             return None;
         }
         let index = self.head & MASK;
         let entry = self.submissions.command(index);
-        let seen_at = self.seen_at.get(index as usize).copied().unwrap_or(now);
+        let seen_at = self.seen_at.get(index as usize).copied().unwrap_or(0);
         self.head = self.head.wrapping_add(1);
         self.under_way += 1;
         Some(Command::decode(entry).map(|command| Taken { command, seen_at }))
     }
 
-    /// Takes in a new tail. None: it is impossible, and the session is over.
-    fn see(&mut self, tail: u32, now: u32) -> Option<()> {
+    /// Takes in a new tail. If it is impossible the session is over.
+    fn see(&mut self, tail: u32, now: u32) {
         let is_possible = tail.wrapping_sub(self.head) <= RING_ENTRIES
             && tail.wrapping_sub(self.seen) <= RING_ENTRIES;
         if !is_possible {
-            self.end(Code::BadIndex);
-            return None;
+            return self.end(Code::BadIndex);
         }
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         // At most a ring's length of turns.
@@ -210,7 +216,6 @@ impl Session {
             }
             self.seen = self.seen.wrapping_add(1);
         }
-        Some(())
     }
 
     /// Whether the completion ring has room for everything under way and one more.

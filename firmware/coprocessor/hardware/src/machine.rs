@@ -79,8 +79,8 @@ fn arm() {
 }
 
 /// Every trap: the watchdog's timer, or a fault.
-#[unsafe(no_mangle)]
-extern "C" fn firmware_trap(cause: usize, at: usize, value: usize) {
+#[cold]
+pub fn trap(cause: usize, at: usize, value: usize) {
     let is_interrupt = cause >> (usize::BITS - 1) != 0;
     if is_interrupt && cause & 0xff == TIMER_INTERRUPT {
         let progress = PROGRESS.load(Ordering::Relaxed);
