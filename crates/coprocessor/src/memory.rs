@@ -177,6 +177,7 @@ impl Ring {
     }
 
     /// The submission entry at `index`, copied out once.
+    #[cfg(feature = "service")]
     #[inline(always)]
     pub(crate) fn command(&self, index: u32) -> [u64; 4] {
         let offset = index as usize * 32;
@@ -197,6 +198,7 @@ impl Ring {
     }
 
     /// Writes a submission entry.
+    #[cfg(feature = "client")]
     #[inline(always)]
     pub(crate) fn set_command(&self, index: u32, entry: [u64; 4]) {
         let offset = index as usize * 32;
@@ -215,6 +217,7 @@ impl Ring {
     }
 
     /// The first word of the completion at `index`.
+    #[cfg(feature = "client")]
     #[inline(always)]
     pub(crate) fn answer_word(&self, index: u32) -> u32 {
         let offset = index as usize * 16;
@@ -226,6 +229,7 @@ impl Ring {
     }
 
     /// The rest of the completion at `index`, after its first word was seen.
+    #[cfg(feature = "client")]
     #[inline(always)]
     pub(crate) fn answer(&self, index: u32, first: u32) -> [u32; 4] {
         let offset = index as usize * 16;
@@ -242,6 +246,7 @@ impl Ring {
     }
 
     /// Writes a completion, its first word last.
+    #[cfg(feature = "service")]
     #[inline(always)]
     pub(crate) fn set_answer(&self, index: u32, entry: [u32; 4]) {
         let offset = index as usize * 16;

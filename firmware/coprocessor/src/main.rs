@@ -84,10 +84,7 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     log!("drive at ", uart::Part::Hex(u64::from(drive.address.0)), ", registers at ",
          uart::Part::Hex(drive.registers as u64), ", ", drive.register_bytes as u64, " bytes");
     let platform = Platform::new(ecam, drive, board.reach());
-    let controller = Controller::enable(platform, memory::controller(), OPTIONS).map_err(|failed| {
-        log!("enable: ", board::reason(&failed.error));
-        board::code(&failed.error)
-    })?;
+    let controller = enable(platform)?;
     let mut list = [0; 1];
     let opened = open(&controller, &mut list, board.ignores_fua);
     let (namespace, opened) = opened.map_err(|error| {
@@ -116,6 +113,16 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     }
 }
 
+/// Out of line, as `open` is: what they need of the stack is free again while the drive is served.
+#[inline(never)]
+fn enable(platform: Platform) -> Result<Controller<Platform>, Code> {
+    Controller::enable(platform, memory::controller(), OPTIONS).map_err(|failed| {
+        log!("enable: ", board::reason(&failed.error));
+        board::code(&failed.error)
+    })
+}
+
+#[inline(never)]
 fn open<'c>(
     controller: &'c Controller<Platform>,
     list: &mut [u32; 1],

@@ -18,7 +18,7 @@ pub const WINDOW_BYTES: usize = 2 << 20;
 pub const DISK_BYTES: usize = 8 << 20;
 pub type Disk = RamDisk<Vec<u8>, 16>;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Microseconds(Instant);
 
 impl Microseconds {

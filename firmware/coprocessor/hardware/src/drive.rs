@@ -8,7 +8,7 @@ use crate::machine::{self, Platform};
 /// Commands in the drive's queue.
 pub const DEPTH: usize = 16;
 /// The longest transfer of one command.
-pub const MAX_TRANSFER_BYTES: usize = 256 << 10;
+pub const MAX_TRANSFER_BYTES: usize = 128 << 10;
 /// The controller's page.
 pub const PAGE_BYTES: usize = 4096;
 /// What the queue needs.
