@@ -1,6 +1,6 @@
 """The deepest stack of a RISC-V program, from its machine code: each function's frame and the calls
-between them. No run is needed, and nothing is guessed: a program with recursion, or with a call whose
-target is not known, has no bound and is said to have none."""
+between them. No run is needed, and nothing is guessed: a call through a register may go to every function
+that nobody calls directly, and a program with recursion has no bound and is said to have none."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ def functions(program):
     """{address: (name, frame bytes, {addresses called}, calls through a register)}."""
     command = [OBJDUMP, "-d", "--no-show-raw-insn", str(program)]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found, lines = {}, listing.splitlines()
+    found, lines, taken = {}, listing.splitlines(), set()
     start = name = None
     for line in lines:
         head = FUNCTION.match(line)
@@ -36,6 +36,7 @@ def functions(program):
         _, operation, operands = part[1], part[2], (part[3] or "").split("#")[0].split("<")[0].strip()
         entry = found[start]
         constant(registers, operation, operands)
+        taken.update(registers.values())
         if operation in ("add", "addi", "c.addi16sp") and (small := SMALL.match(operands)):
             entry[1] += int(small[1])
         elif operation == "sub" and (large := LARGE.match(operands)):
@@ -50,7 +51,7 @@ def functions(program):
                 entry[2].add(int(target[1], 16))
         elif operation in ("jalr", "jr"):
             entry[3].append(f"{name}: {operation} {operands}")
-    return found
+    return found, taken & set(found)
 
 
 def constant(registers, operation, operands):
@@ -70,26 +71,21 @@ def constant(registers, operation, operands):
         registers.pop(words[0])
 
 
-def jump_tables(program, found):
-    """Calls through a register that are no calls: a jump inside its own function, by a table."""
-    unknown = []
-    for entry in found.values():
-        for text in entry[3]:
-            # `jr` without a link is a table's jump or a return; a call would link.
-            if " jr " in text and not text.endswith(" ra"):
-                continue
-            if text.endswith(" ra"):
-                continue
-            unknown.append(text)
-    return unknown
+def link_pointers(found, taken, roots):
+    """Lets each call through a register reach every function whose address is taken (it is put into a
+    register, or nobody calls it). A jump without a link is a table's, or a return."""
+    called = set().union(*(entry[2] for entry in found.values()))
+    targets = taken | {address for address in found if address not in called}
+    targets -= {address for address, entry in found.items() if entry[0] in roots}
+    for address, entry in found.items():
+        if any(": jalr " in text and not text.endswith(" ra") for text in entry[3]):
+            entry[2] |= targets - {address}
 
 
 def deepest(program, roots, interrupt=None):
     """(bytes, names of the deepest path), from `roots`; an interrupt's stack comes on top."""
-    found = functions(program)
-    unknown = jump_tables(program, found)
-    if unknown:
-        raise Unbounded(f"{len(unknown)} calls through a register, the first in {unknown[0]}")
+    found, taken = functions(program)
+    link_pointers(found, taken, {*roots, interrupt})
     by_name = {entry[0]: address for address, entry in found.items()}
     starts = sorted(found)
     depth, state = {}, {}

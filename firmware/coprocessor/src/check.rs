@@ -46,6 +46,7 @@ struct Outcome {
 }
 
 /// Runs what `mode` says and prints its results.
+#[inline(never)]
 pub fn run(mut drive: Drive<'_>, mode: Mode, seed: u64) {
     let mut buffers = [const { None }; IN_FLIGHT];
     let mut rest = memory::check();

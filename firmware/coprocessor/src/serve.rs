@@ -9,7 +9,9 @@ use hardware::machine::{self, Timer};
 use interface::layout::CLIENTS;
 use interface::{Code, Drive as Identity, Grant, Service, Want, Window};
 
-/// Serves for ever.
+/// Serves for ever. Out of line, as what it calls: the stack's bound is the sum of the deepest path,
+/// and bringing the drive up is another.
+#[inline(never)]
 pub fn run(mut drive: Drive<'_>, window: &Window, identity: &Identity) -> Result<Infallible, Code> {
     let geometry = *drive.geometry();
     let grants: [Grant; CLIENTS] =
@@ -88,6 +90,7 @@ mod files {
     }
 
     /// Mounts the volume, serves its files until nobody wants them, and unmounts it.
+    #[inline(never)]
     pub fn serve(service: &mut Service, drive: &mut Drive<'_>, memory: &mut Memory) {
         let Some(nodes) = memory.nodes.take() else {
             return service.refuse_files(Code::Unusable);

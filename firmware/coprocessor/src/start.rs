@@ -4,7 +4,7 @@
 use core::arch::global_asm;
 
 /// Bytes of stack. `make figures ONLY=firmware` computes what is needed.
-pub const STACK_BYTES: usize = 16 << 10;
+pub const STACK_BYTES: usize = 32 << 10;
 
 /// The stack, in a section of its own so that the build prints its size.
 #[unsafe(link_section = ".stack")]

@@ -171,13 +171,17 @@ impl Service {
         };
         session.attend(now, ticks_per_ms);
         if session.phase == Phase::Waiting {
-            self.admit(turn);
+            self.admit(turn, now);
         }
     }
 
     /// Lets a session in that its access allows beside the others.
     #[inline(never)]
-    fn admit(&mut self, index: usize) {
+    fn admit(&mut self, index: usize, now: u64) {
+        // Who has just gone is in nobody's way.
+        for session in &mut self.sessions {
+            session.attend(now, self.ticks_per_ms);
+        }
         let Some(wanted) = self.sessions.get(index).map(|session| session.access) else {
             return;
         };

@@ -146,6 +146,11 @@ impl Coprocessor {
             let events = serve(&window, &mut disk, grants, &|| flag.load(Ordering::Relaxed));
             (disk, events)
         });
+        // What is written before it has started is cleared by the start.
+        let is_ready = |header: coprocessor::Header| header.state == coprocessor::State::Ready;
+        while !coprocessor::Header::read(&window).is_ok_and(is_ready) {
+            std::thread::yield_now();
+        }
         Self {
             window,
             stop,
