@@ -7,7 +7,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use block::Clock;
 
-use crate::command::{Answer, Command};
+use crate::command::{Answer, Command, PHASE};
 use crate::header::{Access, Header, HeaderError, State};
 use crate::layout::{CLIENTS, RING_ENTRIES, client, client_offset, header};
 use crate::memory::{Ring, Window};
@@ -83,6 +83,10 @@ pub struct Client<C> {
     tail: u32,
     rung: u32,
     head: u32,
+    /// What makes the top bit of a new completion's first word zero.
+    flip: u32,
+    /// Completions taken when the last look was.
+    head_at_look: u32,
     /// Empty polls until the next look.
     budget: u32,
     options: ClientOptions,
@@ -140,6 +144,8 @@ impl<C: Clock> Client<C> {
             tail: 0,
             rung: 0,
             head: 0,
+            flip: PHASE,
+            head_at_look: 0,
             budget: POLLS_A_LOOK,
             options,
             header,
@@ -237,36 +243,60 @@ impl<C: Clock> Client<C> {
     /// The next completion, if one is there.
     #[inline(always)]
     pub fn poll(&mut self) -> Option<Answer> {
-        let first = self.completions.answer_word(self.head & MASK);
-        if !Answer::is_new(first, self.head / RING_ENTRIES) {
-            self.budget -= 1;
-            if self.budget == 0 {
-                self.look();
-            }
-            return None;
-        }
-        // What was never asked for is no answer.
-        if self.head == self.rung {
-            return None;
-        }
-        let answer = Answer::decode(self.completions.answer(self.head & MASK, first));
-        self.head = self.head.wrapping_add(1);
-        self.page.write::<{ client::HEAD }>(self.head);
-        self.silent_since = None;
+        let first = self.peek()?;
+        let answer = self.rest(first);
+        self.advance();
         Some(answer)
     }
 
-    /// Whether a poll would find something: a completion, or that the session is over.
-    pub fn has_news(&mut self) -> bool {
-        let first = self.completions.answer_word(self.head & MASK);
-        if Answer::is_new(first, self.head / RING_ENTRIES) {
-            return true;
+    /// The first word of the next completion, its phase removed, if one is there. What the
+    /// coprocessor wrote before it is visible afterwards.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<u32> {
+        let first = self.completions.answer_word(self.head & MASK) ^ self.flip;
+        // What was never asked for is no answer.
+        if first & PHASE == 0 && self.head != self.rung {
+            fence(Ordering::Acquire);
+            return Some(first);
         }
         self.budget -= 1;
         if self.budget == 0 {
             self.look();
         }
-        self.is_gone
+        None
+    }
+
+    /// All of the completion that was peeked.
+    pub(crate) fn rest(&self, first: u32) -> Answer {
+        Answer::decode(self.completions.answer(self.head & MASK, first))
+    }
+
+    /// Leaves the completion that was peeked: its place is the coprocessor's again.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.head = self.head.wrapping_add(1);
+        if self.head & MASK == 0 {
+            self.flip ^= PHASE;
+        }
+        self.page.write::<{ client::HEAD }>(self.head);
+    }
+
+    /// Where in the ring the next command goes.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> u32 {
+        self.tail & MASK
+    }
+
+    /// Writes an entry at [`place`](Self::place); a credit is there.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, entry: [u64; 4]) {
+        self.submissions.set_command(self.tail & MASK, entry);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Whether a poll would find something: a completion, or that the session is over.
+    pub fn has_news(&mut self) -> bool {
+        self.peek().is_some() || self.is_gone
     }
 
     /// Every so many empty polls: is the coprocessor there, and is this its session?
@@ -285,7 +315,8 @@ impl<C: Clock> Client<C> {
             self.why = same_boot.then(|| Code::from_number(reason)).flatten();
             return;
         }
-        if self.under_way() == 0 {
+        if self.under_way() == 0 || self.head != self.head_at_look {
+            self.head_at_look = self.head;
             self.silent_since = None;
             return;
         }

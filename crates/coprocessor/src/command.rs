@@ -203,7 +203,7 @@ pub struct Answer {
 }
 
 /// The bit of the first word that turns over with each round of the ring.
-const PHASE: u32 = 1 << 31;
+pub(crate) const PHASE: u32 = 1 << 31;
 /// It ended after its deadline.
 pub const LATE: u16 = 1 << 14;
 
@@ -220,7 +220,7 @@ impl Answer {
     }
 
     /// Whether an entry whose first word is this is new in round `round`.
-    #[inline(always)]
+    #[cfg(test)]
     pub const fn is_new(first: u32, round: u32) -> bool {
         first >> 31 != round & 1
     }

@@ -17,17 +17,36 @@ struct Pending {
     buffer: Option<Buffer>,
 }
 
+/// Transfers of the length that was last asked for: what of them can be known beforehand.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// The length in bytes; one that no buffer has while there is no shape.
+    len: usize,
+    /// The last block, and the last offset in the data, at which it fits.
+    last_lba: u64,
+    last_offset: usize,
+    /// Bits that the offset must not have.
+    misaligned: usize,
+}
+
+const NO_SHAPE: Shape = Shape {
+    len: usize::MAX,
+    last_lba: 0,
+    last_offset: 0,
+    misaligned: 0,
+};
+
 /// The drive, through a session for blocks.
 #[derive(Debug)]
 pub struct CoprocessorDisk<C> {
     client: Client<C>,
-    geometry: Geometry,
+    shape: Shape,
     /// The first address of the session's data, and its length.
     data: (usize, usize),
-    /// By identifier: the place of a command in the ring when it was submitted.
+    geometry: Geometry,
+    outstanding: usize,
+    /// By identifier.
     pending: [Option<Pending>; RING_ENTRIES as usize],
-    free: [u8; RING_ENTRIES as usize],
-    free_count: usize,
     strays: u32,
 }
 
@@ -41,17 +60,13 @@ impl<C: Clock> CoprocessorDisk<C> {
         let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
         geometry.max_transfer_blocks = geometry.max_transfer_blocks.min(most);
         geometry.features.read_only |= access != Access::WriteBlocks;
-        let mut free = [0; RING_ENTRIES as usize];
-        for (index, place) in free.iter_mut().enumerate() {
-            *place = index as u8;
-        }
         Self {
             data: (client.window().address() + offset, len),
+            shape: NO_SHAPE,
             client,
             geometry,
+            outstanding: 0,
             pending: [const { None }; RING_ENTRIES as usize],
-            free,
-            free_count: RING_ENTRIES as usize,
             strays: 0,
         }
     }
@@ -126,18 +141,108 @@ impl<C: Clock> CoprocessorDisk<C> {
         })
     }
 
+    /// Submits a transfer as long as the last one, inline. Gives the buffer back if it is not one, or
+    /// if anything is the matter with it: [`submit_any`](Self::submit_any) does it, or says what.
     #[inline(always)]
-    fn finish(&mut self, answer: Answer) -> Option<Completion> {
-        let index = usize::from(answer.id);
-        let pending = self.pending.get_mut(index).and_then(Option::take);
-        let Some(Pending { tag, buffer }) = pending else {
+    fn submit_same(
+        &mut self,
+        tag: Tag,
+        opcode: Opcode,
+        lba: u64,
+        buffer: Buffer,
+    ) -> Result<(), Buffer> {
+        let (shape, len) = (&self.shape, buffer.len());
+        let offset = buffer.address().wrapping_sub(self.data.0);
+        let is_bad = len != shape.len
+            || lba > shape.last_lba
+            || offset > shape.last_offset
+            || offset & shape.misaligned != 0;
+        if is_bad || !self.client.has_credit() {
+            return Err(buffer);
+        }
+        let index = self.client.place();
+        let Some(place @ None) = self.pending.get_mut(index as usize) else {
+            return Err(buffer);
+        };
+        *place = Some(Pending {
+            tag,
+            buffer: Some(buffer),
+        });
+        self.outstanding += 1;
+        self.client.push([
+            opcode as u64 | u64::from(index) << 16,
+            offset as u64 | (len as u64) << 32,
+            lba,
+            0,
+        ]);
+        Ok(())
+    }
+
+    /// Submits any request, or says why not.
+    #[cold]
+    #[inline(never)]
+    #[allow(clippy::result_large_err)]
+    fn submit_any(&mut self, request: Request) -> Result<(), Refused> {
+        let refuse = |error, request| Err(Refused { error, request });
+        if self.client.is_gone() {
+            return refuse(Error::Gone, request);
+        }
+        if let Err(error) = self.geometry.check(&request.operation) {
+            return refuse(error, request);
+        }
+        let command = match self.command(&request.operation) {
+            Ok(command) => command,
+            Err(error) => return refuse(error, request),
+        };
+        let free = self.pending.iter().position(Option::is_none);
+        let (Some(index), true) = (free, self.client.has_credit()) else {
+            return refuse(Error::QueueFull, request);
+        };
+        if let Operation::Read { buffer, .. } | Operation::Write { buffer, .. } = &request.operation
+        {
+            self.take_shape(buffer.len());
+        }
+        let id = index as u16;
+        self.client.push(Command { id, ..command }.encode());
+        self.outstanding += 1;
+        if let Some(place) = self.pending.get_mut(index) {
+            *place = Some(Pending {
+                tag: request.tag,
+                buffer: request.operation.into_buffer(),
+            });
+        }
+        Ok(())
+    }
+
+    /// `len` is one that the geometry allows and the data has room for.
+    fn take_shape(&mut self, len: usize) {
+        let blocks = (len >> self.geometry.block_size_log2) as u64;
+        self.shape = Shape {
+            len,
+            last_lba: self.geometry.block_count - blocks,
+            last_offset: self.data.1 - len,
+            misaligned: self.geometry.buffer_align_bytes as usize - 1,
+        };
+    }
+
+    /// Takes the next completion, if one is there.
+    #[inline(always)]
+    fn take(&mut self) -> Option<Completion> {
+        let first = self.client.peek()?;
+        let answer = match first >> 16 {
+            0 => None,
+            _ => Some(self.client.rest(first)),
+        };
+        self.client.advance();
+        let place = self.pending.get_mut(usize::from(first as u16));
+        let Some(Pending { tag, buffer }) = place.and_then(Option::take) else {
             self.strays = self.strays.wrapping_add(1);
             return None;
         };
-        self.release(index);
-        let result = match answer.code {
-            0 => Ok(()),
-            _ => failed(&answer),
+        self.outstanding -= 1;
+        let result = match answer {
+            None => Ok(()),
+            Some(answer) => failed(&answer),
         };
         Some(Completion {
             tag,
@@ -146,22 +251,14 @@ impl<C: Clock> CoprocessorDisk<C> {
         })
     }
 
-    #[inline(always)]
-    fn release(&mut self, index: usize) {
-        if let Some(place) = self.free.get_mut(self.free_count) {
-            *place = index as u8;
-            self.free_count += 1;
-        }
-    }
-
     /// The session is over: one command after the other ends. A buffer comes back only if the
     /// coprocessor surely has no use for it; otherwise the drive may still write to it.
     #[cold]
     fn end_one(&mut self) -> Option<Completion> {
+        self.shape = NO_SHAPE;
         let is_released = self.client.is_released();
-        let mut all = self.pending.iter_mut().enumerate();
-        let (index, pending) = all.find_map(|(index, place)| Some((index, place.take()?)))?;
-        self.release(index);
+        let pending = self.pending.iter_mut().find_map(Option::take)?;
+        self.outstanding -= 1;
         Some(Completion {
             tag: pending.tag,
             buffer: pending.buffer.filter(|_| is_released),
@@ -192,34 +289,28 @@ impl<C: Clock> Device for CoprocessorDisk<C> {
 
     #[inline(always)]
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        let refuse = |error, request| Err(Refused { error, request });
-        if self.client.is_gone() {
-            return refuse(Error::Gone, request);
+        let tag = request.tag;
+        match request.operation {
+            Operation::Read { lba, buffer } => {
+                match self.submit_same(tag, Opcode::Read, lba, buffer) {
+                    Ok(()) => Ok(()),
+                    Err(buffer) => self.submit_any(Request {
+                        tag,
+                        operation: Operation::Read { lba, buffer },
+                    }),
+                }
+            }
+            Operation::Write { lba, buffer, fua } if !fua && !self.geometry.features.read_only => {
+                match self.submit_same(tag, Opcode::Write, lba, buffer) {
+                    Ok(()) => Ok(()),
+                    Err(buffer) => self.submit_any(Request {
+                        tag,
+                        operation: Operation::Write { lba, buffer, fua },
+                    }),
+                }
+            }
+            operation => self.submit_any(Request { tag, operation }),
         }
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return refuse(error, request);
-        }
-        let command = match self.command(&request.operation) {
-            Ok(command) => command,
-            Err(error) => return refuse(error, request),
-        };
-        let next = self.free_count.wrapping_sub(1);
-        let Some(index) = self.free.get(next).copied() else {
-            return refuse(Error::QueueFull, request);
-        };
-        let Some(place) = self.pending.get_mut(usize::from(index)) else {
-            return refuse(Error::QueueFull, request);
-        };
-        let id = u16::from(index);
-        if !self.client.submit(&Command { id, ..command }) {
-            return refuse(Error::QueueFull, request);
-        }
-        self.free_count = next;
-        *place = Some(Pending {
-            tag: request.tag,
-            buffer: request.operation.into_buffer(),
-        });
-        Ok(())
     }
 
     #[inline(always)]
@@ -229,8 +320,8 @@ impl<C: Clock> Device for CoprocessorDisk<C> {
 
     #[inline(always)]
     fn poll(&mut self) -> Option<Completion> {
-        if let Some(answer) = self.client.poll() {
-            return self.finish(answer);
+        if let Some(completion) = self.take() {
+            return Some(completion);
         }
         match self.client.is_gone() {
             true => self.end_one(),
@@ -239,6 +330,6 @@ impl<C: Clock> Device for CoprocessorDisk<C> {
     }
 
     fn outstanding(&self) -> usize {
-        RING_ENTRIES as usize - self.free_count
+        self.outstanding
     }
 }
