@@ -160,10 +160,20 @@ impl<C: Clock> Client<C> {
 
     fn begin(&self, deadline: u64) -> Result<(), AttachFailed> {
         let number = self.options.number;
+        // A session before this one, whose client died, ends first: its indices are still looked at.
+        self.page.write::<{ client::ATTACH }>(0);
+        while self.page.read::<{ client::ACCEPTED }>() != 0 {
+            if self.clock.ticks() > deadline {
+                return Err(AttachFailed::Silent);
+            }
+            core::hint::spin_loop();
+        }
         self.page.write::<{ client::TAIL }>(0);
         self.page.write::<{ client::HEAD }>(0);
-        self.page.write::<{ client::ACCESS }>(self.options.access as u32);
-        self.page.write::<{ client::LEASE_MS }>(self.options.lease_ms);
+        self.page
+            .write::<{ client::ACCESS }>(self.options.access as u32);
+        self.page
+            .write::<{ client::LEASE_MS }>(self.options.lease_ms);
         fence(Ordering::Release);
         self.page.write::<{ client::ATTACH }>(number);
         loop {
@@ -225,7 +235,8 @@ impl<C: Clock> Client<C> {
         if !self.has_credit() {
             return false;
         }
-        self.submissions.set_command(self.tail & MASK, command.encode());
+        self.submissions
+            .set_command(self.tail & MASK, command.encode());
         self.tail = self.tail.wrapping_add(1);
         true
     }

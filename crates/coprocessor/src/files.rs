@@ -199,7 +199,8 @@ impl<C: Clock> FilesClient<C> {
 
     fn call(&mut self, command: Command) -> Result<u64, Failure> {
         self.answer = None;
-        self.send(command, Pending::Call).map_err(|(failure, _)| failure)?;
+        self.send(command, Pending::Call)
+            .map_err(|(failure, _)| failure)?;
         self.client.kick();
         loop {
             if let Some(answer) = self.answer.take() {
@@ -250,7 +251,8 @@ impl<C: Clock> FilesClient<C> {
             flags: if checksums { FLAG_CHECKSUMS } else { 0 },
             ..Command::new(Opcode::Create)
         };
-        self.named(command, name).map(|number| FileNumber(number as u32))
+        self.named(command, name)
+            .map(|number| FileNumber(number as u32))
     }
 
     /// Opens a file, to append to it as well if `write`.
@@ -262,7 +264,8 @@ impl<C: Clock> FilesClient<C> {
             flags: if write { FLAG_WRITE } else { 0 },
             ..Command::new(Opcode::Open)
         };
-        self.named(command, name).map(|number| FileNumber(number as u32))
+        self.named(command, name)
+            .map(|number| FileNumber(number as u32))
     }
 
     /// Reserves space for so many bytes of appends.
@@ -387,7 +390,9 @@ impl<C: Clock> FilesClient<C> {
         len_bytes: usize,
         tag: u32,
     ) -> Result<(), (Failure, Buffer)> {
-        let offset = self.offset_of(&buffer).filter(|_| len_bytes <= buffer.len());
+        let offset = self
+            .offset_of(&buffer)
+            .filter(|_| len_bytes <= buffer.len());
         let Some(data_offset) = offset else {
             return Err((Failure::Block(block::Error::BufferUnreachable), buffer));
         };

@@ -70,7 +70,9 @@ impl Grant {
             data_bytes,
             first_block: 0,
             block_count,
-            rights: Access::ReadBlocks.right() | Access::WriteBlocks.right() | Access::Files.right(),
+            rights: Access::ReadBlocks.right()
+                | Access::WriteBlocks.right()
+                | Access::Files.right(),
         }
     }
 }
@@ -169,7 +171,8 @@ impl Header {
     /// # Errors
     /// It is none, of another version, or damaged.
     pub fn read(window: &Window) -> Result<Self, HeaderError> {
-        if window.len() < layout::MIN_WINDOW_BYTES || window.read64(header::MAGIC) != layout::MAGIC {
+        if window.len() < layout::MIN_WINDOW_BYTES || window.read64(header::MAGIC) != layout::MAGIC
+        {
             return Err(HeaderError::NoHeader);
         }
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
@@ -204,7 +207,10 @@ impl Header {
         for (index, grant) in grants.iter_mut().enumerate() {
             let at = header::GRANTS + index * header::GRANT_BYTES;
             let (offset, bytes) = (window.read64(at), window.read64(at + 8));
-            if offset.checked_add(bytes).is_none_or(|end| end > window.len() as u64) {
+            if offset
+                .checked_add(bytes)
+                .is_none_or(|end| end > window.len() as u64)
+            {
                 return Err(HeaderError::Damaged);
             }
             *grant = Grant {

@@ -37,9 +37,7 @@ mod testing;
 
 #[cfg(feature = "client")]
 pub use client::{AttachFailed, Client, ClientOptions};
-pub use command::{
-    Answer, Command, FLAG_CHECKSUMS, FLAG_FUA, FLAG_WRITE, LATE, Opcode,
-};
+pub use command::{Answer, Command, FLAG_CHECKSUMS, FLAG_FUA, FLAG_WRITE, LATE, Opcode};
 #[cfg(feature = "client")]
 pub use device::CoprocessorDisk;
 #[cfg(all(feature = "client", feature = "files"))]

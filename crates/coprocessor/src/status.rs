@@ -101,7 +101,9 @@ impl Code {
             Code::NoVolume => "no volume that the coprocessor can mount is on the drive",
             Code::NoRootComplex => "the machine has no PCI Express root complex",
             Code::NoDrive => "there is no NVMe drive",
-            Code::SeveralDrives => "there are several drives: choose one with drive=BUS:DEVICE.FUNCTION",
+            Code::SeveralDrives => {
+                "there are several drives: choose one with drive=BUS:DEVICE.FUNCTION"
+            }
             Code::NotReady => "the drive did not become ready",
             Code::Unusable => "the drive cannot be used",
             Code::BadMachine => "the machine's description lacks something",

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 
 use block::Buffer;
 use coprocessor::layout::client;
-use coprocessor::{
-    Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode,
-};
+use coprocessor::{Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode};
 use support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use volume::Error;
 
@@ -30,7 +28,14 @@ fn byte(name: u64, at: u64) -> u8 {
 }
 
 /// Appends `len` bytes with as many pieces in flight as there are places.
-fn append(client: &mut Client, memory: &dyn Fn(usize) -> Buffer, file: FileNumber, name: u64, from: u64, len: usize) {
+fn append(
+    client: &mut Client,
+    memory: &dyn Fn(usize) -> Buffer,
+    file: FileNumber,
+    name: u64,
+    from: u64,
+    len: usize,
+) {
     let mut done = 0;
     let mut free: Vec<usize> = (0..8).collect();
     let mut offsets = BTreeMap::new();
@@ -52,7 +57,13 @@ fn append(client: &mut Client, memory: &dyn Fn(usize) -> Buffer, file: FileNumbe
     }
 }
 
-fn check(client: &mut Client, memory: &dyn Fn(usize) -> Buffer, file: FileNumber, name: u64, len: u64) {
+fn check(
+    client: &mut Client,
+    memory: &dyn Fn(usize) -> Buffer,
+    file: FileNumber,
+    name: u64,
+    len: u64,
+) {
     let mut offset = 0;
     while offset < len {
         client.read(file, offset, memory(0), 0).unwrap();
@@ -65,7 +76,11 @@ fn check(client: &mut Client, memory: &dyn Fn(usize) -> Buffer, file: FileNumber
         assert_eq!(there, (len - offset).min(PIECE as u64));
         let buffer = moved.buffer.unwrap();
         for (index, found) in buffer[..there as usize].iter().enumerate() {
-            assert_eq!(*found, byte(name, offset + index as u64), "at {offset}+{index}");
+            assert_eq!(
+                *found,
+                byte(name, offset + index as u64),
+                "at {offset}+{index}"
+            );
         }
         offset += there;
     }
@@ -82,7 +97,8 @@ fn several_clients_write_read_list_and_delete() {
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(seed ^ index as u64);
                     let mut client = attach(coprocessor, index, 1);
-                    let memory = |place: usize| coprocessor.buffer(index, DATA + place * PIECE, PIECE);
+                    let memory =
+                        |place: usize| coprocessor.buffer(index, DATA + place * PIECE, PIECE);
                     let name = format!("file of {index}");
                     let id = index as u64;
                     let file = client.create(&name, 64 << 10, checksums).unwrap();
@@ -134,7 +150,10 @@ fn a_volume_s_errors_come_through_and_change_nothing() {
     assert_eq!(client.open("b", true), Err(volume(Error::NotFound)));
     assert_eq!(client.open("a", true), Err(volume(Error::InUse)));
     assert_eq!(client.create("", 0, false), Err(volume(Error::BadName)));
-    assert_eq!(client.create("c", 1 << 40, false), Err(volume(Error::NoSpace)));
+    assert_eq!(
+        client.create("c", 1 << 40, false),
+        Err(volume(Error::NoSpace))
+    );
     assert_eq!(client.create("c", 0, true), Err(volume(Error::Unsupported)));
     assert_eq!(client.delete("a"), Err(volume(Error::InUse)));
     append(&mut client, &memory, file, 1, 0, 4096);
@@ -206,20 +225,23 @@ fn a_lease_gives_a_dead_client_s_files_back() {
     let client = coprocessor.attach_with(ClientOptions {
         access: Access::Files,
         number: 1,
-        lease_ms: 20,
+        lease_ms: 2000,
         ..ClientOptions::default()
     });
     let mut dead = FilesClient::new(client.unwrap(), coprocessor.buffer(0, 0, 4096)).unwrap();
     dead.create("take", 0, false).unwrap();
     std::mem::forget(dead);
     let mut client = attach(&coprocessor, 1, 1);
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         match client.open("take", true) {
             Ok(_) => break,
             Err(error) => assert_eq!(error, Failure::Volume(Error::InUse)),
         }
-        assert!(std::time::Instant::now() < deadline, "the lease never ended");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the lease never ended"
+        );
     }
     let (_, events) = coprocessor.stop();
     assert_eq!(events.len(), 1);
@@ -247,7 +269,9 @@ fn a_name_that_is_no_text_is_refused() {
     while raw.word(client::ACCEPTED) != 1 {
         std::thread::yield_now();
     }
-    coprocessor.buffer(0, 0, 4).copy_from_slice(&[0xff, 0xfe, b'a', 0]);
+    coprocessor
+        .buffer(0, 0, 4)
+        .copy_from_slice(&[0xff, 0xfe, b'a', 0]);
     let command = Command {
         data_bytes: 4,
         ..Command::new(Opcode::Create)

@@ -41,11 +41,23 @@ const OPCODES: [Opcode; 16] = [
 /// A number that is often near something that matters.
 fn number(random: &mut fastrand::Rng) -> u64 {
     let (_, room) = data_part(WINDOW_BYTES, 0);
-    let near = [0, 1, 511, 512, 4096, room as u64, 1 << 16, u64::from(u32::MAX), u64::MAX];
+    let near = [
+        0,
+        1,
+        511,
+        512,
+        4096,
+        room as u64,
+        1 << 16,
+        u64::from(u32::MAX),
+        u64::MAX,
+    ];
     match random.u8(..4) {
         0 => random.u64(..),
         1 => random.u64(..2000),
-        _ => near[random.usize(..near.len())].wrapping_add(random.u64(..3)).wrapping_sub(1),
+        _ => near[random.usize(..near.len())]
+            .wrapping_add(random.u64(..3))
+            .wrapping_sub(1),
     }
 }
 
@@ -69,7 +81,11 @@ fn mischief(raw: &mut Raw, random: &mut fastrand::Rng, access: Access) {
                 data_offset: number(random) as u32,
                 data_bytes: number(random) as u32,
                 argument: number(random),
-                extra: if random.bool() { number(random) } else { 1 << 16 },
+                extra: if random.bool() {
+                    number(random)
+                } else {
+                    1 << 16
+                },
                 ..Command::new(OPCODES[random.usize(..OPCODES.len())])
             };
             raw.submit(command.encode());
@@ -108,7 +124,11 @@ fn hostile_block_commands_stay_in_their_grant() {
         for _ in 0..50 {
             mischief(&mut raw, &mut random, Access::WriteBlocks);
         }
-        let read = blocking::read(&mut honest, half + served % half, coprocessor.buffer(1, 0, 512));
+        let read = blocking::read(
+            &mut honest,
+            half + served % half,
+            coprocessor.buffer(1, 0, 512),
+        );
         assert_eq!(read.result, Ok(()));
         assert!(read.buffer.iter().all(|&byte| byte == 0x5a));
         served += 1;
@@ -119,11 +139,17 @@ fn hostile_block_commands_stay_in_their_grant() {
     let (mut disk, _) = coprocessor.stop();
     let whole = blocking::read(&mut disk, 0, written.buffer);
     let beyond = half as usize * 512;
-    assert!(whole.buffer[beyond..].iter().all(|&byte| byte == 0x5a), "beyond its blocks");
+    assert!(
+        whole.buffer[beyond..].iter().all(|&byte| byte == 0x5a),
+        "beyond its blocks"
+    );
     for index in 2..CLIENTS {
         let (start, len) = data_part(WINDOW_BYTES, index);
         let data = window.buffer(start, len).unwrap();
-        assert!(data.iter().all(|&byte| byte == 0xa5), "client {index}'s data");
+        assert!(
+            data.iter().all(|&byte| byte == 0xa5),
+            "client {index}'s data"
+        );
         let page = window.buffer(client_offset(index), PAGE_BYTES).unwrap();
         assert!(page.iter().all(|&byte| byte == 0), "client {index}'s page");
     }
@@ -165,7 +191,11 @@ fn hostile_file_commands_leave_the_volume_whole() {
                     }
                 };
                 assert_eq!(read.result, Ok(1000));
-                assert!(read.buffer.unwrap()[..1000].iter().all(|&byte| byte == rounds as u8));
+                assert!(
+                    read.buffer.unwrap()[..1000]
+                        .iter()
+                        .all(|&byte| byte == rounds as u8)
+                );
                 rounds += 1;
             }
             honest.close(file).unwrap();

@@ -187,7 +187,9 @@ fn refused(path: &Path, failed: AttachFailed) -> Error {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_end_matches([' ', '\0']).to_owned()
+    String::from_utf8_lossy(bytes)
+        .trim_end_matches([' ', '\0'])
+        .to_owned()
 }
 
 impl Coprocessor {
@@ -296,7 +298,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("short");
         std::fs::write(&file, [0; 100]).unwrap();
-        assert!(matches!(open(&file.to_string_lossy()), Error::BadName { .. }));
+        assert!(matches!(
+            open(&file.to_string_lossy()),
+            Error::BadName { .. }
+        ));
         std::fs::write(&file, vec![0; 1 << 20]).unwrap();
         let error = open(&file.to_string_lossy());
         assert!(matches!(error, Error::NoCoprocessor { .. }), "{error}");

@@ -48,7 +48,10 @@ impl Board {
         // SAFETY: the boot protocol: a1 is the address of a device tree; its own length is at most
         // what is looked at here, and all of it is memory.
         let blob = unsafe { core::slice::from_raw_parts(start.as_ptr(), 8) };
-        let total = blob.get(4..8).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+        let total = blob
+            .get(4..8)
+            .and_then(|word| word.try_into().ok())
+            .map(u32::from_be_bytes);
         let total = total.unwrap_or(0) as usize;
         if total > fdt::MAX_BYTES {
             return Err(Code::BadMachine);
@@ -61,7 +64,11 @@ impl Board {
         let window = machine.memory.get(WINDOW_NODE).copied().unwrap_or_default();
         let reachable = usize::try_from(window.end()).is_ok();
         if window.start < LOWEST || window.start % 4096 != 0 || !reachable {
-            log!("failed: no memory node ", WINDOW_NODE as u64, ", or out of reach");
+            log!(
+                "failed: no memory node ",
+                WINDOW_NODE as u64,
+                ", or out of reach"
+            );
             return Err(Code::BadMachine);
         }
         let mut board = Self {
@@ -79,13 +86,17 @@ impl Board {
     fn take_orders(&mut self) {
         let (bytes, len) = self.machine.arguments;
         let text = bytes.get(..len).unwrap_or_default();
-        for word in text.split(|&byte| byte == b' ').filter(|word| !word.is_empty()) {
+        for word in text
+            .split(|&byte| byte == b' ')
+            .filter(|word| !word.is_empty())
+        {
             let is_known = match word.split(|&byte| byte == b'=').next() {
                 Some(b"mode") => self.take_mode(word.get(5..).unwrap_or_default()),
                 Some(b"seed") => {
                     let digits = word.get(5..).unwrap_or_default();
                     self.seed = digits.iter().fold(0, |sum: u64, digit| {
-                        sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+                        sum.wrapping_mul(10)
+                            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
                     });
                     true
                 }
@@ -118,7 +129,12 @@ impl Board {
 
     /// The memory that is shared with the main CPU.
     pub fn window(&self) -> Window {
-        let range = self.machine.memory.get(WINDOW_NODE).copied().unwrap_or_default();
+        let range = self
+            .machine
+            .memory
+            .get(WINDOW_NODE)
+            .copied()
+            .unwrap_or_default();
         let start = NonNull::new(range.start as usize as *mut u8).unwrap_or(NonNull::dangling());
         // SAFETY: a memory node of its own that holds nothing of the firmware; checked by `find` to
         // begin at a page and to be in reach.
@@ -131,10 +147,22 @@ impl Board {
             static __own_start: u8;
             static __own_end: u8;
         }
-        let window = self.machine.memory.get(WINDOW_NODE).copied().unwrap_or_default();
-        let (start, end) = ((&raw const __own_start) as u64, (&raw const __own_end) as u64);
+        let window = self
+            .machine
+            .memory
+            .get(WINDOW_NODE)
+            .copied()
+            .unwrap_or_default();
+        let (start, end) = (
+            (&raw const __own_start) as u64,
+            (&raw const __own_end) as u64,
+        );
         // Elsewhere a board needs two runs; here one must do, so it must be one.
-        let end = if window.start == end { window.end() } else { end };
+        let end = if window.start == end {
+            window.end()
+        } else {
+            end
+        };
         Range {
             start,
             bytes: end - start,
@@ -154,8 +182,14 @@ impl Board {
             (several, None) => {
                 for drive in several {
                     let address = u64::from(drive.address.0);
-                    log!("a drive at bus ", address >> 8, ", device ", address >> 3 & 31,
-                         ", function ", address & 7);
+                    log!(
+                        "a drive at bus ",
+                        address >> 8,
+                        ", device ",
+                        address >> 3 & 31,
+                        ", function ",
+                        address & 7
+                    );
                 }
                 Err(Code::SeveralDrives)
             }
@@ -192,7 +226,9 @@ pub fn reason(error: &nvme::Error) -> &'static str {
         nvme::Error::TimedOut { .. } => "an admin command got no answer in time",
         nvme::Error::Status { .. } => "an admin command failed",
         nvme::Error::Unsupported(_) => "the controller lacks something that the driver needs",
-        nvme::Error::Memory { .. } => "the driver's memory is too short, or out of the drive's reach",
+        nvme::Error::Memory { .. } => {
+            "the driver's memory is too short, or out of the drive's reach"
+        }
         nvme::Error::NoNamespace { .. } => "there is no active namespace",
         _ => "the controller could not be used",
     }

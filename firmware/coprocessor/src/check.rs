@@ -78,14 +78,33 @@ fn tell(name: &'static str, outcome: &Outcome) {
     let hz = Timer.ticks_per_second();
     let us = outcome.ticks.saturating_mul(1_000_000) / hz;
     let rate = outcome.bytes.saturating_mul(1_000_000) / us.max(1) >> 10;
-    log!(name, ": ", outcome.bytes, " bytes, ", outcome.commands, " commands, ", us, " us, ", rate,
-         " KiB/s, ", outcome.errors, " errors, ", outcome.wrong_words, " wrong words");
+    log!(
+        name,
+        ": ",
+        outcome.bytes,
+        " bytes, ",
+        outcome.commands,
+        " commands, ",
+        us,
+        " us, ",
+        rate,
+        " KiB/s, ",
+        outcome.errors,
+        " errors, ",
+        outcome.wrong_words,
+        " wrong words"
+    );
     if outcome.wrong_words > 0 {
         log!(name, ": first wrong word at byte ", outcome.first_wrong);
     }
     if outcome.commands > 0 {
-        log!(name, ": instructions ", outcome.instructions / outcome.commands, " a command, worst ",
-             outcome.worst);
+        log!(
+            name,
+            ": instructions ",
+            outcome.instructions / outcome.commands,
+            " a command, worst ",
+            outcome.worst
+        );
     }
 }
 
@@ -98,7 +117,9 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
     let mut lba = 0;
     let mut lbas = [0u64; IN_FLIGHT];
     let mut costs = [0u32; IN_FLIGHT];
-    let overhead = machine::instructions().wrapping_sub(machine::instructions()).wrapping_neg();
+    let overhead = machine::instructions()
+        .wrapping_sub(machine::instructions())
+        .wrapping_neg();
     let start = Timer.ticks();
     loop {
         machine::progress();
@@ -135,7 +156,9 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
             let before = machine::instructions();
             let submitted = drive.submit(request);
             drive.kick();
-            let cost = machine::instructions().wrapping_sub(before).wrapping_sub(overhead);
+            let cost = machine::instructions()
+                .wrapping_sub(before)
+                .wrapping_sub(overhead);
             if let (Some(cost_of), Some(lba_of)) = (costs.get_mut(index), lbas.get_mut(index)) {
                 *cost_of = cost;
                 *lba_of = lba;
@@ -148,7 +171,9 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
         }
         let before = machine::instructions();
         let completion = drive.poll();
-        let cost = machine::instructions().wrapping_sub(before).wrapping_sub(overhead);
+        let cost = machine::instructions()
+            .wrapping_sub(before)
+            .wrapping_sub(overhead);
         let Some(completion) = completion else {
             if drive.outstanding() == 0 {
                 break;

@@ -57,8 +57,16 @@ extern "C" fn firmware_main(tree: usize) -> ! {
     };
     let window = board.window();
     Service::announce(&window);
-    log!("straightway coprocessor ", env!("CARGO_PKG_VERSION"), ", ", usize::BITS, " bits, window ",
-         window.len() as u64, " bytes at ", uart::Part::Hex(window.address() as u64));
+    log!(
+        "straightway coprocessor ",
+        env!("CARGO_PKG_VERSION"),
+        ", ",
+        usize::BITS,
+        " bits, window ",
+        window.len() as u64,
+        " bytes at ",
+        uart::Part::Hex(window.address() as u64)
+    );
     let failed = match bring_up(&board, &window) {
         Ok(never) => match never {},
         Err(code) => code,
@@ -78,11 +86,25 @@ extern "C" fn firmware_main(tree: usize) -> ! {
 fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible, Code> {
     let ecam = pci::Ecam::of(&board.machine).ok_or(Code::NoRootComplex)?;
     let found = ecam.walk(&board.machine);
-    log!("pci: ", found.functions, " functions, ", found.bridges, " bridges, ",
-         found.drive_count as u64, " drives");
+    log!(
+        "pci: ",
+        found.functions,
+        " functions, ",
+        found.bridges,
+        " bridges, ",
+        found.drive_count as u64,
+        " drives"
+    );
     let drive = board.choose(&found)?;
-    log!("drive at ", uart::Part::Hex(u64::from(drive.address.0)), ", registers at ",
-         uart::Part::Hex(drive.registers as u64), ", ", drive.register_bytes as u64, " bytes");
+    log!(
+        "drive at ",
+        uart::Part::Hex(u64::from(drive.address.0)),
+        ", registers at ",
+        uart::Part::Hex(drive.registers as u64),
+        ", ",
+        drive.register_bytes as u64,
+        " bytes"
+    );
     let platform = Platform::new(ecam, drive, board.reach());
     let controller = enable(platform)?;
     let mut list = [0; 1];
@@ -94,12 +116,23 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     let info = controller.info();
     let mut identity = Identity::default();
     let fill = |target: &mut [u8], text: &str| {
-        target.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+        target
+            .iter_mut()
+            .zip(text.bytes())
+            .for_each(|(place, byte)| *place = byte);
     };
     fill(&mut identity.serial, info.serial.as_str());
     fill(&mut identity.model, info.model.as_str());
-    log!("namespace ", namespace.namespace, ": ", namespace.block_count, " blocks of ",
-         1u64 << namespace.block_size_log2, " bytes, serial ", &identity.serial[..]);
+    log!(
+        "namespace ",
+        namespace.namespace,
+        ": ",
+        namespace.block_count,
+        " blocks of ",
+        1u64 << namespace.block_size_log2,
+        " bytes, serial ",
+        &identity.serial[..]
+    );
     match board.mode {
         Mode::Serve => serve::run(opened, window, &identity),
         #[cfg(feature = "check")]

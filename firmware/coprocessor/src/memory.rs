@@ -22,11 +22,9 @@ pub const CHECK_BYTES: usize = 8 * (128 << 10);
 struct Pages<const BYTES: usize>([u8; BYTES]);
 
 #[unsafe(link_section = ".queues")]
-static mut CONTROLLER: Pages<CONTROLLER_BYTES> =
-    Pages([0; CONTROLLER_BYTES]);
+static mut CONTROLLER: Pages<CONTROLLER_BYTES> = Pages([0; CONTROLLER_BYTES]);
 #[unsafe(link_section = ".queues")]
-static mut QUEUE: Pages<{ drive::MEMORY_BYTES }> =
-    Pages([0; drive::MEMORY_BYTES]);
+static mut QUEUE: Pages<{ drive::MEMORY_BYTES }> = Pages([0; drive::MEMORY_BYTES]);
 #[cfg(feature = "files")]
 #[unsafe(link_section = ".nodes")]
 static mut NODES: Pages<{ 3 * NODE_BYTES }> = Pages([0; 3 * NODE_BYTES]);

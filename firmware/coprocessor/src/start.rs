@@ -3,8 +3,12 @@
 
 use core::arch::global_asm;
 
-/// Bytes of stack. `make figures ONLY=firmware` computes what is needed.
-pub const STACK_BYTES: usize = 32 << 10;
+/// Bytes of stack: what `make figures ONLY=firmware` computes from the code, rounded up to a KiB.
+#[cfg(target_pointer_width = "32")]
+pub const STACK_BYTES: usize = 25 << 10;
+/// The same with registers twice as wide.
+#[cfg(target_pointer_width = "64")]
+pub const STACK_BYTES: usize = 36 << 10;
 
 /// The stack, in a section of its own so that the build prints its size.
 #[unsafe(link_section = ".stack")]
@@ -12,11 +16,23 @@ pub const STACK_BYTES: usize = 32 << 10;
 static mut STACK: [u8; STACK_BYTES] = [0; STACK_BYTES];
 
 #[cfg(target_pointer_width = "32")]
-global_asm!(".macro push register, at", "sw \\register, 4*\\at(sp)", ".endm",
-            ".macro pull register, at", "lw \\register, 4*\\at(sp)", ".endm");
+global_asm!(
+    ".macro push register, at",
+    "sw \\register, 4*\\at(sp)",
+    ".endm",
+    ".macro pull register, at",
+    "lw \\register, 4*\\at(sp)",
+    ".endm"
+);
 #[cfg(target_pointer_width = "64")]
-global_asm!(".macro push register, at", "sd \\register, 8*\\at(sp)", ".endm",
-            ".macro pull register, at", "ld \\register, 8*\\at(sp)", ".endm");
+global_asm!(
+    ".macro push register, at",
+    "sd \\register, 8*\\at(sp)",
+    ".endm",
+    ".macro pull register, at",
+    "ld \\register, 8*\\at(sp)",
+    ".endm"
+);
 
 global_asm!(
     r#"

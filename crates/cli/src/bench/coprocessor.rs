@@ -75,7 +75,9 @@ impl Path for CoprocessorPath {
 
     fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
         match &self.memory {
-            Some(memory) => memory.allocate(len_bytes).map_err(|error| Failure::from(error).into()),
+            Some(memory) => memory
+                .allocate(len_bytes)
+                .map_err(|error| Failure::from(error).into()),
             None => Err(Failure::missing("the coprocessor's session is closed").into()),
         }
     }

@@ -16,8 +16,10 @@ pub fn open(path: &Path, wish: &Wish) -> Result<Opened> {
         Some(Mode::Poll) => (true, "coprocessor, poll"),
         None | Some(Mode::Hybrid) => (false, "coprocessor, hybrid"),
         Some(Mode::Interrupt) => {
-            return Err(Failure::unsupported("a coprocessor's file has no interrupt")
-                .mend("--mode poll, or --mode hybrid"));
+            return Err(
+                Failure::unsupported("a coprocessor's file has no interrupt")
+                    .mend("--mode poll, or --mode hybrid"),
+            );
         }
     };
     let options = CoprocessorOptions {

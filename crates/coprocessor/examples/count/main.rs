@@ -45,7 +45,9 @@ fn submit(device: &mut CoprocessorDisk<Still>, write: bool, lba: u64, buffer: &m
             },
             false => Operation::Read { lba, buffer },
         };
-        device.submit(Request { tag: 1, operation }).expect("there is a credit");
+        device
+            .submit(Request { tag: 1, operation })
+            .expect("there is a credit");
     }
     device.kick();
 }
@@ -69,7 +71,8 @@ fn main() {
     let window = unsafe { Window::new(NonNull::from(pages).cast(), WINDOW_BYTES) };
     let mut disk = RamDisk::<_, 16>::new(vec![0; 8 << 20], 9).unwrap();
     let geometry = *disk.geometry();
-    let grants = std::array::from_fn(|index| Grant::whole(WINDOW_BYTES, index, geometry.block_count));
+    let grants =
+        std::array::from_fn(|index| Grant::whole(WINDOW_BYTES, index, geometry.block_count));
     Service::announce(&window);
     let drive = Drive::default();
     let mut service = Service::new(&window, geometry, &drive, grants, &Still).unwrap();

@@ -122,7 +122,9 @@ impl Service {
     ) -> Result<(), (u16, Status)> {
         let command = &taken.command;
         let failed = |status: Status| (command.id, status);
-        let operation = self.operation(client, command).map_err(|code| failed(code.into()))?;
+        let operation = self
+            .operation(client, command)
+            .map_err(|code| failed(code.into()))?;
         let mut place = 0;
         if let Some(due) = due(taken, self.ticks_per_ms) {
             if is_past(due, now) {

@@ -130,8 +130,8 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
     pub fn is_over(&self) -> bool {
         let mut service = self.service();
         let mut sessions = service.sessions.iter();
-        let is_wanted = sessions
-            .any(|session| session.phase != Phase::Free && session.access == Access::Files);
+        let is_wanted =
+            sessions.any(|session| session.phase != Phase::Free && session.access == Access::Files);
         let state = self.state();
         let is_idle = state.handles.iter().all(Option::is_none) && state.running.is_none();
         if is_wanted || !is_idle || self.volume.outstanding() > 0 {
@@ -222,7 +222,10 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                     return Err(Code::BadField.into());
                 }
                 let start = data(whole)?;
-                let buffer = service.window.buffer(start, whole).ok_or(Code::OutsideGrant)?;
+                let buffer = service
+                    .window
+                    .buffer(start, whole)
+                    .ok_or(Code::OutsideGrant)?;
                 self.begin_transfer(asker, &command, buffer)
             }
             Opcode::Create | Opcode::Open | Opcode::Delete => {
@@ -281,7 +284,12 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         }
     }
 
-    fn begin_transfer(&self, asker: Asker, command: &Command, buffer: Buffer) -> Result<(), Status> {
+    fn begin_transfer(
+        &self,
+        asker: Asker,
+        command: &Command,
+        buffer: Buffer,
+    ) -> Result<(), Status> {
         let (index, handle) = self.handle(asker.client, command.extra)?;
         let way = match command.opcode {
             Opcode::Append => Way::Append,
@@ -310,8 +318,15 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 buffer = buffer.split_at(len.next_multiple_of(block)).0;
             }
         }
-        let mut transfer =
-            Transfer::new(asker, index as u8, handle.file, way, command.argument, buffer, len);
+        let mut transfer = Transfer::new(
+            asker,
+            index as u8,
+            handle.file,
+            way,
+            command.argument,
+            buffer,
+            len,
+        );
         let is_aligned = command.argument % volume::layout::CHUNK_BYTES == 0;
         transfer.verify = way == Way::Read && handle.checksums && is_aligned;
         let mut state = self.state();
@@ -427,8 +442,8 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                     transfer.fail(0, Error::Device(block::Error::TimedOut));
                 }
                 let must_wait = blocked & bit != 0 && !transfer.has_failed();
-                keep = must_wait
-                    || transfer.go_on(self.volume, u16::from(index)) == Progress::Blocked;
+                keep =
+                    must_wait || transfer.go_on(self.volume, u16::from(index)) == Progress::Blocked;
                 if keep {
                     blocked |= bit;
                 }
@@ -483,7 +498,9 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             if is_append && is_last && (has_failed || failed_before) {
                 let _ = self.volume.rewind(file);
             }
-            let late = asker.due.is_some_and(|due| is_past(due, self.clock.ticks() as u32));
+            let late = asker
+                .due
+                .is_some_and(|due| is_past(due, self.clock.ticks() as u32));
             if let Some(session) = service.sessions.get_mut(usize::from(asker.client)) {
                 session.answer(asker.id, status, value, late);
             }

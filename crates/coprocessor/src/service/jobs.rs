@@ -55,7 +55,11 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     pub async fn work(&self) {
         // After a power cut removed files may still hold space. If it cannot be had now, the next
         // command that lacks space tries again.
-        if self.volume.status().is_ok_and(|status| !status.clean && !status.read_only) {
+        if self
+            .volume
+            .status()
+            .is_ok_and(|status| !status.clean && !status.read_only)
+        {
             let _ = self.reap().await;
         }
         loop {
@@ -185,7 +189,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 
     /// Gives an open file its number.
     async fn adopt(&self, job: &Job, file: File, writable: bool) -> Result<u64, Status> {
-        let checksums = self.volume.file_status(file).map(|status| status.checksums)?;
+        let checksums = self
+            .volume
+            .file_status(file)
+            .map(|status| status.checksums)?;
         let handle = Handle::new(job.asker.client, file, writable, checksums);
         match self.put(handle) {
             Some(number) => Ok(u64::from(number)),

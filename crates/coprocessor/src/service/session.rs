@@ -142,7 +142,8 @@ impl Session {
     pub(crate) fn open(&mut self) {
         let page = client_offset(self.index);
         // Phases begin anew, so what an earlier session left must go.
-        self.window.clear(page + client::COMPLETIONS, RING_ENTRIES as usize * 16);
+        self.window
+            .clear(page + client::COMPLETIONS, RING_ENTRIES as usize * 16);
         self.phase = Phase::Open;
         core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
         self.page.write::<{ client::ACCEPTED }>(self.number);
@@ -206,7 +207,13 @@ impl Session {
         let is_possible = tail.wrapping_sub(self.head) <= RING_ENTRIES
             && tail.wrapping_sub(self.seen) <= RING_ENTRIES;
         if !is_possible {
-            return self.end(Code::BadIndex);
+            // A client that went away may have left anything there.
+            let is_there = self.page.read::<{ client::ATTACH }>() == self.number;
+            return self.end(if is_there {
+                Code::BadIndex
+            } else {
+                Code::Detached
+            });
         }
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         // At most a ring's length of turns.
@@ -249,7 +256,8 @@ impl Session {
             value,
         };
         let round = self.answered / RING_ENTRIES;
-        self.completions.set_answer(self.answered & MASK, answer.encode(round));
+        self.completions
+            .set_answer(self.answered & MASK, answer.encode(round));
         self.answered = self.answered.wrapping_add(1);
     }
 

@@ -207,7 +207,9 @@ impl Transfer {
     ) {
         self.pieces_out = self.pieces_out.saturating_sub(1);
         let lent = self.lent.as_mut();
-        let at = buffer.and_then(|piece| lent?.give_back(piece).ok()).unwrap_or(0);
+        let at = buffer
+            .and_then(|piece| lent?.give_back(piece).ok())
+            .unwrap_or(0);
         if let (Some(offset), 0) = (offset, at) {
             self.offset = offset;
         }

@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use block::{Buffer, Clock, Device, RamDisk};
 use coprocessor::layout::{CLIENTS, SUBMISSION_BYTES, client, client_offset, data_part};
-use coprocessor::{Access, Client, ClientOptions, Drive, Event, Files, Grant, Service, Want, Window};
+use coprocessor::{
+    Access, Client, ClientOptions, Drive, Event, Files, Grant, Service, Want, Window,
+};
 use volume::{FormatOptions, MountOptions, OpenFile, Volume};
 
 pub const WINDOW_BYTES: usize = 2 << 20;
@@ -214,7 +216,8 @@ impl Raw {
     }
 
     pub fn set(&self, offset: usize, value: u32) {
-        self.window.write32(client_offset(self.index) + offset, value);
+        self.window
+            .write32(client_offset(self.index) + offset, value);
     }
 
     pub fn attach(&mut self, number: u32, access: u32) {

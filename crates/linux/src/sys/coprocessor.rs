@@ -55,6 +55,10 @@ impl Mapped {
         // SAFETY: the memory owns the mapping; the callers hold it as long as they use the window.
         // Buffers lie in the client's data alone, where the window's own accesses do not reach.
         let window = unsafe { self.mapping.window() };
-        (window, DmaMemory::of_part(self.mapping, start, len), self.file)
+        (
+            window,
+            DmaMemory::of_part(self.mapping, start, len),
+            self.file,
+        )
     }
 }

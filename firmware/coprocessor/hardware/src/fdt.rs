@@ -180,7 +180,9 @@ impl Machine {
 
 /// Whether the node's list of names has this one.
 fn is(node: &Node<'_>, name: &[u8]) -> bool {
-    node.compatible.split(|&byte| byte == 0).any(|one| one == name)
+    node.compatible
+        .split(|&byte| byte == 0)
+        .any(|one| one == name)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

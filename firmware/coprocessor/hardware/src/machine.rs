@@ -58,7 +58,10 @@ pub fn begin(machine: &Machine) {
 /// The loop came round.
 #[inline(always)]
 pub fn progress() {
-    PROGRESS.store(PROGRESS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    PROGRESS.store(
+        PROGRESS.load(Ordering::Relaxed).wrapping_add(1),
+        Ordering::Relaxed,
+    );
 }
 
 /// The next look of the watchdog, in a second.
@@ -87,14 +90,25 @@ pub fn trap(cause: usize, at: usize, value: usize) {
         if progress != SEEN.swap(progress, Ordering::Relaxed) {
             STUCK.store(0, Ordering::Relaxed);
         } else if STUCK.fetch_add(1, Ordering::Relaxed) >= WATCHDOG_SECONDS {
-            log!("watchdog: no progress at ", crate::uart::Part::Hex(at as u64), "; starting anew");
+            log!(
+                "watchdog: no progress at ",
+                crate::uart::Part::Hex(at as u64),
+                "; starting anew"
+            );
             restart();
         }
         arm();
         return;
     }
-    log!("fault ", cause as u64, " at ", crate::uart::Part::Hex(at as u64), ", value ",
-         crate::uart::Part::Hex(value as u64), "; starting anew");
+    log!(
+        "fault ",
+        cause as u64,
+        " at ",
+        crate::uart::Part::Hex(at as u64),
+        ", value ",
+        crate::uart::Part::Hex(value as u64),
+        "; starting anew"
+    );
     restart();
 }
 

@@ -163,7 +163,11 @@ impl Ecam {
                     next_bus += 1;
                     slot = 0;
                 } else {
-                    log!("pci: too many bridges at ", u64::from(address.0), ": not looked behind");
+                    log!(
+                        "pci: too many bridges at ",
+                        u64::from(address.0),
+                        ": not looked behind"
+                    );
                 }
             } else if self.read(address, CLASS) >> 8 == NVME_CLASS {
                 self.place(address, depth > 0, &mut space, &mut found);
@@ -216,7 +220,13 @@ impl Ecam {
         let high = (is_wide && !behind_bridge).then_some(&mut space.high);
         let placed = take(&mut space.low, bytes).or_else(|| take(high?, bytes));
         let Some((bus, registers)) = placed else {
-            log!("pci: ", u64::from(address.0), ": no room for ", bytes, " bytes of registers");
+            log!(
+                "pci: ",
+                u64::from(address.0),
+                ": no room for ",
+                bytes,
+                " bytes of registers"
+            );
             return;
         };
         self.write(address, BAR0, bus as u32);

@@ -49,7 +49,11 @@ pub fn log(parts: &[Part<'_>]) {
         match part {
             Part::Text(text) => text.bytes().for_each(put),
             Part::Bytes(bytes) => bytes.iter().for_each(|&byte| {
-                put(if (32..127).contains(&byte) { byte } else { b'.' });
+                put(if (32..127).contains(&byte) {
+                    byte
+                } else {
+                    b'.'
+                });
             }),
             Part::Number(number) => digits(*number, 10),
             Part::Hex(number) => {
@@ -68,7 +72,11 @@ fn digits(mut number: u64, base: u64) {
     let mut used = 0;
     for place in text.iter_mut().rev() {
         let digit = (number % base) as u8;
-        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+        *place = if digit < 10 {
+            b'0' + digit
+        } else {
+            b'a' + digit - 10
+        };
         number /= base;
         used += 1;
         if number == 0 {
