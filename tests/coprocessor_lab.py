@@ -73,6 +73,10 @@ class Running:
 
 
 def command(window, *options):
+    given = os.environ.get("STRAIGHTWAY_FIRMWARE")
+    if given and not {"--bits", "--board", "--firmware"} & set(options):
+        # One that is built already, instead of asking cargo each time.
+        options = ("--firmware", given, *options)
     return [ROOT / "lab" / "coprocessor", "--window", window, "--timeout", "400", *map(str, options)]
 
 

@@ -126,6 +126,6 @@ const _: () = {
 
 /// One client's part of the data: equal parts, whole pages.
 pub const fn data_part(window_bytes: usize, index: usize) -> (usize, usize) {
-    let part = (window_bytes - DATA_OFFSET) / CLIENTS & !(PAGE_BYTES - 1);
+    let part = ((window_bytes - DATA_OFFSET) / CLIENTS) & !(PAGE_BYTES - 1);
     (DATA_OFFSET + index * part, part)
 }

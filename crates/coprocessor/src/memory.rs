@@ -129,12 +129,13 @@ impl Window {
 
     /// A ring's words from `offset` on; `None` if they are not inside or not aligned.
     pub(crate) fn ring(&self, offset: usize, len: usize) -> Option<Ring> {
-        let inside = offset & 15 == 0 && len <= self.len && offset <= self.len - len;
+        let is_inside = offset & 15 == 0 && len <= self.len && offset <= self.len - len;
+        if !is_inside {
+            return None;
+        }
         // SAFETY: inside, as just checked.
-        inside.then(|| Ring {
-            start: unsafe { self.start.add(offset) },
-            len,
-        })
+        let start = unsafe { self.start.add(offset) };
+        Some(Ring { start, len })
     }
 }
 
