@@ -1,4 +1,5 @@
 //! Blocks over the ring: the same bytes as without it, and nothing beyond a client's grant.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

@@ -2,6 +2,7 @@
 //! on, serves an honest client beside it, and writes nowhere but where it may.
 //!
 //! STRAIGHTWAY_FUZZ_SECONDS sets the time (2 without), STRAIGHTWAY_SEED the words.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

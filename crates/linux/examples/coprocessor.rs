@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use block::{Buffer, Device, Operation, Request};
@@ -171,10 +172,8 @@ fn rate(window: &Path, write: bool) -> Anything<()> {
     Ok(())
 }
 
-fn main() -> Anything<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words[..] {
+fn run(words: &[&str]) -> Anything<()> {
+    match *words {
         [window, "put", name, file] => put(Path::new(window), name, file),
         [window, "get", name, file] => get(Path::new(window), name, file),
         [window, "ls"] => list(Path::new(window)),
@@ -182,5 +181,17 @@ fn main() -> Anything<()> {
         [window, "grow", name] => grow(Path::new(window), name),
         [window, "rate", way] => rate(Path::new(window), way == "write"),
         _ => Err("see the top of crates/linux/examples/coprocessor.rs".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("coprocessor: {error}");
+            ExitCode::FAILURE
+        }
     }
 }

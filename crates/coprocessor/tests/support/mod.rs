@@ -1,6 +1,6 @@
 //! A window in ordinary memory, a coprocessor that serves a RAM disk in a thread, and a client that
 //! writes whatever words it likes.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::pin::pin;
 use std::ptr::NonNull;
