@@ -65,7 +65,7 @@ def test_the_self_test_finds_a_wrong_byte(tmp_path):
              "--qemu=-device", "--qemu=x3130-upstream,id=switch,bus=up",
              "--qemu=-device", "--qemu=xio3130-downstream,id=down,bus=switch,chassis=10,slot=10",
              "--qemu=-device", "--qemu=virtio-rng-pci",
-             "--qemu=-blockdev", "--qemu=driver=null-co,node-name=nothing,size=64M,read-zeroes=on",
+             "--qemu=-blockdev", "--qemu=driver=null-co,node-name=nothing,size=67108864,read-zeroes=on",
              "--qemu=-device", "--qemu=nvme,serial=LAB1,bus=down,drive=nothing"],
             id="behind-a-switch"),
     ],
