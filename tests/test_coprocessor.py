@@ -95,9 +95,9 @@ def test_every_verb_works_through_the_ring(tmp_path):
         assert "take 2" in running.good("ls", running.name)
         assert json.loads(running.good("stat", running.name, "take 2", "--json"))
         running.good("record", running.name, "pattern", "--from", "pattern", "--rate", "4M", "--for", "1s", "--block", "64K",
-                     "--buffers", "64")  # fmt: skip
+                     "--buffers", "64", "--deadline", "100s")  # fmt: skip
         played = json.loads(running.good("play", running.name, "pattern", "--to", back, "--json", "--block", "64K",
-                                         "--buffers", "64"))  # fmt: skip
+                                         "--buffers", "64", "--deadline", "100s"))  # fmt: skip
         assert played["length_bytes"] == len(back.read_bytes()) > 0
         checked = json.loads(running.good("check", running.name, "--json"))
         assert checked["sound"] and not checked["findings"], checked

@@ -219,15 +219,3 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes(tmp_path):
             known = max((offset for place, offset in acknowledged if place <= moment), default=0)
             size = check_image(durable.image(choice), Path(folder) / "image", known, running)
             print(f"{moment}: {known} acknowledged, {size} there")
-
-
-def test_a_drive_that_takes_too_long_is_an_error_and_not_a_hang(tmp_path):
-    # One command a second: with 16 in flight the last ones pass the driver's deadline of 3 s.
-    with coprocessor(tmp_path, "--drive", f"{DRIVE},iops=1") as running:
-        status, _, errors = running.straightway("read", running.name, "--length", "4M", "--block-size", "128K",
-                                                "--queue-depth", "16", "--output", tmp_path / "data")  # fmt: skip
-        assert status == 1 and ("deadline" in errors or "recovery" in errors), errors
-        assert running.count("watchdog") == 0, running.log
-        running.good("read", running.name, "--length", "4K", "--output", tmp_path / "data")
-
-
