@@ -269,7 +269,6 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::window;
 
     #[test]
