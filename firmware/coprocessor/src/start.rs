@@ -8,7 +8,7 @@ use core::arch::global_asm;
 pub const STACK_BYTES: usize = 25 << 10;
 /// The same with registers twice as wide.
 #[cfg(target_pointer_width = "64")]
-pub const STACK_BYTES: usize = 36 << 10;
+pub const STACK_BYTES: usize = 28 << 10;
 
 /// The stack, in a section of its own so that the build prints its size.
 #[unsafe(link_section = ".stack")]
