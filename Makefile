@@ -18,7 +18,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 chario python rtl
+	@tools/setup base lab lab-aarch64 chario riscv python rtl
 
 build:
 	@tools/setup base
@@ -30,8 +30,8 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 chario python rtl
-	@tools/test rust chario lab rtl proofs
+	@tools/setup base lab lab-aarch64 chario riscv python rtl
+	@tools/test rust chario lab firmware rtl proofs
 
 test-fast:
 	@tools/setup base

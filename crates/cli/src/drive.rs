@@ -19,6 +19,8 @@ pub enum Drive {
     Ram(u64),
     /// `model:SIZE[,file=PATH]`: a model NVMe controller that the driver talks to.
     Model(ModelDrive),
+    /// `coprocessor:PATH`: the drive behind a storage coprocessor, whose window is the file.
+    Coprocessor(PathBuf),
 }
 
 /// A model controller.
@@ -39,6 +41,7 @@ impl Drive {
         match name.split_once(':') {
             Some(("file", path)) => Ok(Self::File(regular_file(path, true)?)),
             Some(("ram", size)) => Ok(Self::Ram(parse_size(name, size)?)),
+            Some(("coprocessor", path)) => Ok(Self::Coprocessor(window(name, path)?)),
             Some(("model", words)) => Ok(Self::Model(parse_model(name, words)?)),
             Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
                 "`{name}`: this version has no {scheme}: devices"
@@ -104,6 +107,20 @@ fn parse_size(name: &str, text: &str) -> Result<u64> {
     }
 }
 
+/// A coprocessor's window: it is there, whatever kind of file it is.
+fn window(name: &str, path: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(path);
+    match std::fs::metadata(&path) {
+        Ok(_) => Ok(path),
+        Err(error) if path.as_os_str().is_empty() => {
+            Err(Failure::usage(format!("`{name}` names no file: {error}"))
+                .mend("coprocessor:PATH, the file that is its shared memory"))
+        }
+        Err(error) => Err(Failure::io("opening", &path, &error)
+            .mend("lab/coprocessor --window PATH starts one in emulation")),
+    }
+}
+
 /// A regular file, so that no drive is reached past its safeguards by calling it a file.
 fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
     let path = PathBuf::from(path);
@@ -148,6 +165,7 @@ impl fmt::Display for Drive {
             Self::Nvme(resolved) => write!(f, "{resolved}"),
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Ram(bytes) => write!(f, "{} of memory", Size(*bytes)),
+            Self::Coprocessor(path) => write!(f, "the drive behind coprocessor {}", path.display()),
             Self::Model(ModelDrive { size_bytes, file }) => {
                 write!(f, "a model controller of {}", Size(*size_bytes))?;
                 match file {
@@ -186,6 +204,8 @@ mod tests {
         assert_eq!(exit("model:1G,colour=red"), Exit::Usage);
         assert_eq!(exit("tcp://10.0.0.1"), Exit::Unsupported);
         assert_eq!(exit("file:/nonexistent/x"), Exit::Missing);
+        assert_eq!(exit("coprocessor:/nonexistent/x"), Exit::Missing);
+        assert_eq!(exit("coprocessor:"), Exit::Usage);
         assert_eq!(exit("file:/dev/null"), Exit::Usage);
         assert_eq!(exit("0000:01:00.0"), Exit::Missing);
         assert_eq!(exit("nonsense"), Exit::Usage);

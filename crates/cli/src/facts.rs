@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Result};
 use crate::path::rig::Rig;
 use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
+use block::Device;
 use linux::admin;
+use linux::coprocessor::CoprocessorOptions;
 use nvme::{ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -303,6 +305,52 @@ pub fn of_rig(device: String, rig: &dyn Rig) -> Result<Facts> {
     facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
     facts.firmware_slots = rig.firmware_slots().ok().map(FirmwareFacts::from);
     Ok(facts)
+}
+
+/// What a coprocessor tells of its drive; its health log and registers are not among it.
+///
+/// # Errors
+/// It has no drive, or does not answer.
+pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
+    let drive = linux::Coprocessor::open(path, CoprocessorOptions::default())?;
+    let geometry = *drive.geometry();
+    let max_bytes = geometry.max_transfer_bytes() as u64;
+    Ok(Facts {
+        schema_version: 1,
+        device,
+        asked_by: "coprocessor".to_owned(),
+        pci_vendor: 0,
+        model: drive.model().to_owned(),
+        serial: drive.serial().to_owned(),
+        firmware: String::new(),
+        nvme_version: "not told".to_owned(),
+        controller_id: 0,
+        limits: LimitFacts {
+            max_transfer_bytes: Some(max_bytes),
+            namespaces: 1,
+            ..LimitFacts::default()
+        },
+        features: FeatureFacts {
+            volatile_write_cache: geometry.features.volatile_write_cache,
+            discard: geometry.features.discard,
+            write_zeroes: geometry.features.write_zeroes,
+            shadow_doorbells: false,
+        },
+        namespaces: vec![NamespaceFacts {
+            namespace: 1,
+            size_bytes: geometry.size_bytes(),
+            block_count: geometry.block_count,
+            block_size_bytes: geometry.block_size_bytes() as u64,
+            capacity_blocks: geometry.block_count,
+            max_request_bytes: max_bytes,
+            queue_depth: geometry.queue_depth,
+            write_protected: drive.is_write_protected(),
+            unusable: None,
+        }],
+        smart: None,
+        error_log: Vec::new(),
+        firmware_slots: None,
+    })
 }
 
 /// Asks a controller that the kernel's driver has, at `path` (`/dev/nvme0`).

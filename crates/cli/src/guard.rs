@@ -28,6 +28,9 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
             None => Ok(()),
         },
         Drive::Ram(_) => Ok(()),
+        // The coprocessor tells the drive's serial number; see `check_opened`.
+        Drive::Coprocessor(_) if given.is_some() => Ok(()),
+        Drive::Coprocessor(_) => Err(refusal(drive, None)),
     }
 }
 
@@ -37,7 +40,9 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
 /// It names another drive.
 pub fn check_opened(drive: &Drive, given: Option<&str>, serial: Option<&str>) -> Result<()> {
     match (drive, given, serial) {
-        (Drive::Nvme(_), Some(given), Some(serial)) => check_serial(given, serial),
+        (Drive::Nvme(_) | Drive::Coprocessor(_), Some(given), Some(serial)) => {
+            check_serial(given, serial)
+        }
         _ => Ok(()),
     }
 }

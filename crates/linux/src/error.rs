@@ -66,6 +66,14 @@ pub enum Error {
         /// Each use.
         reasons: Vec<String>,
     },
+    /// No coprocessor serves a drive there.
+    #[error("{name}: {why}")]
+    NoCoprocessor {
+        /// As the user wrote it.
+        name: String,
+        /// What the coprocessor said, or what is missing.
+        why: String,
+    },
     /// Another process of ours has taken the device from its driver and is still running.
     #[error("{device} was taken by process {pid}, which is still running")]
     Owned {
@@ -245,6 +253,9 @@ impl Error {
             }
             Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
             Error::NotPciNvme { .. } => "lspci -Dnn -d ::0108".into(),
+            Error::NoCoprocessor { .. } => {
+                "look at the coprocessor's log; lab/coprocessor starts one in emulation".into()
+            }
             Error::InUse { .. } => {
                 "unmount it, stop what uses it, or name another drive; see: lsblk".into()
             }

@@ -7,6 +7,7 @@
 //! | NVMe passthrough | [`Passthrough`] | the kernel's | `/dev/ngXnY`, io_uring |
 //! | io_uring | [`Uring`] | the kernel's | a file or a block device |
 //! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` |
+//! | a storage coprocessor | [`Coprocessor`] | none: polled | its window, a file |
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device |
 //!
 //! The first two are a platform for the NVMe driver (`nvme::Platform`); the others are a
@@ -23,6 +24,7 @@ pub mod admin;
 pub mod bind;
 pub mod chario;
 mod clock;
+pub mod coprocessor;
 pub mod doctor;
 mod error;
 mod lanes;
@@ -45,6 +47,7 @@ pub mod vfio;
 
 pub use chario::{Chario, CharioOptions};
 pub use clock::{ClockSource, TscClock};
+pub use coprocessor::Coprocessor;
 pub use error::{Error, Kind, Result};
 pub use memory::{DmaMemory, HostMemory};
 pub use passthrough::Passthrough;

@@ -73,6 +73,12 @@ impl DmaMemory {
         Self { arena }
     }
 
+    /// Buffers in a part of the mapping alone.
+    pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
+        let arena = Arc::new(Arena::of_part(mapping, start, len));
+        Self { arena }
+    }
+
     /// A buffer of `len` bytes at the start of a page. It may hold what its last owner left.
     ///
     /// # Errors

@@ -33,8 +33,8 @@ fn namespace_of(bench: &Bench) -> Result<(&Resolved, u32)> {
             resolved,
             namespace,
         } => Ok((resolved, *namespace)),
-        Target::Model(_) => Err(Failure::unsupported(
-            "a model controller is not known to the kernel",
+        Target::Model(_) | Target::Coprocessor(_) => Err(Failure::unsupported(
+            "this drive is not known to the kernel",
         )),
     }
 }

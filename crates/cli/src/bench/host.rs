@@ -1,7 +1,7 @@
 //! The machine: its settings, and which driver has the drive.
 
 use super::filesystem::Mounted;
-use super::{Bench, CHARIO, EXT4, KERNEL, Target, chario};
+use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, Target, chario};
 use crate::failure::Failure;
 use crate::path::{PathKind, rig};
 use measure::{Environment, Host, Missing, Subject};
@@ -30,6 +30,9 @@ impl BenchHost {
                 rig::open(&self.bench.roots, resolved, path, self.bench.buffer_bytes)?
             }
             Target::Model(model) => rig::open_model(model, self.bench.buffer_bytes)?,
+            Target::Coprocessor(_) => {
+                return Err(Failure::unsupported("the controller is the coprocessor's"));
+            }
         };
         *self.bench.rig.borrow_mut() = Some(rig);
         Ok(())
@@ -47,7 +50,7 @@ impl Host for BenchHost {
                 block_device: self.bench.nodes().ok().and_then(block),
                 pci_address: Some(resolved.controller.address.to_string()),
             },
-            Target::Model(_) => Subject::default(),
+            Target::Model(_) | Target::Coprocessor(_) => Subject::default(),
         };
         Environment::read(&subject)
     }
@@ -67,6 +70,7 @@ impl Host for BenchHost {
                 self.bench.nodes()?;
                 Ok(())
             }
+            COPROCESSOR => Ok(()),
             CHARIO => Ok(chario::take(&self.bench)?),
             _ => Ok(self.take_controller()?),
         }

@@ -12,6 +12,7 @@
 //! | `straightway` | the controller for ourselves |
 
 mod chario;
+mod coprocessor;
 mod counters;
 mod filesystem;
 mod host;
@@ -34,7 +35,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The paths that can be compared, in the order of tables that are not sorted.
-pub const PATHS: [&str; 13] = [
+pub const PATHS: [&str; 14] = [
     "ext4-buffered",
     "ext4-direct",
     "block-buffered",
@@ -48,7 +49,11 @@ pub const PATHS: [&str; 13] = [
     "chario-phys",
     "straightway-poll",
     "straightway-interrupt",
+    COPROCESSOR,
 ];
+
+/// The path through a storage coprocessor, to the drive behind it.
+pub const COPROCESSOR: &str = "coprocessor";
 
 const EXT4: &str = "ext4";
 const KERNEL: &str = "kernel";
@@ -67,6 +72,8 @@ pub enum Target {
     },
     /// A model controller's namespace.
     Model(ModelDrive),
+    /// The drive behind a coprocessor, whose window this is.
+    Coprocessor(PathBuf),
 }
 
 /// What all paths share.
@@ -89,6 +96,8 @@ pub struct Bench {
     pub memory: HostMemory,
     /// The controller, while it is ours.
     rig: RefCell<Option<Box<dyn Rig>>>,
+    /// The coprocessor's window, where one was named.
+    window: Option<PathBuf>,
     /// The drive's binding, while CharIO's driver has it.
     loan: RefCell<Option<Loan>>,
     /// Where the file system is, while it is mounted.
@@ -108,7 +117,12 @@ impl Bench {
     ///
     /// # Errors
     /// There is no memory for the buffers.
-    pub fn new(roots: &Roots, target: Target, plan: &Plan) -> Result<Rc<Self>> {
+    pub fn new(
+        roots: &Roots,
+        target: Target,
+        plan: &Plan,
+        window: Option<PathBuf>,
+    ) -> Result<Rc<Self>> {
         let largest = plan.largest_bytes.next_multiple_of(4096);
         let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
         let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);
@@ -122,6 +136,7 @@ impl Bench {
             buffer_bytes,
             memory: HostMemory::new(buffer_bytes)?,
             rig: RefCell::new(None),
+            window,
             loan: RefCell::new(None),
             mounted: RefCell::new(None),
         }))
@@ -134,7 +149,7 @@ impl Bench {
         } = &self.target
         else {
             return Err(Failure::unsupported(
-                "a model controller is not known to the kernel",
+                "this drive is not known to the kernel",
             ));
         };
         let controller = Controller::at(&self.roots, resolved.controller.address)?;
@@ -208,6 +223,7 @@ pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> 
             .ok_or_else(|| Failure::usage(format!("`{name}` is no path")).mend(PATHS.join(", ")))?;
         Ok(match straight::StraightPath::new(bench, name) {
             Some(path) => Box::new(path),
+            None if name == COPROCESSOR => Box::new(coprocessor::CoprocessorPath::new(bench)),
             None if name.starts_with(CHARIO) => Box::new(chario::CharioPath::new(bench, name)),
             None => Box::new(kernel::KernelPath::new(bench, name)),
         })

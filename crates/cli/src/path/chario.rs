@@ -45,6 +45,7 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
             name: name.to_owned(),
             rig: None,
             loan,
+            told_serial: None,
         }),
         Err(failure) => {
             if let Some(loan) = loan {

@@ -117,6 +117,7 @@ fn opened(device: Box<dyn Device>, memory: HostMemory, name: &str) -> Opened {
         name: name.to_owned(),
         rig: None,
         loan: None,
+        told_serial: None,
     }
 }
 

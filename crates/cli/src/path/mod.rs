@@ -2,6 +2,7 @@
 
 pub mod borrow;
 pub mod chario;
+pub mod coprocessor;
 pub mod kernel;
 pub mod memory;
 pub mod rig;
@@ -40,6 +41,8 @@ pub enum PathKind {
     Sync,
     /// CharIO's driver, which shows the drive as /dev/chardiskXnY
     Chario,
+    /// A storage coprocessor, which DEVICE names as coprocessor:PATH
+    Coprocessor,
 }
 
 /// How completions are waited for.
@@ -94,11 +97,16 @@ pub struct Opened {
     rig: Option<Box<dyn Rig>>,
     /// The drive's binding, where it was changed and there is no rig.
     loan: Option<Loan>,
+    /// The drive's serial number, where the path knows it otherwise.
+    told_serial: Option<String>,
 }
 
 impl Opened {
     /// The serial number that the drive itself gives, where the path asked it.
     pub fn serial(&self) -> Option<String> {
+        if let Some(serial) = &self.told_serial {
+            return Some(serial.clone());
+        }
         let rig = self.rig.as_ref()?;
         Some(rig.info().serial.as_str().to_owned())
     }
@@ -130,6 +138,12 @@ pub fn open(roots: &Roots, drive: &Drive, wish: &Wish) -> Result<Opened> {
             refuse_path(wish, &[PathKind::Auto], "a model controller has one path")?;
             let rig = rig::open_model(model, wish.buffer_bytes)?;
             on_rig(rig, wish.namespace.unwrap_or(1), wish)
+        }
+        Drive::Coprocessor(path) => {
+            refuse_namespace(wish, "a coprocessor's drive")?;
+            let allowed = [PathKind::Auto, PathKind::Coprocessor];
+            refuse_path(wish, &allowed, "a coprocessor's drive has one path")?;
+            coprocessor::open(path, wish)
         }
         Drive::File(path) => {
             refuse_namespace(wish, "a file")?;
@@ -164,6 +178,11 @@ fn open_nvme(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> 
     let has_iommu = resolved.controller.iommu_group.is_some();
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
     match wish.path {
+        PathKind::Coprocessor => Err(Failure::usage(format!(
+            "`{}` is not behind a coprocessor",
+            resolved.name
+        ))
+        .mend("name its window: coprocessor:PATH")),
         PathKind::Chario => chario::open(roots, resolved, wish),
         PathKind::Auto if is_at_chario => chario::open(roots, resolved, wish),
         PathKind::Vfio | PathKind::Noiommu => straight(wish.path),
@@ -252,5 +271,6 @@ fn on_rig(rig: Box<dyn Rig>, namespace: u32, wish: &Wish) -> Result<Opened> {
         name: format!("{}, {}", rig.name(), format!("{mode:?}").to_lowercase()),
         rig: Some(rig),
         loan: None,
+        told_serial: None,
     })
 }

@@ -1,13 +1,15 @@
 //! `straightway compare DEVICE`: what each path to a drive costs.
 
 use crate::Context;
-use crate::bench::{self, Bench, BenchHost, PATHS, Plan, Target};
+use crate::bench::{self, Bench, BenchHost, COPROCESSOR, PATHS, Plan, Target};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard;
 use crate::path::kernel::refuse_use;
 use crate::units::{Size, Time};
+use block::Device;
 use clap::Args;
+use linux::coprocessor::CoprocessorOptions;
 use linux::resolve::Resolved;
 use measure::{CompareError, Comparison, DeviceInfo, Operation, Pattern, Progress, Settings};
 use std::fs;
@@ -47,9 +49,12 @@ pub struct Compare {
     pub queue_depth: u16,
     /// Paths [default: all]: ext4-buffered, ext4-direct, block-buffered, block-direct, io_uring,
     /// io_uring-polled, passthrough, chario, chario-poll, chario-registered, chario-phys,
-    /// straightway-poll, straightway-interrupt
+    /// straightway-poll, straightway-interrupt; and coprocessor
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub paths: Vec<String>,
+    /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it
+    #[arg(long, value_name = "FILE")]
+    pub coprocessor: Option<PathBuf>,
     /// How much of the drive each path uses, as far as it fits
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub span: Size,
@@ -94,7 +99,11 @@ impl Compare {
         let (target, device) = self.target(context, &drive)?;
         let names = self.path_names(&target);
         let plan = self.plan(&device)?;
-        let bench = Bench::new(&context.roots, target, &plan)?;
+        let window = match &target {
+            Target::Coprocessor(path) => Some(path.clone()),
+            _ => self.coprocessor.clone(),
+        };
+        let bench = Bench::new(&context.roots, target, &plan, window)?;
         let mut paths = bench::paths(&bench, &names)?;
         if let Some(folder) = &self.output {
             fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
@@ -164,6 +173,21 @@ impl Compare {
                 };
                 Ok((Target::Model(model.clone()), device))
             }
+            Drive::Coprocessor(path) => {
+                if self.coprocessor.as_ref().is_some_and(|other| other != path) {
+                    return Err(Failure::usage("DEVICE and --coprocessor name two windows"));
+                }
+                let opened = linux::Coprocessor::open(path, CoprocessorOptions::default())?;
+                let device = DeviceInfo {
+                    name: drive.to_string(),
+                    model: Some(opened.model().to_owned()),
+                    serial: Some(opened.serial().to_owned()),
+                    size_bytes: Some(opened.geometry().size_bytes()),
+                    ..DeviceInfo::default()
+                };
+                guard::check_opened(drive, self.destroy_data.as_deref(), Some(opened.serial()))?;
+                Ok((Target::Coprocessor(path.clone()), device))
+            }
             Drive::File(_) | Drive::Ram(_) => Err(Failure::unsupported(format!(
                 "{drive} has no paths to compare"
             ))
@@ -221,8 +245,13 @@ impl Compare {
     fn path_names(&self, target: &Target) -> Vec<String> {
         match target {
             _ if !self.paths.is_empty() => self.paths.clone(),
-            Target::Nvme { .. } => PATHS.map(str::to_owned).to_vec(),
+            Target::Nvme { .. } => {
+                let all = PATHS.into_iter();
+                let all = all.filter(|name| *name != COPROCESSOR || self.coprocessor.is_some());
+                all.map(str::to_owned).collect()
+            }
             Target::Model(_) => vec!["straightway-poll".to_owned()],
+            Target::Coprocessor(_) => vec![COPROCESSOR.to_owned()],
         }
     }
 

@@ -154,7 +154,7 @@ impl Format {
         })?;
         let given = self.destroy_data.as_deref();
         // A file needs no name: what it holds is looked at.
-        if matches!(drive, Drive::Nvme(_)) || given.is_some() {
+        if matches!(drive, Drive::Nvme(_) | Drive::Coprocessor(_)) || given.is_some() {
             guard::check(&drive, given)?;
         }
         refuse_used(context, &drive)?;

@@ -35,6 +35,7 @@ impl Info {
                 rig.close()?;
                 facts
             }
+            Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
             Drive::File(_) | Drive::Ram(_) => {
                 return Err(
                     Failure::unsupported(format!("{drive} is no NVMe controller"))

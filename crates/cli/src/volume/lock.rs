@@ -33,7 +33,8 @@ impl Lock {
                 Some(path) if path.exists() => Some(lock_file(path, write)?),
                 _ => None,
             },
-            Drive::Ram(_) => None,
+            // The coprocessor itself lets one writer in.
+            Drive::Ram(_) | Drive::Coprocessor(_) => None,
             Drive::Nvme(resolved) => match path {
                 PathKind::Auto | PathKind::Vfio | PathKind::Noiommu => {
                     let address = resolved.controller.address.to_string();

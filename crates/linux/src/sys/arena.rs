@@ -32,8 +32,16 @@ struct Books {
 
 impl Arena {
     pub(crate) fn new(mapping: Mapping) -> Self {
+        let len = mapping.len();
+        Self::of_part(mapping, 0, len)
+    }
+
+    /// Buffers in a part of the mapping alone: `start` and `len` in bytes, whole pages of it.
+    pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
+        let start = start.min(mapping.len()).next_multiple_of(PAGE_BYTES);
+        let len = len.min(mapping.len().saturating_sub(start)) & !(PAGE_BYTES - 1);
         let books = Books {
-            free: BTreeMap::from([(0, mapping.len() & !(PAGE_BYTES - 1))]),
+            free: BTreeMap::from([(start, len)]),
             out: BTreeMap::new(),
         };
         Self {
@@ -135,6 +143,16 @@ mod tests {
             arena.allocate(4 * PAGE_BYTES).unwrap().len(),
             4 * PAGE_BYTES
         );
+    }
+
+    #[test]
+    fn a_part_of_a_mapping_keeps_to_itself() {
+        let mapping = Mapping::anonymous(8 * PAGE_BYTES).unwrap();
+        let arena = Arena::of_part(mapping, 2 * PAGE_BYTES, 3 * PAGE_BYTES);
+        let buffer = arena.allocate(3 * PAGE_BYTES).unwrap();
+        assert_eq!(buffer.address(), arena.address() + 2 * PAGE_BYTES);
+        assert!(arena.allocate(1).is_none());
+        arena.give_back(buffer).unwrap();
     }
 
     #[test]

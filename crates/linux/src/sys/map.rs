@@ -87,6 +87,16 @@ impl Mapping {
         self.start
     }
 
+    /// The mapping as a coprocessor's window.
+    ///
+    /// # Safety
+    /// The mapping outlives the window and each copy of it, is shared with the coprocessor, and no
+    /// reference to its bytes is made but through the window and the arena's buffers.
+    pub(crate) unsafe fn window(&self) -> coprocessor::Window {
+        // SAFETY: the caller's promise; a mapping begins at a page.
+        unsafe { coprocessor::Window::new(self.start, self.len) }
+    }
+
     pub(crate) fn address(&self) -> usize {
         self.start.as_ptr() as usize
     }

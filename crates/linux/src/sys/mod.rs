@@ -2,6 +2,7 @@
 //!
 //! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
 //! * `chario`: requests of CharIO's driver, which moves data to memory that it was told of.
+//! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
@@ -10,6 +11,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod chario;
+pub(crate) mod coprocessor;
 pub(crate) mod counter;
 pub(crate) mod ioctl;
 pub(crate) mod map;

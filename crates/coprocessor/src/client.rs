@@ -1,0 +1,381 @@
+//! The main CPU's side: a session with the coprocessor, commands in and completions out.
+//!
+//! A session owns one client's page of the window. It never has more commands under way than it
+//! has credits, so neither ring can be overrun.
+
+use core::sync::atomic::{Ordering, fence};
+
+use block::Clock;
+
+use crate::command::{Answer, Command, PHASE};
+use crate::header::{Access, Header, HeaderError, State};
+use crate::layout::{CLIENTS, RING_ENTRIES, client, client_offset, header};
+use crate::memory::{Ring, Window};
+use crate::status::Code;
+
+const MASK: u32 = RING_ENTRIES - 1;
+/// Empty polls between two looks at the clock and at the session.
+const POLLS_A_LOOK: u32 = 256;
+
+/// How to attach.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions {
+    /// What the session is for.
+    pub access: Access,
+    /// Which client's page; each page is one client's at a time.
+    pub index: usize,
+    /// A number for the session: not zero, and not that of the page's last session.
+    pub number: u32,
+    /// The session ends when it was not polled for so long; 0: never.
+    pub lease_ms: u32,
+    /// How long the coprocessor may take to start and to let the session in.
+    pub attach_timeout_us: u64,
+    /// How long it may be silent while commands are under way; then it is gone.
+    pub silence_us: u64,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            access: Access::ReadBlocks,
+            index: 0,
+            number: 1,
+            lease_ms: 0,
+            attach_timeout_us: 30_000_000,
+            silence_us: 60_000_000,
+        }
+    }
+}
+
+/// Why a session could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachFailed {
+    /// The window is none.
+    Header(HeaderError),
+    /// The coprocessor has nothing to serve.
+    Failed(Code),
+    /// It said no.
+    Refused(Code),
+    /// It did not answer in time.
+    Silent,
+}
+
+impl core::fmt::Display for AttachFailed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            AttachFailed::Header(error) => error.fmt(f),
+            AttachFailed::Failed(code) | AttachFailed::Refused(code) => f.write_str(code.text()),
+            AttachFailed::Silent => f.write_str("the coprocessor does not answer"),
+        }
+    }
+}
+
+impl core::error::Error for AttachFailed {}
+
+/// A session.
+#[derive(Debug)]
+pub struct Client<C> {
+    window: Window,
+    page: Ring,
+    submissions: Ring,
+    completions: Ring,
+    /// Entries written, entries rung for, completions taken.
+    tail: u32,
+    rung: u32,
+    head: u32,
+    /// What makes the top bit of a new completion's first word zero.
+    flip: u32,
+    /// Completions taken when the last look was.
+    head_at_look: u32,
+    /// Empty polls until the next look.
+    budget: u32,
+    options: ClientOptions,
+    header: Header,
+    clock: C,
+    silent_since: Option<u64>,
+    is_gone: bool,
+    why: Option<Code>,
+}
+
+impl<C: Clock> Client<C> {
+    /// Begins a session in `window`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn attach(window: Window, clock: C, options: ClientOptions) -> Result<Self, AttachFailed> {
+        let deadline = clock
+            .ticks()
+            .saturating_add(clock.ticks_from_us(options.attach_timeout_us));
+        let page = client_offset(options.index.min(CLIENTS - 1));
+        let rings = (
+            window.ring(page, 0x100),
+            window.ring(page + client::SUBMISSIONS, RING_ENTRIES as usize * 32),
+            window.ring(page + client::COMPLETIONS, RING_ENTRIES as usize * 16),
+        );
+        let (Some(line), Some(submissions), Some(completions)) = rings else {
+            return Err(AttachFailed::Header(HeaderError::NoHeader));
+        };
+        let read = || Header::read(&window).map_err(AttachFailed::Header);
+        // A header that is being written for the first time is no header yet.
+        let mut found = read();
+        loop {
+            match &found {
+                Ok(header) if header.state == State::Ready => break,
+                Ok(header) => {
+                    if let State::Failed(code) = header.state {
+                        return Err(AttachFailed::Failed(code));
+                    }
+                }
+                Err(AttachFailed::Header(HeaderError::NoHeader)) => {}
+                Err(error) => return Err(*error),
+            }
+            if clock.ticks() > deadline {
+                return Err(found.err().unwrap_or(AttachFailed::Silent));
+            }
+            core::hint::spin_loop();
+            found = read();
+        }
+        let header = found?;
+        let client = Self {
+            window,
+            page: line,
+            submissions,
+            completions,
+            tail: 0,
+            rung: 0,
+            head: 0,
+            flip: PHASE,
+            head_at_look: 0,
+            budget: POLLS_A_LOOK,
+            options,
+            header,
+            clock,
+            silent_since: None,
+            is_gone: false,
+            why: None,
+        };
+        client.begin(deadline)?;
+        Ok(client)
+    }
+
+    fn begin(&self, deadline: u64) -> Result<(), AttachFailed> {
+        let number = self.options.number;
+        // A session before this one, whose client died, ends first: its indices are still looked at.
+        self.page.write::<{ client::ATTACH }>(0);
+        while self.page.read::<{ client::ACCEPTED }>() != 0 {
+            if self.clock.ticks() > deadline {
+                return Err(AttachFailed::Silent);
+            }
+            core::hint::spin_loop();
+        }
+        self.page.write::<{ client::TAIL }>(0);
+        self.page.write::<{ client::HEAD }>(0);
+        self.page
+            .write::<{ client::ACCESS }>(self.options.access as u32);
+        self.page
+            .write::<{ client::LEASE_MS }>(self.options.lease_ms);
+        fence(Ordering::Release);
+        self.page.write::<{ client::ATTACH }>(number);
+        loop {
+            if self.page.read::<{ client::ACCEPTED }>() == number {
+                fence(Ordering::Acquire);
+                return Ok(());
+            }
+            if self.page.read::<{ client::ENDED }>() == number {
+                fence(Ordering::Acquire);
+                let reason = self.page.read::<{ client::REASON }>() as u16;
+                let code = Code::from_number(reason).unwrap_or(Code::Detached);
+                return Err(AttachFailed::Refused(code));
+            }
+            if self.clock.ticks() > deadline {
+                // What is not wanted any more must not be let in later.
+                self.page.write::<{ client::ATTACH }>(0);
+                return Err(AttachFailed::Silent);
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// What the coprocessor said of itself when the session began.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The window.
+    pub const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Its clock.
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Where the session's data is in the window, and how much.
+    pub fn data(&self) -> (usize, usize) {
+        let grant = self.header.grants.get(self.options.index);
+        grant.map_or((0, 0), |grant| (grant.data_offset, grant.data_bytes))
+    }
+
+    /// Whether another command may be submitted: a credit is there.
+    #[inline(always)]
+    pub fn has_credit(&self) -> bool {
+        self.tail.wrapping_sub(self.head) < self.header.credits
+    }
+
+    /// Commands under way.
+    #[inline(always)]
+    pub fn under_way(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    /// Writes a command to the ring. False: no credit is there.
+    #[inline(always)]
+    pub fn submit(&mut self, command: &Command) -> bool {
+        if !self.has_credit() {
+            return false;
+        }
+        self.submissions
+            .set_command(self.tail & MASK, command.encode());
+        self.tail = self.tail.wrapping_add(1);
+        true
+    }
+
+    /// Rings the doorbell for what was submitted.
+    #[inline(always)]
+    pub fn kick(&mut self) {
+        if self.rung != self.tail {
+            fence(Ordering::Release);
+            self.page.write::<{ client::TAIL }>(self.tail);
+            self.rung = self.tail;
+        }
+    }
+
+    /// The next completion, if one is there.
+    #[inline(always)]
+    pub fn poll(&mut self) -> Option<Answer> {
+        let first = self.peek()?;
+        let answer = self.rest(first);
+        self.advance();
+        Some(answer)
+    }
+
+    /// The first word of the next completion, its phase removed, if one is there. What the
+    /// coprocessor wrote before it is visible afterwards.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<u32> {
+        let first = self.completions.answer_word(self.head & MASK) ^ self.flip;
+        // What was never asked for is no answer.
+        if first & PHASE == 0 && self.head != self.rung {
+            fence(Ordering::Acquire);
+            return Some(first);
+        }
+        self.budget -= 1;
+        if self.budget == 0 {
+            self.look();
+        }
+        None
+    }
+
+    /// All of the completion that was peeked.
+    pub(crate) fn rest(&self, first: u32) -> Answer {
+        Answer::decode(self.completions.answer(self.head & MASK, first))
+    }
+
+    /// Leaves the completion that was peeked: its place is the coprocessor's again.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.head = self.head.wrapping_add(1);
+        if self.head & MASK == 0 {
+            self.flip ^= PHASE;
+        }
+        self.page.write::<{ client::HEAD }>(self.head);
+    }
+
+    /// Where in the ring the next command goes.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> u32 {
+        self.tail & MASK
+    }
+
+    /// Writes an entry at [`place`](Self::place); a credit is there.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, entry: [u64; 4]) {
+        self.submissions.set_command(self.tail & MASK, entry);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Whether a poll would find something: a completion, or that the session is over.
+    pub fn has_news(&mut self) -> bool {
+        self.peek().is_some() || self.is_gone
+    }
+
+    /// Every so many empty polls: is the coprocessor there, and is this its session?
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        self.budget = POLLS_A_LOOK;
+        let beat = self.page.read::<{ client::BEAT }>().wrapping_add(1);
+        self.page.write::<{ client::BEAT }>(beat);
+        let is_ours = self.page.read::<{ client::ACCEPTED }>() == self.options.number;
+        let same_boot = self.window.read32(header::BOOT) == self.header.boot;
+        if !is_ours || !same_boot {
+            // It was told so by the coprocessor itself, which touches nothing of it any more.
+            self.is_gone = true;
+            let reason = self.page.read::<{ client::REASON }>() as u16;
+            self.why = same_boot.then(|| Code::from_number(reason)).flatten();
+            return;
+        }
+        if self.under_way() == 0 || self.head != self.head_at_look {
+            self.head_at_look = self.head;
+            self.silent_since = None;
+            return;
+        }
+        let now = self.clock.ticks();
+        let since = *self.silent_since.get_or_insert(now);
+        let patience = self.clock.ticks_from_us(self.options.silence_us);
+        if now.wrapping_sub(since) > patience {
+            self.is_gone = true;
+        }
+    }
+
+    /// Whether the session is over: the coprocessor ended it, started anew, or is silent.
+    pub const fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Why the coprocessor ended the session, if it said so.
+    pub const fn why(&self) -> Option<Code> {
+        self.why
+    }
+
+    /// Whether the coprocessor surely touches nothing of the session any more: it said that the
+    /// session is over, or has started anew.
+    pub fn is_released(&self) -> bool {
+        self.page.read::<{ client::ACCEPTED }>() != self.options.number
+            || self.window.read32(header::BOOT) != self.header.boot
+    }
+
+    /// Ends the session and waits, for a bounded time, until the coprocessor is done with it. True:
+    /// it is, and the session's data is the client's alone.
+    pub fn detach(&mut self) -> bool {
+        self.page.write::<{ client::ATTACH }>(0);
+        let patience = self.clock.ticks_from_us(self.options.silence_us);
+        let since = self.clock.ticks();
+        while !self.is_released() {
+            if self.clock.ticks().wrapping_sub(since) > patience {
+                return false;
+            }
+            core::hint::spin_loop();
+        }
+        true
+    }
+}
+
+impl<C> Drop for Client<C> {
+    fn drop(&mut self) {
+        if self.page.read::<{ client::ATTACH }>() == self.options.number {
+            self.page.write::<{ client::ATTACH }>(0);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Commands and completions: the bytes in the rings, taken apart once and checked where they come
+//! in (`docs/coprocessor.md`, "Commands").
+
+use crate::status::Code;
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Opcode {
+    /// Read blocks into the data.
+    Read = 0x01,
+    /// Write blocks.
+    Write = 0x02,
+    /// Make completed writes durable.
+    Flush = 0x03,
+    /// Give blocks back.
+    Discard = 0x04,
+    /// Zero blocks.
+    WriteZeroes = 0x05,
+    /// Make a file and open it for writing.
+    Create = 0x10,
+    /// Open a file.
+    Open = 0x11,
+    /// Reserve space for appends.
+    Reserve = 0x12,
+    /// Append the data.
+    Append = 0x13,
+    /// Read of a file into the data.
+    ReadFile = 0x14,
+    /// Make what is written part of the file.
+    Commit = 0x15,
+    /// The same, durable.
+    Sync = 0x16,
+    /// Close a file.
+    Close = 0x17,
+    /// Remove a file.
+    Delete = 0x18,
+    /// The next file of the volume.
+    List = 0x19,
+    /// A file's sizes.
+    Status = 0x1a,
+    /// Begin a recording into a file, with the data as its ring of blocks.
+    Record = 0x20,
+    /// The next block of the recording is full.
+    RecordBlock = 0x21,
+    /// End the recording.
+    RecordEnd = 0x22,
+    /// Begin to play a file, with the data as its ring of blocks.
+    Play = 0x28,
+    /// The next block, when it is due.
+    PlayBlock = 0x29,
+    /// End the playback.
+    PlayEnd = 0x2a,
+    /// For tests: never returns.
+    #[cfg(feature = "hang")]
+    Hang = 0x7f,
+}
+
+impl Opcode {
+    const ALL: &'static [Opcode] = &[
+        Opcode::Read,
+        Opcode::Write,
+        Opcode::Flush,
+        Opcode::Discard,
+        Opcode::WriteZeroes,
+        Opcode::Create,
+        Opcode::Open,
+        Opcode::Reserve,
+        Opcode::Append,
+        Opcode::ReadFile,
+        Opcode::Commit,
+        Opcode::Sync,
+        Opcode::Close,
+        Opcode::Delete,
+        Opcode::List,
+        Opcode::Status,
+        Opcode::Record,
+        Opcode::RecordBlock,
+        Opcode::RecordEnd,
+        Opcode::Play,
+        Opcode::PlayBlock,
+        Opcode::PlayEnd,
+        #[cfg(feature = "hang")]
+        Opcode::Hang,
+    ];
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        // The two that are frequent come first.
+        match byte {
+            1 => Some(Opcode::Read),
+            2 => Some(Opcode::Write),
+            _ => Self::ALL.iter().copied().find(|one| *one as u8 == byte),
+        }
+    }
+
+    /// Flags that it may have.
+    const fn flags(self) -> u8 {
+        match self {
+            Opcode::Write | Opcode::WriteZeroes => FLAG_FUA,
+            Opcode::Open => FLAG_WRITE,
+            Opcode::Create => FLAG_CHECKSUMS,
+            _ => 0,
+        }
+    }
+}
+
+/// The write is durable when it completes.
+pub const FLAG_FUA: u8 = 1;
+/// The file is opened for writing.
+pub const FLAG_WRITE: u8 = 2;
+/// The file gets checksums.
+pub const FLAG_CHECKSUMS: u8 = 4;
+
+/// A command. What `argument`, `extra` and `data_bytes` mean is the opcode's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What to do.
+    pub opcode: Opcode,
+    /// `FLAG_...`.
+    pub flags: u8,
+    /// The client's name for it; comes back with the completion.
+    pub id: u16,
+    /// It is not begun later than so many milliseconds after it was seen; 0: no matter when.
+    pub deadline_ms: u32,
+    /// Where its data is in the client's grant.
+    pub data_offset: u32,
+    /// How much.
+    pub data_bytes: u32,
+    /// Block, offset in a file, or number of bytes.
+    pub argument: u64,
+    /// Open file, or another number.
+    pub extra: u64,
+}
+
+impl Command {
+    /// A command that needs nothing but its opcode.
+    pub const fn new(opcode: Opcode) -> Self {
+        Self {
+            opcode,
+            flags: 0,
+            id: 0,
+            deadline_ms: 0,
+            data_offset: 0,
+            data_bytes: 0,
+            argument: 0,
+            extra: 0,
+        }
+    }
+
+    /// The entry's four double words.
+    #[inline(always)]
+    pub const fn encode(&self) -> [u64; 4] {
+        [
+            self.opcode as u64
+                | (self.flags as u64) << 8
+                | (self.id as u64) << 16
+                | (self.deadline_ms as u64) << 32,
+            self.data_offset as u64 | (self.data_bytes as u64) << 32,
+            self.argument,
+            self.extra,
+        ]
+    }
+
+    /// Takes an entry apart.
+    ///
+    /// # Errors
+    /// The identifier, with [`Code::BadOpcode`] or [`Code::BadField`].
+    #[inline]
+    pub fn decode(entry: [u64; 4]) -> Result<Self, (u16, Code)> {
+        let [first, data, argument, extra] = entry;
+        let id = (first >> 16) as u16;
+        let Some(opcode) = Opcode::from_byte(first as u8) else {
+            return Err((id, Code::BadOpcode));
+        };
+        let flags = (first >> 8) as u8;
+        if flags & !opcode.flags() != 0 {
+            return Err((id, Code::BadField));
+        }
+        Ok(Self {
+            opcode,
+            flags,
+            id,
+            deadline_ms: (first >> 32) as u32,
+            data_offset: data as u32,
+            data_bytes: (data >> 32) as u32,
+            argument,
+            extra,
+        })
+    }
+}
+
+/// The end of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The command's name.
+    pub id: u16,
+    /// What became of it.
+    pub code: u16,
+    /// More of that; see `status`.
+    pub detail: u32,
+    /// What it found or made.
+    pub value: u64,
+}
+
+/// The bit of the first word that turns over with each round of the ring.
+pub(crate) const PHASE: u32 = 1 << 31;
+/// It ended after its deadline.
+pub const LATE: u16 = 1 << 14;
+
+impl Answer {
+    /// The words: the first is written last. `round` is the number of earlier rounds of the ring.
+    pub const fn encode(&self, round: u32) -> [u32; 4] {
+        let phase = if round & 1 == 0 { PHASE } else { 0 };
+        [
+            self.id as u32 | (self.code as u32 & 0x7fff) << 16 | phase,
+            self.detail,
+            self.value as u32,
+            (self.value >> 32) as u32,
+        ]
+    }
+
+    /// Whether an entry whose first word is this is new in round `round`.
+    #[cfg(test)]
+    pub const fn is_new(first: u32, round: u32) -> bool {
+        first >> 31 != round & 1
+    }
+
+    /// Takes an entry apart that is new.
+    #[inline(always)]
+    pub const fn decode(entry: [u32; 4]) -> Self {
+        let [first, detail, low, high] = entry;
+        Self {
+            id: first as u16,
+            code: (first >> 16) as u16 & 0x7fff,
+            detail,
+            value: low as u64 | (high as u64) << 32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_survive_the_ring() {
+        for &opcode in Opcode::ALL {
+            let command = Command {
+                flags: opcode.flags(),
+                id: 0xabcd,
+                deadline_ms: 77,
+                data_offset: 0x1234_5678,
+                data_bytes: 0x9abc_def0,
+                argument: u64::MAX - 3,
+                extra: 1 << 63,
+                ..Command::new(opcode)
+            };
+            assert_eq!(Command::decode(command.encode()), Ok(command));
+        }
+    }
+
+    #[test]
+    fn unknown_opcodes_and_flags_are_refused_with_their_name() {
+        let mut entry = Command {
+            id: 9,
+            ..Command::new(Opcode::Flush)
+        }
+        .encode();
+        entry[0] |= 0x100;
+        assert_eq!(Command::decode(entry), Err((9, Code::BadField)));
+        entry[0] = 9 << 16 | 0xff;
+        assert_eq!(Command::decode(entry), Err((9, Code::BadOpcode)));
+        assert_eq!(Command::decode([0; 4]), Err((0, Code::BadOpcode)));
+    }
+
+    #[test]
+    fn a_zeroed_ring_has_nothing_new_and_each_round_turns_the_phase() {
+        assert!(!Answer::is_new(0, 0));
+        let answer = Answer {
+            id: 0xffff,
+            code: 0x7fff,
+            detail: 1,
+            value: 1 << 40 | 5,
+        };
+        for round in 0..4 {
+            let entry = answer.encode(round);
+            assert!(Answer::is_new(entry[0], round));
+            assert!(!Answer::is_new(entry[0], round + 1));
+            assert_eq!(Answer::decode(entry), answer);
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! Files of the volume behind the coprocessor, for the main CPU.
+//!
+//! Commands on metadata are calls that wait. Data moves with several commands in flight:
+//! [`FilesClient::append`] and [`FilesClient::read`] submit, [`FilesClient::poll`] gives buffers
+//! back. Buffers lie in the session's part of the window.
+
+use block::{Buffer, Clock};
+use volume::{NAME_BYTES, Name};
+
+use crate::client::Client;
+use crate::command::{Answer, Command, FLAG_CHECKSUMS, FLAG_WRITE, LATE, Opcode};
+use crate::layout::{ENTRY_BYTES, RING_ENTRIES};
+use crate::status::{Failure, Status};
+
+/// The coprocessor's number for an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileNumber(u32);
+
+/// An open file's sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSizes {
+    /// As last committed.
+    pub committed: u64,
+    /// Written, whatever is in flight behind it.
+    pub completed: u64,
+    /// Where the next append goes.
+    pub appended: u64,
+    /// Reserved behind that.
+    pub reserved: u64,
+}
+
+/// A file of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Name,
+    /// Its slot.
+    pub slot: u32,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Bytes that it takes.
+    pub allocated_bytes: u64,
+    /// When it was last committed, in nanoseconds since 1970; 0 where no clock was set.
+    pub mtime_ns: u64,
+    /// The application's number.
+    pub app_tag: u64,
+    /// It has checksums.
+    pub checksums: bool,
+}
+
+/// The end of an append or a read.
+#[derive(Debug)]
+pub struct Moved {
+    /// The file.
+    pub file: FileNumber,
+    /// The caller's name for it.
+    pub tag: u32,
+    /// The buffer; None if the session ended and the coprocessor may still use it.
+    pub buffer: Option<Buffer>,
+    /// Of an append its offset, of a read how many bytes there were.
+    pub result: Result<u64, Failure>,
+    /// It ended after its deadline.
+    pub is_late: bool,
+}
+
+/// Something under way.
+#[derive(Debug)]
+enum Pending {
+    Call,
+    Data {
+        file: FileNumber,
+        tag: u32,
+        buffer: Buffer,
+    },
+}
+
+const PLACES: usize = RING_ENTRIES as usize;
+
+/// A session for files.
+#[derive(Debug)]
+pub struct FilesClient<C> {
+    client: Client<C>,
+    /// The first address of the session's data, and its length.
+    data: (usize, usize),
+    /// For names and entries.
+    scratch: Buffer,
+    pending: [Option<Pending>; PLACES],
+    moved: [Option<Moved>; PLACES],
+    answer: Option<Answer>,
+    /// For the commands that follow; 0: none.
+    pub deadline_ms: u32,
+}
+
+impl<C: Clock> FilesClient<C> {
+    /// Files through `client`, a session for files. `scratch` is in its data, a page or so.
+    ///
+    /// # Errors
+    /// The scratch is too short, or not in the session's data.
+    pub fn new(client: Client<C>, scratch: Buffer) -> Result<Self, Failure> {
+        let (offset, len) = client.data();
+        let files = Self {
+            data: (client.window().address() + offset, len),
+            client,
+            scratch,
+            pending: [const { None }; PLACES],
+            moved: [const { None }; PLACES],
+            answer: None,
+            deadline_ms: 0,
+        };
+        let is_good = files.scratch.len() >= ENTRY_BYTES.max(NAME_BYTES)
+            && files.offset_of(&files.scratch).is_some();
+        match is_good {
+            true => Ok(files),
+            false => Err(Failure::Block(block::Error::BufferUnreachable)),
+        }
+    }
+
+    /// The session.
+    pub const fn client(&self) -> &Client<C> {
+        &self.client
+    }
+
+    /// The drive's block size: of offsets, and of all appends but a file's last.
+    pub const fn block_bytes(&self) -> usize {
+        self.client.header().geometry.block_size_bytes()
+    }
+
+    fn offset_of(&self, buffer: &Buffer) -> Option<u32> {
+        let offset = buffer.address().wrapping_sub(self.data.0);
+        let is_inside = offset <= self.data.1 && buffer.len() <= self.data.1 - offset;
+        is_inside.then_some(offset as u32)
+    }
+
+    /// Puts a command into the ring, waiting for a credit.
+    fn send(&mut self, command: Command, pending: Pending) -> Result<(), (Failure, Pending)> {
+        // Each append or read needs a place for its end, which the caller may take late.
+        if matches!(pending, Pending::Data { .. }) && self.outstanding() >= PLACES - 1 {
+            return Err((Failure::Block(block::Error::QueueFull), pending));
+        }
+        loop {
+            if self.client.is_gone() {
+                return Err((self.gone(), pending));
+            }
+            let free = self.pending.iter().position(Option::is_none);
+            if let (Some(index), true) = (free, self.client.has_credit()) {
+                let id = index as u16;
+                let deadline_ms = self.deadline_ms;
+                self.client.submit(&Command {
+                    id,
+                    deadline_ms,
+                    ..command
+                });
+                if let Some(place) = self.pending.get_mut(index) {
+                    *place = Some(pending);
+                }
+                return Ok(());
+            }
+            self.client.kick();
+            self.take_in();
+        }
+    }
+
+    fn gone(&self) -> Failure {
+        match self.client.why() {
+            Some(code) => Failure::Interface(code),
+            None => Failure::Block(block::Error::Gone),
+        }
+    }
+
+    /// Takes one completion in.
+    fn take_in(&mut self) -> bool {
+        let Some(answer) = self.client.poll() else {
+            core::hint::spin_loop();
+            return false;
+        };
+        let place = self.pending.get_mut(usize::from(answer.id));
+        match place.and_then(Option::take) {
+            None => {}
+            Some(Pending::Call) => self.answer = Some(answer),
+            Some(Pending::Data { file, tag, buffer }) => {
+                let moved = Moved {
+                    file,
+                    tag,
+                    buffer: Some(buffer),
+                    result: outcome(&answer),
+                    is_late: answer.code & LATE != 0,
+                };
+                self.keep(moved);
+            }
+        }
+        true
+    }
+
+    fn keep(&mut self, moved: Moved) {
+        if let Some(place) = self.moved.iter_mut().find(|place| place.is_none()) {
+            *place = Some(moved);
+        }
+    }
+
+    fn call(&mut self, command: Command) -> Result<u64, Failure> {
+        self.answer = None;
+        self.send(command, Pending::Call)
+            .map_err(|(failure, _)| failure)?;
+        self.client.kick();
+        loop {
+            if let Some(answer) = self.answer.take() {
+                return outcome(&answer);
+            }
+            if !self.take_in() && self.client.is_gone() {
+                return Err(self.gone());
+            }
+        }
+    }
+
+    fn named(&mut self, command: Command, name: &str) -> Result<u64, Failure> {
+        let name = name.as_bytes();
+        if name.len() > NAME_BYTES {
+            return Err(Failure::Volume(volume::Error::BadName));
+        }
+        if let Some(place) = self.scratch.get_mut(..name.len()) {
+            place.copy_from_slice(name);
+        }
+        let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
+        self.call(Command {
+            data_offset,
+            data_bytes: name.len() as u32,
+            ..command
+        })
+    }
+
+    fn on(&mut self, opcode: Opcode, file: FileNumber, argument: u64) -> Result<u64, Failure> {
+        self.call(Command {
+            argument,
+            extra: u64::from(file.0),
+            ..Command::new(opcode)
+        })
+    }
+
+    /// Makes a file, with space for `reserve_bytes`, and opens it for writing.
+    ///
+    /// # Errors
+    /// As the volume's `create`, or the session's.
+    pub fn create(
+        &mut self,
+        name: &str,
+        reserve_bytes: u64,
+        checksums: bool,
+    ) -> Result<FileNumber, Failure> {
+        let command = Command {
+            argument: reserve_bytes,
+            flags: if checksums { FLAG_CHECKSUMS } else { 0 },
+            ..Command::new(Opcode::Create)
+        };
+        self.named(command, name)
+            .map(|number| FileNumber(number as u32))
+    }
+
+    /// Opens a file, to append to it as well if `write`.
+    ///
+    /// # Errors
+    /// As the volume's `open`, or the session's.
+    pub fn open(&mut self, name: &str, write: bool) -> Result<FileNumber, Failure> {
+        let command = Command {
+            flags: if write { FLAG_WRITE } else { 0 },
+            ..Command::new(Opcode::Open)
+        };
+        self.named(command, name)
+            .map(|number| FileNumber(number as u32))
+    }
+
+    /// Reserves space for so many bytes of appends.
+    ///
+    /// # Errors
+    /// As the volume's `reserve`, or the session's; the same for the calls below.
+    pub fn reserve(&mut self, file: FileNumber, bytes: u64) -> Result<u64, Failure> {
+        self.on(Opcode::Reserve, file, bytes)
+    }
+
+    /// Makes what was written part of the file; returns its size.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn commit(&mut self, file: FileNumber) -> Result<u64, Failure> {
+        self.on(Opcode::Commit, file, 0)
+    }
+
+    /// The same with everything appended before, and durable.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn sync(&mut self, file: FileNumber) -> Result<u64, Failure> {
+        self.on(Opcode::Sync, file, 0)
+    }
+
+    /// Syncs and closes a file. Its data commands must have been polled.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn close(&mut self, file: FileNumber) -> Result<(), Failure> {
+        self.on(Opcode::Close, file, 0).map(|_| ())
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn delete(&mut self, name: &str) -> Result<(), Failure> {
+        self.named(Command::new(Opcode::Delete), name).map(|_| ())
+    }
+
+    /// The first file in slot `from` or later.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn list(&mut self, from: u32) -> Result<Option<Entry>, Failure> {
+        let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
+        let next = self.call(Command {
+            data_offset,
+            data_bytes: ENTRY_BYTES as u32,
+            argument: u64::from(from),
+            ..Command::new(Opcode::List)
+        })?;
+        if next == 0 {
+            return Ok(None);
+        }
+        let mut bytes = [0; ENTRY_BYTES];
+        if let Some(found) = self.scratch.get(..ENTRY_BYTES) {
+            bytes.copy_from_slice(found);
+        }
+        let entry = entry(&bytes).ok_or(Failure::Volume(volume::Error::BadName))?;
+        Ok(Some(entry))
+    }
+
+    /// An open file's sizes. After a failed append, this lets appends in again.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn sizes(&mut self, file: FileNumber) -> Result<FileSizes, Failure> {
+        let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
+        self.call(Command {
+            data_offset,
+            data_bytes: 32,
+            extra: u64::from(file.0),
+            ..Command::new(Opcode::Status)
+        })?;
+        let word = |at: usize| long(&self.scratch, 8 * at).unwrap_or(0);
+        Ok(FileSizes {
+            committed: word(0),
+            completed: word(1),
+            appended: word(2),
+            reserved: word(3),
+        })
+    }
+
+    /// Appends the first `len_bytes` of `buffer`. [`kick`](Self::kick) starts it.
+    ///
+    /// # Errors
+    /// With the buffer: it is not in the session's data, or the session is over.
+    pub fn append(
+        &mut self,
+        file: FileNumber,
+        buffer: Buffer,
+        len_bytes: usize,
+        tag: u32,
+    ) -> Result<(), (Failure, Buffer)> {
+        self.move_data(Opcode::Append, file, 0, buffer, len_bytes, tag)
+    }
+
+    /// Fills `buffer` from `offset` on, as far as the file reaches.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn read(
+        &mut self,
+        file: FileNumber,
+        offset: u64,
+        buffer: Buffer,
+        tag: u32,
+    ) -> Result<(), (Failure, Buffer)> {
+        let len = buffer.len();
+        self.move_data(Opcode::ReadFile, file, offset, buffer, len, tag)
+    }
+
+    fn move_data(
+        &mut self,
+        opcode: Opcode,
+        file: FileNumber,
+        argument: u64,
+        buffer: Buffer,
+        len_bytes: usize,
+        tag: u32,
+    ) -> Result<(), (Failure, Buffer)> {
+        let offset = self
+            .offset_of(&buffer)
+            .filter(|_| len_bytes <= buffer.len());
+        let Some(data_offset) = offset else {
+            return Err((Failure::Block(block::Error::BufferUnreachable), buffer));
+        };
+        let command = Command {
+            data_offset,
+            data_bytes: len_bytes as u32,
+            argument,
+            extra: u64::from(file.0),
+            ..Command::new(opcode)
+        };
+        let sent = self.send(command, Pending::Data { file, tag, buffer });
+        sent.map_err(|(failure, pending)| match pending {
+            Pending::Data { buffer, .. } => (failure, buffer),
+            Pending::Call => (failure, Buffer::from_static(&mut [])),
+        })
+    }
+
+    /// Starts what was submitted.
+    pub fn kick(&mut self) {
+        self.client.kick();
+    }
+
+    /// The next append or read that has ended.
+    pub fn poll(&mut self) -> Option<Moved> {
+        self.client.kick();
+        while self.take_in() {}
+        if let Some(moved) = self.moved.iter_mut().find_map(Option::take) {
+            return Some(moved);
+        }
+        match self.client.is_gone() {
+            true => self.end_one(),
+            false => None,
+        }
+    }
+
+    /// Appends and reads whose end has not been polled.
+    pub fn outstanding(&self) -> usize {
+        self.pending.iter().flatten().count() + self.moved.iter().flatten().count()
+    }
+
+    fn end_one(&mut self) -> Option<Moved> {
+        let failure = self.gone();
+        let is_released = self.client.is_released();
+        loop {
+            match self.pending.iter_mut().find_map(Option::take)? {
+                Pending::Call => {}
+                Pending::Data { file, tag, buffer } => {
+                    return Some(Moved {
+                        file,
+                        tag,
+                        buffer: Some(buffer).filter(|_| is_released),
+                        result: Err(failure),
+                        is_late: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Ends the session: its files are closed. True when its data is the caller's alone again.
+    pub fn detach(mut self) -> bool {
+        self.client.detach()
+    }
+}
+
+fn outcome(answer: &Answer) -> Result<u64, Failure> {
+    let status = Status {
+        code: answer.code & !LATE,
+        detail: answer.detail,
+    };
+    status.result().map(|()| answer.value)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn entry(bytes: &[u8]) -> Option<Entry> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let len = word(0x28)? as usize;
+    let name = bytes.get(0x30..0x30_usize.checked_add(len)?)?;
+    Some(Entry {
+        name: Name::new(core::str::from_utf8(name).ok()?).ok()?,
+        slot: word(0)?,
+        checksums: word(4)? & 1 != 0,
+        size_bytes: long(bytes, 8)?,
+        allocated_bytes: long(bytes, 16)?,
+        mtime_ns: long(bytes, 24)?,
+        app_tag: long(bytes, 32)?,
+    })
+}

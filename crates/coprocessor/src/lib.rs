@@ -1,0 +1,52 @@
+//! The storage coprocessor's command interface: rings in shared memory between the main CPU and a
+//! processor that owns the drive. `docs/coprocessor.md` has every byte.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `layout`, `command`, `status` | the window, the rings' entries, the error codes |
+//! | `memory` | access to the window; the only `unsafe` |
+//! | `service` | the coprocessor's side: sessions, blocks, files, streams |
+//! | `client`, `device`, `files` | the main CPU's side: a session, a block device, a volume |
+//!
+//! The service believes nothing that a client writes: an entry is copied out of the window once and
+//! then checked, and what decides anything is kept in the coprocessor's own memory. The client
+//! believes the coprocessor's completions no further than that they name a command of its own.
+//!
+//! Neither side allocates, and the service is the same code in the firmware and in the tests here.
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+#[cfg(feature = "client")]
+mod client;
+mod command;
+#[cfg(feature = "client")]
+mod device;
+#[cfg(all(feature = "client", feature = "files"))]
+mod files;
+mod header;
+pub mod layout;
+mod memory;
+#[cfg(feature = "service")]
+mod service;
+mod status;
+#[cfg(test)]
+mod testing;
+
+#[cfg(feature = "client")]
+pub use client::{AttachFailed, Client, ClientOptions};
+pub use command::{Answer, Command, FLAG_CHECKSUMS, FLAG_FUA, FLAG_WRITE, LATE, Opcode};
+#[cfg(feature = "client")]
+pub use device::CoprocessorDisk;
+#[cfg(all(feature = "client", feature = "files"))]
+pub use files::{Entry, FileNumber, FileSizes, FilesClient, Moved};
+pub use header::{Access, Drive, Grant, Header, HeaderError, State};
+pub use memory::Window;
+#[cfg(feature = "files")]
+#[cfg(feature = "service")]
+pub use service::files::Files;
+#[cfg(feature = "service")]
+pub use service::{Event, Service, Want};
+pub use status::{Code, Failure, Status};

@@ -1,0 +1,224 @@
+//! Commands that look up or change metadata. One is under way at a time, in one future that the
+//! caller pins; data keeps flowing meanwhile.
+
+use core::future::poll_fn;
+use core::task::Poll;
+
+use block::{Clock, Device};
+use volume::{CreateOptions, Entry, Error, File, NAME_BYTES};
+
+use super::files::{Files, Handle};
+use super::transfer::{Asker, Need};
+use crate::command::{Command, FLAG_CHECKSUMS, FLAG_WRITE, Opcode};
+use crate::layout;
+use crate::status::{Code, Status};
+
+/// A name that was copied out of the window, once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameBytes {
+    pub(crate) bytes: [u8; NAME_BYTES],
+    pub(crate) len: usize,
+}
+
+impl NameBytes {
+    fn text(&self) -> Result<&str, Error> {
+        let bytes = self.bytes.get(..self.len).ok_or(Error::BadName)?;
+        core::str::from_utf8(bytes).map_err(|_| Error::BadName)
+    }
+}
+
+/// A command that waits for its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) asker: Asker,
+    pub(crate) command: Command,
+    pub(crate) name: NameBytes,
+    /// Index of the open file; `u8::MAX` where the command has none.
+    pub(crate) handle: u8,
+    /// Where in the window the data is.
+    pub(crate) data: usize,
+}
+
+/// What the worker does next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Task {
+    /// A transfer's need: its index, its file, what.
+    Mend(usize, File, Need),
+    /// A client's command.
+    Run(Job),
+    /// A file of a session that is over.
+    Close(usize, File),
+}
+
+impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
+    /// Works for ever; pin it once and pass it to each [`step`](Files::step).
+    pub async fn work(&self) {
+        // After a power cut removed files may still hold space. If it cannot be had now, the next
+        // command that lacks space tries again.
+        if self
+            .volume
+            .status()
+            .is_ok_and(|status| !status.clean && !status.read_only)
+        {
+            let _ = self.reap().await;
+        }
+        loop {
+            let task = poll_fn(|_| match self.next_task() {
+                Some(task) => Poll::Ready(task),
+                None => Poll::Pending,
+            })
+            .await;
+            match task {
+                Task::Mend(index, file, need) => self.mend(index, file, need).await,
+                Task::Close(index, file) => {
+                    // Nobody is left to be told; the volume keeps what was durable.
+                    let _ = self.volume.close(file).await;
+                    self.forget(index);
+                }
+                Task::Run(job) => {
+                    let (status, value) = match self.run(&job).await {
+                        Ok(value) => (Status::OK, value),
+                        Err(status) => (status, 0),
+                    };
+                    self.finish_job(&job, status, value);
+                }
+            }
+        }
+    }
+
+    async fn mend(&self, index: usize, file: File, need: Need) {
+        let result = match need {
+            Need::Reserve(bytes) => self.with_space_reserve(file, bytes).await,
+            Need::PrepareAppend => self.volume.prepare_append(file).await,
+            Need::Prepare(offset) => self.volume.prepare(file, offset).await,
+            Need::Commit => self.volume.commit(file).await.map(|_| ()),
+            Need::Verify => {
+                let Some((buffer, offset, len)) = self.take_whole(index) else {
+                    return self.mended(index, Err(Error::Device(block::Error::Gone)));
+                };
+                let data = buffer.get(..len).unwrap_or_default();
+                let result = self.volume.verify(file, offset, data).await;
+                self.keep_whole(index, buffer);
+                result
+            }
+        };
+        self.mended(index, result);
+    }
+
+    async fn with_space_reserve(&self, file: File, bytes: u64) -> Result<(), Error> {
+        match self.volume.reserve(file, bytes).await {
+            Err(Error::NoSpace) => {
+                self.reap().await?;
+                self.volume.reserve(file, bytes).await.map(|_| ())
+            }
+            result => result.map(|_| ()),
+        }
+    }
+
+    /// Gives the space of removed files back: at most as many turns as the volume has slots.
+    async fn reap(&self) -> Result<(), Error> {
+        let mut from = Some(0);
+        while let Some(slot) = from {
+            from = self.volume.reap(slot).await?;
+        }
+        Ok(())
+    }
+
+    async fn run(&self, job: &Job) -> Result<u64, Status> {
+        let command = &job.command;
+        if self.is_too_late(&job.asker) {
+            return Err(block::Error::TimedOut.into());
+        }
+        let file = self.file_of(job.handle);
+        let file = || file.ok_or(Status::from(Code::BadFile));
+        Ok(match command.opcode {
+            Opcode::Create => {
+                let file = self.create(job).await?;
+                self.adopt(job, file, true).await?
+            }
+            Opcode::Open => {
+                let name = job.name.text()?;
+                let writable = command.flags & FLAG_WRITE != 0;
+                let file = match writable {
+                    true => self.volume.open_to_write(name).await?,
+                    false => self.volume.open(name).await?,
+                };
+                self.adopt(job, file, writable).await?
+            }
+            Opcode::Reserve => self.volume.reserve(file()?, command.argument).await?,
+            Opcode::Commit => self.volume.commit(file()?).await?,
+            Opcode::Sync => self.volume.sync(file()?).await?,
+            Opcode::Close => {
+                let result = self.volume.close(file()?).await;
+                self.forget(usize::from(job.handle));
+                result.map(|()| 0)?
+            }
+            Opcode::Delete => {
+                self.volume.remove(job.name.text()?).await?;
+                0
+            }
+            Opcode::List => {
+                let from = u32::try_from(command.argument).unwrap_or(u32::MAX);
+                match self.volume.next_file(from).await? {
+                    Some(entry) => {
+                        self.window().copy_in(job.data, &entry_bytes(&entry));
+                        u64::from(entry.slot) + 1
+                    }
+                    None => 0,
+                }
+            }
+            _ => return Err(Code::BadOpcode.into()),
+        })
+    }
+
+    async fn create(&self, job: &Job) -> Result<File, Error> {
+        let name = job.name.text()?;
+        let options = CreateOptions {
+            reserve_bytes: job.command.argument,
+            checksums: job.command.flags & FLAG_CHECKSUMS != 0,
+            app_tag: job.command.extra,
+        };
+        match self.volume.create(name, &options).await {
+            Err(Error::NoSpace | Error::TableFull) => {
+                self.reap().await?;
+                self.volume.create(name, &options).await
+            }
+            result => result,
+        }
+    }
+
+    /// Gives an open file its number.
+    async fn adopt(&self, job: &Job, file: File, writable: bool) -> Result<u64, Status> {
+        let checksums = self
+            .volume
+            .file_status(file)
+            .map(|status| status.checksums)?;
+        let handle = Handle::new(job.asker.client, file, writable, checksums);
+        match self.put(handle) {
+            Some(number) => Ok(u64::from(number)),
+            None => {
+                let _ = self.volume.close(file).await;
+                Err(Error::TooManyOpen.into())
+            }
+        }
+    }
+}
+
+/// A file's entry as a client reads it (`docs/coprocessor.md`, "Entries").
+fn entry_bytes(entry: &Entry) -> [u8; layout::ENTRY_BYTES] {
+    let mut bytes = [0; layout::ENTRY_BYTES];
+    let name = entry.name.as_str().as_bytes();
+    let mut put = |at: usize, value: &[u8]| {
+        let place = bytes.iter_mut().skip(at);
+        place.zip(value).for_each(|(place, byte)| *place = *byte);
+    };
+    put(0x00, &entry.slot.to_le_bytes());
+    put(0x04, &u32::from(entry.checksums).to_le_bytes());
+    put(0x08, &entry.size_bytes.to_le_bytes());
+    put(0x10, &entry.allocated_bytes.to_le_bytes());
+    put(0x18, &entry.mtime_ns.to_le_bytes());
+    put(0x20, &entry.app_tag.to_le_bytes());
+    put(0x28, &(name.len() as u32).to_le_bytes());
+    put(0x30, name);
+    bytes
+}

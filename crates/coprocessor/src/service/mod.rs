@@ -1,0 +1,223 @@
+//! The coprocessor's side: sessions, and the commands that move blocks.
+//!
+//! The caller's loop calls [`Service::step`] with the drive's queue while clients work with blocks;
+//! when one wants files it mounts the volume and calls [`Files::step`](files::Files::step) instead.
+//! Nothing here waits.
+
+mod blocks;
+#[cfg(feature = "files")]
+pub mod files;
+#[cfg(feature = "files")]
+mod jobs;
+mod session;
+#[cfg(feature = "files")]
+mod transfer;
+
+use block::{Clock, Geometry};
+
+use crate::header::{Access, Drive, Grant, feature_bits};
+use crate::layout::{self, CLIENTS, CREDITS, header};
+use crate::memory::Window;
+use crate::status::Code;
+use blocks::Deadlines;
+use session::{Phase, Session};
+
+/// Something that happened to a client, for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which client.
+    pub client: usize,
+    /// What.
+    pub code: Code,
+}
+
+/// What the sessions want of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Blocks, or nothing.
+    Blocks,
+    /// The volume mounted.
+    Files,
+}
+
+/// The coprocessor's side of a window.
+#[derive(Debug)]
+pub struct Service {
+    window: Window,
+    sessions: [Session; CLIENTS],
+    geometry: Geometry,
+    ticks_per_ms: u64,
+    deadlines: Deadlines,
+    /// The client that is looked at first.
+    turn: usize,
+    /// Steps so far.
+    steps: u32,
+    want: Want,
+}
+
+impl Service {
+    /// Writes that the coprocessor looks for its drive.
+    pub fn announce(window: &Window) {
+        window.write64(header::MAGIC, 0);
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        let boot = window.read32(header::BOOT).wrapping_add(1);
+        window.write32(header::VERSION, layout::VERSION);
+        window.write32(header::BOOT, boot);
+        window.write32(header::STATE, 0);
+        window.write32(header::REASON, 0);
+        window.write32(header::CLIENTS, CLIENTS as u32);
+        window.write32(header::ENTRIES, layout::RING_ENTRIES);
+        window.write64(header::WINDOW_BYTES, window.len() as u64);
+        window.write32(header::CREDITS, CREDITS);
+        window.clear(header::GRANTS, CLIENTS * header::GRANT_BYTES);
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        window.write64(header::MAGIC, layout::MAGIC);
+    }
+
+    /// Writes that there is nothing to serve, and why.
+    pub fn fail(window: &Window, why: Code) {
+        window.write32(header::REASON, why as u32);
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        window.write32(header::STATE, 2);
+    }
+
+    /// Begins to serve a drive of this geometry. `None` if the window is too small.
+    pub fn new<C: Clock>(
+        window: &Window,
+        geometry: Geometry,
+        drive: &Drive,
+        grants: [Grant; CLIENTS],
+        clock: &C,
+    ) -> Option<Self> {
+        if window.len() < layout::MIN_WINDOW_BYTES {
+            return None;
+        }
+        let mut index = 0;
+        let mut session = |grant| {
+            let session = Session::new(window, index, grant);
+            index += 1;
+            session
+        };
+        let [first, second, third, fourth] = grants;
+        let sessions = [
+            session(first)?,
+            session(second)?,
+            session(third)?,
+            session(fourth)?,
+        ];
+        window.write32(header::BLOCK_LOG2, u32::from(geometry.block_size_log2));
+        window.write32(header::MAX_BLOCKS, geometry.max_transfer_blocks);
+        window.write64(header::BLOCK_COUNT, geometry.block_count);
+        window.write32(header::FEATURES, feature_bits(&geometry.features));
+        window.write32(header::DATA_ALIGN, geometry.buffer_align_bytes);
+        window.copy_in(header::SERIAL, &drive.serial);
+        window.copy_in(header::MODEL, &drive.model);
+        for (index, grant) in grants.iter().enumerate() {
+            let at = header::GRANTS + index * header::GRANT_BYTES;
+            window.write64(at, grant.data_offset as u64);
+            window.write64(at + 8, grant.data_bytes as u64);
+            window.write64(at + 16, grant.first_block);
+            window.write64(at + 24, grant.block_count);
+            window.write32(at + 32, grant.rights);
+        }
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        window.write32(header::STATE, 1);
+        Some(Self {
+            window: *window,
+            sessions,
+            geometry,
+            ticks_per_ms: clock.ticks_per_second() / 1000,
+            deadlines: Deadlines::new(),
+            turn: 0,
+            steps: 0,
+            want: Want::Blocks,
+        })
+    }
+
+    /// What the sessions want of the drive now.
+    pub const fn want(&self) -> Want {
+        self.want
+    }
+
+    /// The next thing to log; each is told once.
+    pub fn take_event(&mut self) -> Option<Event> {
+        let mut sessions = self.sessions.iter_mut().enumerate();
+        sessions.find_map(|(client, session)| {
+            let code = session.event.take()?;
+            Some(Event { client, code })
+        })
+    }
+
+    /// The volume could not be mounted: those that wait for it are told.
+    pub fn refuse_files(&mut self, why: Code) {
+        for session in &mut self.sessions {
+            if session.phase == Phase::Waiting && session.access == Access::Files {
+                session.refuse(why);
+            }
+        }
+        self.want = Want::Blocks;
+    }
+
+    /// Looks after the sessions' beginnings and ends: one of them each step.
+    fn housekeep(&mut self, now: u64) {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps & 63 == 0 {
+            self.window.write32(header::BEAT, self.steps);
+        }
+        self.turn = (self.turn + 1) % CLIENTS;
+        let (turn, ticks_per_ms) = (self.turn, self.ticks_per_ms);
+        let Some(session) = self.sessions.get_mut(turn) else {
+            return;
+        };
+        session.attend(now, ticks_per_ms);
+        if session.phase == Phase::Waiting {
+            self.admit(turn, now);
+        }
+    }
+
+    /// Lets a session in that its access allows beside the others.
+    #[inline(never)]
+    fn admit(&mut self, index: usize, now: u64) {
+        // Who has just gone is in nobody's way.
+        for session in &mut self.sessions {
+            session.attend(now, self.ticks_per_ms);
+        }
+        let Some(wanted) = self.sessions.get(index).map(|session| session.access) else {
+            return;
+        };
+        let excludes = |session: &Session| match (wanted, session.access) {
+            (Access::Files, Access::Files) => false,
+            (Access::Files, _) | (_, Access::Files) => true,
+            (Access::WriteBlocks, Access::WriteBlocks) => true,
+            _ => false,
+        };
+        let mut others = self.sessions.iter().enumerate();
+        let mut is_excluded = false;
+        let mut must_wait = wanted != Access::Files && self.want == Want::Files;
+        for (other, session) in &mut others {
+            if other != index && excludes(session) {
+                match session.phase {
+                    Phase::Open => is_excluded = true,
+                    // It is about to be gone.
+                    Phase::Ending => must_wait = true,
+                    Phase::Waiting => is_excluded |= self.want == Want::Files,
+                    Phase::Free => {}
+                }
+            }
+        }
+        let offered = wanted != Access::Files || cfg!(feature = "files");
+        let mounted = self.want == Want::Files;
+        let Some(session) = self.sessions.get_mut(index) else {
+            return;
+        };
+        match (offered, is_excluded, wanted) {
+            (false, ..) => session.refuse(Code::BadOpcode),
+            (_, true, _) => session.refuse(Code::InUse),
+            _ if must_wait => {}
+            // It stays waiting until the volume is mounted; `Files` then opens it.
+            (_, _, Access::Files) if !mounted => self.want = Want::Files,
+            (_, _, Access::Files) => {}
+            _ => session.open(),
+        }
+    }
+}

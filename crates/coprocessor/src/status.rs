@@ -1,0 +1,399 @@
+//! Status codes: every error of `block` and `volume`, and those of the interface itself, as two
+//! numbers and back (`docs/coprocessor.md`, "Status codes").
+
+use block::Error as Block;
+
+/// Errors of the interface itself, and states of the coprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Code {
+    /// Done.
+    Ok = 0,
+    /// No such command, or not one of this session's access.
+    BadOpcode = 0x80,
+    /// A flag, length or number that the command does not allow.
+    BadField = 0x81,
+    /// The data is not inside the client's grant.
+    OutsideGrant = 0x82,
+    /// The file number is none of this session's.
+    BadFile = 0x83,
+    /// The client rang for more entries than the ring has, or took more completions than there are.
+    BadIndex = 0x84,
+    /// The session has not the right to do this.
+    NoRight = 0x85,
+    /// The lease ran out: the client did not beat.
+    LeaseOver = 0x86,
+    /// The client detached, or attached anew.
+    Detached = 0x87,
+    /// Another session uses the drive in a way that excludes this one: try again when it is gone.
+    InUse = 0x88,
+    /// A stream of the same kind is under way.
+    StreamBusy = 0x89,
+    /// No such stream of this session is under way.
+    NoStream = 0x8a,
+    /// The stream ended; nothing more is taken in.
+    StreamEnded = 0x8b,
+    /// A block arrived and the stream's ring was full.
+    Overrun = 0x8c,
+    /// The volume cannot be mounted: there is none, or one that this coprocessor cannot use.
+    NoVolume = 0x8d,
+    /// The machine has no PCI Express root complex.
+    NoRootComplex = 0xa0,
+    /// There is no drive.
+    NoDrive = 0xa1,
+    /// There are several drives and the boot arguments do not say which.
+    SeveralDrives = 0xa2,
+    /// The drive did not become ready.
+    NotReady = 0xa3,
+    /// The drive cannot be used; the detail is in the log.
+    Unusable = 0xa4,
+    /// The machine's description lacks something.
+    BadMachine = 0xa5,
+}
+
+impl Code {
+    const ALL: &'static [Code] = &[
+        Code::Ok,
+        Code::BadOpcode,
+        Code::BadField,
+        Code::OutsideGrant,
+        Code::BadFile,
+        Code::BadIndex,
+        Code::NoRight,
+        Code::LeaseOver,
+        Code::Detached,
+        Code::InUse,
+        Code::StreamBusy,
+        Code::NoStream,
+        Code::StreamEnded,
+        Code::Overrun,
+        Code::NoVolume,
+        Code::NoRootComplex,
+        Code::NoDrive,
+        Code::SeveralDrives,
+        Code::NotReady,
+        Code::Unusable,
+        Code::BadMachine,
+    ];
+
+    /// The code of this number, if it is one.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| *one as u16 == number)
+    }
+
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Code::Ok => "done",
+            Code::BadOpcode => "no command of this session's access",
+            Code::BadField => "a flag, length or number that the command does not allow",
+            Code::OutsideGrant => "the data is not inside the client's grant",
+            Code::BadFile => "the file number is none of this session's",
+            Code::BadIndex => "the client's ring indices are impossible",
+            Code::NoRight => "the session has not the right to do this",
+            Code::LeaseOver => "the client's lease ran out",
+            Code::Detached => "the session was ended by its client or by another in its place",
+            Code::InUse => "another client uses the drive in a way that excludes this",
+            Code::StreamBusy => "another stream of this kind is under way",
+            Code::NoStream => "no such stream of this session is under way",
+            Code::StreamEnded => "the stream has ended",
+            Code::Overrun => "the drive did not keep up: the stream's ring was full",
+            Code::NoVolume => "no volume that the coprocessor can mount is on the drive",
+            Code::NoRootComplex => "the machine has no PCI Express root complex",
+            Code::NoDrive => "there is no NVMe drive",
+            Code::SeveralDrives => {
+                "there are several drives: choose one with drive=BUS:DEVICE.FUNCTION"
+            }
+            Code::NotReady => "the drive did not become ready",
+            Code::Unusable => "the drive cannot be used",
+            Code::BadMachine => "the machine's description lacks something",
+        }
+    }
+}
+
+/// A code and its detail, as a completion has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The code.
+    pub code: u16,
+    /// More of it.
+    pub detail: u32,
+}
+
+/// What went wrong, as a client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A block error.
+    Block(Block),
+    /// A volume's error.
+    #[cfg(feature = "files")]
+    Volume(volume::Error),
+    /// An error of the interface.
+    Interface(Code),
+    /// A code that this side does not know.
+    Unknown(Status),
+}
+
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Failure::Block(error) => error.fmt(f),
+            #[cfg(feature = "files")]
+            Failure::Volume(error) => error.fmt(f),
+            Failure::Interface(code) => f.write_str(code.text()),
+            Failure::Unknown(status) => write!(
+                f,
+                "the coprocessor answered with status {:#x} ({:#x}), which this version does not know",
+                status.code, status.detail
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Failure {}
+
+impl From<Block> for Failure {
+    fn from(error: Block) -> Self {
+        Failure::Block(error)
+    }
+}
+
+impl From<Code> for Status {
+    fn from(code: Code) -> Self {
+        Status {
+            code: code as u16,
+            detail: 0,
+        }
+    }
+}
+
+impl Status {
+    /// Done.
+    pub const OK: Status = Status { code: 0, detail: 0 };
+
+    const fn with(code: u16, detail: u32) -> Self {
+        Self { code, detail }
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// Anything but done.
+    pub fn result(self) -> Result<(), Failure> {
+        if self.code == 0 {
+            return Ok(());
+        }
+        if let Some(error) = block_error(self) {
+            return Err(Failure::Block(error));
+        }
+        #[cfg(feature = "files")]
+        if let Some(error) = files::volume_error(self) {
+            return Err(Failure::Volume(error));
+        }
+        Err(Code::from_number(self.code).map_or(Failure::Unknown(self), Failure::Interface))
+    }
+}
+
+impl From<Block> for Status {
+    fn from(error: Block) -> Self {
+        match error {
+            Block::QueueFull => Status::with(1, 0),
+            Block::Unaligned => Status::with(2, 0),
+            Block::TooLarge => Status::with(3, 0),
+            Block::OutOfRange => Status::with(4, 0),
+            Block::BufferUnreachable => Status::with(5, 0),
+            Block::Unsupported => Status::with(6, 0),
+            Block::ReadOnly => Status::with(7, 0),
+            Block::Busy => Status::with(8, 0),
+            Block::Nvme { status } => Status::with(9, status as u32),
+            Block::Os { errno } => Status::with(10, errno as u32),
+            Block::TimedOut => Status::with(11, 0),
+            Block::Aborted => Status::with(12, 0),
+            Block::ShortTransfer { done_bytes } => Status::with(13, done_bytes),
+            // Gone, and what later versions of `block` add: nothing that a client could mend.
+            _ => Status::with(14, 0),
+        }
+    }
+}
+
+fn block_error(status: Status) -> Option<Block> {
+    let detail = status.detail;
+    Some(match status.code {
+        1 => Block::QueueFull,
+        2 => Block::Unaligned,
+        3 => Block::TooLarge,
+        4 => Block::OutOfRange,
+        5 => Block::BufferUnreachable,
+        6 => Block::Unsupported,
+        7 => Block::ReadOnly,
+        8 => Block::Busy,
+        9 => Block::Nvme {
+            status: detail as u16,
+        },
+        10 => Block::Os {
+            errno: detail as i32,
+        },
+        11 => Block::TimedOut,
+        12 => Block::Aborted,
+        13 => Block::ShortTransfer { done_bytes: detail },
+        14 => Block::Gone,
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "files")]
+mod files {
+    use super::Status;
+    use volume::{Error, Node};
+
+    /// Errors without a detail, each at its number; a number is never used for another.
+    const PLAIN: &[(u16, Error)] = &[
+        (0x20, Error::NotAVolume),
+        (0x23, Error::StaleSuperblock),
+        (0x24, Error::Unsuitable),
+        (0x25, Error::BadParameters),
+        (0x26, Error::Memory),
+        (0x27, Error::ReadOnly),
+        (0x28, Error::BadName),
+        (0x29, Error::NotFound),
+        (0x2a, Error::Exists),
+        (0x2b, Error::TableFull),
+        (0x2c, Error::NoSpace),
+        (0x2d, Error::MapFull),
+        (0x2e, Error::InUse),
+        (0x2f, Error::TooManyOpen),
+        (0x30, Error::NotOpen),
+        (0x31, Error::NotWritable),
+        (0x32, Error::PastEnd),
+        (0x33, Error::Unaligned),
+        (0x35, Error::NeedsMap),
+        (0x36, Error::NeedsReservation),
+        (0x37, Error::NeedsCommit),
+        (0x38, Error::UnalignedEnd),
+        (0x39, Error::AppendFailed),
+        (0x3a, Error::NothingToRetry),
+        (0x3b, Error::Busy),
+        (0x3c, Error::NeedsMount),
+        (0x3d, Error::Unsupported),
+    ];
+    const NEWER: u16 = 0x21;
+    const FEATURES: u16 = 0x22;
+    const SPLIT: u16 = 0x34;
+    const ROT: u16 = 0x3e;
+    const TRUNCATED: u16 = 0x3f;
+    const BAD_SUPERBLOCK: u16 = 0x40;
+    const BAD_SLOT: u16 = 0x41;
+    const BAD_BITMAP: u16 = 0x42;
+    const BAD_MAP: u16 = 0x43;
+    /// An error of a later version of `volume`.
+    const OTHER: u16 = 0x7f;
+
+    impl From<Error> for Status {
+        fn from(error: Error) -> Self {
+            match error {
+                Error::Device(error) => error.into(),
+                Error::NewerVersion { major } => Status::with(NEWER, u32::from(major)),
+                Error::UnknownFeatures { bits } => Status::with(FEATURES, bits),
+                Error::Truncated { missing_kib } => Status::with(TRUNCATED, missing_kib),
+                Error::Split { at_bytes } => Status::with(SPLIT, at_bytes),
+                Error::Rot { chunk } => Status::with(ROT, chunk),
+                Error::Corrupt(damage) => match damage.node() {
+                    Node::Superblock => Status::with(BAD_SUPERBLOCK, 0),
+                    Node::Slot(number) => Status::with(BAD_SLOT, number),
+                    Node::Bitmap(number) => Status::with(BAD_BITMAP, number),
+                    Node::Map(number) => Status::with(BAD_MAP, number),
+                },
+                plain => {
+                    let found = PLAIN.iter().find(|(_, one)| *one == plain);
+                    Status::with(found.map_or(OTHER, |(code, _)| *code), 0)
+                }
+            }
+        }
+    }
+
+    pub(super) fn volume_error(status: Status) -> Option<Error> {
+        let detail = status.detail;
+        Some(match status.code {
+            NEWER => Error::NewerVersion {
+                major: detail as u16,
+            },
+            FEATURES => Error::UnknownFeatures { bits: detail },
+            TRUNCATED => Error::Truncated {
+                missing_kib: detail,
+            },
+            SPLIT => Error::Split { at_bytes: detail },
+            ROT => Error::Rot { chunk: detail },
+            BAD_SUPERBLOCK => Node::Superblock.into(),
+            BAD_SLOT => Node::Slot(detail).into(),
+            BAD_BITMAP => Node::Bitmap(detail).into(),
+            BAD_MAP => Node::Map(detail).into(),
+            code => PLAIN.iter().find(|(one, _)| *one == code)?.1,
+        })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::super::{Code, Failure, Status};
+        use super::{Error, Node, PLAIN};
+
+        #[test]
+        fn every_error_of_a_volume_comes_back_as_it_was() {
+            let with_detail = [
+                Error::NewerVersion { major: 9 },
+                Error::UnknownFeatures { bits: 0x8000_0001 },
+                Error::Truncated { missing_kib: 5 },
+                Error::Split { at_bytes: 4096 },
+                Error::Rot { chunk: 77 },
+                Node::Superblock.into(),
+                Node::Slot(3).into(),
+                Node::Bitmap(4).into(),
+                Node::Map(5).into(),
+            ];
+            let plain = PLAIN.iter().map(|(_, error)| *error);
+            for error in plain.chain(with_detail) {
+                let status = Status::from(error);
+                assert_eq!(status.result(), Err(Failure::Volume(error)));
+                assert!(Code::from_number(status.code).is_none(), "{error:?}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_a_device_comes_back_as_it_was() {
+        let all = [
+            Block::QueueFull,
+            Block::Unaligned,
+            Block::TooLarge,
+            Block::OutOfRange,
+            Block::BufferUnreachable,
+            Block::Unsupported,
+            Block::ReadOnly,
+            Block::Busy,
+            Block::Nvme { status: 0x4281 },
+            Block::Os { errno: 5 },
+            Block::TimedOut,
+            Block::Aborted,
+            Block::ShortTransfer { done_bytes: 512 },
+            Block::Gone,
+        ];
+        for error in all {
+            let status = Status::from(error);
+            assert_eq!(status.result(), Err(Failure::Block(error)));
+            assert!(Code::from_number(status.code).is_none());
+        }
+        assert_eq!(Status::OK.result(), Ok(()));
+        for &code in Code::ALL.iter().skip(1) {
+            assert_eq!(Status::from(code).result(), Err(Failure::Interface(code)));
+        }
+        let unknown = Status {
+            code: 0x3ff,
+            detail: 1,
+        };
+        assert_eq!(unknown.result(), Err(Failure::Unknown(unknown)));
+    }
+}

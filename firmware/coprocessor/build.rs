@@ -1,0 +1,10 @@
+//! Links with the board's memory map, BOARD in the environment.
+
+fn main() {
+    let board = std::env::var("BOARD").unwrap_or_else(|_| "virt".to_owned());
+    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    println!("cargo:rerun-if-env-changed=BOARD");
+    println!("cargo:rerun-if-changed=boards");
+    println!("cargo:rustc-link-arg=-L{folder}/boards");
+    println!("cargo:rustc-link-arg=-T{folder}/boards/{board}.ld");
+}

@@ -1,0 +1,202 @@
+//! The device tree as the machine hands it over (Devicetree specification, "Flattened Devicetree
+//! Format"): the few things that the firmware needs, and nothing kept of the rest.
+//!
+//! The blob is not trusted to be well formed: each read is checked, the walk has no recursion, and
+//! its length is bounded by the blob's.
+
+const MAGIC: u32 = 0xd00d_feed;
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROPERTY: u32 = 3;
+const NOP: u32 = 4;
+/// The longest blob that is looked at.
+pub const MAX_BYTES: usize = 2 << 20;
+/// The most bytes of the boot arguments that are kept.
+pub const ARGUMENT_BYTES: usize = 128;
+
+/// A range of bus addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+impl Range {
+    /// The first address behind it.
+    pub const fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes)
+    }
+}
+
+/// What the tree says of the machine; a field is empty where it says nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Memory by its node number, as far as four.
+    pub memory: [Range; 4],
+    /// Ticks a second of the timer.
+    pub timebase_hz: u32,
+    /// The UART's registers (ns16550a).
+    pub uart: Range,
+    /// The core-local interruptor of hart 0.
+    pub clint: Range,
+    /// The word that resets the machine (sifive,test0).
+    pub reset: Range,
+    /// The configuration space of the root complex.
+    pub ecam: Range,
+    /// Its memory window below 4 GiB, as the processor addresses it and as the bus does.
+    pub window32: (Range, u64),
+    /// The one above.
+    pub window64: (Range, u64),
+    /// Boot arguments and their length.
+    pub arguments: ([u8; ARGUMENT_BYTES], usize),
+}
+
+/// One node's properties, until it is known what node it is.
+#[derive(Clone, Copy, Default)]
+struct Node<'t> {
+    compatible: &'t [u8],
+    device_type: &'t [u8],
+    reg: &'t [u8],
+    ranges: &'t [u8],
+    numa: u32,
+}
+
+/// Reads the tree in `blob`; `None` if it is none.
+pub fn parse(blob: &[u8]) -> Option<Machine> {
+    let total = word(blob, 4)? as usize;
+    if word(blob, 0)? != MAGIC || total > blob.len() {
+        return None;
+    }
+    let blob = blob.get(..total)?;
+    let (structure, strings) = (word(blob, 8)? as usize, word(blob, 12)? as usize);
+    let mut machine = Machine {
+        memory: [Range::default(); 4],
+        timebase_hz: 0,
+        uart: Range::default(),
+        clint: Range::default(),
+        reset: Range::default(),
+        ecam: Range::default(),
+        window32: Default::default(),
+        window64: Default::default(),
+        arguments: ([0; ARGUMENT_BYTES], 0),
+    };
+    let mut at = structure;
+    let mut node = Node::default();
+    loop {
+        let token = word(blob, at)?;
+        at += 4;
+        match token {
+            // A node's properties come before its children, so it is complete at either.
+            BEGIN_NODE => {
+                machine.take(&node);
+                node = Node::default();
+                let name = blob.get(at..)?;
+                at += (name.iter().position(|&byte| byte == 0)? + 4) & !3;
+            }
+            END_NODE => {
+                machine.take(&node);
+                node = Node::default();
+            }
+            PROPERTY => {
+                let len = word(blob, at)? as usize;
+                let name = strings.checked_add(word(blob, at + 4)? as usize)?;
+                let value = blob.get(at + 8..(at + 8).checked_add(len)?)?;
+                at += 8 + len.next_multiple_of(4);
+                let rest = blob.get(name..)?;
+                let end = rest.iter().position(|&byte| byte == 0)?;
+                machine.property(&mut node, rest.get(..end)?, value);
+            }
+            NOP => {}
+            _ => break,
+        }
+    }
+    Some(machine)
+}
+
+impl Machine {
+    fn property<'t>(&mut self, node: &mut Node<'t>, name: &[u8], value: &'t [u8]) {
+        match name {
+            b"compatible" => node.compatible = value,
+            b"device_type" => node.device_type = value,
+            b"reg" => node.reg = value,
+            b"ranges" => node.ranges = value,
+            b"numa-node-id" => node.numa = word(value, 0).unwrap_or(0),
+            b"timebase-frequency" => self.timebase_hz = word(value, 0).unwrap_or(0),
+            b"bootargs" => {
+                let (bytes, len) = &mut self.arguments;
+                *len = 0;
+                for (place, &byte) in bytes.iter_mut().zip(value) {
+                    if byte == 0 {
+                        break;
+                    }
+                    *place = byte;
+                    *len += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, node: &Node<'_>) {
+        let Some(first) = range(node.reg, 0) else {
+            return;
+        };
+        if node.device_type == b"memory\0" {
+            if let Some(place) = self.memory.get_mut(node.numa as usize) {
+                *place = first;
+            }
+        }
+        if is(node, b"ns16550a") && self.uart.bytes == 0 {
+            self.uart = first;
+        } else if is(node, b"riscv,clint0") && node.numa == 0 {
+            self.clint = first;
+        } else if is(node, b"sifive,test0") {
+            self.reset = first;
+        } else if is(node, b"pci-host-ecam-generic") && self.ecam.bytes == 0 {
+            self.ecam = first;
+            self.take_windows(node.ranges);
+        }
+    }
+
+    /// Three cells of bus address, two of processor address, two of length (PCI Bus Binding).
+    fn take_windows(&mut self, ranges: &[u8]) {
+        for entry in ranges.chunks_exact(28) {
+            let (Some(kind), Some(bus)) = (word(entry, 0), double(entry, 4)) else {
+                continue;
+            };
+            let Some(range) = range(entry, 12) else {
+                continue;
+            };
+            match kind >> 24 & 3 {
+                2 => self.window32 = (range, bus),
+                3 => self.window64 = (range, bus),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether the node's list of names has this one.
+fn is(node: &Node<'_>, name: &[u8]) -> bool {
+    node.compatible
+        .split(|&byte| byte == 0)
+        .any(|one| one == name)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+fn double(bytes: &[u8], at: usize) -> Option<u64> {
+    let high = u64::from(word(bytes, at)?);
+    Some(high << 32 | u64::from(word(bytes, at + 4)?))
+}
+
+/// Two cells of address and two of length: what the machines here have at their root.
+fn range(bytes: &[u8], at: usize) -> Option<Range> {
+    let (start, bytes) = (double(bytes, at)?, double(bytes, at + 8)?);
+    Some(Range { start, bytes })
+}

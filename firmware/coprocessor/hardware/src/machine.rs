@@ -1,0 +1,250 @@
+//! The machine as `nvme` wants it: a drive's registers, memory at its own addresses, a timer; and
+//! the watchdog.
+
+use core::arch::asm;
+use core::ptr::{read_volatile, write_volatile};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use block::Clock;
+use nvme::{BusRun, Dma, LinearDma, Registers};
+
+use crate::fdt::{Machine, Range};
+use crate::log;
+use crate::pci::{Address, Drive, Ecam};
+
+/// The main loop must come round in this time, or the machine is started anew. What takes longer is
+/// in the driver's slow paths, which have deadlines of their own and count as progress.
+const WATCHDOG_SECONDS: u32 = 4;
+
+static CLINT: AtomicUsize = AtomicUsize::new(0);
+static RESET: AtomicUsize = AtomicUsize::new(0);
+static TICKS_A_SECOND: AtomicU32 = AtomicU32::new(10_000_000);
+/// Counts as long as something goes on.
+static PROGRESS: AtomicU32 = AtomicU32::new(0);
+static SEEN: AtomicU32 = AtomicU32::new(0);
+static STUCK: AtomicU32 = AtomicU32::new(0);
+const MTIMECMP: usize = 0x4000;
+const MTIME: usize = 0xbff8;
+const TIMER_INTERRUPT: usize = 7;
+const RESET_VALUE: u32 = 0x7777;
+const POWEROFF_VALUE: u32 = 0x5555;
+
+/// The timer.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer;
+
+/// One drive and the machine around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Platform {
+    ecam: Ecam,
+    address: Address,
+    registers: usize,
+    register_bytes: usize,
+    memory: LinearDma,
+}
+
+/// Takes the timer, the watchdog's period and the way to start anew from the machine.
+pub fn begin(machine: &Machine) {
+    CLINT.store(machine.clint.start as usize, Ordering::Relaxed);
+    RESET.store(machine.reset.start as usize, Ordering::Relaxed);
+    TICKS_A_SECOND.store(machine.timebase_hz.max(1000), Ordering::Relaxed);
+    arm();
+    // SAFETY: the trap is set up by the start code, and the timer is armed.
+    unsafe {
+        asm!("csrs mie, {0}", "csrs mstatus, {1}", in(reg) 1 << TIMER_INTERRUPT, in(reg) 1 << 3);
+    }
+}
+
+/// The loop came round.
+#[inline(always)]
+pub fn progress() {
+    PROGRESS.store(
+        PROGRESS.load(Ordering::Relaxed).wrapping_add(1),
+        Ordering::Relaxed,
+    );
+}
+
+/// The next look of the watchdog, in a second.
+fn arm() {
+    let clint = CLINT.load(Ordering::Relaxed);
+    if clint == 0 {
+        return;
+    }
+    let next = Timer.ticks() + Timer.ticks_per_second();
+    let compare = clint + MTIMECMP;
+    // SAFETY: the device tree names the interruptor; hart 0's words. The high half is out of reach
+    // first, so that no interrupt comes in between (RISC-V ACLINT specification, "MTIMECMP").
+    unsafe {
+        write_volatile((compare + 4) as *mut u32, u32::MAX);
+        write_volatile(compare as *mut u32, next as u32);
+        write_volatile((compare + 4) as *mut u32, (next >> 32) as u32);
+    }
+}
+
+/// Every trap: the watchdog's timer, or a fault.
+#[cold]
+pub fn trap(cause: usize, at: usize, value: usize) {
+    let is_interrupt = cause >> (usize::BITS - 1) != 0;
+    if is_interrupt && cause & 0xff == TIMER_INTERRUPT {
+        let progress = PROGRESS.load(Ordering::Relaxed);
+        if progress != SEEN.swap(progress, Ordering::Relaxed) {
+            STUCK.store(0, Ordering::Relaxed);
+        } else if STUCK.fetch_add(1, Ordering::Relaxed) >= WATCHDOG_SECONDS {
+            log!(
+                "watchdog: no progress at ",
+                crate::uart::Part::Hex(at as u64),
+                "; starting anew"
+            );
+            restart();
+        }
+        arm();
+        return;
+    }
+    log!(
+        "fault ",
+        cause as u64,
+        " at ",
+        crate::uart::Part::Hex(at as u64),
+        ", value ",
+        crate::uart::Part::Hex(value as u64),
+        "; starting anew"
+    );
+    restart();
+}
+
+/// Starts the machine anew.
+pub fn restart() -> ! {
+    finish(RESET_VALUE)
+}
+
+/// Switches the machine off.
+pub fn power_off() -> ! {
+    finish(POWEROFF_VALUE)
+}
+
+fn finish(value: u32) -> ! {
+    let reset = RESET.load(Ordering::Relaxed);
+    loop {
+        if reset != 0 {
+            // SAFETY: the device tree names the word that does this.
+            unsafe { write_volatile(reset as *mut u32, value) };
+        }
+        core::hint::spin_loop();
+    }
+}
+
+impl Clock for Timer {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        let time = CLINT.load(Ordering::Relaxed) + MTIME;
+        // SAFETY: the device tree names the interruptor, and `begin` ran first.
+        #[cfg(target_pointer_width = "64")]
+        return unsafe { read_volatile(time as *const u64) };
+        #[cfg(target_pointer_width = "32")]
+        // Twice at most in practice: the upper half changes every seven minutes.
+        loop {
+            // SAFETY: as above.
+            let (high, low, again) = unsafe {
+                (
+                    read_volatile((time + 4) as *const u32),
+                    read_volatile(time as *const u32),
+                    read_volatile((time + 4) as *const u32),
+                )
+            };
+            if high == again {
+                return u64::from(high) << 32 | u64::from(low);
+            }
+        }
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        u64::from(TICKS_A_SECOND.load(Ordering::Relaxed))
+    }
+}
+
+impl Platform {
+    /// The drive's platform; `memory` is what it may reach.
+    pub fn new(ecam: Ecam, drive: &Drive, memory: Range) -> Self {
+        Self {
+            ecam,
+            address: drive.address,
+            registers: drive.registers,
+            register_bytes: drive.register_bytes,
+            memory: LinearDma {
+                start: memory.start as usize,
+                len: usize::try_from(memory.bytes).unwrap_or(usize::MAX),
+                bus_start: memory.start,
+            },
+        }
+    }
+}
+
+impl Registers for Platform {
+    fn len_bytes(&self) -> usize {
+        self.register_bytes
+    }
+
+    #[inline(always)]
+    fn read32(&self, offset: usize) -> u32 {
+        // SAFETY: the driver keeps offsets inside the space that was placed for it.
+        let value = unsafe { read_volatile((self.registers + offset) as *const u32) };
+        // SAFETY: a barrier touches nothing.
+        unsafe { asm!("fence i, r", options(nostack, preserves_flags)) };
+        u32::from_le(value)
+    }
+
+    #[inline(always)]
+    fn write32(&self, offset: usize, value: u32) {
+        // SAFETY: a barrier, then as in `read32`.
+        unsafe {
+            asm!("fence w, o", options(nostack, preserves_flags));
+            write_volatile((self.registers + offset) as *mut u32, value.to_le());
+        }
+    }
+
+    fn isolate(&self) {
+        self.ecam.connect(self.address, false);
+    }
+
+    fn connect(&self) {
+        self.ecam.connect(self.address, true);
+    }
+
+    fn relax(&self) {
+        progress();
+    }
+}
+
+// SAFETY: memory has the same address on the bus (the machine has no IOMMU before its root
+// complex), is whole pages, and is there for ever.
+unsafe impl Dma for Platform {
+    #[inline(always)]
+    fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
+        self.memory.run(address, len)
+    }
+
+    #[inline(always)]
+    fn bus_address(&self, address: usize) -> Option<u64> {
+        self.memory.address(address)
+    }
+}
+
+impl Clock for Platform {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        Timer.ticks()
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        Timer.ticks_per_second()
+    }
+}
+
+/// Instructions that this hart has retired; wraps.
+#[inline(always)]
+pub fn instructions() -> u32 {
+    let count: usize;
+    // SAFETY: reads a counter.
+    unsafe { asm!("csrr {0}, minstret", out(reg) count) };
+    count as u32
+}

@@ -1,0 +1,235 @@
+//! What the firmware makes of the machine's description: where its window is, which memory the drive
+//! may reach, which drive is meant, and what it is to do. Every fixed number of a board is here or in
+//! its linker script.
+
+use core::ptr::NonNull;
+
+use hardware::fdt::{self, Machine, Range};
+use hardware::pci::{Address, Drive, Found};
+use hardware::{log, machine, uart};
+use interface::{Code, Window};
+
+/// The memory node that is shared with the main CPU. The node before it is the coprocessor's own.
+const WINDOW_NODE: usize = 1;
+/// No address of the firmware's begins below this: the null pointer is none.
+const LOWEST: u64 = 4096;
+
+/// What the firmware is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Serve the main CPU.
+    Serve,
+    /// Read and write the whole drive and compare what was read.
+    SelfTest,
+    /// Only read, and compare.
+    Verify,
+    /// Measure sequential reads and writes.
+    Benchmark,
+}
+
+/// The machine and its orders.
+#[derive(Debug)]
+pub struct Board {
+    /// What the device tree says.
+    pub machine: Machine,
+    /// What to do.
+    pub mode: Mode,
+    /// Of the self-test's data.
+    pub seed: u64,
+    /// The drive takes the flag of force unit access and ignores it, as some do: flush instead.
+    pub ignores_fua: bool,
+    drive: Option<Address>,
+}
+
+impl Board {
+    /// Reads the device tree at `tree`, and starts the log and the timer.
+    pub fn find(tree: usize) -> Result<Self, Code> {
+        let start = NonNull::new(tree as *mut u8).ok_or(Code::BadMachine)?;
+        // SAFETY: the boot protocol: a1 is the address of a device tree; its own length is at most
+        // what is looked at here, and all of it is memory.
+        let blob = unsafe { core::slice::from_raw_parts(start.as_ptr(), 8) };
+        let total = blob
+            .get(4..8)
+            .and_then(|word| word.try_into().ok())
+            .map(u32::from_be_bytes);
+        let total = total.unwrap_or(0) as usize;
+        if total > fdt::MAX_BYTES {
+            return Err(Code::BadMachine);
+        }
+        // SAFETY: as above, now with its length.
+        let blob = unsafe { core::slice::from_raw_parts(start.as_ptr(), total) };
+        let machine = fdt::parse(blob).ok_or(Code::BadMachine)?;
+        uart::set(machine.uart.start as usize);
+        machine::begin(&machine);
+        let window = machine.memory.get(WINDOW_NODE).copied().unwrap_or_default();
+        let reachable = usize::try_from(window.end()).is_ok();
+        if window.start < LOWEST || window.start % 4096 != 0 || !reachable {
+            log!(
+                "failed: no memory node ",
+                WINDOW_NODE as u64,
+                ", or out of reach"
+            );
+            return Err(Code::BadMachine);
+        }
+        let mut board = Self {
+            machine,
+            mode: Mode::Serve,
+            seed: 1,
+            ignores_fua: false,
+            drive: None,
+        };
+        board.take_orders();
+        Ok(board)
+    }
+
+    /// `mode=WORD seed=N drive=BUS:DEVICE.FUNCTION fua=off`, in any order; what is not known is logged.
+    fn take_orders(&mut self) {
+        let (bytes, len) = self.machine.arguments;
+        let text = bytes.get(..len).unwrap_or_default();
+        for word in text
+            .split(|&byte| byte == b' ')
+            .filter(|word| !word.is_empty())
+        {
+            let is_known = match word.split(|&byte| byte == b'=').next() {
+                Some(b"mode") => self.take_mode(word.get(5..).unwrap_or_default()),
+                Some(b"seed") => {
+                    let digits = word.get(5..).unwrap_or_default();
+                    self.seed = digits.iter().fold(0, |sum: u64, digit| {
+                        sum.wrapping_mul(10)
+                            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+                    });
+                    true
+                }
+                Some(b"fua") => {
+                    self.ignores_fua = word == b"fua=off";
+                    self.ignores_fua || word == b"fua=on"
+                }
+                Some(b"drive") => {
+                    self.drive = parse_address(word.get(6..).unwrap_or_default());
+                    self.drive.is_some()
+                }
+                _ => false,
+            };
+            if !is_known {
+                log!("not understood: ", word);
+            }
+        }
+    }
+
+    fn take_mode(&mut self, word: &[u8]) -> bool {
+        self.mode = match word {
+            b"serve" => Mode::Serve,
+            b"self-test" => Mode::SelfTest,
+            b"verify" => Mode::Verify,
+            b"benchmark" => Mode::Benchmark,
+            _ => return false,
+        };
+        true
+    }
+
+    /// The memory that is shared with the main CPU.
+    pub fn window(&self) -> Window {
+        let range = self
+            .machine
+            .memory
+            .get(WINDOW_NODE)
+            .copied()
+            .unwrap_or_default();
+        let start = NonNull::new(range.start as usize as *mut u8).unwrap_or(NonNull::dangling());
+        // SAFETY: a memory node of its own that holds nothing of the firmware; checked by `find` to
+        // begin at a page and to be in reach.
+        unsafe { Window::new(start, range.bytes as usize) }
+    }
+
+    /// The memory that the drive may reach: the firmware's own and the window, which follows it.
+    pub fn reach(&self) -> Range {
+        unsafe extern "C" {
+            static __own_start: u8;
+            static __own_end: u8;
+        }
+        let window = self
+            .machine
+            .memory
+            .get(WINDOW_NODE)
+            .copied()
+            .unwrap_or_default();
+        let (start, end) = (
+            (&raw const __own_start) as u64,
+            (&raw const __own_end) as u64,
+        );
+        // Elsewhere a board needs two runs; here one must do, so it must be one.
+        let end = if window.start == end {
+            window.end()
+        } else {
+            end
+        };
+        Range {
+            start,
+            bytes: end - start,
+        }
+    }
+
+    /// The drive that is meant.
+    pub fn choose<'f>(&self, found: &'f Found) -> Result<&'f Drive, Code> {
+        let drives = found.drives.get(..found.drive_count).unwrap_or_default();
+        match (drives, self.drive) {
+            ([], _) => Err(Code::NoDrive),
+            (_, Some(address)) => {
+                let chosen = drives.iter().find(|drive| drive.address == address);
+                chosen.ok_or(Code::NoDrive)
+            }
+            ([only], None) => Ok(only),
+            (several, None) => {
+                for drive in several {
+                    let address = u64::from(drive.address.0);
+                    log!(
+                        "a drive at bus ",
+                        address >> 8,
+                        ", device ",
+                        address >> 3 & 31,
+                        ", function ",
+                        address & 7
+                    );
+                }
+                Err(Code::SeveralDrives)
+            }
+        }
+    }
+}
+
+/// `BUS:DEVICE.FUNCTION` in hexadecimal.
+fn parse_address(text: &[u8]) -> Option<Address> {
+    let mut parts = text.split(|&byte| byte == b':' || byte == b'.');
+    let mut number = |most: u16| {
+        let part = parts.next()?;
+        let value = u16::from_str_radix(core::str::from_utf8(part).ok()?, 16).ok()?;
+        (value <= most).then_some(value)
+    };
+    Some(Address(number(255)? << 8 | number(31)? << 3 | number(7)?))
+}
+
+/// What a client is told of a drive that could not be brought up.
+pub fn code(error: &nvme::Error) -> Code {
+    match error {
+        nvme::Error::NotReady { .. } | nvme::Error::TimedOut { .. } => Code::NotReady,
+        nvme::Error::NoNamespace { .. } => Code::NoDrive,
+        _ => Code::Unusable,
+    }
+}
+
+/// The same for the log.
+pub fn reason(error: &nvme::Error) -> &'static str {
+    match error {
+        nvme::Error::Gone => "the controller does not answer",
+        nvme::Error::Fatal => "the controller reports a fatal error",
+        nvme::Error::NotReady { .. } => "CSTS.RDY did not change in time",
+        nvme::Error::TimedOut { .. } => "an admin command got no answer in time",
+        nvme::Error::Status { .. } => "an admin command failed",
+        nvme::Error::Unsupported(_) => "the controller lacks something that the driver needs",
+        nvme::Error::Memory { .. } => {
+            "the driver's memory is too short, or out of the drive's reach"
+        }
+        nvme::Error::NoNamespace { .. } => "there is no active namespace",
+        _ => "the controller could not be used",
+    }
+}

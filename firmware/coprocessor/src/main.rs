@@ -1,0 +1,168 @@
+//! The storage coprocessor: an NVMe drive and the volume on it, served to a main CPU through shared
+//! memory (`docs/coprocessor.md`). No operating system, no heap, one loop.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `start` | from reset to `main` |
+//! | `hardware` | a crate: device tree, log, timer and watchdog, root complex, the drive's queue |
+//! | `board`, `memory` | what is made of the machine's description; every byte of memory |
+//! | `serve` | the command interface |
+//! | `check` | the self-test and the benchmark |
+#![no_std]
+#![no_main]
+
+mod board;
+#[cfg(feature = "check")]
+mod check;
+mod memory;
+mod serve;
+mod start;
+
+use core::panic::PanicInfo;
+
+use hardware::drive::Drive;
+use hardware::machine::{self, Platform};
+use hardware::{log, pci, uart};
+use interface::{Code, Drive as Identity, Service, Window};
+use nvme::{Controller, NamespaceInfo, Options};
+
+use board::{Board, Mode};
+
+/// How long commands may take. The watchdog does not see these waits: each is bounded by itself.
+const OPTIONS: Options = Options {
+    io_timeout_us: 3_000_000,
+    admin_timeout_us: 2_000_000,
+    abort_grace_us: 500_000,
+    queues: 1,
+    shadow_doorbells: true,
+};
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    log!("panic; starting anew");
+    machine::restart()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn firmware_trap(cause: usize, at: usize, value: usize) {
+    machine::trap(cause, at, value);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn firmware_main(tree: usize) -> ! {
+    let board = match Board::find(tree) {
+        Ok(board) => board,
+        // Without a machine there is no UART to say so, and no window.
+        Err(_) => machine::restart(),
+    };
+    let window = board.window();
+    Service::announce(&window);
+    log!(
+        "straightway coprocessor ",
+        env!("CARGO_PKG_VERSION"),
+        ", ",
+        usize::BITS,
+        " bits, window ",
+        window.len() as u64,
+        " bytes at ",
+        uart::Part::Hex(window.address() as u64)
+    );
+    let failed = match bring_up(&board, &window) {
+        Ok(never) => match never {},
+        Err(code) => code,
+    };
+    log!("failed: ", failed.text());
+    Service::fail(&window, failed);
+    if board.mode != Mode::Serve {
+        machine::power_off();
+    }
+    loop {
+        machine::progress();
+        core::hint::spin_loop();
+    }
+}
+
+/// From the root complex to a served drive, or the first thing that is in the way.
+fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible, Code> {
+    let ecam = pci::Ecam::of(&board.machine).ok_or(Code::NoRootComplex)?;
+    let found = ecam.walk(&board.machine);
+    log!(
+        "pci: ",
+        found.functions,
+        " functions, ",
+        found.bridges,
+        " bridges, ",
+        found.drive_count as u64,
+        " drives"
+    );
+    let drive = board.choose(&found)?;
+    log!(
+        "drive at ",
+        uart::Part::Hex(u64::from(drive.address.0)),
+        ", registers at ",
+        uart::Part::Hex(drive.registers as u64),
+        ", ",
+        drive.register_bytes as u64,
+        " bytes"
+    );
+    let platform = Platform::new(ecam, drive, board.reach());
+    let controller = enable(platform)?;
+    let mut list = [0; 1];
+    let opened = open(&controller, &mut list, board.ignores_fua);
+    let (namespace, opened) = opened.map_err(|error| {
+        log!("namespace: ", board::reason(&error));
+        board::code(&error)
+    })?;
+    let info = controller.info();
+    let mut identity = Identity::default();
+    let fill = |target: &mut [u8], text: &str| {
+        target
+            .iter_mut()
+            .zip(text.bytes())
+            .for_each(|(place, byte)| *place = byte);
+    };
+    fill(&mut identity.serial, info.serial.as_str());
+    fill(&mut identity.model, info.model.as_str());
+    log!(
+        "namespace ",
+        namespace.namespace,
+        ": ",
+        namespace.block_count,
+        " blocks of ",
+        1u64 << namespace.block_size_log2,
+        " bytes, serial ",
+        &identity.serial[..]
+    );
+    match board.mode {
+        Mode::Serve => serve::run(opened, window, &identity),
+        #[cfg(feature = "check")]
+        mode => {
+            check::run(opened, mode, board.seed);
+            drop(controller);
+            machine::power_off()
+        }
+        #[cfg(not(feature = "check"))]
+        _ => Err(Code::BadOpcode),
+    }
+}
+
+/// Out of line, as `open` is: what they need of the stack is free again while the drive is served.
+#[inline(never)]
+fn enable(platform: Platform) -> Result<Controller<Platform>, Code> {
+    Controller::enable(platform, memory::controller(), OPTIONS).map_err(|failed| {
+        log!("enable: ", board::reason(&failed.error));
+        board::code(&failed.error)
+    })
+}
+
+#[inline(never)]
+fn open<'c>(
+    controller: &'c Controller<Platform>,
+    list: &mut [u32; 1],
+    ignores_fua: bool,
+) -> Result<(NamespaceInfo, Drive<'c>), nvme::Error> {
+    controller.namespaces(0, list)?;
+    let namespace = controller.namespace(list[0])?;
+    let opened = Drive::new(controller, &namespace, memory::queue(), ignores_fua)?;
+    Ok((namespace, opened))
+}

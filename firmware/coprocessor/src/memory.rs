@@ -1,0 +1,85 @@
+//! The firmware's memory: sections whose sizes are fixed here, each lent once.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use block::Buffer;
+use hardware::drive;
+use nvme::controller_memory_bytes;
+
+const CONTROLLER_BYTES: usize = controller_memory_bytes(drive::PAGE_BYTES);
+/// A volume's node; one with longer nodes cannot be mounted here.
+#[cfg(feature = "files")]
+pub const NODE_BYTES: usize = 4096;
+/// Files that can be open at once.
+#[cfg(feature = "files")]
+pub const FILES: usize = 4;
+/// Data of the self-test and the benchmark: a buffer for each of eight commands.
+#[cfg(feature = "check")]
+pub const CHECK_BYTES: usize = 8 * (128 << 10);
+
+#[repr(C, align(4096))]
+struct Pages<const BYTES: usize>([u8; BYTES]);
+
+#[unsafe(link_section = ".queues")]
+static mut CONTROLLER: Pages<CONTROLLER_BYTES> = Pages([0; CONTROLLER_BYTES]);
+#[unsafe(link_section = ".queues")]
+static mut QUEUE: Pages<{ drive::MEMORY_BYTES }> = Pages([0; drive::MEMORY_BYTES]);
+#[cfg(feature = "files")]
+#[unsafe(link_section = ".nodes")]
+static mut NODES: Pages<{ 3 * NODE_BYTES }> = Pages([0; 3 * NODE_BYTES]);
+#[cfg(feature = "check")]
+#[unsafe(link_section = ".buffers")]
+static mut CHECK: Pages<CHECK_BYTES> = Pages([0; CHECK_BYTES]);
+
+/// What was lent, a bit each.
+static LENT: AtomicU32 = AtomicU32::new(0);
+
+fn once(bit: u32, start: *mut u8, len: usize) -> Buffer {
+    let is_first = LENT.fetch_or(1 << bit, Ordering::Relaxed) & 1 << bit == 0;
+    match NonNull::new(start) {
+        // SAFETY: a static of this length that nothing else names, lent once. Its bytes may be
+        // anything, as those of any memory are after a reset; they are initialised all the same.
+        Some(start) if is_first => unsafe { Buffer::from_raw(start, len) },
+        _ => Buffer::from_static(&mut []),
+    }
+}
+
+/// The controller's memory.
+pub fn controller() -> Buffer {
+    once(0, (&raw mut CONTROLLER).cast(), CONTROLLER_BYTES)
+}
+
+/// The queue's memory.
+pub fn queue() -> Buffer {
+    once(1, (&raw mut QUEUE).cast(), drive::MEMORY_BYTES)
+}
+
+/// A volume's three nodes.
+#[cfg(feature = "files")]
+pub fn nodes() -> [Buffer; 3] {
+    let all = once(2, (&raw mut NODES).cast(), 3 * NODE_BYTES);
+    let (first, rest) = all.split_at(NODE_BYTES);
+    let (second, third) = rest.split_at(NODE_BYTES);
+    [first, second, third]
+}
+
+#[cfg(feature = "files")]
+static mut OPEN_FILES: [volume::OpenFile; FILES] = [const { volume::OpenFile::new() }; FILES];
+
+/// The table of open files; empty the second time.
+#[cfg(feature = "files")]
+pub fn open_files() -> &'static mut [volume::OpenFile] {
+    let is_first = LENT.fetch_or(1 << 4, Ordering::Relaxed) & 1 << 4 == 0;
+    match is_first {
+        // SAFETY: nothing else names it, and it is lent once.
+        true => unsafe { &mut *(&raw mut OPEN_FILES) },
+        false => &mut [],
+    }
+}
+
+/// The data of the self-test and the benchmark.
+#[cfg(feature = "check")]
+pub fn check() -> Buffer {
+    once(3, (&raw mut CHECK).cast(), CHECK_BYTES)
+}

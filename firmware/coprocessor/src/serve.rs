@@ -1,0 +1,139 @@
+//! The main loop: clients' commands until the power goes.
+
+use core::convert::Infallible;
+
+use block::Device;
+use hardware::drive::Drive;
+use hardware::log;
+use hardware::machine::{self, Timer};
+use interface::layout::CLIENTS;
+use interface::{Code, Drive as Identity, Grant, Service, Want, Window};
+
+/// Serves for ever. Out of line, as what it calls: the stack's bound is the sum of the deepest path,
+/// and bringing the drive up is another.
+#[inline(never)]
+pub fn run(mut drive: Drive<'_>, window: &Window, identity: &Identity) -> Result<Infallible, Code> {
+    let geometry = *drive.geometry();
+    let grants: [Grant; CLIENTS] =
+        core::array::from_fn(|index| Grant::whole(window.len(), index, geometry.block_count));
+    let service = Service::new(window, geometry, identity, grants, &Timer);
+    let mut service = service.ok_or(Code::BadMachine)?;
+    let mut memory = files::Memory::take();
+    log!("ready");
+    loop {
+        blocks(&mut service, &mut drive);
+        files::serve(&mut service, &mut drive, &mut memory);
+    }
+}
+
+/// Until somebody wants files and no block command is under way.
+fn blocks(service: &mut Service, drive: &mut Drive<'_>) {
+    while service.want() == Want::Blocks || !service.is_idle(drive) {
+        machine::progress();
+        service.step(drive, &Timer);
+        if let Some(event) = service.take_event() {
+            tell(event);
+        }
+    }
+}
+
+#[inline(never)]
+fn tell(event: interface::Event) {
+    log!("client ", event.client as u64, ": ", event.code.text());
+}
+
+#[cfg(not(feature = "files"))]
+mod files {
+    use super::{Code, Drive, Service};
+
+    /// None is needed.
+    pub struct Memory;
+
+    impl Memory {
+        pub fn take() -> Self {
+            Self
+        }
+    }
+
+    pub fn serve(service: &mut Service, _: &mut Drive<'_>, _: &mut Memory) {
+        service.refuse_files(Code::BadOpcode);
+    }
+}
+
+#[cfg(feature = "files")]
+mod files {
+    use core::pin::pin;
+
+    use block::Buffer;
+    use hardware::log;
+    use hardware::machine::{self, Timer};
+    use interface::{Code, Files, Service, Status};
+    use volume::{MountOptions, OpenFile, Volume};
+
+    use super::{Drive, tell};
+    use crate::memory;
+
+    /// What a volume is lent while it is mounted.
+    pub struct Memory {
+        nodes: Option<[Buffer; 3]>,
+        open_files: &'static mut [OpenFile],
+    }
+
+    impl Memory {
+        /// All of it; it is there once.
+        pub fn take() -> Self {
+            Self {
+                nodes: Some(memory::nodes()),
+                open_files: memory::open_files(),
+            }
+        }
+    }
+
+    /// Mounts the volume, serves its files until nobody wants them, and unmounts it.
+    #[inline(never)]
+    pub fn serve(service: &mut Service, drive: &mut Drive<'_>, memory: &mut Memory) {
+        let Some(nodes) = memory.nodes.take() else {
+            return service.refuse_files(Code::Unusable);
+        };
+        let options = MountOptions::default();
+        let mounted = Volume::mount(&mut *drive, nodes, memory.open_files, &options);
+        let volume = match mounted {
+            Ok(volume) => volume,
+            Err(unmounted) => {
+                memory.nodes = whole(unmounted.memory);
+                let why = unmounted.result.err().map(Status::from);
+                let why = why.map_or(0, |status| status.code);
+                log!("mount: status ", u64::from(why));
+                return service.refuse_files(Code::NoVolume);
+            }
+        };
+        log!("mounted");
+        {
+            let files = Files::new(service, &volume, &Timer);
+            let mut work = pin!(files.work());
+            loop {
+                machine::progress();
+                let has_moved = files.step(work.as_mut());
+                if let Some(event) = files.take_event() {
+                    tell(event);
+                }
+                if !has_moved && files.is_over() {
+                    break;
+                }
+            }
+        }
+        let unmounted = volume.unmount();
+        memory.nodes = whole(unmounted.memory);
+        match unmounted.result {
+            Ok(()) => log!("unmounted"),
+            Err(error) => log!("unmount: status ", u64::from(Status::from(error).code)),
+        }
+    }
+
+    fn whole(nodes: [Option<Buffer>; 3]) -> Option<[Buffer; 3]> {
+        match nodes {
+            [Some(first), Some(second), Some(third)] => Some([first, second, third]),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From reset to `main`: one hart runs, the others wait for ever; a stack, cleared memory, and the
+//! trap that the watchdog's timer and every fault end in.
+
+use core::arch::global_asm;
+
+/// Bytes of stack: what `make figures ONLY=firmware` computes from the code, rounded up to a KiB.
+#[cfg(target_pointer_width = "32")]
+pub const STACK_BYTES: usize = 25 << 10;
+/// The same with registers twice as wide.
+#[cfg(target_pointer_width = "64")]
+pub const STACK_BYTES: usize = 28 << 10;
+
+/// The stack, in a section of its own so that the build prints its size.
+#[unsafe(link_section = ".stack")]
+#[used]
+static mut STACK: [u8; STACK_BYTES] = [0; STACK_BYTES];
+
+#[cfg(target_pointer_width = "32")]
+global_asm!(
+    ".macro push register, at",
+    "sw \\register, 4*\\at(sp)",
+    ".endm",
+    ".macro pull register, at",
+    "lw \\register, 4*\\at(sp)",
+    ".endm"
+);
+#[cfg(target_pointer_width = "64")]
+global_asm!(
+    ".macro push register, at",
+    "sd \\register, 8*\\at(sp)",
+    ".endm",
+    ".macro pull register, at",
+    "ld \\register, 8*\\at(sp)",
+    ".endm"
+);
+
+global_asm!(
+    r#"
+    .section .text.start, "ax"
+    .global _start
+    .type _start, @function
+_start:
+    csrw mie, zero
+    csrr t0, mhartid
+    bnez t0, 9f
+    la sp, __stack_top
+    la t0, trap_entry
+    csrw mtvec, t0
+    la t0, __bss_start
+    la t1, __bss_end
+1:  bgeu t0, t1, 2f
+    sw zero, 0(t0)
+    addi t0, t0, 4
+    j 1b
+2:  mv a0, a1
+    call firmware_main
+9:  wfi
+    j 9b
+
+    .balign 4
+    .type trap_entry, @function
+trap_entry:
+    addi sp, sp, -128
+    push ra, 0
+    push t0, 1
+    push t1, 2
+    push t2, 3
+    push t3, 4
+    push t4, 5
+    push t5, 6
+    push t6, 7
+    push a0, 8
+    push a1, 9
+    push a2, 10
+    push a3, 11
+    push a4, 12
+    push a5, 13
+    push a6, 14
+    push a7, 15
+    csrr a0, mcause
+    csrr a1, mepc
+    csrr a2, mtval
+    call firmware_trap
+    pull ra, 0
+    pull t0, 1
+    pull t1, 2
+    pull t2, 3
+    pull t3, 4
+    pull t4, 5
+    pull t5, 6
+    pull t6, 7
+    pull a0, 8
+    pull a1, 9
+    pull a2, 10
+    pull a3, 11
+    pull a4, 12
+    pull a5, 13
+    pull a6, 14
+    pull a7, 15
+    addi sp, sp, 128
+    mret
+"#
+);

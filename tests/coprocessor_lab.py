@@ -1,0 +1,113 @@
+"""The coprocessor in the lab, for its tests: started, read, commanded, stopped."""
+
+import os
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripted import ROOT
+
+COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/straightway"))
+# Built by `tools/test firmware`.
+FILES = os.environ.get("STRAIGHTWAY_COPROCESSOR_FILES", str(ROOT / "target/release/examples/coprocessor"))
+SERIAL = "LAB1"
+
+
+class Running:
+    """A coprocessor that runs; `log` is what it has written so far."""
+
+    def __init__(self, process, window):
+        self.process, self.window, self.log = process, window, []
+        self.name = f"coprocessor:{window}"
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            with self._news:
+                self.log.append(line.rstrip())
+                self._news.notify_all()
+        with self._news:
+            self.log.append("(ended)")
+            self._news.notify_all()
+
+    def wait_for(self, text, count=1, timeout=120):
+        """Waits until `count` lines begin with `text`."""
+        def found():
+            return sum(line.startswith(text) for line in self.log) >= count
+
+        with self._news:
+            assert self._news.wait_for(lambda: found() or "(ended)" in self.log, timeout), self.log
+        assert found(), f"no {text!r}: {self.log}"
+
+    def count(self, text):
+        return sum(text in line for line in self.log)
+
+    def qemu(self):
+        """The machine's process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for child in children.read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().startswith("qemu-system"):
+                return int(child)
+        raise AssertionError("there is no machine")
+
+    def straightway(self, *words, stdin=None, timeout=240):
+        done = subprocess.run([COMMAND, *map(str, words)], input=stdin, capture_output=True, timeout=timeout,
+                              stdin=None if stdin else subprocess.DEVNULL)  # fmt: skip
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def good(self, *words, **options):
+        status, output, errors = self.straightway(*words, **options)
+        assert status == 0, f"{words} ended with {status}: {errors[-2000:]}{output[-2000:]}"
+        return output
+
+    def files(self, *words, timeout=240):
+        """A command on files through the coprocessor's own volume."""
+        done = subprocess.run([FILES, self.window, *map(str, words)], capture_output=True, text=True,
+                              timeout=timeout)  # fmt: skip
+        assert done.returncode == 0, f"{words}: {done.stderr[-2000:]}"
+        return done.stdout
+
+
+def command(window, *options):
+    given = os.environ.get("STRAIGHTWAY_FIRMWARE")
+    if given and not {"--bits", "--board", "--firmware"} & set(options):
+        # One that is built already, instead of asking cargo each time.
+        options = ("--firmware", given, *options)
+    return [ROOT / "lab" / "coprocessor", "--window", window, "--timeout", "400", *map(str, options)]
+
+
+@contextmanager
+def coprocessor(folder, *options, ready="ready"):
+    """A coprocessor that serves, until the block ends."""
+    window = Path(folder) / "window"
+    window.unlink(missing_ok=True)
+    process = subprocess.Popen(command(window, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace")  # fmt: skip
+    running = Running(process, window)
+    try:
+        running.wait_for(ready)
+        yield running
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(timeout=60)
+
+
+def run_to_end(folder, *options):
+    """A coprocessor that stops by itself: its log."""
+    window = Path(folder) / "window"
+    done = subprocess.run(command(window, *options), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=420)  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout.replace("\r", "")
+
+
+def wait_until(true, what, timeout=60):
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)

@@ -1,0 +1,135 @@
+"""The storage coprocessor on QEMU's riscv machine: the self-test against what the host wrote, every
+verb through the ring, and files through the coprocessor's own volume."""
+
+import json
+import re
+import struct
+import subprocess
+
+import pytest
+
+from coprocessor_lab import FILES, coprocessor, run_to_end
+
+WORD = 0xFFFFFFFFFFFFFFFF
+DRIVE = "serial=LAB1"
+
+
+def word(at, seed):
+    """The eight bytes that the firmware's self-test has at byte `at` (splitmix64)."""
+    z = (at + seed * 0x9E3779B97F4A7C15) & WORD
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & WORD
+    return z ^ z >> 31
+
+
+def pattern(size, seed):
+    return struct.pack(f"<{size // 8}Q", *(word(at, seed) for at in range(0, size, 8)))
+
+
+# Not a whole number of commands, so that the last one is short.
+SIZE = (3 << 20) + 512 * 7
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_self_test_reads_what_the_host_wrote_and_the_host_what_it_wrote(tmp_path, bits):
+    image = tmp_path / "image"
+    image.write_bytes(pattern(SIZE, 5))
+    log = run_to_end(tmp_path, "--bits", bits, "--drive", f"file={image},{DRIVE}", "--self-test", "--orders", "seed=5")
+    assert f"self-test read: {SIZE} bytes, 25 commands" in log, log
+    for name in ("read", "write", "read back"):
+        assert re.search(rf"self-test {name}: .* 0 errors, 0 wrong words", log), log
+    assert image.read_bytes() == pattern(SIZE, 6)
+
+
+def test_the_self_test_finds_a_wrong_byte(tmp_path):
+    image = tmp_path / "image"
+    data = bytearray(pattern(SIZE, 5))
+    data[1234567] ^= 1
+    image.write_bytes(data)
+    log = run_to_end(tmp_path, "--drive", f"file={image},{DRIVE}", "--orders", "mode=verify seed=5")
+    assert re.search(r"verify read: .* 0 errors, 1 wrong words", log), log
+    assert f"first wrong word at byte {1234567 // 8 * 8}" in log, log
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--drive", f"size=64M,{DRIVE}"], id="32-bits"),
+        pytest.param(["--bits", 64, "--drive", f"size=64M,{DRIVE}"], id="64-bits"),
+        pytest.param(["--drive", f"size=64M,port=on,{DRIVE}"], id="behind-a-root-port"),
+        pytest.param(["--drive", f"size=64M,logical_block_size=4096,{DRIVE}"], id="blocks-of-4096"),
+        pytest.param(["--board", "virt-split", "--drive", f"size=64M,{DRIVE}"], id="buffers-elsewhere"),
+        pytest.param(
+            # A port, a switch, a drive below it, and another device beside them.
+            ["--qemu=-device", "--qemu=pcie-root-port,id=up,chassis=9,slot=9",
+             "--qemu=-device", "--qemu=x3130-upstream,id=switch,bus=up",
+             "--qemu=-device", "--qemu=xio3130-downstream,id=down,bus=switch,chassis=10,slot=10",
+             "--qemu=-device", "--qemu=virtio-rng-pci",
+             "--qemu=-blockdev", "--qemu=driver=null-co,node-name=nothing,size=67108864,read-zeroes=on",
+             "--qemu=-device", "--qemu=nvme,serial=LAB1,bus=down,drive=nothing"],
+            id="behind-a-switch"),
+    ],
+)  # fmt: skip
+def test_the_drive_answers_wherever_it_is(tmp_path, options):
+    with coprocessor(tmp_path, *options) as running:
+        facts = json.loads(running.good("info", running.name, "--json"))
+        assert facts["serial"] == "LAB1" and facts["namespaces"][0]["size_bytes"] == 64 << 20
+        zeroes = tmp_path / "zeroes"
+        running.good("read", running.name, "--length", "1M", "--output", zeroes)
+        assert zeroes.read_bytes() == bytes(1 << 20)
+
+
+def test_every_verb_works_through_the_ring(tmp_path):
+    image, data, back = (tmp_path / name for name in ("image", "data", "back"))
+    data.write_bytes(pattern(3 << 20, 9) + b"and not a whole block")
+    with coprocessor(tmp_path, "--drive", f"size=96M,file={image},{DRIVE}") as running:
+        status, _, errors = running.straightway("format", running.name)
+        assert status == 2 and "--destroy-data" in errors, errors
+        status, _, errors = running.straightway("format", running.name, "--destroy-data", "OTHER")
+        assert status == 2 and "LAB1" in errors, errors
+        running.good("format", running.name, "--destroy-data", "LAB1", "--checksums", "--node", "4K")
+        running.good("put", running.name, data, "take", "--checksums")
+        running.good("get", running.name, "take", back)
+        assert back.read_bytes() == data.read_bytes()
+        running.good("mv", running.name, "take", "take 2")
+        assert "take 2" in running.good("ls", running.name)
+        assert json.loads(running.good("stat", running.name, "take 2", "--json"))
+        running.good("record", running.name, "pattern", "--from", "pattern", "--rate", "4M", "--for", "1s", "--block", "64K",
+                     "--buffers", "64", "--deadline", "100s")  # fmt: skip
+        played = json.loads(running.good("play", running.name, "pattern", "--to", back, "--json", "--block", "64K",
+                                         "--buffers", "64", "--deadline", "100s"))  # fmt: skip
+        assert played["length_bytes"] == len(back.read_bytes()) > 0
+        checked = json.loads(running.good("check", running.name, "--json"))
+        assert checked["sound"] and not checked["findings"], checked
+        compared = running.good("compare", running.name, "--sizes", "128K", "--rounds", "1", "--json",
+                                "--cell-duration", "50ms", "--patterns", "sequential")  # fmt: skip
+        (result,) = json.loads(compared)["results"]
+        assert result["path"] == "coprocessor" and result["errors"] == 0
+        # The same volume, by files of the coprocessor's own; and then by another path altogether.
+        running.files("put", "its own", data)
+        running.files("get", "its own", back)
+        assert back.read_bytes() == data.read_bytes()
+        running.files("get", "take 2", back)
+        assert back.read_bytes() == data.read_bytes()
+        names = {line.split(maxsplit=1)[1] for line in running.files("ls").splitlines()}
+        assert names == {"its own", "take 2", "pattern"}
+        running.files("rm", "take 2")
+    running.good("get", f"file:{image}", "its own", back)
+    assert back.read_bytes() == data.read_bytes()
+    checked = json.loads(running.good("check", f"file:{image}", "--json"))
+    assert checked["sound"] and not checked["findings"], checked
+
+
+def test_several_processes_at_once(tmp_path):
+    inputs = []
+    with coprocessor(tmp_path, "--drive", f"size=96M,{DRIVE}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        for index in range(3):
+            path = tmp_path / f"data{index}"
+            path.write_bytes(pattern((1 << 20) + 4096 * index, index))
+            inputs.append(path)
+        writers = [subprocess.Popen([FILES, running.window, "put", path.name, path]) for path in inputs]
+        assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
+        for path in inputs:
+            running.files("get", path.name, tmp_path / "back")
+            assert (tmp_path / "back").read_bytes() == path.read_bytes()

@@ -1,0 +1,110 @@
+"""The storage coprocessor: instructions and sizes that repeat to the last digit, and rates that do not."""
+
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .stack import Unbounded, deepest
+from .support import ROOT, build_example, dumps, run
+
+sys.path.insert(0, str(ROOT / "firmware"))
+import build  # noqa: E402
+
+LAB = ROOT / "lab" / "coprocessor"
+# With their targets for code and for static RAM without data buffers.
+PROGRAMS = (
+    ("blocks", [], "<= 24576", None),
+    ("blocks_files", ["files"], "<= 49152", "<= 65536"),
+    ("blocks_files_check", None, None, None),
+)
+RATE_BYTES = "256M"
+ROUNDS = 5
+
+
+def sizes(figures, bits):
+    for name, features, text, ram in PROGRAMS:
+        program = build.build(bits, features)
+        found = build.sections(program)
+        prefix = f"firmware.riscv{bits}_{name}"
+        bounds = (text, ram) if bits == 32 else (None, None)
+        figures.add(f"{prefix}_text_bytes", found.get(".text", 0), "bytes", bounds[0])
+        figures.add(f"{prefix}_rodata_bytes", found.get(".rodata", 0), "bytes")
+        state = sum(found.get(section, 0) for section in build.STATE)
+        figures.add(f"{prefix}_static_ram_bytes", state, "bytes", bounds[1])
+        try:
+            stack, _ = deepest(program, ["_start"], "trap_entry")
+        except Unbounded as why:
+            figures.remark(f"{prefix}: no bound of the stack: {why}")
+            continue
+        figures.add(f"{prefix}_stack_bound_bytes", stack, "bytes", f"<= {found.get('.stack', 0)}")
+
+
+def instructions(figures, bits):
+    """The driver alone in the machine: submit to completion of a sequential 128 KiB command."""
+    firmware = build.build(bits)
+    log = run([LAB, "--bits", str(bits), "--firmware", firmware, "--drive", "size=16M,serial=LAB1", "--benchmark",
+               "--icount", "0"])  # fmt: skip
+    for way in ("read", "write"):
+        found = re.findall(rf"benchmark {way}: instructions (\d+) a command, worst (\d+)", log)
+        if not found:
+            sys.exit(f"figures: no count in the coprocessor's log:\n{log}")
+        mean, worst = map(int, found[-1])
+        target = "<= 600" if bits == 32 else None
+        figures.add(f"firmware.riscv{bits}_{way}_128k_instructions", mean, "instructions", target)
+        figures.add(f"firmware.riscv{bits}_{way}_128k_worst_instructions", worst, "instructions")
+
+
+def host_instructions(figures):
+    """What a command over the ring costs the main CPU, submission and completion."""
+    program = build_example("straightway-coprocessor", "count")
+    for way in ("read", "write"):
+        counts = dumps([program, way, "64"])
+        both = [submit + reap for submit, reap in zip(counts[::2], counts[1::2])]
+        figures.add(f"firmware.host_{way}_instructions", statistics.median(both), "instructions", "<= 120")
+        figures.add(f"firmware.host_{way}_worst_instructions", max(both), "instructions")
+
+
+def rates(figures):
+    """The same drive with the ring and without, in turns: wall time, as QEMU has it on this machine."""
+    example = build_example("straightway-linux", "coprocessor")
+    firmware = build.build(32)
+    with_ring, without = {"read": [], "write": []}, {"read": [], "write": []}
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            drive = f"size={RATE_BYTES},serial=LAB1,file={folder}/drive"
+            window = Path(folder) / "window"
+            start = [LAB, "--firmware", firmware, "--drive", drive, "--window", window]
+            log = run([*start, "--benchmark"])
+            for way, rate in re.findall(r"benchmark (\w+): .* (\d+) KiB/s", log)[2:]:
+                without[way].append(int(rate))
+            for way in ("write", "read"):
+                output = run([*start, "--", example, window, "rate", way], stderr=subprocess.DEVNULL)
+                size, us = map(int, re.search(r"bytes (\d+) us (\d+)", output).groups())
+                with_ring[way].append(size * 1_000_000 // us >> 10)
+    for way in ("read", "write"):
+        ring, alone = statistics.median(with_ring[way]), statistics.median(without[way])
+        figures.add(f"firmware.sequential_{way}_without_ring_kib_per_s", alone, "KiB/s")
+        figures.add(f"firmware.sequential_{way}_with_ring_kib_per_s", ring, "KiB/s")
+        figures.add(f"firmware.sequential_{way}_ring_percent", 100 * ring / alone, "%", ">= 98")
+
+
+def firmware_counts(figures):
+    """What repeats to the last digit."""
+    try:
+        for bits in (32, 64):
+            sizes(figures, bits)
+            instructions(figures, bits)
+    except build.Missing as missing:
+        figures.remark(f"SKIPPED: the coprocessor's sizes and instructions: {missing}")
+    host_instructions(figures)
+
+
+def firmware(figures):
+    firmware_counts(figures)
+    try:
+        rates(figures)
+    except build.Missing as missing:
+        figures.remark(f"SKIPPED: the coprocessor's rates: {missing}")
