@@ -137,13 +137,15 @@ static void failed(struct chario_queue *queue, struct chario_command *command, u
 	struct chario_ctrl *ctrl = queue->ctrl;
 	struct chario_wait *wait = command->wait;
 	int error = chario_errno(status);
+	unsigned long flags;
 
 	/* It came back because recovery aborted it, or in spite of that. */
 	if (command->is_overdue && (status & 0x7ff) == NVME_SC_ABORT_REQ)
 		error = -ETIMEDOUT;
-	spin_lock(&ctrl->failure_lock);
+	/* The lock of a queue without interrupts leaves them on. */
+	spin_lock_irqsave(&ctrl->failure_lock, flags);
 	wait->status = status;
-	spin_unlock(&ctrl->failure_lock);
+	spin_unlock_irqrestore(&ctrl->failure_lock, flags);
 	chario_fail(ctrl, wait, command->offset, error);
 }
 
