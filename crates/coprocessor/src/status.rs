@@ -291,8 +291,8 @@ mod files {
     impl From<Error> for Status {
         fn from(error: Error) -> Self {
             match error {
-                Error::Device(error) => error.into(),
-                Error::NewerVersion { major } => Status::with(NEWER, u32::from(major)),
+                Error::Device(error) => error.error().into(),
+                Error::NewerVersion { major } => Status::with(NEWER, major),
                 Error::UnknownFeatures { bits } => Status::with(FEATURES, bits),
                 Error::Truncated { missing_kib } => Status::with(TRUNCATED, missing_kib),
                 Error::Split { at_bytes } => Status::with(SPLIT, at_bytes),
@@ -314,9 +314,7 @@ mod files {
     pub(super) fn volume_error(status: Status) -> Option<Error> {
         let detail = status.detail;
         Some(match status.code {
-            NEWER => Error::NewerVersion {
-                major: detail as u16,
-            },
+            NEWER => Error::NewerVersion { major: detail },
             FEATURES => Error::UnknownFeatures { bits: detail },
             TRUNCATED => Error::Truncated {
                 missing_kib: detail,

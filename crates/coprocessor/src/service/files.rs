@@ -439,7 +439,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 let bit = 1 << (transfer.handle & 31);
                 let late = transfer.asker.due.filter(|_| !transfer.has_begun());
                 if late.is_some_and(|due| is_past(due, self.clock.ticks() as u32)) {
-                    transfer.fail(0, Error::Device(block::Error::TimedOut));
+                    transfer.fail(0, Error::from(block::Error::TimedOut));
                 }
                 let must_wait = blocked & bit != 0 && !transfer.has_failed();
                 keep =
@@ -599,7 +599,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             for transfer in state.transfers.iter_mut().flatten() {
                 let is_theirs = usize::from(transfer.asker.client) == client;
                 if is_theirs && !transfer.is_mending && !transfer.is_submitted {
-                    transfer.fail(0, Error::Device(block::Error::Aborted));
+                    transfer.fail(0, Error::from(block::Error::Aborted));
                 }
             }
             let mut handles = state.handles.iter().flatten();

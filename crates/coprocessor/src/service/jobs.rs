@@ -94,7 +94,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             Need::Commit => self.volume.commit(file).await.map(|_| ()),
             Need::Verify => {
                 let Some((buffer, offset, len)) = self.take_whole(index) else {
-                    return self.mended(index, Err(Error::Device(block::Error::Gone)));
+                    return self.mended(index, Err(Error::from(block::Error::Gone)));
                 };
                 let data = buffer.get(..len).unwrap_or_default();
                 let result = self.volume.verify(file, offset, data).await;
