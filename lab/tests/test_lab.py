@@ -229,9 +229,9 @@ def remove_console(done: subprocess.CompletedProcess) -> None:
 
 def test_timeout(scratch):
     began = time.monotonic()
-    done = shell("echo begun; sleep 1000", "--timeout", "15", check=124)
+    done = shell("echo begun; sleep 1000", "--timeout", "60", check=124)
     assert done.stdout == b"begun\n" and b"timed out" in done.stderr
-    assert 15 <= time.monotonic() - began < 30
+    assert 60 <= time.monotonic() - began < 120
 
 
 def test_panic_shows_the_console():
