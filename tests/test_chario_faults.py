@@ -304,7 +304,7 @@ P
     no_trouble
     """
     control = tmp_path / "qmp"
-    command = [ROOT / "lab" / "run", "--kernel", kernel, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "240",
+    command = [ROOT / "lab" / "run", "--kernel", kernel, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "600",
                "--", "bash", "-c", PRELUDE + script]  # fmt: skip
     with open(tmp_path / "errors", "w+") as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,

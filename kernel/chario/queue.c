@@ -251,8 +251,9 @@ irqreturn_t chario_on_interrupt(int irq, void *data)
 	unsigned int count;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	count = reap_locked(queue);
+	/* Counted first: whoever is woken finds it in the counters. */
 	queue->interrupt_count++;
+	count = reap_locked(queue);
 	queue->spurious_count += !count;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return count ? IRQ_HANDLED : IRQ_NONE;
