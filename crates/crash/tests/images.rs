@@ -268,3 +268,32 @@ fn an_image_says_what_became_of_each_block() {
     );
     assert_eq!(device.log()[0].command.kind, Kind::Write);
 }
+
+/// A program dies, the power stays on: the next one finds all that was written, and what was not
+/// flushed can still be lost.
+#[test]
+fn a_fork_has_what_was_written_and_can_still_lose_it() {
+    let mut disk = Medium::new(6, BLOCKS).unwrap().open(Config::default());
+    write(&mut disk, 0, 1, 7);
+    // Under way when the program dies: it has taken effect.
+    let buffer = Buffer::from_static(Box::leak(Box::new([8; SIZE])));
+    let (lba, fua) = (1, false);
+    let operation = Operation::Write { lba, buffer, fua };
+    disk.submit(Request { tag: 0, operation }).unwrap();
+    let mut fork = disk.fork();
+    assert_eq!(values(&fork.current()), [7, 8, 0, 0]);
+    assert_eq!(values(&fork.durable()), [0, 0, 0, 0]);
+    assert_eq!(fork.outstanding(), 0);
+    let sampling = Sampling {
+        tears: 0,
+        ..Sampling::default()
+    };
+    let images = fork.images(&sampling);
+    let found: BTreeSet<Vec<u8>> = images.map(|image| values(&image.medium)).collect();
+    let all = [[0, 0, 0, 0], [7, 0, 0, 0], [0, 8, 0, 0], [7, 8, 0, 0]];
+    assert_eq!(found, all.map(Vec::from).into());
+    // Each goes its own way.
+    write(&mut fork, 2, 1, 9);
+    assert_eq!(values(&fork.current()), [7, 8, 9, 0]);
+    assert_eq!(values(&disk.current())[2], 0);
+}

@@ -1,4 +1,5 @@
-//! The crash search for hours: random lives over every start, until so many states were seen.
+//! The crash search for long: random lives over every start, on every core, until so many states
+//! were seen.
 //!
 //! Usage: `soak [STATES] [SEED]`; the seed is printed, and taken back to repeat a run.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
@@ -9,10 +10,15 @@ mod harness;
 use std::cell::RefCell;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use harness::search::{Depth, Search};
 use harness::{long, starts};
+
+/// Operations in a life.
+const STEPS: usize = 40;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -22,25 +28,33 @@ fn main() -> ExitCode {
     };
     let wanted: u64 = number(10_000_000);
     let first_seed: u64 = number(fastrand::u64(..1 << 48));
-    println!("soak: {wanted} states from seed {first_seed}");
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    println!("soak: {wanted} states from seed {first_seed}, {workers} at a time");
     let began = Instant::now();
-    let starts = starts::all();
-    let mut states = 0;
-    for seed in first_seed.. {
-        // A search of its own for each seed, so that each can be repeated alone.
-        let search = Rc::new(RefCell::new(Search::new(Depth::default())));
-        let start = &starts[(seed % starts.len() as u64) as usize];
-        if let Err(why) = long::run(&search, start, seed, 40) {
-            println!("FAILED: {why}\nrepeat with: soak 1 {seed}");
-            return ExitCode::FAILURE;
+    let (next_seed, states) = (AtomicU64::new(first_seed), AtomicU64::new(0));
+    let is_broken = AtomicBool::new(false);
+    let work = || {
+        let starts = starts::all();
+        while states.load(Ordering::Relaxed) < wanted && !is_broken.load(Ordering::Relaxed) {
+            let seed = next_seed.fetch_add(1, Ordering::Relaxed);
+            // A search of its own for each seed, so that each can be repeated alone.
+            let search = Rc::new(RefCell::new(Search::new(Depth::default())));
+            let start = &starts[(seed % starts.len() as u64) as usize];
+            if let Err(why) = long::run(&search, start, seed, STEPS) {
+                println!("FAILED: {why}\nrepeat with: soak 1 {seed}");
+                is_broken.store(true, Ordering::Relaxed);
+            }
+            let found = search.borrow().total();
+            let total = states.fetch_add(found, Ordering::Relaxed) + found;
+            let seconds = began.elapsed().as_secs();
+            println!("seed {seed}: {total} states, {seconds} s");
         }
-        states += search.borrow().total();
-        let seconds = began.elapsed().as_secs();
-        println!("seed {seed}: {states} states, {seconds} s");
-        if states >= wanted {
-            break;
-        }
+    };
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    if is_broken.into_inner() {
+        return ExitCode::FAILURE;
     }
+    let states = states.into_inner();
     println!("soak: {states} states, no violation, nothing leaked, nothing lost");
     ExitCode::SUCCESS
 }

@@ -43,13 +43,25 @@ pub(crate) fn free_units(bytes: &[u8]) -> u32 {
 }
 
 /// Checks a bitmap whose checksum is good.
-pub(crate) fn check(bytes: &[u8], group: u64) -> Result<(), Error> {
+pub(crate) fn check(bytes: &[u8], group: u64, shape: &Shape) -> Result<(), Error> {
     let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
+    let first = group * shape.group_units();
+    let units = shape.unit_count().saturating_sub(first);
     let sound = get_u64(bytes, at::GROUP) == group
-        && u64::from(free_units(bytes)) + u64::from(used) == bits(bytes).len() as u64 * 8;
+        && u64::from(free_units(bytes)) + u64::from(used) == bits(bytes).len() as u64 * 8
+        && all_used_from(bytes, units);
     sound
         .then_some(())
         .ok_or(Error::from(Node::Bitmap(group as u32)))
+}
+
+/// Whether all units of the group from `first` on are in use.
+fn all_used_from(bytes: &[u8], first: u64) -> bool {
+    let mut rest = bits(bytes).iter().skip((first / 8) as usize);
+    let part = rest
+        .next()
+        .is_none_or(|byte| byte >> (first % 8) == 0xff >> (first % 8));
+    part && rest.all(|byte| *byte == 0xff)
 }
 
 /// Whether unit `unit` of the group is in use; a unit past the end is.
@@ -118,7 +130,7 @@ mod tests {
     #[test]
     fn units_past_the_end_are_never_free() {
         let bytes = fresh();
-        assert_eq!(check(&bytes, 0), Ok(()));
+        assert_eq!(check(&bytes, 0, &SHAPE), Ok(()));
         assert_eq!(u64::from(free_units(&bytes)), SHAPE.unit_count());
         assert!(is_used(&bytes, SHAPE.unit_count()));
         assert!(!is_used(&bytes, SHAPE.unit_count() - 1));
@@ -147,10 +159,10 @@ mod tests {
     #[test]
     fn a_wrong_count_or_group_is_corruption() {
         let mut bytes = fresh();
-        assert!(check(&bytes, 1).is_err());
+        assert!(check(&bytes, 1, &SHAPE).is_err());
         set(&mut bytes, 0, 1, true);
-        assert!(check(&bytes, 0).is_err());
+        assert!(check(&bytes, 0, &SHAPE).is_err());
         stamp(&mut bytes, 3, 1);
-        assert_eq!(check(&bytes, 0), Ok(()));
+        assert_eq!(check(&bytes, 0, &SHAPE), Ok(()));
     }
 }

@@ -378,7 +378,7 @@ impl<D: Device> Volume<'_, D> {
             Err(error) => return Err(error),
         };
         let both = self.state().both;
-        let sound = found && bitmap::check(self.state().node(WORK), group).is_ok();
+        let sound = found && bitmap::check(self.state().node(WORK), group, &shape).is_ok();
         let (mut leaked, mut not_marked) = (0, 0);
         if sound {
             let units = shape.group_units().min(

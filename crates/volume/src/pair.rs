@@ -217,7 +217,7 @@ impl<D: Device> Future for LoadBitmap<'_, '_, D> {
         }
         let mut state = load.volume.state();
         if state.cached_group != *group {
-            bitmap::check(state.node(WORK), *group)?;
+            bitmap::check(state.node(WORK), *group, &state.shape())?;
             if !state.both {
                 return Poll::Ready(Err(Error::from(Node::Bitmap(*group as u32))));
             }

@@ -84,7 +84,7 @@ impl<D: Device> Volume<'_, D> {
             self.load_bitmap_pair(group).await?;
             let wrong = {
                 let mut state = self.state();
-                bitmap::check(state.node(WORK), group)?;
+                bitmap::check(state.node(WORK), group, &state.shape())?;
                 let torn = !state.both && !state.is_mutated(Mutation::LeaveTorn);
                 let bytes = state.node_mut(WORK);
                 let before = bitmap::free_units(bytes);

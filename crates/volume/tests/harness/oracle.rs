@@ -182,9 +182,12 @@ impl Oracle {
                 live.appended = shown.size_bytes;
                 live.synced(shown.size_bytes);
                 live.ends.clear();
+                // What is past the end will be appended anew, as version 0.
+                let size = shown.size_bytes;
+                live.shown.versions.retain(|block, _| block * BLOCK < size);
                 for (block, versions) in &mut live.shown.versions {
                     let at = block * BLOCK;
-                    let end = (at + BLOCK).min(shown.size_bytes);
+                    let end = (at + BLOCK).min(size);
                     let fits = |version: &u32| {
                         (at..end).all(|at| {
                             shown.data[0].1[at as usize] == byte(shown.incarnation, at, *version)
@@ -192,6 +195,10 @@ impl Oracle {
                     };
                     // A torn overwrite is in none: the block is then left out of the model.
                     versions.retain(fits);
+                    if end < at + BLOCK && !versions.is_empty() {
+                        // An append merged into the block writes all of it.
+                        versions.insert(0, 0);
+                    }
                 }
                 Some(live)
             });

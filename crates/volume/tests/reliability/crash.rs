@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use block::{Device, Operation, Refused, Request};
-use crash::{Config, CrashDisk, Medium, Sampling};
-use volume::{Error, FormatOptions};
+use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
+use volume::{CreateOptions, Error, FormatOptions, blocking};
 
 use crate::harness::independent::Scan;
 use crate::harness::search::{Depth, Mutation, Search, mount};
 use crate::harness::sequences::{self, Width};
 use crate::harness::starts::{self, NODE};
-use crate::harness::support::{buffer, free};
+use crate::harness::support::{buffer, filled, free};
 use crate::harness::{long, oracle, seed};
 
 #[test]
@@ -127,4 +127,123 @@ fn a_format_cut_anywhere_leaves_no_mixture() {
     }
     println!("format: {before} images with the old volume, {none} with none, {after} with the new");
     assert!(before > 0 && none > 0 && after > 0 && oracle.files[0].now.is_some());
+}
+
+/// The model forgets overwrites of what a cut took away: it is appended anew.
+#[test]
+fn a_shorter_file_has_no_overwrites_past_its_end() {
+    let found = |size_bytes, data| oracle::Found {
+        name: "a0".into(),
+        incarnation: 1,
+        size_bytes,
+        data,
+    };
+    let after = |size: u64, data: Vec<(u64, Vec<u8>)>| {
+        let mut live = oracle::Live::new(1, false);
+        live.shown.sizes.push(size);
+        live.shown.versions.insert(0, vec![0, 1]);
+        let mut model = oracle::Oracle::default();
+        model.files[0].now = Some(live);
+        model.adopt(&[found(size, data)]);
+        model.files[0].now.as_ref().unwrap().shown.versions.clone()
+    };
+    assert!(after(0, Vec::new()).is_empty());
+    let overwritten: Vec<u8> = (0..9).map(|at| oracle::byte(1, at, 1)).collect();
+    assert_eq!(after(9, vec![(0, overwritten)])[&0], [0, 1]);
+}
+
+/// An append that failed and is repeated, the later ones done already: what was synced stays, and
+/// the size never covers what is not there.
+#[test]
+fn a_repeated_append_survives_every_power_cut() {
+    const PIECE: usize = 512;
+    let images = Rc::new(RefCell::new(Vec::new()));
+    let listing = Listing {
+        disk: starts::empty(16, PIECE as u64, 24).open(Config::default()),
+        images: Rc::clone(&images),
+    };
+    let device = Faulty::new(listing, []);
+    let faults = device.faults();
+    let mut table: [volume::OpenFile; 2] = Default::default();
+    let volume = mount(device, NODE, &mut table, Mutation::None).unwrap();
+    let file = blocking::run(&volume, volume.create("a", &CreateOptions::default())).unwrap();
+    blocking::run(&volume, volume.reserve(file, 8 * PIECE as u64)).unwrap();
+    let start = |piece: u8| {
+        let data = filled(&[piece; PIECE], PIECE);
+        volume.append(file, data, PIECE, u16::from(piece)).unwrap();
+    };
+    let end = || loop {
+        volume.kick();
+        if let Some(event) = volume.poll() {
+            break event;
+        }
+    };
+    let looked = RefCell::new(0);
+    let look = |promised: u64| {
+        for medium in images.take() {
+            *looked.borrow_mut() += 1;
+            let size = whole_pieces(&medium, PIECE);
+            assert!(size >= promised, "{size} of {promised} bytes");
+        }
+    };
+    start(1);
+    end().result.unwrap();
+    blocking::run(&volume, volume.sync(file)).unwrap();
+    look(0);
+    let second_write = Rule::once(
+        On::Kind(Kind::Write),
+        1,
+        Fault::Fail(block::Error::TimedOut),
+    );
+    faults.add(second_write);
+    (2..=4).for_each(start);
+    let mut failed = None;
+    for _ in 0..3 {
+        let event = end();
+        match event.result {
+            Ok(()) => free(event.buffer.unwrap()),
+            Err(_) => failed = event.buffer,
+        }
+    }
+    let committed = blocking::run(&volume, volume.sync(file));
+    assert_eq!(committed, Err(Error::AppendFailed));
+    look(PIECE as u64);
+    volume
+        .retry(file, PIECE as u64, failed.unwrap(), 9)
+        .unwrap();
+    free(end().buffer.unwrap());
+    look(PIECE as u64);
+    assert_eq!(
+        blocking::run(&volume, volume.commit(file)),
+        Ok(4 * PIECE as u64)
+    );
+    look(PIECE as u64);
+    assert_eq!(
+        blocking::run(&volume, volume.sync(file)),
+        Ok(4 * PIECE as u64)
+    );
+    look(PIECE as u64);
+    blocking::run(&volume, volume.close(file)).unwrap();
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    look(4 * PIECE as u64);
+    assert!(looked.into_inner() > 20);
+}
+
+/// The size of the file `a` after a power cut; each piece must be full of its number.
+fn whole_pieces(medium: &Medium, piece: usize) -> u64 {
+    let disk = medium.open(Config::default());
+    let mut table: [volume::OpenFile; 2] = Default::default();
+    let volume = mount(disk.clone(), NODE, &mut table, Mutation::None).unwrap();
+    volume.abandon().memory.into_iter().flatten().for_each(free);
+    let bytes = disk.current().to_bytes();
+    let scan = Scan::new(&bytes).unwrap();
+    scan.check_space().unwrap();
+    let Some(file) = scan.files.iter().find(|file| file.name == "a") else {
+        return 0;
+    };
+    let data = scan.data(&bytes, file);
+    for (number, piece) in (1..).zip(data.chunks(piece)) {
+        assert!(piece.iter().all(|byte| *byte == number), "piece {number}");
+    }
+    file.size_bytes
 }
