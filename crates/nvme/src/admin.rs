@@ -41,11 +41,15 @@ pub(crate) struct Admin {
 
 impl Admin {
     /// Lays the queue out in `memory`, which has
-    /// [`controller_memory_bytes`](crate::controller_memory_bytes).
-    pub(crate) fn new(memory: Shared, page_bytes: usize) -> Result<Self, Shared> {
+    /// [`controller_memory_bytes`](crate::controller_memory_bytes), or less without `shadows`.
+    pub(crate) fn new(memory: Shared, page_bytes: usize, shadows: bool) -> Result<Self, Shared> {
         let mut memory = memory;
-        let mut page = || memory.take(page_bytes);
-        let pages = (page(), page(), page(), page(), page());
+        let mut take = |len| memory.take(len);
+        let mut page = || take(page_bytes);
+        let (sq, cq, data) = (page(), page(), page());
+        let shadow_bytes = if shadows { page_bytes } else { 0 };
+        let mut shadow = || take(shadow_bytes);
+        let pages = (sq, cq, data, shadow(), shadow());
         let (Some(sq), Some(cq), Some(data), Some(doorbells), Some(events)) = pages else {
             return Err(memory);
         };

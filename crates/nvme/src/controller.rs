@@ -7,8 +7,10 @@ use crate::command::{Command, admin};
 use crate::deadline::Deadline;
 use crate::doorbell::{Doorbell, Gate, MAX_QUEUES, Shadow};
 use crate::error::{Error, Unsupported};
-use crate::identify::{CNS_CONTROLLER, ControllerInfo, PAGE_BYTES};
-use crate::layout::{ADMIN_ENTRIES, controller_memory_bytes};
+use crate::identify::{CNS_CONTROLLER, CONTROLLER_HEAD_BYTES, ControllerInfo};
+use crate::layout::{
+    ADMIN_ENTRIES, controller_memory_bytes, controller_memory_bytes_without_shadows,
+};
 use crate::memory::{Shared, TryLock};
 use crate::platform::Platform;
 use crate::registers::{
@@ -91,7 +93,8 @@ impl<P: Platform> Controller<P> {
 
     /// Enables the controller, whatever state it was left in.
     ///
-    /// `memory` has [`controller_memory_bytes`] bytes, aligned to a page and one run on the bus.
+    /// `memory` has [`controller_memory_bytes`] bytes, or without shadow doorbells
+    /// [`controller_memory_bytes_without_shadows`], aligned to a page and one run on the bus.
     /// Takes at most three times CAP.TO and four admin time-outs.
     ///
     /// # Errors
@@ -109,13 +112,16 @@ impl<P: Platform> Controller<P> {
             Err(error) => return Err(failed(error, platform, memory)),
         };
         let page_bytes = 1 << page_shift;
-        let needed_bytes = controller_memory_bytes(page_bytes);
+        let needed_bytes = match options.shadow_doorbells {
+            true => controller_memory_bytes(page_bytes),
+            false => controller_memory_bytes_without_shadows(page_bytes),
+        };
         let error = Error::Memory { needed_bytes };
         let shared = match Shared::new(memory, &platform, page_bytes) {
             Ok(shared) => shared,
             Err(memory) => return Err(failed(error, platform, memory)),
         };
-        let mut admin = match Admin::new(shared, page_bytes) {
+        let mut admin = match Admin::new(shared, page_bytes, options.shadow_doorbells) {
             Ok(admin) => admin,
             Err(shared) => return Err(failed(error, platform, shared.into_buffer())),
         };
@@ -382,9 +388,10 @@ impl<P: Platform> Setup<'_, P> {
             ..Command::default()
         };
         self.execute(admin, &command)?;
-        let mut page = [0; PAGE_BYTES];
-        admin.data.copy_out(0, &mut page);
-        ControllerInfo::parse(&page)
+        // What is parsed, not the whole page: this is on the deepest stack there is.
+        let mut head = [0; CONTROLLER_HEAD_BYTES];
+        admin.data.copy_out(0, &mut head);
+        ControllerInfo::parse(&head)
     }
 
     fn request_queues(&self, admin: &mut Admin) -> Result<u16, Error> {

@@ -5,6 +5,9 @@ use crate::error::{Error, Unsupported};
 
 /// Length of every Identify data structure in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
+/// As much of the controller's and of a namespace's structure as is parsed.
+pub(crate) const CONTROLLER_HEAD_BYTES: usize = 528;
+pub(crate) const NAMESPACE_HEAD_BYTES: usize = 384;
 /// CNS values.
 pub(crate) const CNS_NAMESPACE: u32 = 0;
 pub(crate) const CNS_CONTROLLER: u32 = 1;

@@ -6,8 +6,8 @@ use crate::controller::Controller;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::identify::{
-    CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NamespaceInfo, PAGE_BYTES,
-    active_namespaces, descriptors,
+    CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NAMESPACE_HEAD_BYTES,
+    NamespaceInfo, PAGE_BYTES, active_namespaces, descriptors,
 };
 use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
@@ -99,7 +99,7 @@ impl<P: Platform> Controller<P> {
         if namespace == 0 || namespace >= 0xffff_fffe {
             return Err(Error::NoNamespace { namespace });
         }
-        let mut page = [0; PAGE_BYTES];
+        let mut page = [0; NAMESPACE_HEAD_BYTES];
         match self.identify(CNS_NAMESPACE, namespace, &mut page) {
             // Invalid Namespace or Format: the controller never had it.
             Err(Error::Status { status, .. }) if status.code() == 0x0b => {

@@ -16,6 +16,11 @@ pub const fn controller_memory_bytes(page_bytes: usize) -> usize {
     CONTROLLER_PAGES * page_bytes
 }
 
+/// The same with [`Options::shadow_doorbells`](crate::Options::shadow_doorbells) off.
+pub const fn controller_memory_bytes_without_shadows(page_bytes: usize) -> usize {
+    (CONTROLLER_PAGES - 2) * page_bytes
+}
+
 /// Memory for an I/O queue pair: one run on the bus, aligned to a page.
 ///
 /// `depth` commands may be outstanding, each up to `max_transfer_bytes` long. Each ring has twice

@@ -83,7 +83,9 @@ pub use error::{Error, Unsupported};
 pub use identify::{
     ControllerInfo, Descriptor, NamespaceInfo, Text, active_namespaces, descriptors,
 };
-pub use layout::{controller_memory_bytes, queue_memory_bytes};
+pub use layout::{
+    controller_memory_bytes, controller_memory_bytes_without_shadows, queue_memory_bytes,
+};
 pub use log::{ErrorEntry, Event, FirmwareSlots, Smart};
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
 pub use queue::{CreateFailed, QueuePair};

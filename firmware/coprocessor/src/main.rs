@@ -30,11 +30,12 @@ use board::{Board, Mode};
 
 /// How long commands may take. The watchdog does not see these waits: each is bounded by itself.
 const OPTIONS: Options = Options {
+    // They take two pages, and drives that are not emulated have none.
+    shadow_doorbells: false,
     io_timeout_us: 3_000_000,
     admin_timeout_us: 2_000_000,
     abort_grace_us: 500_000,
     queues: 1,
-    shadow_doorbells: true,
 };
 
 #[panic_handler]

@@ -5,9 +5,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use block::Buffer;
 use hardware::drive;
-use nvme::controller_memory_bytes;
+use nvme::controller_memory_bytes_without_shadows;
 
-const CONTROLLER_BYTES: usize = controller_memory_bytes(drive::PAGE_BYTES);
+const CONTROLLER_BYTES: usize = controller_memory_bytes_without_shadows(drive::PAGE_BYTES);
 /// A volume's node; one with longer nodes cannot be mounted here.
 #[cfg(feature = "files")]
 pub const NODE_BYTES: usize = 4096;

@@ -95,15 +95,10 @@ mod files {
         let Some(nodes) = memory.nodes.take() else {
             return service.refuse_files(Code::Unusable);
         };
-        let options = MountOptions::default();
-        let mounted = Volume::mount(&mut *drive, nodes, memory.open_files, &options);
-        let volume = match mounted {
+        let volume = match mount(drive, nodes, memory.open_files) {
             Ok(volume) => volume,
-            Err(unmounted) => {
-                memory.nodes = whole(unmounted.memory);
-                let why = unmounted.result.err().map(Status::from);
-                let why = why.map_or(0, |status| status.code);
-                log!("mount: status ", u64::from(why));
+            Err(nodes) => {
+                memory.nodes = nodes;
                 return service.refuse_files(Code::NoVolume);
             }
         };
@@ -122,12 +117,33 @@ mod files {
                 }
             }
         }
+        memory.nodes = unmount(volume);
+    }
+
+    // Not inlined, as little as what follows: their futures are not to lie beside those of serving.
+    #[inline(never)]
+    fn mount<'v, 'd>(
+        drive: &'v mut Drive<'d>,
+        nodes: [Buffer; 3],
+        open_files: &'v mut [OpenFile],
+    ) -> Result<Volume<'v, &'v mut Drive<'d>>, Option<[Buffer; 3]>> {
+        let mounted = Volume::mount(drive, nodes, open_files, &MountOptions::default());
+        mounted.map_err(|unmounted| {
+            let why = unmounted.result.err().map(Status::from);
+            let why = why.map_or(0, |status| status.code);
+            log!("mount: status ", u64::from(why));
+            whole(unmounted.memory)
+        })
+    }
+
+    #[inline(never)]
+    fn unmount(volume: Volume<'_, &mut Drive<'_>>) -> Option<[Buffer; 3]> {
         let unmounted = volume.unmount();
-        memory.nodes = whole(unmounted.memory);
         match unmounted.result {
             Ok(()) => log!("unmounted"),
             Err(error) => log!("unmount: status ", u64::from(Status::from(error).code)),
         }
+        whole(unmounted.memory)
     }
 
     fn whole(nodes: [Option<Buffer>; 3]) -> Option<[Buffer; 3]> {
