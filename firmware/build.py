@@ -5,6 +5,7 @@ The Rust toolchain is rustup's with the target, or Debian's with its library sou
 """
 
 import argparse
+import fcntl
 import os
 import shutil
 import subprocess
@@ -48,6 +49,14 @@ def build(bits=32, features=None, board="virt", quiet=True):
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "firmware"
     chosen = [] if features is None else ["--no-default-features", "--features", ",".join(features)]
     command = [*cargo, "build", "--release", "--locked", "--target", TRIPLES[bits], *arguments, *chosen]
+    target.mkdir(parents=True, exist_ok=True)
+    # All are built to one name: nobody builds another before this one has its own.
+    with (target / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return compile_as(target / name, command, bits, board, target, environment, quiet)
+
+
+def compile_as(program, command, bits, board, target, environment, quiet):
     done = subprocess.run([*command, "--quiet"] if quiet else command, cwd=FOLDER, text=True,
                           stderr=subprocess.PIPE if quiet else None,
                           env={**os.environ, "CARGO_TARGET_DIR": str(target), "BOARD": board, **environment})
@@ -55,8 +64,11 @@ def build(bits=32, features=None, board="virt", quiet=True):
         sys.stderr.write(done.stderr or "")
         sys.exit(f"build: cargo ended with {done.returncode}")
     # One folder for all, so that the core library is built once; each program keeps a name of its own.
-    program = target / name
-    shutil.copy2(target / TRIPLES[bits] / "release" / "coprocessor", program)
+    built = target / TRIPLES[bits] / "release" / "coprocessor"
+    # A machine may be running the one that is there.
+    new = program.with_suffix(".new")
+    shutil.copy2(built, new)
+    new.replace(program)
     return program
 
 
