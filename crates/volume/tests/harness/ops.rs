@@ -314,6 +314,10 @@ async fn append<D: Device>(
     context.live(file, |live| {
         live.appended = from + len;
         live.ends.push(from + len);
+        // A block that was overwritten, and cut shorter, is written whole as it is appended to.
+        if let (1.., Some(versions)) = (held, live.shown.versions.get_mut(&(from / BLOCK))) {
+            versions.push(0);
+        }
     });
     Ok(())
 }

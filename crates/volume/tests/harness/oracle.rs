@@ -29,6 +29,9 @@ pub fn bytes(incarnation: u64, from: u64, to: u64) -> Vec<u8> {
     (from..to).map(|at| byte(incarnation, at, 0)).collect()
 }
 
+/// The version of a block that a power cut tore in an earlier life: it may hold anything.
+pub const TORN: u32 = u32::MAX;
+
 /// A file that may be shown.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Shown {
@@ -180,8 +183,6 @@ impl Oracle {
                 let mut live = candidates.iter().flatten().find(fit)?.clone();
                 live.is_open = false;
                 live.appended = shown.size_bytes;
-                live.synced(shown.size_bytes);
-                live.ends.clear();
                 // What is past the end will be appended anew, as version 0.
                 let size = shown.size_bytes;
                 live.shown.versions.retain(|block, _| block * BLOCK < size);
@@ -189,17 +190,19 @@ impl Oracle {
                     let at = block * BLOCK;
                     let end = (at + BLOCK).min(size);
                     let fits = |version: &u32| {
-                        (at..end).all(|at| {
-                            shown.data[0].1[at as usize] == byte(shown.incarnation, at, *version)
-                        })
+                        *version == TORN
+                            || (at..end).all(|at| {
+                                let is = shown.data[0].1[at as usize];
+                                is == byte(shown.incarnation, at, *version)
+                            })
                     };
-                    // A torn overwrite is in none: the block is then left out of the model.
                     versions.retain(fits);
-                    if end < at + BLOCK && !versions.is_empty() {
-                        // An append merged into the block writes all of it.
-                        versions.insert(0, 0);
+                    if versions.is_empty() {
+                        versions.push(TORN);
                     }
                 }
+                live.synced(size);
+                live.ends.clear();
                 Some(live)
             });
         }
@@ -239,9 +242,11 @@ fn fits(file: usize, live: Option<&Live>, found: Option<&Found>) -> Result<(), S
                 .get(&(block / BLOCK))
                 .map_or(&[0][..], |all| all);
             for (at, is) in (block..).zip(part) {
-                // Torn overwrites leave each byte old or new; a block torn earlier is unknown.
-                let right = |version: &u32| *is == byte(shown.incarnation, at, *version);
-                if !versions.is_empty() && !versions.iter().any(right) {
+                // Torn overwrites leave each byte old or new.
+                let right = |version: &u32| {
+                    *version == TORN || *is == byte(shown.incarnation, at, *version)
+                };
+                if !versions.iter().any(right) {
                     return Err(format!("byte {at} of {size} is wrong"));
                 }
             }
