@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 
+from .chario_report import report
 from .support import ROOT, TARGET, run
 
 OUT = ROOT / "out" / "chario"
@@ -163,35 +164,7 @@ P
                 label = f"chario.beside_{name}_{operation}_{what}".replace("-", "_")
                 figures.add(f"{label}_spread", max(values) - min(values), what)
     (OUT / "predictability.json").write_text(json.dumps(every))
-    (OUT / "predictability.svg").write_text(plot(every, expected))
-
-
-def plot(rows, expected):
-    """The thesis's figures 4.5 and 4.6: the interrupts of each call of 64 MiB, by path, as box plots."""
-    width, left, row_height = 900, 210, 26
-    groups = {}
-    for kernel, path, operation, _, interrupts in rows:
-        groups.setdefault(f"{operation} {path}" + (" (rt)" if kernel == "rt" else ""), []).append(interrupts)
-    groups = dict(sorted(groups.items()))
-    most = max(max(values) for values in groups.values()) or 1
-    x = lambda value: left + (width - left - 20) * value / most  # noqa: E731
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{row_height * len(groups) + 60}" '
-             'font-family="sans-serif" font-size="12">',
-             f'<text x="10" y="18">Interrupts of each call of 64 MiB; CharIO computed: {expected[1]}</text>']  # fmt: skip
-    for index, (name, values) in enumerate(groups.items()):
-        y = 40 + row_height * index
-        low, first, median, third, high = (
-            sorted(values)[round(q * (len(values) - 1))] for q in (0, 0.25, 0.5, 0.75, 1)
-        )
-        parts.append(f'<text x="10" y="{y + 4}">{name}</text>')
-        parts.append(f'<line x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}" stroke="black"/>')
-        parts.append(f'<rect x="{x(first):.1f}" y="{y - 7}" width="{max(x(third) - x(first), 1):.1f}" height="14" '
-                     'fill="#9ecae1" stroke="black"/>')  # fmt: skip
-        parts.append(f'<line x1="{x(median):.1f}" x2="{x(median):.1f}" y1="{y - 7}" y2="{y + 7}" stroke="black" stroke-width="2"/>')
-        parts.append(f"<title>{name}: {low}, {first}, {median}, {third}, {high}</title>")
-    parts.append(f'<text x="{left}" y="{row_height * len(groups) + 50}">0</text>')
-    parts.append(f'<text x="{width - 50}" y="{row_height * len(groups) + 50}">{most}</text></svg>')
-    return "\n".join(parts)
+    return every, expected
 
 
 def rates(figures, straightway):
@@ -231,6 +204,8 @@ def chario_counts(figures):
 
 def chario(figures):
     chario_counts(figures)
-    predictability(figures)
+    every, computed = predictability(figures)
     run(["cargo", "build", "--quiet", "--locked", "--release", "-p", "straightway-cli"])
     rates(figures, TARGET / "release" / "straightway")
+    ours = [row for row in figures.rows if row["name"].startswith("chario.")]
+    (OUT / "report.html").write_text(report(every, computed, ours))
