@@ -5,7 +5,7 @@ mod support;
 
 use block::{Device, Error, Operation, blocking};
 use model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
-use nvme::{CompletionMode, Controller, ErrorEntry, controller_memory_bytes};
+use nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
 use support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 
 /// The standard requests all succeed on a drive with this configuration, in every mode.
@@ -230,5 +230,37 @@ fn a_write_protected_or_foreign_request_is_refused() {
         blocking::read(queue, 0, outside).result
     });
     assert_eq!(refused, Ok(Err(Error::BufferUnreachable)));
+    bench.check_memory();
+}
+
+/// Without shadow doorbells three pages do, on a controller that offers them; two never do.
+#[test]
+fn a_driver_without_shadow_doorbells_needs_three_pages() {
+    let options = Options {
+        shadow_doorbells: false,
+        ..options()
+    };
+    let bench = Bench::new(config(), &[], false);
+    let done = bench.with_queue(options, |queue| {
+        let buffer = bench.memory.allocate_contiguous(4096, 4096).unwrap();
+        let read = blocking::read(queue, 0, buffer);
+        bench.memory.give_back(read.buffer).unwrap();
+        read.result
+    });
+    assert_eq!(done, Ok(Ok(())));
+    for (shadow_doorbells, pages) in [(true, 5), (false, 3)] {
+        let memory = bench
+            .memory
+            .allocate_contiguous((pages - 1) * 4096, 4096)
+            .unwrap();
+        let options = Options {
+            shadow_doorbells,
+            ..options
+        };
+        let failed = Controller::enable(bench.model.clone(), memory, options).unwrap_err();
+        let needed_bytes = pages * 4096;
+        assert_eq!(failed.error, nvme::Error::Memory { needed_bytes });
+        bench.memory.give_back(failed.memory).unwrap();
+    }
     bench.check_memory();
 }

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 
 use block::{Buffer, Completion, Device, Error, Operation, Request};
 use model::{BusMemory, Config, Faults, Model, Rule, Time, Violation};
-use nvme::{CompletionMode, Controller, Options, QueuePair, Statistics, controller_memory_bytes};
+use nvme::{
+    CompletionMode, Controller, Options, QueuePair, Statistics, controller_memory_bytes,
+    controller_memory_bytes_without_shadows,
+};
 
 pub const DEPTH: usize = 8;
 const REQUESTS: u32 = 64;
@@ -88,8 +91,11 @@ impl Bench {
         action: impl FnOnce(&mut Queue<'_>) -> R,
     ) -> Result<R, String> {
         let page = Controller::page_bytes_of(&self.model).map_err(|e| e.to_string())?;
-        let memory = self.contiguous(controller_memory_bytes(page), page);
-        let len = memory.len();
+        let len = match options.shadow_doorbells {
+            true => controller_memory_bytes(page),
+            false => controller_memory_bytes_without_shadows(page),
+        };
+        let memory = self.contiguous(len, page);
         let controller = match Controller::enable(self.model.clone(), memory, options) {
             Ok(controller) => controller,
             Err(failed) => {
