@@ -283,6 +283,14 @@ async fn append<D: Device>(
     let handle = context.handle(file)?;
     let (incarnation, from) = context.live(file, |live| (live.shown.incarnation, live.appended));
     let held = from % BLOCK;
+    if held > 0 {
+        // A block that was overwritten, and cut shorter, is written whole as it is appended to.
+        let versions = |live: &mut Live| {
+            let versions = live.shown.versions.get_mut(&(from / BLOCK));
+            versions.into_iter().for_each(|versions| versions.push(0));
+        };
+        context.live(file, versions);
+    }
     let data = bytes(incarnation, from - held, from + len);
     loop {
         let buffer = filled(&data, BLOCK as usize);
@@ -314,10 +322,6 @@ async fn append<D: Device>(
     context.live(file, |live| {
         live.appended = from + len;
         live.ends.push(from + len);
-        // A block that was overwritten, and cut shorter, is written whole as it is appended to.
-        if let (1.., Some(versions)) = (held, live.shown.versions.get_mut(&(from / BLOCK))) {
-            versions.push(0);
-        }
     });
     Ok(())
 }
