@@ -10,12 +10,17 @@ pub trait Clock {
 
     /// `microseconds` in ticks, rounded up so that a deadline is never early.
     fn ticks_from_us(&self, microseconds: u64) -> u64 {
-        // In two parts: a product of 128 bits costs a small processor a thousand bytes of code.
-        let per_second = self.ticks_per_second();
-        let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
-        let part = rest.saturating_mul(per_second).div_ceil(1_000_000);
-        seconds.saturating_mul(per_second).saturating_add(part)
+        product_rounded_up(microseconds, self.ticks_per_second())
     }
+}
+
+/// `microseconds` at so many ticks a second, in two parts: a product of 128 bits costs a small
+/// processor a thousand bytes of code. Once for all clocks.
+#[inline(never)]
+fn product_rounded_up(microseconds: u64, per_second: u64) -> u64 {
+    let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    let part = rest.saturating_mul(per_second).div_ceil(1_000_000);
+    seconds.saturating_mul(per_second).saturating_add(part)
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
@@ -25,5 +30,22 @@ impl<C: Clock + ?Sized> Clock for &C {
 
     fn ticks_per_second(&self) -> u64 {
         (**self).ticks_per_second()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::product_rounded_up;
+
+    #[test]
+    fn the_parts_give_the_whole_product() {
+        let values = [0, 1, 7, 999_999, 1_000_000, 1_000_001, 30_000_000, u64::MAX];
+        for per_second in [1000, 32_768, 10_000_000, 1_000_000_000, 3_700_000_001] {
+            for microseconds in values {
+                let product = u128::from(microseconds) * u128::from(per_second);
+                let whole = u64::try_from(product.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+                assert_eq!(product_rounded_up(microseconds, per_second), whole);
+            }
+        }
     }
 }
