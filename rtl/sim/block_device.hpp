@@ -33,8 +33,9 @@ struct DeviceModel {
 
 class BlockDevice {
 public:
-    BlockDevice(Pins pins, DeviceModel model, uint64_t seed)
-        : pins_(pins), model_(model), random_(seed), bytes_(model.block_count * model.block_bytes) {
+    BlockDevice(Pins pins, DeviceModel model, uint64_t seed, std::vector<uint8_t> image = {})
+        : pins_(pins), model_(model), random_(seed), bytes_(std::move(image)) {
+        bytes_.resize(model.block_count * model.block_bytes);
         if (model_.journal) durable_ = bytes_;
         drive();
     }
