@@ -49,7 +49,7 @@ module hwfs_load
   state_e state_q, state_d;
   logic [31:0] crc_q, crc_d, stored_q, identity_q;
   logic [63:0] address_q;
-  logic        raw_q, sealing_q, identity_step_q;
+  logic        raw_q, super_q, sealing_q, identity_step_q;
   word_t       at_q, at_d, base_q, words_q, index_q, index_d;
   logic [15:0] node_bytes_q;
 
@@ -78,23 +78,43 @@ module hwfs_load
     assign write_data_o = (state_q == SealWrite) ? {2{~crc_q}} : {2{word}};
     assign word = (state_q == Load) ? read_data_i : (index_q[WordLog2] ? ram_data_i[63:32] : ram_data_i[31:0]);
   end else begin : gen_wide
-    // The first word holds magic and checksum: the magic moves over the checksum, zeroes lead.
+    logic [DataWidth-1:0] super_data;
+    if (DataWidth == 64) begin : gen_super_64
+      assign super_data = {word[63:32] ^ crc_q, 32'b0};
+    end else begin : gen_super_wide
+      assign super_data = {word[DataWidth-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
+    end
+    // What stands before the checksum in its word moves over it, and zeroes lead. A node's is behind four
+    // bytes, a superblock's behind eight.
     always_comb begin
       crc_data = word ^ DataWidth'(crc_q);
-      if (index_q == '0) begin
+      if ((index_q == '0) && !super_q) begin
         crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
       end
+      if (super_q && (index_q == word_t'((DataWidth == 64) ? 1 : 0))) crc_data = super_data;
       if (state_q == Seed) begin
         crc_data = '0;
         crc_data[DataWidth-1-:64] = address_q ^ 64'(crc_q);
       end
     end
-    assign write_data_o = (state_q == SealWrite) ? RowBits'({~crc_q, 32'b0}) : RowBits'(word);
+    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : RowBits'(word);
     assign word = (state_q == Load) ? read_data_i : ram_data_i;
   end
 
   logic skip;  // nothing of this word is covered
-  assign skip = (DataWidth == 32) && (index_q == word_t'(1));
+  assign skip = (DataWidth == 32) && (index_q == (super_q ? word_t'(2) : word_t'(1)));
+
+  // The word with the checksum, and its place there.
+  logic        has_stored;
+  logic [31:0] stored;
+  if (DataWidth == 32) begin : gen_stored_narrow
+    assign has_stored = skip;
+    assign stored     = word;
+  end else begin : gen_stored_wide
+    assign has_stored = index_q == word_t'((super_q && (DataWidth == 64)) ? 1 : 0);
+    localparam int unsigned SuperAt = (DataWidth == 64) ? 0 : 64;
+    assign stored = super_q ? word[SuperAt+:32] : word[63:32];
+  end
 
   always_comb begin
     state_d = state_q;
@@ -142,6 +162,10 @@ module hwfs_load
   assign ram_read_o = (state_q == SealRead) | (state_q == Seal);
   assign ram_row_o  = at_d[AddressBits-1:RowLog2];
 
+  // A node's checksum is in its first 64 bits, a superblock's in the second.
+  word_t seal_at;
+  assign seal_at = super_q ? base_q + word_t'(8 >> WordLog2) : base_q;
+
   always_comb begin
     write_o     = '0;
     write_row_o = at_q[AddressBits-1:RowLog2];
@@ -149,8 +173,9 @@ module hwfs_load
       write_o = (DataWidth == 32) ? Halves'(at_q[WordLog2] ? 2'b10 : 2'b01) : '1;
     end
     if (state_q == SealWrite) begin
-      write_row_o = base_q[AddressBits-1:RowLog2];
-      write_o     = Halves'(2'b10);
+      write_row_o = seal_at[AddressBits-1:RowLog2];
+      write_o     = Halves'(super_q ? 4'b0100 : 4'b0010);
+      if (Halves == 2) write_o = Halves'(super_q ? 2'b01 : 2'b10);
     end
   end
 
@@ -163,13 +188,12 @@ module hwfs_load
     crc_q   <= crc_d;
     index_q <= index_d;
     at_q    <= at_d;
-    if (take && (index_q == word_t'((DataWidth == 32) ? 1 : 0))) begin
-      stored_q <= (DataWidth == 32) ? word[31:0] : 32'(word >> (DataWidth > 32 ? 32 : 0));
-    end
+    if (take && has_stored) stored_q <= stored;
     if (idle_o && do_valid_i) begin
       if (do_i.unit == DoShape) node_bytes_q <= do_i.a[15:0];
       address_q       <= do_i.a;
       base_q          <= do_i.b[AddressBits-1:WordLog2];
+      super_q         <= (do_i.unit != DoIdentity) & do_i.imm[DoSuper];
       sealing_q       <= do_i.unit == DoSeal;
       identity_step_q <= do_i.unit == DoIdentity;
       raw_q           <= (do_i.unit == DoLoad) & do_i.imm[DoRaw];
