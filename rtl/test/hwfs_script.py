@@ -41,7 +41,7 @@ class Session:
     """A script in the making; `run` gives a Result for each command, None where the power was cut."""
 
     def __init__(self, program, folder, image, **options):
-        self.program, self.folder, self.lines, self.count = program, Path(folder), [], 0
+        self.program, self.folder, self.lines, self.inputs = program, Path(folder), [], 0
         self.lines.append(" ".join(["device", str(image), *(f"{key}={value}" for key, value in options.items())]))
 
     def __getattr__(self, verb):
@@ -50,8 +50,8 @@ class Session:
         return add
 
     def write(self, file, offset, data):
-        path = self.folder / f"in{self.count}"
-        self.count += 1
+        path = self.folder / f"in{self.inputs}"
+        self.inputs += 1
         path.write_bytes(data)
         self.lines.append(f"write {file} {offset} {path}")
 
