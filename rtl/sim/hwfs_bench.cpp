@@ -2,7 +2,8 @@
 // is a command; each prints a line.
 //
 //   device IMAGE [key=value]...   the device's bytes; read_latency, write_latency, flush_latency, rate_words,
-//                                 rate_cycles, stall, app_stall, seed, depth, max_blocks, cached, read_only, journal, cut, cut_delay
+//                                 rate_cycles, stall, app_stall, seed, depth, max_blocks, cached, read_only, journal, cut, cut_delay,
+//                                 cut_flush
 //   mount [ro] | unmount
 //   open FILE NAME [w] | create FILE NAME BYTES | close FILE | commit FILE | sync FILE | reserve FILE BYTES
 //   read FILE OFFSET BYTES [OUT]  the data go to the file OUT
@@ -15,8 +16,9 @@
 //   save IMAGE | cut lost|kept|torn SEED IMAGE   the bytes now, or what a power cut now leaves
 //   count                         reads, writes, flushes and cycles so far
 //
-// With `cut=N` everything stops when the device has taken its N-th write or flush, `cut_delay` cycles later:
-// from there on each command prints CUT, and the verb `cut` saves what is left (`journal=1`).
+// With `cut=N` everything stops when the device has taken its N-th write or flush, `cut_delay` cycles later;
+// with `cut_flush=N` when its N-th flush has begun and nothing of it is done: then the most is at stake. From
+// there on each command prints CUT, and the verb `cut` saves what is left (`journal=1`).
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -56,7 +58,7 @@ struct Bench {
     std::unique_ptr<Vhwfs_sim> top = std::make_unique<Vhwfs_sim>(&context);
     std::unique_ptr<BlockDevice> device;
     std::unique_ptr<Application<Vhwfs_sim>> app;
-    uint64_t now = 0, cut = 0, cut_delay = 0;
+    uint64_t now = 0, cut = 0, cut_delay = 0, cut_flush = 0;
     bool was_cut = false, hangs = false;
 
     ~Bench() { top->final(); }
@@ -81,6 +83,7 @@ struct Bench {
         uint64_t seed = option("seed", 1);
         cut = option("cut", 0);
         cut_delay = option("cut_delay", 0);
+        cut_flush = option("cut_flush", 0);
         top->ready = 1;
         top->cached = option("cached", 1);
         top->read_only = option("read_only", 0);
@@ -112,6 +115,7 @@ struct Bench {
         if (!hangs) device->drive();
         app->drive();
         if (cut != 0 && device->writes + device->flushes >= cut && cut_delay-- == 0) was_cut = true;
+        if (cut_flush != 0 && device->flushes >= cut_flush) was_cut = true;
     }
     // Runs the command that was begun; false: the power was cut.
     bool finish() {

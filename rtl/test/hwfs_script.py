@@ -50,6 +50,7 @@ class Session:
         return add
 
     def write(self, file, offset, data):
+        """The data, as bytes, go to the file `file` at `offset`."""
         path = self.folder / f"in{self.inputs}"
         self.inputs += 1
         path.write_bytes(data)
@@ -57,7 +58,8 @@ class Session:
 
     def run(self, timeout_s=600):
         done = subprocess.run([self.program], input="\n".join(self.lines) + "\n", stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, cwd=self.folder, timeout=timeout_s)
+                              stderr=subprocess.STDOUT, text=True, errors="surrogateescape", cwd=self.folder,
+                              timeout=timeout_s)
         if done.returncode != 0:
             raise AssertionError("\n".join(self.lines) + "\n" + done.stdout[-3000:])
         results = []

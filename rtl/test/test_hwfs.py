@@ -288,10 +288,11 @@ def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
     whole = run_cut(program, tmp_path, image, commands, {}, options).run()
     assert all(result.status == hw.OK for result in whole[:-1]), whole
     _, writes, flushes, _ = whole[-1]
-    points = range(1, writes + flushes + 1)
-    for point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 3))):
-        how = pick.choice(["lost", "kept", "torn"])
-        cut = {"cut": point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
+    points = [("cut", point) for point in range(1, writes + flushes + 1)]
+    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 2
+    for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 3))):
+        how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
+        cut = {kind: point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
         what = f"STRAIGHTWAY_SEED={SEED} {name}, {cut}, {how}"
         again, model = random.Random(), Model()
         again.setstate(state)
@@ -374,3 +375,181 @@ def test_the_core_and_the_command_take_turns(program, tmp_path):
         assert names_on(image) == set(files)
         for name, data in files.items():
             assert contents(image, name, tmp_path) == data, name
+
+
+def mounted(program, folder, image, **options):
+    script = hw.Session(program, folder, image, **options)
+    script.mount()
+    return script
+
+
+def statuses(script):
+    return [result.status for result in script.run()]
+
+
+def test_what_cannot_be_done_has_a_status_and_changes_nothing(program, tmp_path):
+    image = volume_with(tmp_path / "v", {"one": b"1" * 1000, "two": b"2"}, size="1M", slots=8)
+    script = hw.Session(program, tmp_path, image)
+    wanted = []
+
+    def expect(status, verb, *words):
+        getattr(script, verb)(*words)
+        wanted.append((status, verb, words))
+
+    expect(hw.NOT_MOUNTED, "open", 0, "one")
+    expect(hw.OK, "mount")
+    expect(hw.NOT_FOUND, "open", 0, "none")
+    expect(hw.NOT_OPEN, "read", 0, 0, 1)
+    expect(hw.BAD_COMMAND, "open", 5, "one")
+    expect(hw.OK, "open", 0, "one")
+    expect(hw.IN_USE, "open", 0, "two")
+    expect(hw.IN_USE, "open", 1, "one", "w")
+    expect(hw.IN_USE, "delete", "one")
+    expect(hw.IN_USE, "rename", "one", "three")
+    expect(hw.IN_USE, "unmount")
+    expect(hw.PAST_END, "read", 0, 1000, 1)
+    expect(hw.PAST_END, "read", 0, 1, 2**64 - 1)
+    expect(hw.OK, "read", 0, 1000, 0)
+    expect(hw.NOT_WRITABLE, "write", 0, 0, b"x")
+    expect(hw.NOT_WRITABLE, "sync", 0)
+    expect(hw.EXISTS, "create", 1, "two", 0)
+    expect(hw.EXISTS, "rename", "two", "one")
+    expect(hw.NOT_FOUND, "rename", "none", "three")
+    expect(hw.NOT_FOUND, "delete", "none")
+    expect(hw.BAD_COMMAND, "command", 15, 0, 0, 0, 0, "")
+    expect(hw.BAD_NAME, "command", 2, 1, 0, 0, 0, "")
+    expect(hw.BAD_NAME, "command", 3, 1, 0, 0, 0, "x" * 65)
+    expect(hw.BAD_NAME, "create", 1, "bad\udcff", 0)
+    expect(hw.BAD_NAME, "create", 1, "half\udcc3", 0)
+    expect(hw.NO_SPACE, "create", 1, "big", 2 << 20)
+    expect(hw.NO_SPACE, "create", 1, "big", 2**64 - 1)
+    for number in range(6):
+        expect(hw.OK, "create", 1, f"more-{number}", 0)
+        expect(hw.OK, "close", 1)
+    expect(hw.TABLE_FULL, "create", 1, "too-many", 0)
+    expect(hw.OK, "close", 0)
+    expect(hw.OK, "unmount")
+    script.save(tmp_path / "after")
+    for (status, verb, words), result in zip(wanted, script.run()):
+        assert result.status == status, (verb, words, result)
+    assert hw.check(tmp_path / "after")
+    assert contents(tmp_path / "after", "one", tmp_path) == b"1" * 1000
+
+
+def test_a_full_volume(program, tmp_path):
+    """Filled to the last unit; what cannot be written is refused and the volume stays sound."""
+    image = hw.make_volume(tmp_path / "v", size="256K", slots=8)
+    script = mounted(program, tmp_path, image)
+    script.create(0, "all", 0)
+    for number in range(12):
+        script.write(0, number * 20000, bytes([number]) * 20000)
+    script.close(0)
+    script.unmount()
+    script.save(tmp_path / "after")
+    results = script.run()
+    written = [result.status for result in results[2:14]]
+    good = written.index(hw.NO_SPACE)
+    assert 3 <= good and set(written[good:]) <= {hw.NO_SPACE, hw.PAST_END}
+    assert [result.status for result in results[14:]] == [hw.OK, hw.OK]
+    hw.check(tmp_path / "after")
+    assert contents(tmp_path / "after", "all", tmp_path) == b"".join(bytes([n]) * 20000 for n in range(good))
+
+
+def slot_of(image, name):
+    """Where the two members of a file's slot are in the image, by the superblock and the name."""
+    data = image.read_bytes()
+    tables = [int.from_bytes(data[at:at + 8], "little") for at in (72, 80)]
+    node = 1 << data[49]
+    for number in range(8 << data[50]):
+        places = [table + number * node for table in tables]
+        if any(data[place + 80:place + 80 + len(name) + 1] == name.encode() + b"\0" for place in places):
+            return places
+    raise AssertionError(f"{name} is nowhere")
+
+
+def test_damage(program, tmp_path):
+    """A rotten member is passed over, a rotten pair is damage; of superblocks too."""
+    image = volume_with(tmp_path / "v", {"one": b"1" * 1000, "two": b"2" * 600})
+    good = image.read_bytes()
+    places = slot_of(image, "one")
+
+    def with_flips(*offsets):
+        data = bytearray(good)
+        for offset in offsets:
+            data[offset] ^= 4
+        (tmp_path / "bad").write_bytes(data)
+        script = hw.Session(program, tmp_path, tmp_path / "bad")
+        script.mount("ro")
+        script.open(0, "one")
+        script.read(0, 0, 1000, "out")
+        script.open(1, "two")
+        script.open(2, "none")
+        return statuses(script)
+
+    absent = hw.NOT_FOUND
+    assert with_flips() == [hw.OK] * 4 + [absent]
+    for place in places:
+        assert with_flips(place + 200) == [hw.OK] * 4 + [absent]
+        assert (tmp_path / "out").read_bytes() == b"1" * 1000
+    assert with_flips(places[0] + 33, places[1] + 33)[:4] == [hw.OK, hw.CORRUPT, hw.NOT_OPEN, hw.OK]
+    assert with_flips(100) == [hw.OK] * 4 + [absent]
+    assert with_flips(65536 + 100) == [hw.OK] * 4 + [absent]
+    assert with_flips(100, 65536 + 100)[0] == hw.NOT_A_VOLUME
+
+
+def test_a_failing_device(program, tmp_path):
+    """Errors on reads, writes and flushes: the device's status and code; the volume stays whole."""
+    image = volume_with(tmp_path / "v", {"one": bytes(5000)})
+    data_start = int.from_bytes(image.read_bytes()[104:112], "little") // 512
+    script = mounted(program, tmp_path, image)
+    script.open(0, "one")
+    script.bad("read", data_start + 3)
+    script.read(0, 0, 5000)
+    script.read(0, 0, 1024)
+    script.close(0)
+    script.bad("none")
+    script.create(0, "new", 4000)
+    script.bad("flush")
+    script.write(0, 0, bytes(4000))
+    script.sync(0)
+    script.bad("none")
+    script.write(0, 0, bytes(10))
+    script.mount()
+    script.unmount()
+    script.save(tmp_path / "after")
+    results = script.run()
+    assert [result.status for result in results] == [
+        hw.OK, hw.OK, hw.DEVICE, hw.OK, hw.OK, hw.OK, hw.OK, hw.DEVICE, hw.NOT_MOUNTED, hw.OK, hw.OK]
+    assert results[2].value == results[7].value == 0x0281
+    hw.check(tmp_path / "after")
+
+
+@pytest.mark.parametrize("stop", ["give", "take", "device"])
+def test_whatever_stands_still_is_timed_out(program, tmp_path, stop):
+    """The application stops giving or taking data, or the device hangs: a status, and the core goes on."""
+    image = volume_with(tmp_path / "v", {"one": bytes(range(256)) * 40})
+    script = mounted(program, tmp_path, image)
+    script.open(0, "one", "w")
+    if stop == "device":
+        script.hang(1)
+        script.read(0, 0, 10240)
+        script.hang(0)
+        script.idle(3000)
+        script.mount()
+    else:
+        script.stop(stop, 100)
+        if stop == "give":
+            script.write(0, 10240, bytes(4000))
+        else:
+            script.read(0, 0, 10240)
+        script.stop(stop, -1)
+    script.open(1, "one")
+    script.close(0)
+    script.open(1, "one")
+    script.read(1, 0, 10240, "out")
+    results = statuses(script)
+    assert results[:3] == [hw.OK, hw.OK, hw.TIMED_OUT]
+    assert results[-2:] == [hw.OK, hw.OK] or stop == "device", results
+    if stop == "device":
+        assert results[3:5] == [hw.OK, hw.OK], results
+    assert (tmp_path / "out").read_bytes() == bytes(range(256)) * 40
