@@ -37,6 +37,7 @@ module hwfs_fetch
   localparam int unsigned WordLog2  = $clog2(Bytes);
   localparam int unsigned DropWidth = BlockSizeLog2 - WordLog2;
   typedef logic [WordLog2-1:0]  lane_t;
+  typedef logic [WordLog2:0]    lanes_t;
   typedef logic [DropWidth-1:0] drop_t;
 
   lane_t       shift_q;
@@ -44,26 +45,30 @@ module hwfs_fetch
   logic [63:0] left_q;     // bytes wanted yet
   logic        held_q, emit_high_q;
   logic [DataWidth-1:0] rotated, held_data_q, merged;
-  logic push, room, wanted, few, in_hold, use_held;
+  logic push, room, wanted, many, few, at_end, in_hold, use_held;
+  lanes_t rest;  // the bytes that are left, unless `many`
 
   // Byte l of a word goes to lane l - shift.
   assign rotated = DataWidth'({read_data_i, read_data_i} >> {shift_q, 3'b000});
 
-  assign wanted   = left_q != '0;
+  assign many     = left_q[63:WordLog2+1] != '0;
+  assign rest     = left_q[WordLog2:0];
+  assign wanted   = many | (rest != '0);
   // What is held has all that is left.
-  assign few      = left_q <= 64'(Bytes) - 64'(shift_q);
+  assign few      = ~many & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
+  assign at_end   = ~many & (rest <= lanes_t'(Bytes));
   assign use_held = held_q & few & wanted;
   // The first word of a shifted stream is only held, unless it has everything.
   assign in_hold  = (shift_q != '0) & ~held_q & ~few;
 
   for (genvar i = 0; i < Bytes; i++) begin : gen_merge
-    assign merged[8*i+:8] = (held_q && ((WordLog2 + 1)'(i) + (WordLog2 + 1)'(shift_q) < (WordLog2 + 1)'(Bytes))) ?
+    assign merged[8*i+:8] = (held_q && (lanes_t'(i) + lanes_t'(shift_q) < lanes_t'(Bytes))) ?
                             held_data_q[8*i+:8] : rotated[8*i+:8];
   end
 
   logic [Bytes-1:0] keep;
   for (genvar i = 0; i < Bytes; i++) begin : gen_keep
-    assign keep[i] = left_q > 64'(i);
+    assign keep[i] = many | (rest > lanes_t'(i));
   end
 
   always_comb begin
@@ -99,7 +104,7 @@ module hwfs_fetch
       drop_q <= do_i.a[BlockSizeLog2-1:WordLog2];
     end else begin
       if (taken && (drop_q != '0)) drop_q <= drop_q - drop_t'(1);
-      if (push) left_q <= (left_q <= 64'(Bytes)) ? '0 : left_q - 64'(Bytes);
+      if (push) left_q <= at_end ? '0 : left_q - 64'(Bytes);
       if (taken && wanted && (drop_q == '0)) held_q <= shift_q != '0;
     end
   end
@@ -132,7 +137,7 @@ module hwfs_fetch
     .rst_ni,
     .valid_i (push | emit_i),
     .ready_o (room),
-    .data_i  (emit_i ? {emit_last, Bytes'(8'hff), emitted} : {left_q <= 64'(Bytes), keep, use_held ? held_data_q : merged}),
+    .data_i  (emit_i ? {emit_last, Bytes'(8'hff), emitted} : {at_end, keep, use_held ? held_data_q : merged}),
     .valid_o (data_valid_o),
     .ready_i (data_ready_i),
     .data_o  ({data_last_o, data_keep_o, data_o})

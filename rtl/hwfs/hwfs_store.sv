@@ -79,16 +79,18 @@ module hwfs_store
   word_t address;  // the word of memory that comes next
 
   // Which of the word's lanes are the application's.
-  lanes_t low;
-  logic   mine, need;
+  lanes_t low, few;  // few: the bytes that are left, unless `many`
+  logic   mine, need, many;
   logic [Bytes-1:0] lanes;
+  assign many = left_q[63:WordLog2+1] != '0;
+  assign few  = left_q[WordLog2:0];
   assign mine = app_q & (head_q == '0) & (left_q != '0);
   assign low  = begun_q ? '0 : lanes_t'(shift_q);
   for (genvar i = 0; i < Bytes; i++) begin : gen_lanes
-    assign lanes[i] = mine & (lanes_t'(i) >= low) & (left_q > 64'(i) - 64'(low));
+    assign lanes[i] = mine & (lanes_t'(i) >= low) & (many | (few > lanes_t'(i) - low));
   end
   // Of what is left, the first `shift` bytes are held from the word before.
-  assign need = mine & ~(begun_q & (left_q <= 64'(shift_q)));
+  assign need = mine & ~(begun_q & ~many & (few <= lanes_t'(shift_q)));
 
   logic [DataWidth-1:0] rotated, held_q, edge_data;
   assign rotated = DataWidth'(({data_i, data_i} << {shift_q, 3'b000}) >> DataWidth);
@@ -168,7 +170,7 @@ module hwfs_store
       if (app_q && (head_q != '0)) head_q <= head_q - drop_t'(1);
       if (mine) begin
         begun_q <= 1'b1;
-        left_q  <= (left_q <= 64'(given_bytes)) ? '0 : left_q - 64'(given_bytes);
+        left_q  <= (!many && (few <= given_bytes)) ? '0 : left_q - 64'(given_bytes);
       end
       if (need) held_q <= rotated;
     end

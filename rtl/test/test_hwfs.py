@@ -198,6 +198,10 @@ def appending_workload(pick, model, steps):
             piece = pick.randbytes(pick.choice([1, 100, 512, 1024, pick.randint(1, 4000)]))
             commands.append(((place, len(model.data[name]), piece), nothing, nothing))
             model.data[name] += piece
+            if pick.random() < 0.5:
+                size = len(model.data[name])
+                commands.append((("sync", place), lambda n=name, s=size: model.lengths[n].add(s),
+                                 lambda n=name, s=size: model.lengths.update({n: {s}})))
         elif choice < 0.75 and opened:
             place = pick.choice(list(opened))
             name, size = opened[place], len(model.data[opened[place]])
@@ -289,7 +293,7 @@ def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
     assert all(result.status == hw.OK for result in whole[:-1]), whole
     _, writes, flushes, _ = whole[-1]
     points = [("cut", point) for point in range(1, writes + flushes + 1)]
-    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 2
+    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 4
     for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 3))):
         how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
         cut = {kind: point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
