@@ -95,7 +95,7 @@ module hwfs
   );
 
   // --- Commands and answers -------------------------------------------------------------------
-  logic cmd_here, answer, intake_ready;
+  logic cmd_here, cmd_hashed, answer, intake_ready;
   logic [1:0] intake_write;
   logic [AddressBits-1:3] intake_word;
   logic [63:0] intake_data;
@@ -120,6 +120,7 @@ module hwfs
     .name_ready_o,
     .name_data_i,
     .ready_o      (cmd_here),
+    .hashed_o     (cmd_hashed),
     .answered_i   (answer),
     .write_o      (intake_write),
     .write_word_o (intake_word),
@@ -354,6 +355,7 @@ module hwfs
     conditions[CondError]    = error;
     conditions[CondAnswered] = ~rsp_valid_q;
     conditions[CondReady]    = geometry_i.ready;
+    conditions[CondHashed]   = cmd_hashed;
   end
 
   assign progress = (host_o.req_valid & dev_i.req_ready) | dev_i.rsp_valid |

@@ -25,7 +25,8 @@ module hwfs_intake
   output logic        name_ready_o,
   input  logic [31:0] name_data_i,
 
-  output logic        ready_o,     // a command is in memory
+  output logic        ready_o,     // a command's fields are in memory, and it is not answered
+  output logic        hashed_o,    // its names and their hashes too
   input  logic        answered_i,  // it was answered
 
   output logic [1:0]             write_o,
@@ -52,7 +53,7 @@ module hwfs_intake
   logic [1:0]  more_q, more_d;      // bytes to come of this character
   logic [7:0]  low_q, low_d, high_q, high_d;  // the range of the next
   logic        bad_q, bad_d;
-  logic        name_write;
+  logic        name_write, answered_q;
 
   logic [6:0]  length;
   logic [2:0]  last_field;
@@ -73,7 +74,8 @@ module hwfs_intake
   end
 
   assign cmd_ready_o  = state_q == Idle;
-  assign ready_o      = state_q == Done;
+  assign hashed_o     = state_q == Done;
+  assign ready_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q > last_field)));
   assign name_ready_o = (state_q == Take) & (name_q == NameWord);
   assign name_write   = name_ready_o & name_valid_i;
 
@@ -161,7 +163,7 @@ module hwfs_intake
         if ((field_q <= last_field) && !name_write && (name_q != NameHash)) field_d = field_q + 3'd1;
         if ((field_d > last_field) && (name_d == NameNone)) state_d = Done;
       end
-      Done: if (answered_i) state_d = Idle;
+      Done: if (answered_i || answered_q) state_d = Idle;
       default: state_d = Idle;
     endcase
   end
@@ -200,10 +202,12 @@ module hwfs_intake
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      state_q <= Idle;
-      name_q  <= NameNone;
+      state_q    <= Idle;
+      name_q     <= NameNone;
+      answered_q <= 1'b0;
     end else begin
-      state_q <= state_d;
+      state_q    <= state_d;
+      answered_q <= (answered_q | answered_i) & (state_d != Idle);
       name_q  <= name_d;
     end
   end

@@ -7,8 +7,9 @@ package hwfs_pkg;
     CmdMount   = 4'd0,   // flags[0]: change nothing
     CmdUnmount = 4'd1,
     CmdOpen    = 4'd2,   // a name; flags[0]: to write. `file` is where it is opened
-    CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file to write
-    CmdRead    = 4'd4,   // `length` bytes from `offset` on come as data
+    CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file to write; with flags[0],
+                         // `length` bytes of data follow, and the file is stored and durable when answered
+    CmdRead    = 4'd4,   // `length` bytes from `offset` on come as data; of a named file, open or not
     CmdWrite   = 4'd5,   // `length` bytes of data go to `offset`: over what is there, or behind it
     CmdReserve = 4'd6,   // space for `length` bytes more than were written
     CmdCommit  = 4'd7,   // what was written becomes part of the file
@@ -95,7 +96,7 @@ package hwfs_pkg;
   typedef enum logic [4:0] {
     CondAlways, CondZero, CondCarry, CondCommand, CondLoaded, CondGood, CondPart, CondSent,
     CondWritten, CondFlushed, CondFetched, CondDrained, CondSealed, CondError, CondAnswered,
-    CondReady
+    CondReady, CondHashed
   } cond_e;
 
   typedef enum logic [3:0] {

@@ -8,6 +8,8 @@
 //   open FILE NAME [w] | create FILE NAME BYTES | close FILE | commit FILE | sync FILE | reserve FILE BYTES
 //   read FILE OFFSET BYTES [OUT]  the data go to the file OUT
 //   write FILE OFFSET IN          the data are those of the file IN
+//   put NAME IN                   create, write and sync in one command
+//   get NAME OFFSET BYTES [OUT]   read from a file that need not be open
 //   delete NAME | rename NAME NAME | list SLOT
 //   command OP FILE FLAGS OFFSET BYTES NAME    anything, for tests of what is refused
 //   bad read|write|flush BLOCK    requests that touch that block fail; `bad none` ends it
@@ -207,6 +209,14 @@ int run() {
             data = load(path);
             length = data.size();
             begin(kWriteFile);
+        } else if (verb == "put") {
+            words >> name >> path;
+            data = load(path);
+            length = data.size();
+            begin(kCreate, 1);
+        } else if (verb == "get") {
+            words >> name >> offset >> length;
+            begin(kReadFile);
         } else if (verb == "delete") words >> name, begin(kDelete);
         else if (verb == "rename") words >> name >> name2, begin(kRename);
         else if (verb == "list") words >> offset, begin(kList);
@@ -226,7 +236,7 @@ int run() {
             for (uint8_t byte : answer.data) std::printf("%02x", byte);
         }
         std::printf("\n");
-        if (verb == "read") {
+        if (verb == "read" || verb == "get") {
             bool whole = answer.data.size() == length && (length == 0 || answer.last);
             if (answer.status == 0 && !whole) throw std::runtime_error("a read that ended well has not all its bytes");
             if (words >> path) store(path, answer.data);

@@ -56,6 +56,13 @@ class Session:
         path.write_bytes(data)
         self.lines.append(f"write {file} {offset} {path}")
 
+    def put(self, name, data):
+        """The data become a new file of that name."""
+        path = self.folder / f"in{self.inputs}"
+        self.inputs += 1
+        path.write_bytes(data)
+        self.lines.append(f"put {name} {path}")
+
     def run(self, timeout_s=600):
         done = subprocess.run([self.program], input="\n".join(self.lines) + "\n", stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="surrogateescape", cwd=self.folder,

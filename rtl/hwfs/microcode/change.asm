@@ -2,11 +2,18 @@
 
 cmd_create:
   call changeable
+  ld [MISC]
+  mov r1, md
+  li file, BRIEF
+  tst r1, 16
+  bnz create_search         ; a put needs no place
+  ld [V_MOUNTED]
   call place
   ld [file + F_FLAGS]
   mov r2, mdl
   tst r2, 1
   bnz fail_inuse
+create_search:
   call name_first
   call search
   bnz fail_exists
@@ -28,50 +35,78 @@ cmd_create:
   cmp r2, r3
   bc fail_space
   st r3, [V_WANT]
-  ; The free slot keeps its numbers; a new file's identity follows from them.
-  call load_slot
-  ld [snode + S_STATE]
-  mov r1, mdl
-  tst r1, 255
-  bnz fail_corrupt
-  sub r1, r0, 1
-  st r1, [V_CSLOT]          ; until it is written
-  call zero_slot
-  ld [snode + SEQ]
-  mov r1, md
-  add r1, 1
-  shl r1, 20
-  shr r1, 20
-  shl r2, slot, 44
-  or r1, r2
-  st r1, [snode + FILE_ID]
+  st r0, [V_STORED]
+  cmp r3, 0
+  bz create_empty
+  ; Nothing older is on its way when units are used again or the record is written.
+  call order
+  mov r2, 0
+  call plan
+  st r2, [V_T5]             ; units that this operation cannot take
+  call slot_begin           ; the free slot: its numbers are needed
   ld [MISC]
-  mov r7, md
-  shr r7, 16
-  and r7, 127
-  li r6, NAME
-  mov r1, 1
-  stl r1, [snode + S_STATE]
-  call set_name
-  ld [V_WANT]
+  mov r1, md
+  tst r1, 16
+  bz create_take
+  ld [V_T5]
   mov r1, md
   cmp r1, 0
-  bnz create_space
+  bnz create_take
+  call put_data
+create_take:
+  ld [V_T5]
+  mov r2, md
+  call take
+  st r0, [V_CHANGING]       ; nothing on the device has changed yet
+  call slot_end
+  ; The bitmap is sealed while the slot is made.
+  ld [SB + SB_SEQ]
+  mov r1, md
+  add r1, 1
+  call seal_bitmap
+  st r1, [V_T1]
+  call new_slot
+  call entries
+  ld [SB + SB_SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [snode + LAST_OP]
+  ld [V_STORED]
+  mov r1, md
+  st r1, [snode + S_SIZE]
+  call seal_slot
+  st r1, [V_T2]
+  wait sent
   mov r1, 1
   st r1, [V_CHANGING]
+  call write_super
+  call order                ; the data and the record, before the nodes
+  ld [V_T1]
+  mov r1, md
+  call store_bitmap
+  ld [V_T2]
+  mov r1, md
+  call store_slot
+  call create_tag
+  call order
+  b create_made
+create_empty:
+  mov r1, 1
+  st r1, [V_CHANGING]
+  call slot_begin
+  call slot_end
+  call new_slot
   call mark_in_use
   call order                ; the slot's other member was last written before this
   call write_slot
-  call order
-  b create_made
-create_space:
-  call reserve_once
+  call create_tag
   call order
 create_made:
   st r0, [V_CHANGING]
-  ld [HASH]
-  mov r1, mdl
-  call tag_new
+  ld [MISC]
+  mov r1, md
+  tst r1, 16
+  bnz create_put
   mov r3, 7                 ; open, to write, and the other member is that of the free slot
   call occupy
   ld [V_WANT]
@@ -89,6 +124,97 @@ create_made:
   shl r1, unit
   b done
 
+; A put: the data are stored already, or are to be stored now that the file is there.
+create_put:
+  ld [V_STORED]
+  mov r1, md
+  cmp r1, 0
+  bnz done
+  ld [V_WANT]
+  mov r1, md
+  cmp r1, 0
+  bz done_zero
+  st r0, [file + F_FLAGS]
+  call enter
+  st r0, [OFFSET]
+  call write_body
+  mov r1, 1
+  st r1, [V_DURABLE]
+  call commit
+  ld [LENGTH]
+  mov r1, md
+  b done
+
+; The data of a put go to the units that were planned: they are free, so nobody sees them until the slot
+; is there. Clobbers r1 to r8.
+put_data:
+  ld [LENGTH]
+  mov r2, md
+  st r2, [V_STORED]
+  do.writeto r0, r2, 0
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ld [V_BMASK]
+  mov r1, md
+  add r2, r1
+  andn r2, r1
+  st r2, [V_END]
+  li r5, SB
+  mov r1, 0
+put_run:
+  ld [r5 + SB_RUNS]
+  mov r6, md
+  shl r6, unit
+  ld [SB + SB_DATA]
+  add r6, r6, md
+  ld [r5 + SB_RUNS + 8]
+  mov r7, mdl
+  shl r7, unit
+put_piece:
+  mov r4, r7
+  call piece                ; r1: what was put already
+  do.put r6, r4
+  add r1, r4
+  ld [V_END]
+  cmp r1, md
+  bnc put_given
+  add r6, r4
+  sub r7, r4
+  bnz put_piece
+  add r5, 16
+  b put_run
+put_given:
+  ret
+
+; The free slot in snode becomes the one of a new file with the command's name, in memory. Clobbers
+; r1 to r7.
+new_slot:
+  ld [snode + S_STATE]
+  mov r1, mdl
+  tst r1, 255
+  bnz fail_corrupt
+  sub r1, r0, 1
+  st r1, [V_CSLOT]          ; until it is written
+  ld [snode + SEQ]
+  mov r1, md
+  add r1, 1
+  shl r1, 20
+  shr r1, 20
+  shl r2, slot, 44
+  or r1, r2
+  st r1, [snode + FILE_ID]
+  ld [MISC]
+  mov r7, md
+  shr r7, 16
+  and r7, 127
+  li r6, NAME
+  mov r1, 1
+  stl r1, [snode + S_STATE]
+  b set_name_first
+
+create_tag:
+  ld [HASH]
+  mov r1, mdl
 ; The index byte of `slot`, which snode holds: hash r1, and the member that was just written. Clobbers r1
 ; to r5.
 tag_new:
@@ -108,8 +234,11 @@ tag_none:
   shl r1, 6
   b index_put
 
-; The name of r7 bytes at r6 becomes that of snode, whose state and level stay. Clobbers r1 to r3, r6.
+; The name of r7 bytes at r6 becomes that of snode, whose state and level stay. Clobbers r1 to r3, r6, r7.
 set_name:
+  call zero_name
+; The same where there was none.
+set_name_first:
   ld [snode + S_STATE]
   mov r1, mdl
   li r2, 0xffff
@@ -119,21 +248,14 @@ set_name:
   stl r1, [snode + S_STATE]
   mov r3, snode
   add r1, r6, r7            ; its end
-  mov r2, 8
 set_name_next:
-  cmp r6, r1
-  bnc set_name_rest
   ld [r6 + 0]
   mov r7, md
   st r7, [r3 + S_NAME]
-  add r6, 8
-  b set_name_step
-set_name_rest:
-  st r0, [r3 + S_NAME]
-set_name_step:
   add r3, 8
-  sub r2, 1
-  bnz set_name_next
+  add r6, 8
+  cmp r6, r1
+  bc set_name_next
   ret
 
 cmd_commit:
@@ -237,6 +359,10 @@ close_released:
   wait written
   b.error fail_device
 close_place:
+  ld [V_OPEN]
+  mov r1, md
+  sub r1, 1
+  st r1, [V_OPEN]
   st r0, [V_CHANGING]
   st r0, [file + F_FLAGS]
   b done_zero

@@ -1,7 +1,11 @@
 ; Moving data. While one extent streams, the next one's request is made.
 
 cmd_read:
+  shr r2, r1, 16
+  tst r2, 127
+  bnz read_named
   call opened
+read_opened:
   ld [OFFSET]
   mov r1, md
   ld [LENGTH]
@@ -36,6 +40,20 @@ read_next:
   mov r1, md
   b done
 
+; Of the file with the command's name, which need not be open.
+read_named:
+  mov r2, md
+  cmp r2, 0
+  bz fail_mount
+  call find
+  ld [snode + S_ATTRS]
+  mov r1, mdl
+  cmp r1, 0
+  bnz fail_unsupported
+  li file, BRIEF
+  call enter
+  b read_opened
+
 ; r4 <- bytes of the next request, from r1 on: as many as follow one another, are wanted, and fit.
 piece:
   ld [V_END]
@@ -55,6 +73,11 @@ piece_fits:
 
 cmd_write:
   call writable
+  call write_body
+  b done
+
+; LENGTH bytes go to OFFSET of `file`; r1 <- LENGTH.
+write_body:
   ld [OFFSET]
   mov r1, md
   ld [LENGTH]
@@ -66,7 +89,7 @@ cmd_write:
   cmp r4, r1
   bc fail_past
   cmp r2, 0
-  bz done_zero
+  bz done_zero              ; (a put of nothing does not come here)
   call grow
   ; What the first and the last block hold already and keep: R6 for the end of the file, and any
   ; overwrite that is no whole block.
@@ -179,7 +202,7 @@ write_next:
   st r1, [file + F_END]
 write_done:
   mov r1, r2
-  b done
+  ret
 
 ; Loads the block with byte r1 of the file into memory at r2.
 edge:

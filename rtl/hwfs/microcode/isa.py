@@ -7,7 +7,7 @@ FLAGS_ONLY = {"cmp": "sub", "tst": "and"}
 SOURCES = {"reg": 0, "imm": 1, "md": 2, "mdl": 3, "mdh": 4}
 CONDITIONS = {name: code for code, name in enumerate(
     ("always", "zero", "carry", "command", "loaded", "good", "part", "sent", "written", "flushed", "fetched",
-     "drained", "sealed", "error", "answered", "ready"))}
+     "drained", "sealed", "error", "answered", "ready", "hashed"))}
 UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
      "abort", "edges"))}

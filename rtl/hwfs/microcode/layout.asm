@@ -56,6 +56,10 @@ V_ROOM     = 0x538
 V_GROUP    = 0x540
 V_AT       = 0x548
 V_FLAG     = 0x550
+V_OPEN     = 0x558  ; open files
+V_DAMAGED  = 0x560  ; some slot is damaged
+V_CURSOR   = 0x568  ; where the last allocation in the bitmap of WORK ended
+V_STORED   = 0x570  ; the file that is made has its data already
 
 ; --- Open files, 64 bytes each ---
 FILES      = 0x200
@@ -92,6 +96,7 @@ SB_RUNS    = 144
 
 ; --- Nodes. NODES is followed by three of the longest kind, then the index ---
 EDGE       = 0x580
+BRIEF      = 0x5c0  ; the place of a file that one command opens and closes
 NODES      = 0x600
 SEQ        = 8
 LAST_OP    = 16

@@ -9,6 +9,8 @@ cmd_mount:
   st r1, [V_DIRTY]          ; what stands in the device's cache is not known to be durable
   call forget
   ; No file is open.
+  st r0, [V_OPEN]
+  st r0, [V_DAMAGED]
   mov r1, 8
   li r2, FILES
 clear_files:
@@ -166,6 +168,8 @@ index_next:
   or r1, r2
   b index_store
 index_damaged:
+  mov r1, 1
+  st r1, [V_DAMAGED]
   li r1, 0xbf
 index_store:
   call index_put

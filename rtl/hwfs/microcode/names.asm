@@ -182,7 +182,6 @@ slot_begin:
   shr r3, r4, 6
   and r3, 1
   call slot_address
-  wait sent
   do.load r1, snode
   ret
 
@@ -353,26 +352,36 @@ bucket_free:
   add r2, r2, md
   ld [r2]
   mov r7, md
+  ; A damaged slot may be the one that was looked for.
+  ld [V_DAMAGED]
+  mov r1, md
+  cmp r1, 0
+  bz bucket_sound
   mov r1, r7
-  match r7, 0
-  ; Damage: bit 7 of any byte.
 bucket_damage:
   tst r1, 128
   bnz fail_corrupt
   shr r1, 8
   bnz bucket_damage
+bucket_sound:
   mov r4, 0
   sub r1, r0, 1
+  match r7, 0
+  bz bucket_full
   ctz r2, r7
-  cmp r2, 8
-  bnc bucket_full
   shl r1, r8, 3
   add r1, r2
-bucket_count:
-  and r2, r7, 1
-  add r4, r2
-  shr r7, 1
-  bnz bucket_count
+  ; How many ones there are in eight bits.
+  shr r4, r7, 1
+  and r4, 85
+  sub r7, r4
+  shr r4, r7, 2
+  and r4, 51
+  and r7, 51
+  add r4, r7
+  shr r7, r4, 4
+  add r4, r7
+  and r4, 15
 bucket_full:
   ret
 
@@ -453,6 +462,7 @@ bucket_none:
 
 ; The command's first name: r6, r1, r7 as `search` wants them.
 name_first:
+  wait hashed
   ld [MISC]
   mov r7, md
   shr r7, 16
@@ -508,6 +518,10 @@ open_allowed:
 ; Zero flag clear: `slot` is open in another place, here or there to write; r3 has the flags of here.
 ; Clobbers r1, r2, r4, r5.
 users:
+  ld [V_OPEN]
+  mov r1, md
+  cmp r1, 0
+  bz users_found
   li r1, FILES
   mov r2, 8
 users_next:
@@ -531,6 +545,12 @@ users_found:
 ; The file in snode is open in place `file`, with flags r3. Clobbers r1, r2.
 occupy:
   stl r3, [file + F_FLAGS]
+  ld [V_OPEN]
+  mov r1, md
+  add r1, 1
+  st r1, [V_OPEN]
+; The same without a flag: for the file of one command.
+enter:
   sth slot, [file + F_SLOT]
   ld [snode + S_SIZE]
   mov r1, md

@@ -71,13 +71,8 @@ write_super_as:
 
 ; Writes snode as slot `slot`'s next member. Clobbers r1 to r5.
 write_slot:
-  ld [snode + SEQ]
-  mov r1, md
-  add r1, 1
-  st r1, [snode + SEQ]
-  and r3, r1, 1
-  call slot_address
-  do.seal r1, snode
+  call seal_slot
+store_slot:
   do.store r1, snode
   st slot, [V_CSLOT]
   mov r1, 1
@@ -86,6 +81,17 @@ write_slot:
   mov r3, md
   and r3, 1
   b index_member
+
+; The first half of that: r1 <- where it goes. Clobbers r2, r3.
+seal_slot:
+  ld [snode + SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [snode + SEQ]
+  and r3, r1, 1
+  call slot_address
+  do.seal r1, snode
+  ret
 
 ; r1, r7 <- addresses of the bitmap of group r1. Clobbers r2.
 bitmap_addresses:
@@ -133,6 +139,15 @@ load_bitmap_pair:
 write_bitmap:
   ld [SB + SB_SEQ]
   mov r1, md
+  call seal_bitmap
+store_bitmap:
+  do.store r1, work
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ret
+
+; The first half of that, for operation r1: r1 <- where it goes. Clobbers r2, r7.
+seal_bitmap:
   st r1, [work + LAST_OP]
   ld [work + SEQ]
   mov r1, md
@@ -148,9 +163,6 @@ write_bitmap:
   mov r1, r7
 write_bitmap_a:
   do.seal r1, work
-  do.store r1, work
-  mov r1, 1
-  st r1, [V_DIRTY]
   ret
 
 ; Sets (r3 = 0) or clears (r3 = 1) r2 bits of WORK from r1 on. Clobbers r1, r2, r4 to r8.
@@ -219,7 +231,8 @@ bits_run:
 bits_done:
   ret
 
-; The record: kind r1, slot `slot`, V_RUNS runs, which are there already. Clobbers r1, r2.
+; The record: kind r1, slot `slot`, V_RUNS runs, which are there already; those behind are nobody's. Clobbers
+; r1, r2.
 record:
   stl r1, [SB + SB_KIND]
   sth slot, [SB + SB_KIND]
@@ -227,17 +240,6 @@ record:
   mov r1, md
   shl r2, r1, 32
   st r2, [SB + SB_SLOT2]
-  shl r2, r1, 4
-  add r2, SB + SB_RUNS
-record_rest:
-  cmp r1, 4
-  bnc recorded
-  st r0, [r2 + 0]
-  st r0, [r2 + 8]
-  add r2, 16
-  add r1, 1
-  b record_rest
-recorded:
   ret
 
 ; One reserve operation for the file in snode: V_WANT units or fewer, one at least, all in one group.
@@ -249,6 +251,21 @@ reserve_once:
   shr r1, 8
   tst r1, 255
   bnz fail_unsupported      ; a map with leaves does not grow here
+  call plan
+  call take
+  call order                ; what the last operation wrote, before the record of the next
+  call write_super
+  call entries
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  call order                ; the record, before the nodes that it governs
+  call write_bitmap
+  b write_slot
+
+; Chooses what to allocate for the file in snode, which has r2 entries, and puts it into the record's runs: in
+; memory only. r3 <- runs, r2 <- units that are missing yet. Fails where there is nothing.
+plan:
   ; Entries that the slot has room for, at most as many as a record has runs.
   mov r3, 1
   shl r3, nlog
@@ -282,13 +299,11 @@ reserve_new:
   mov r4, 0
   ld [SB + SB_HINT]
   mov r1, mdl
-  add r2, r1, 1
-  ld [V_GROUPS]
-  cmp r2, md
-  bc reserve_hint
-  mov r2, 0
-reserve_hint:
-  stl r2, [SB + SB_HINT]
+  ld [V_CGROUP]
+  cmp r1, md
+  bnz reserve_from
+  ld [V_CURSOR]
+  mov r4, md
 reserve_from:
   ld [V_GROUPS]
   mov r2, md
@@ -338,6 +353,15 @@ reserve_full:
 
 reserve_found:
   st r3, [V_RUNS]
+  st r1, [V_CURSOR]
+  ld [V_GROUP]
+  mov r1, md
+  stl r1, [SB + SB_HINT]
+  ret
+
+; Takes what was planned, in memory: the bitmap in WORK, the record. V_GOT <- units. r2 as `plan` leaves it.
+; Clobbers r1 to r8.
+take:
   ld [V_WANT]
   mov r1, md
   sub r1, r2
@@ -352,10 +376,10 @@ reserve_found:
   mov r3, 0
   call bits_of_runs
   mov r1, 1
-  call record
-  call order                ; what the last operation wrote, before the record of the next
-  call write_super
-  ; The slot's entries, meanwhile.
+  b record
+
+; The slot's entries for the record's runs. Clobbers r1 to r8.
+entries:
   mov r3, 0
 reserve_entry:
   shl r4, r3, 4
@@ -401,12 +425,7 @@ reserve_joined:
   ld [V_RUNS]
   cmp r3, md
   bc reserve_entry
-  ld [SB + SB_SEQ]
-  mov r1, md
-  st r1, [snode + LAST_OP]
-  call order                ; the record, before the nodes that it governs
-  call write_bitmap
-  b write_slot
+  ret
 
 ; Runs of free units in WORK from bit V_AT on, for V_WANT units, into the record. r3 <- runs (zero flag: none),
 ; r2 <- units that are missing yet.
@@ -505,6 +524,7 @@ scan_end:
 ; One release operation for the file in snode: units from its end, until V_KEEP are left, the record is
 ; full, or a group ends. A slot that is to be reaped becomes free with its last unit. Clobbers r1 to r8.
 release_once:
+  wait sent                 ; the slot may still be on its way from the release before
   mov r1, 1
   st r1, [V_CHANGING]
   st r0, [V_GOT]
@@ -619,15 +639,35 @@ release_bitmap:
   st r0, [V_CHANGING]
   ret
 
-; snode becomes a free slot; SEQ and LAST_OP stay. Clobbers r1, r2.
+; snode becomes a free slot; SEQ and LAST_OP stay. What is past its entries is zero already. Clobbers r1, r2.
 zero_slot:
-  add r1, snode, FILE_ID
-  mov r2, 1
-  shl r2, nlog
-  add r2, snode
-zero_next:
-  st r0, [r1 + 0]
-  add r1, 8
-  cmp r1, r2
-  bc zero_next
+  ld [snode + S_STATE]
+  mov r1, mdh
+  cmp r1, 0
+  bz zero_header
+  mov r2, snode
+zero_entry:
+  st r0, [r2 + S_ENTRIES]
+  st r0, [r2 + S_ENTRIES + 8]
+  add r2, 16
+  sub r1, 1
+  bnz zero_entry
+zero_header:
+  st r0, [snode + 24]
+  st r0, [snode + 32]
+  st r0, [snode + 40]
+  st r0, [snode + 48]
+  st r0, [snode + 56]
+  st r0, [snode + 64]
+  st r0, [snode + 72]
+; The name's eight words.
+zero_name:
+  st r0, [snode + S_NAME + 0]
+  st r0, [snode + S_NAME + 8]
+  st r0, [snode + S_NAME + 16]
+  st r0, [snode + S_NAME + 24]
+  st r0, [snode + S_NAME + 32]
+  st r0, [snode + S_NAME + 40]
+  st r0, [snode + S_NAME + 48]
+  st r0, [snode + S_NAME + 56]
   ret
