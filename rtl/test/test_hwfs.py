@@ -152,6 +152,10 @@ def test_writes_what_the_command_reads(program, tmp_path):
         files[name] = bytes(data)
     script.rename("made-0", "renamed")
     script.delete("made-1")
+    for size in (0, 1, 511, 512, 30000, 300000):
+        files[f"put-{size}"] = pick.randbytes(size)
+        script.put(f"put-{size}", files[f"put-{size}"])
+        script.get(f"put-{size}", size // 3, size // 2, f"got-{size}")
     script.unmount()
     script.save(tmp_path / "after")
     for result in script.run():
@@ -161,6 +165,9 @@ def test_writes_what_the_command_reads(program, tmp_path):
     assert f"{len(files)} files" in hw.check(tmp_path / "after")
     for name, data in files.items():
         assert contents(tmp_path / "after", name, tmp_path) == data, name
+        if name.startswith("put-"):
+            got = (tmp_path / name.replace("put", "got")).read_bytes()
+            assert got == data[len(data) // 3:len(data) // 3 + len(data) // 2]
 
 
 class Model:
@@ -184,7 +191,16 @@ def appending_workload(pick, model, steps):
         free = [place for place in range(4) if place not in opened]
         closed = [name for name in model.data if name not in opened.values()]
         choice = pick.random()
-        if (choice < 0.2 or not opened) and free:
+        if choice < 0.1:
+            name = f"put-{count}"
+            count += 1
+            size = pick.choice([1, 600, pick.randint(1, 5000)])
+            model.data[name] = pick.randbytes(size)
+            # The file may be there without its data where one operation had no room for them.
+            commands.append((("put", name, model.data[name]),
+                             lambda n=name, s=size: model.lengths.update({n: {None, 0, s}}),
+                             lambda n=name, s=size: model.lengths.update({n: {s}})))
+        elif (choice < 0.3 or not opened) and free:
             name, place = f"new-{count}", pick.choice(free)
             count += 1
             opened[place] = name
@@ -242,7 +258,9 @@ def appending_workload(pick, model, steps):
 
 def add_commands(script, commands):
     for words, _, _ in commands:
-        if isinstance(words[0], str):
+        if words[0] == "put":
+            script.put(*words[1:])
+        elif isinstance(words[0], str):
             getattr(script, words[0])(*words[1:])
         else:
             script.write(*words)
