@@ -26,6 +26,14 @@ def program():
     return hw.build("test")
 
 
+# Widths of the data streams, on a device with blocks of 64 bytes, so that nodes and blocks differ.
+@pytest.fixture(scope="module", params=[32, 64, 256])
+def any_width(request):
+    if request.param == 32:
+        return request.getfixturevalue("program")
+    return hw.build(f"test_{request.param}", DataWidth=request.param, BlockSizeLog2=6)
+
+
 def seeded(name):
     print(f"STRAIGHTWAY_SEED={SEED} {name}")
     return random.Random(f"{SEED} {name}")
@@ -76,12 +84,12 @@ def contents(path, name, folder):
     return target.read_bytes()
 
 
-def test_reads_what_the_command_stored(program, tmp_path):
+def test_reads_what_the_command_stored(any_width, tmp_path):
     """Mount, list, open, and reads at any offset and of any length, byte for byte."""
     pick = seeded("reads")
     files = {f"file-{size}": pick.randbytes(size) for size in (0, 1, 511, 512, 513, 5000, 70001)}
     image = volume_with(tmp_path / "v", files)
-    script = hw.Session(program, tmp_path, image, stall=10, app_stall=10, seed=SEED, read_latency=7)
+    script = hw.Session(any_width, tmp_path, image, stall=10, app_stall=10, seed=SEED, read_latency=7)
     script.mount()
     wanted = []
     for name, data in files.items():
@@ -124,11 +132,11 @@ def test_lists_the_files_of_a_volume(program, tmp_path):
     assert found == {name: len(data) for name, data in files.items()}
 
 
-def test_writes_what_the_command_reads(program, tmp_path):
+def test_writes_what_the_command_reads(any_width, tmp_path):
     """Create, append in odd pieces, overwrite, sync, close, rename, delete: sound, and byte for byte."""
     pick = seeded("writes")
     image = hw.make_volume(tmp_path / "v")
-    script = hw.Session(program, tmp_path, image, stall=10, app_stall=10, seed=SEED, write_latency=3)
+    script = hw.Session(any_width, tmp_path, image, stall=10, app_stall=10, seed=SEED, write_latency=3)
     script.mount()
     files = {}
     for number in range(6):

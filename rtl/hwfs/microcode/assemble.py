@@ -156,7 +156,8 @@ def assemble():
 
 
 def module(words):
-    lines = "\n".join(f"      12'd{address}: word = 32'h{word:08x};" for address, word in enumerate(words))
+    entries = [f"12'd{address}: word = 32'h{word:08x};" for address, word in enumerate(words)]
+    lines = "\n".join("      " + " ".join(entries[at:at + 4]) for at in range(0, len(entries), 4))
     return f"""// The control store. Made by microcode/assemble.py from microcode/*.asm: change those.
 //
 // ProgramLog2  log2 of the instructions
