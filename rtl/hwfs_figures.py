@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures the file system core in cycles, beside the tables of 2012; `tools/figures hwfs` compares.
 
-Writes a JSON list of [name, value, unit, target] to the file named, and prints the tables.
+Writes a JSON list of [name, value, unit, target] to the file named, and prints the tables. Further arguments
+choose parts: `cycles`, `size`.
 
 A cell is one command from its offer to its answer: a put of a whole file (create, write, sync) or a get by
 name (open, read), with the file's slot not in memory. Units are the column's, nodes 256 B, device blocks 64 B.
@@ -53,7 +54,8 @@ def measure(bench, folder, unit, size, model):
     return results[4].cycles, results[2].cycles, results[5].cycles
 
 
-def main():
+def cycles():
+    """The tables, printed; and their rows."""
     bench, rows, table = program(), [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -78,13 +80,26 @@ def main():
         get, put, _ = measure(bench, folder, 1024, 1 << 20, {})
         rows.append(["hwfs.ideal_1M_read_efficiency", 100 * (1 << 18) / get, "%", ">= 99"])
         rows.append(["hwfs.ideal_1M_write_efficiency", 100 * (1 << 18) / put, "%", ">= 99"])
+    return rows
+
+
+def size():
+    """Rows of the core's size in each configuration of sizes.py."""
+    rows = []
     for name in (name for name in sizes.CONFIGURATIONS if name.startswith("hwfs")):
         for family in sizes.FAMILIES:
-            size = sizes.measure(name, family)
-            rows.append([f"hwfs.size_{name}_{family}_lut", size["lut"] + size["lutram"], "LUT",
+            counts = sizes.measure(name, family)
+            rows.append([f"hwfs.size_{name}_{family}_lut", counts["lut"] + counts["lutram"], "LUT",
                          "<= 2600" if name == "hwfs_32" else None])
-            rows.append([f"hwfs.size_{name}_{family}_ff", size["ff"], "FF", None])
-            rows.append([f"hwfs.size_{name}_{family}_bram", size["bram"], "36 Kib", "<= 6" if name == "hwfs_32" else None])
+            rows.append([f"hwfs.size_{name}_{family}_ff", counts["ff"], "FF", None])
+            rows.append([f"hwfs.size_{name}_{family}_bram", counts["bram"], "36 Kib",
+                         "<= 6" if name == "hwfs_32" else None])
+    return rows
+
+
+def main():
+    parts = {"cycles": cycles, "size": size}
+    rows = [row for name in sys.argv[2:] or parts for row in parts[name]()]
     Path(sys.argv[1]).write_text(json.dumps(rows) + "\n", "utf-8")
 
 

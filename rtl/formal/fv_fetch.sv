@@ -1,5 +1,6 @@
 // hwfs_fetch: whatever the offset, the length and the pauses, the application gets exactly the bytes that it
-// asked for, in order, with `last` on the last word and on no other; what it is offered stays.
+// asked for, in order, with `last` on the last word and on no other; what it is offered stays; and no word is
+// waited for but those that hold these bytes.
 //
 // Byte p of the device's stream, counted from the start of the first block, is p.
 module fv_fetch
@@ -7,7 +8,7 @@ module fv_fetch
 (
   input logic       clk_i,
   input logic       rst_ni,
-  input logic [2:0] offset_i,  // of which one bit is a whole word
+  input logic [2:0] offset_i,
   input logic [2:0] length_i,
   input logic       hold_i,
   input logic       read_valid_i,
@@ -33,7 +34,9 @@ module fv_fetch
     .data_valid_o(data_valid), .data_ready_i, .data_o(data), .data_keep_o(keep), .data_last_o(data_last)
   );
 
-  logic waits_q, last_q;
+  logic waits_q, last_q, enough;
+  logic [1:0] stuck_q;
+  assign enough = running_q & (8'(word_q) * 8'(Bytes) >= 8'(offset_q) + 8'(length_q));
   logic [31:0] data_q;
   logic [3:0]  keep_q;
   initial started_q = 1'b0;
@@ -52,6 +55,7 @@ module fv_fetch
       word_q    <= '0;
       given_q   <= '0;
       waits_q   <= 1'b0;
+      stuck_q   <= '0;
     end else begin
       running_q <= 1'b1;
       if (start) begin
@@ -73,6 +77,12 @@ module fv_fetch
         a_keep: assert (keep == keep_right);
         a_bytes: assert (byte_right == '1);
         if (data_ready_i) given_q <= given_q + 6'(Bytes);
+      end
+      // Words that nobody needs do not come, and nothing waits for them.
+      if (enough) begin
+        assume (!read_valid_i);
+        stuck_q <= (drained || !data_ready_i || hold_i) ? '0 : stuck_q + 2'd1;
+        a_goes_on: assert (stuck_q != '1);
       end
       // All that was asked for is on its way only when as many words as that takes are taken.
       if (running_q && drained) begin

@@ -82,7 +82,7 @@ public:
 
     void drive() {
         *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
-        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ <= model_.rate_words &&
+        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
                              !random_.percent(model_.stall_percent);
         drive_read();
         drive_response();
@@ -229,7 +229,7 @@ private:
     void drive_read() {
         if (read_held_) return;
         if (reading_ == kTags && read_count_ != 0) reading_ = pick(read_queue_, read_count_);
-        read_held_ = reading_ != kTags && read_debt_ <= model_.rate_words && !random_.percent(model_.stall_percent);
+        read_held_ = reading_ != kTags && read_debt_ < model_.rate_words + model_.rate_cycles && !random_.percent(model_.stall_percent);
         *pins_.read_valid = read_held_;
         if (!read_held_) return;
         const Request& request = requests_[reading_];
