@@ -583,3 +583,69 @@ def test_whatever_stands_still_is_timed_out(program, tmp_path, stop):
     if stop == "device":
         assert results[3:5] == [hw.OK, hw.OK], results
     assert (tmp_path / "out").read_bytes() == bytes(range(256)) * 40
+
+
+def test_files_in_pieces(program, tmp_path):
+    """Extents all over a full volume, made by the command (with a leaf) and by the core (in the slot): read and
+    overwritten across their borders, and given back."""
+    pick = seeded("pieces")
+    image = hw.make_volume(tmp_path / "v", size="512K", slots=128)
+    units = int.from_bytes(image.read_bytes()[112:120], "little")
+    small = {f"small-{number}": bytes([number]) * 1024 for number in range(60)}
+    for name, data in {**small, "filler": bytes((units - 120) * 512)}.items():
+        (tmp_path / "source").write_bytes(data)
+        hw.command("put", image, tmp_path / "source", name)
+    hw.command("rm", image, *(name for number, name in enumerate(small) if number % 2 == 0))
+    data = bytearray(pick.randbytes(26 * 1024 - 100))
+    (tmp_path / "source").write_bytes(data)
+    hw.command("put", image, tmp_path / "source", "leaf")
+    script = mounted(program, tmp_path, image, seed=SEED, app_stall=10, stall=10)
+    script.get("leaf", 0, len(data), "whole")
+    script.open(0, "leaf", "w")
+    for number in range(8):
+        offset, length = pick.randrange(len(data)), pick.randint(1, 5000)
+        piece = pick.randbytes(min(length, len(data) - offset))
+        script.write(0, offset, piece)
+        data[offset:offset + len(piece)] = piece
+        offset = pick.randrange(len(data))
+        script.read(0, offset, len(data) - offset, f"part{number}")
+        (tmp_path / f"wanted{number}").write_bytes(data[offset:])
+    script.close(0)
+    script.delete("leaf")
+    script.unmount()
+    script.save(image)
+    before = (tmp_path / "source").read_bytes()
+    results = script.run()
+    assert [result.status for result in results] == [hw.OK] * 20 + [hw.UNSUPPORTED, hw.OK]
+    assert (tmp_path / "whole").read_bytes() == before
+    for number in range(8):
+        assert (tmp_path / f"part{number}").read_bytes() == (tmp_path / f"wanted{number}").read_bytes(), number
+    hw.check(image)
+    assert contents(image, "leaf", tmp_path) == data
+    hw.command("rm", image, "leaf")
+
+    data = bytearray(pick.randbytes(20 * 1024 - 300))
+    script = mounted(program, tmp_path, image, seed=SEED)
+    script.put("mine", data)
+    script.open(1, "mine", "w")
+    piece = pick.randbytes(9000)
+    script.write(1, 3001, piece)
+    data[3001:12001] = piece
+    script.write(1, len(data), b"end" * 100)
+    data += b"end" * 100
+    script.close(1)
+    script.get("mine", 1, len(data) - 1, "whole")
+    script.put("too-long", bytes(20 * 1024))
+    script.delete("small-1")
+    script.unmount()
+    script.save(image)
+    assert [result.status for result in script.run()] == [hw.OK] * 7 + [hw.NO_SPACE, hw.OK, hw.OK]
+    assert (tmp_path / "whole").read_bytes() == data[1:]
+    hw.check(image)
+    assert contents(image, "mine", tmp_path) == data
+    script = mounted(program, tmp_path, image)
+    script.delete("mine")
+    script.unmount()
+    script.save(image)
+    assert statuses(script) == [hw.OK] * 3
+    hw.check(image)
