@@ -636,10 +636,15 @@ def test_files_in_pieces(program, tmp_path):
     script.close(1)
     script.get("mine", 1, len(data) - 1, "whole")
     script.put("too-long", bytes(20 * 1024))
+    script.create(2, "too-long", 20 * 1024)
+    script.create(2, "fits", 1000)
+    script.close(2)
+    script.delete("fits")
     script.delete("small-1")
     script.unmount()
     script.save(image)
-    assert [result.status for result in script.run()] == [hw.OK] * 7 + [hw.NO_SPACE, hw.OK, hw.OK]
+    assert [result.status for result in script.run()] == [hw.OK] * 7 + [hw.NO_SPACE] * 2 + [hw.OK] * 5
+    assert names_on(image) == {"mine", "filler", *(f"small-{number}" for number in range(3, 60, 2))}
     assert (tmp_path / "whole").read_bytes() == data[1:]
     hw.check(image)
     assert contents(image, "mine", tmp_path) == data

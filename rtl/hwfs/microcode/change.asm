@@ -103,6 +103,8 @@ create_empty:
   call order
 create_made:
   st r0, [V_CHANGING]
+  add r1, slot, 1
+  st r1, [V_UNDO]
   ld [MISC]
   mov r1, md
   tst r1, 16
@@ -359,13 +361,18 @@ close_released:
   wait written
   b.error fail_device
 close_place:
+  call leave
+  st r0, [V_CHANGING]
+  b done_zero
+
+; The place `file` is free. Clobbers r1.
+leave:
   ld [V_OPEN]
   mov r1, md
   sub r1, 1
   st r1, [V_OPEN]
-  st r0, [V_CHANGING]
   st r0, [file + F_FLAGS]
-  b done_zero
+  ret
 
 cmd_delete:
   call changeable
@@ -373,13 +380,17 @@ cmd_delete:
   mov r3, 2
   call users
   bnz fail_inuse
+  call remove
+  b done_zero
+
+; The file in snode, slot `slot`, goes. Clobbers r1 to r8.
+remove:
   mov r1, 1
   st r1, [V_CHANGING]
   ld [snode + S_ALLOC]
   mov r1, md
   cmp r1, 0
   bz delete_empty
-  mov r2, mdl
   ld [snode + S_STATE]
   mov r1, mdl
   shr r2, r1, 8
@@ -410,7 +421,7 @@ delete_empty:
 deleted:
   call tag_none
   st r0, [V_CHANGING]
-  b done_zero
+  ret
 delete_deep:
   st r0, [V_CHANGING]
   b fail_unsupported

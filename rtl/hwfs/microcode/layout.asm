@@ -59,6 +59,7 @@ V_FLAG     = 0x550
 V_OPEN     = 0x558  ; open files
 V_DAMAGED  = 0x560  ; some slot is damaged
 V_CURSOR   = 0x568  ; where the last allocation in the bitmap of WORK ended
+V_UNDO     = 0x578  ; the slot, plus one, of a file that goes again if there is no space for it
 V_STORED   = 0x570  ; the file that is made has its data already
 
 ; --- Open files, 64 bytes each ---

@@ -42,6 +42,7 @@ start:
   st r1, [V_MSUPER]
 
 main:
+  st r0, [V_UNDO]
   wait! command
   ld [MISC]
   mov r1, md
@@ -157,9 +158,28 @@ fail_table:
   b fail
 fail_space:
   li r2, 28
-  b fail
+  b undo
 fail_map:
   li r2, 29
+; A file that this command made goes again; then as any failure.
+undo:
+  ld [V_UNDO]
+  mov r1, md
+  cmp r1, 0
+  bz fail
+  st r0, [V_UNDO]
+  st r2, [V_MODE]
+  sub slot, r1, 1
+  call load_slot
+  call remove
+  ld [MISC]
+  mov r1, md
+  tst r1, 16
+  bnz undone                ; a put has no place
+  call leave
+undone:
+  ld [V_MODE]
+  mov r2, md
   b fail
 fail_inuse:
   li r2, 30
