@@ -49,7 +49,7 @@ module fv_store
 
   hwfs_store #(.DataWidth(32), .AddressBits(6), .BlockSizeLog2(4)) dut (
     .clk_i, .rst_ni, .do_valid_i(rst_ni & (step_q < 3'd3)), .do_i(task_now), .abort_i(1'b0),
-    .send_i(rst_ni & (step_q == 3'd3)), .req_i(request), .idle_o(idle), .ram_busy_o(), .edges_o(), .left_o(),
+    .send_i(rst_ni & (step_q == 3'd3)), .req_i(request), .idle_o(idle), .ram_busy_o(), .edges_o(),
     .node_bytes_i(16'd32), .data_valid_i, .data_ready_o(data_ready), .data_i(data), .ram_read_o(ram_read),
     .ram_row_o(ram_row), .ram_data_i(ram_data_q), .write_valid_o(write_valid), .write_o(write),
     .write_data_o(write_data), .write_ready_i
