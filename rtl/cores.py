@@ -57,6 +57,7 @@ def environment():
 def build_bench(name, top, source, parameters, fast=False):
     """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D."""
     folder = BUILD / name
+    folder.mkdir(parents=True, exist_ok=True)
     generics = [f"-G{key}={value}" for key, value in parameters.items()]
     macros = [f"-D{snake(key)}={value}" for key, value in parameters.items()]
     options = ["--noassert", "--x-assign", "fast", "--x-initial", "fast"] if fast else ["--assert"]

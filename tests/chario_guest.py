@@ -48,6 +48,6 @@ def prelude(kernel="stock", load="", bind=True):
     return text
 
 
-def chario(script, *options, kernel="stock", load="", bind=True, timeout=240):
+def chario(script, *options, kernel="stock", load="", bind=True, timeout=600):
     """Runs `script` in a guest with the drive at CharIO's driver, and fails if the kernel complained."""
     return guest(prelude(kernel, load, bind) + script + "\nno_trouble\n", "--kernel", kernel, *options, timeout=timeout)

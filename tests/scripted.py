@@ -34,7 +34,7 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 """
 
 
-def guest(script, *options, timeout=240):
+def guest(script, *options, timeout=600):
     """Runs `script` (bash) in a guest and fails with its output unless it ends with 0."""
     command = [ROOT / "lab" / "run", *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -295,9 +295,8 @@ while True:
         break
     assert time.monotonic() - began < 100
 d.fails(errno.ENODEV, d.transfer, file, 0, 4096, 0, number)
-d.fails(errno.ENODEV, d.opened)
+d.fails(errno.ENOENT, d.opened)
 P
-    sed -i 's/^d.fails(errno.ENODEV, d.opened)/d.fails(errno.ENOENT, d.opened)/' /tmp/unplugged.py
     python3 /tmp/unplugged.py || fail "the reader"
     [ ! -e $NODE ] && [ ! -e /sys/bus/pci/devices/$BDF ] || fail "it is still there"
     same "$(pages_out)" "$pinned_before" "pinned pages"
@@ -305,7 +304,7 @@ P
     no_trouble
     """
     control = tmp_path / "qmp"
-    command = [ROOT / "lab" / "run", "--kernel", kernel, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "240",
+    command = [ROOT / "lab" / "run", "--kernel", kernel, "--drive", f"{DRIVE},port=on", "--qmp", control, "--timeout", "600",
                "--", "bash", "-c", PRELUDE + script]  # fmt: skip
     with open(tmp_path / "errors", "w+") as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
@@ -323,7 +322,8 @@ FUZZ_SECONDS = int(os.environ.get("STRAIGHTWAY_FUZZ_SECONDS", "20"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_hostile_arguments(kernel, capsys):
+def test_hostile_arguments(kernel):
+    print(f"STRAIGHTWAY_SEED={SEED}")
     program = ROOT / "build" / "chario" / "fuzz"
     program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
@@ -341,7 +341,5 @@ def test_hostile_arguments(kernel, capsys):
         "--drive", f"{DRIVE},mdts=5", "--kernel-args", "memmap=64M$0x20000000", kernel=kernel,
         load="windows=0x20000000:32M", timeout=FUZZ_SECONDS + 120,
     )  # fmt: skip
-    with capsys.disabled():
-        print(f" [{kernel}: {output.strip()}]", end="")
     calls = re.search(r"(\d+) calls", output)
     assert calls and int(calls[1]) > 1000, output

@@ -253,6 +253,38 @@ static inline u32 chario_block_bytes(const struct chario_ns *ns)
 	return 1u << ns->shift;
 }
 
+/* Lets a call reach the controller, which then stays until chario_leave(). */
+static inline int chario_enter(struct chario_ns *ns)
+{
+	struct chario_ctrl *ctrl = ns->ctrl;
+
+	if (unlikely(READ_ONCE(ctrl->state) == CHARIO_DEAD))
+		return -ENODEV;
+	return percpu_ref_tryget_live(&ctrl->users) ? 0 : -ENODEV;
+}
+
+static inline void chario_leave(struct chario_ns *ns)
+{
+	percpu_ref_put(&ns->ctrl->users);
+}
+
+/* Cuts *@length at the end of the drive. 0 bytes left: nothing to read, or no space. */
+static inline int chario_check_range(struct chario_ns *ns, u64 position, u64 *length, bool writes)
+{
+	if (unlikely((position | *length) & (chario_block_bytes(ns) - 1)))
+		return -EINVAL;
+	if (unlikely(writes && ns->is_read_only))
+		return -EPERM;
+	if (unlikely(position >= ns->size_bytes)) {
+		int past = writes && *length ? -ENOSPC : 0;
+
+		*length = 0;
+		return past;
+	}
+	*length = min(*length, ns->size_bytes - position);
+	return 0;
+}
+
 /* main.c */
 extern unsigned int chario_timeout_ms;
 
@@ -307,6 +339,8 @@ static inline bool chario_has_completion(struct chario_queue *queue)
 /* prp.c */
 int chario_submit(struct chario_queue *queue, struct chario_unit *unit, struct chario_cursor *cursor,
 		  const struct nvme_command *like, u32 *offset, unsigned int count);
+int chario_submit_page(struct chario_queue *queue, struct chario_unit *unit,
+		       const struct chario_call *call, dma_addr_t address);
 
 /* transfer.c */
 ssize_t chario_transfer(struct chario_call *call);
@@ -338,9 +372,6 @@ void chario_remove_namespaces(struct chario_ctrl *ctrl);
 
 /* file.c */
 extern const struct file_operations chario_fops;
-int chario_enter(struct chario_ns *ns);
-void chario_leave(struct chario_ns *ns);
-int chario_check_range(struct chario_ns *ns, u64 position, u64 *length, bool writes);
 
 /* ioctl.c */
 long chario_ioctl(struct file *file, unsigned int number, unsigned long argument);

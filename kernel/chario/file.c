@@ -10,37 +10,6 @@
 
 #include "driver.h"
 
-int chario_enter(struct chario_ns *ns)
-{
-	struct chario_ctrl *ctrl = ns->ctrl;
-
-	if (unlikely(READ_ONCE(ctrl->state) == CHARIO_DEAD))
-		return -ENODEV;
-	return percpu_ref_tryget_live(&ctrl->users) ? 0 : -ENODEV;
-}
-
-void chario_leave(struct chario_ns *ns)
-{
-	percpu_ref_put(&ns->ctrl->users);
-}
-
-/* Cuts *@length at the end of the drive. 0 bytes left: nothing to read, or no space. */
-int chario_check_range(struct chario_ns *ns, u64 position, u64 *length, bool writes)
-{
-	if (unlikely((position | *length) & (chario_block_bytes(ns) - 1)))
-		return -EINVAL;
-	if (unlikely(writes && ns->is_read_only))
-		return -EPERM;
-	if (unlikely(position >= ns->size_bytes)) {
-		int past = writes && *length ? -ENOSPC : 0;
-
-		*length = 0;
-		return past;
-	}
-	*length = min(*length, ns->size_bytes - position);
-	return 0;
-}
-
 /* Each stretch of the caller's memory: its address as aligned as the node asks, its length in blocks. */
 static bool is_aligned(const struct chario_ns *ns, const struct iov_iter *iter)
 {

@@ -137,13 +137,15 @@ static void failed(struct chario_queue *queue, struct chario_command *command, u
 	struct chario_ctrl *ctrl = queue->ctrl;
 	struct chario_wait *wait = command->wait;
 	int error = chario_errno(status);
+	unsigned long flags;
 
 	/* It came back because recovery aborted it, or in spite of that. */
 	if (command->is_overdue && (status & 0x7ff) == NVME_SC_ABORT_REQ)
 		error = -ETIMEDOUT;
-	spin_lock(&ctrl->failure_lock);
+	/* The lock of a queue without interrupts leaves them on. */
+	spin_lock_irqsave(&ctrl->failure_lock, flags);
 	wait->status = status;
-	spin_unlock(&ctrl->failure_lock);
+	spin_unlock_irqrestore(&ctrl->failure_lock, flags);
 	chario_fail(ctrl, wait, command->offset, error);
 }
 
@@ -203,6 +205,12 @@ unsigned int chario_reap(struct chario_queue *queue)
 
 	if (!chario_has_completion(queue))
 		return 0;
+	if (!queue->interrupts) {
+		spin_lock(&queue->lock);
+		count = reap_locked(queue);
+		spin_unlock(&queue->lock);
+		return count;
+	}
 	spin_lock_irqsave(&queue->lock, flags);
 	count = reap_locked(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -243,8 +251,9 @@ irqreturn_t chario_on_interrupt(int irq, void *data)
 	unsigned int count;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	count = reap_locked(queue);
+	/* Counted first: whoever is woken finds it in the counters. */
 	queue->interrupt_count++;
+	count = reap_locked(queue);
 	queue->spurious_count += !count;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return count ? IRQ_HANDLED : IRQ_NONE;

@@ -15,6 +15,8 @@
 #define ABORTS_AT_ONCE 8
 /* How long an aborted command may take to come back. */
 #define ABORT_GRACE_MS 500
+/* How long an interrupt may be under way before what it stands for is taken without it. */
+#define INTERRUPT_GRACE_US 10000
 /* What is left to a command when its caller has been killed. */
 #define KILLED_MS 2000
 
@@ -222,7 +224,7 @@ static void find_late(struct chario_queue *queue)
 
 	if (!queue->interrupts || !chario_has_completion(queue))
 		return;
-	usleep_range(1000, 2000);
+	usleep_range(INTERRUPT_GRACE_US, 2 * INTERRUPT_GRACE_US);
 	if (!chario_reap(queue))
 		return;
 	spin_lock_irqsave(&queue->lock, flags);

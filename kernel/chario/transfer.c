@@ -6,7 +6,8 @@
  *
  * The number of commands is computable beforehand: the sum over the units of ceil(bytes / largest).
  * The last command of a unit is the one that interrupts, and it is sent when that of the unit before
- * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another command's recovery cut off is sent again.
+ * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another
+ * command's recovery cut off is sent again.
  */
 #include <linux/sched/signal.h>
 
@@ -275,58 +276,103 @@ static void make_like(struct nvme_command *like, const struct chario_call *call)
 		like->rw.control = cpu_to_le16(NVME_RW_FUA);
 }
 
-/* A call of one command, with memory that fits the stack or is mapped: the same, step by step. */
-static ssize_t transfer_one(struct chario_call *call, struct chario_ctrl *ctrl)
+/* All of @unit but its memory: one command, for @queue. */
+static void set_one(struct chario_unit *unit, const struct chario_call *call,
+		    const struct chario_queue *queue)
+{
+	unit->sent_bytes = 0;
+	unit->loud_unsent = 0;
+	unit->shift = call->ns->shift;
+	unit->lba = call->position >> unit->shift;
+	unit->bytes = call->length;
+	unit->commands = 1;
+	unit->tries = 0;
+	chario_wait_init(&unit->wait);
+	unit->wait.task = call->polls ? NULL : current;
+	atomic_set(&unit->wait.loud, queue->interrupts);
+	atomic_set(&unit->wait.quiet, !queue->interrupts);
+}
+
+/* A unit of one command that found no slot, or came back without having been carried out. */
+static noinline void again(struct chario_call *call, struct chario_lane *lane,
+			   struct chario_unit *unit, bool is_sent)
+{
+	struct chario_ctrl *ctrl = call->ns->ctrl;
+	struct nvme_command like;
+
+	make_like(&like, call);
+	if (!is_sent)
+		send_unit(ctrl, lane, unit, &like, call->polls, false);
+	finish_unit(ctrl, lane, unit, &like, call->polls);
+}
+
+/* The end of a call of one command, of which @sent are on their way. */
+static ssize_t end_one(struct chario_call *call, struct chario_lane *lane, struct chario_unit *unit,
+		       int sent)
+{
+	struct chario_ctrl *ctrl = call->ns->ctrl;
+
+	if (likely(sent == 1)) {
+		if (unlikely(!READ_ONCE(ctrl->is_watched)))
+			chario_watch(ctrl);
+		chario_wait(lane, &unit->wait, call->polls);
+	}
+	if (unlikely(sent != 1 || unit->wait.cancelled))
+		again(call, lane, unit, sent == 1);
+	account(call->ns, call->writes, unit->wait.error ? 0 : unit->bytes, 1, unit->wait.error);
+	return unlikely(unit->wait.error) ? unit->wait.error : unit->bytes;
+}
+
+/* Within one page of memory that is mapped, at @address on the bus. */
+static ssize_t transfer_page(struct chario_call *call, dma_addr_t address)
+{
+	struct chario_lane *lane = lane_here(call->ns->ctrl);
+	struct chario_queue *queue = call->polls ? lane->quiet : lane->loud;
+	struct chario_unit unit;
+
+	unit.start.address = address;
+	unit.start.left = call->length;
+	unit.start.next = NULL;
+	unit.start.pages = NULL;
+	set_one(&unit, call, queue);
+	return end_one(call, lane, &unit, chario_submit_page(queue, &unit, call, address));
+}
+
+/* One command, of memory that fits the stack or is mapped. */
+static noinline ssize_t transfer_one(struct chario_call *call, struct chario_ctrl *ctrl)
 {
 	struct chario_lane *lane = lane_here(ctrl);
 	struct chario_queue *queue = call->polls ? lane->quiet : lane->loud;
 	struct small_memory small;
 	struct nvme_command like;
 	struct chario_unit unit;
-	u32 bytes = call->length;
+	ssize_t result;
 	int error;
 
-	make_like(&like, call);
 	if (call->iter) {
 		small.memory.pages = small.pages;
 		small.memory.sg = small.sg;
 		error = chario_memory_map(ctrl, &small.memory,
 					  (unsigned long)call->iter->ubuf + call->iter->iov_offset,
-					  bytes, call->writes);
+					  call->length, call->writes);
 		if (unlikely(error))
 			return error;
 		unit.start.left = 0;
 		unit.start.pages = NULL;
 		unit.start.next = small.sg;
 	} else {
-		start_of(ctrl, &unit, call, 0, bytes);
+		start_of(ctrl, &unit, call, 0, call->length);
 	}
 	unit.rest = unit.start;
-	unit.sent_bytes = 0;
-	unit.loud_unsent = 0;
-	unit.lba = call->position >> call->ns->shift;
-	unit.bytes = bytes;
-	unit.shift = call->ns->shift;
-	unit.commands = 1;
-	unit.tries = 0;
-	chario_wait_init(&unit.wait);
-	unit.wait.task = call->polls ? NULL : current;
-	atomic_set(&unit.wait.loud, queue->interrupts);
-	atomic_set(&unit.wait.quiet, !queue->interrupts);
-	if (likely(chario_submit(queue, &unit, &unit.rest, &like, &unit.sent_bytes, 1) == 1)) {
-		if (unlikely(!READ_ONCE(ctrl->is_watched)))
-			chario_watch(ctrl);
-	} else {
-		/* No slot is free, or recovery is under way. */
-		send_unit(ctrl, lane, &unit, &like, call->polls, false);
-	}
-	finish_unit(ctrl, lane, &unit, &like, call->polls);
+	set_one(&unit, call, queue);
+	make_like(&like, call);
+	result = end_one(call, lane, &unit,
+			 chario_submit(queue, &unit, &unit.rest, &like, &unit.sent_bytes, 1));
 	if (call->iter) {
 		chario_memory_unmap(ctrl, &small.memory);
-		iov_iter_advance(call->iter, bytes);
+		iov_iter_advance(call->iter, call->length);
 	}
-	account(call->ns, call->writes, unit.wait.error ? 0 : bytes, 1, unit.wait.error);
-	return unlikely(unit.wait.error) ? unit.wait.error : bytes;
+	return result;
 }
 
 static noinline ssize_t transfer_many(struct chario_call *call, struct chario_ctrl *ctrl)
@@ -380,7 +426,12 @@ static noinline ssize_t transfer_many(struct chario_call *call, struct chario_ct
 ssize_t chario_transfer(struct chario_call *call)
 {
 	struct chario_ctrl *ctrl = call->ns->ctrl;
+	u32 in_page = call->address & (ctrl->page_bytes - 1);
 
+	if (!call->iter && call->length <= ctrl->page_bytes - in_page)
+		return transfer_page(call, call->pages ?
+				     call->pages[call->address >> __ffs(ctrl->page_bytes)] + in_page :
+				     call->address);
 	if (call->length <= ctrl->command_bytes &&
 	    (!call->iter || (iter_is_ubuf(call->iter) &&
 			     call->length <= (CHARIO_SMALL_PAGES - 1) * PAGE_SIZE)))

@@ -11,8 +11,8 @@
 
 #include "driver.h"
 
-/* Looks at a ring without a pause for the scheduler in between. */
-#define LOOKS 64
+/* Looks at a ring before anything else is looked after; fewer where another task wants to run. */
+#define LOOKS 4096
 /* A quiet command usually comes back before the loud one; this long it is looked for without sleep. */
 #define SPIN_NS (100 * NSEC_PER_USEC)
 
@@ -44,7 +44,7 @@ static noinline void look(struct chario_queue *queue, const struct chario_wait *
 	unsigned int looks;
 
 	for (looks = 0; looks < LOOKS; looks++) {
-		if (chario_has_completion(queue) || chario_is_done(wait))
+		if (chario_has_completion(queue) || chario_is_done(wait) || need_resched())
 			return;
 		cpu_relax();
 	}

@@ -5,6 +5,9 @@
  * needs nothing to be counted and runs the same without this. marker.h has them. What is written at the
  * end, one line for each pair of markers in order: LABEL USER KERNEL WAITING.
  *
+ * FILE.profile then has a line for each stretch of code that ran between markers, ADDRESS INSTRUCTIONS, all
+ * labels together: with the guest's /proc/kallsyms that tells which functions the instructions were in.
+ *
  * Waiting is what was executed in address ranges that the program named (the idle loop, a loop that polls
  * a ring): how long those run is the drive's time, not the path's work. A REP string instruction counts
  * once, however often it repeats. An instruction that faults counts again when it is restarted.
@@ -74,6 +77,8 @@ struct counts {
 struct code {
 	uint64_t address;
 	uint64_t executed;
+	uint64_t begun; /* executed at the last begin marker */
+	uint64_t marked; /* executed between markers */
 	unsigned int bucket;
 };
 
@@ -87,7 +92,7 @@ static struct {
 	uint64_t first, last;
 } ranges[RANGES_MAX];
 static unsigned int range_count;
-static FILE *output;
+static FILE *output, *profile;
 
 /* All instructions but repeated ones; the REP instruction that ran last, and this count then. */
 static uint64_t executed, rep_address, rep_executed;
@@ -128,6 +133,20 @@ static struct counts count_now(void)
 	for (index = 0; index < code_count; index++)
 		now.of[codes[code_places[index]].bucket] += codes[code_places[index]].executed;
 	return now;
+}
+
+/* What ran since the last begin marker is part of the profile. */
+static void note_profile(bool is_end)
+{
+	unsigned int index;
+
+	for (index = 0; index < code_count; index++) {
+		struct code *code = &codes[code_places[index]];
+
+		if (is_end)
+			code->marked += code->executed - code->begun;
+		code->begun = code->executed;
+	}
 }
 
 static void add_range(uint64_t first, uint64_t last)
@@ -182,10 +201,12 @@ static void on_marker(unsigned int vcpu, void *data)
 	if (kind == MARKER_BEGIN) {
 		begun[label] = count_now();
 		is_begun[label] = true;
+		note_profile(false);
 	} else if (kind == MARKER_END && is_begun[label]) {
 		struct counts now = count_now();
 
 		is_begun[label] = false;
+		note_profile(true);
 		fprintf(output, "%u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", label,
 			now.of[USER] - begun[label].of[USER], now.of[KERNEL] - begun[label].of[KERNEL],
 			now.of[WAITING] - begun[label].of[WAITING]);
@@ -254,11 +275,21 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 static void on_end(qemu_plugin_id_t id, void *data)
 {
+	unsigned int index;
+
 	(void)id;
 	(void)data;
+	for (index = 0; profile && index < code_count; index++) {
+		const struct code *code = &codes[code_places[index]];
+
+		if (code->marked)
+			fprintf(profile, "%" PRIx64 " %" PRIu64 "\n", code->address, code->marked);
+	}
+	if (profile)
+		fclose(profile);
 	if (output)
 		fclose(output);
-	output = NULL;
+	output = profile = NULL;
 }
 
 /* out=FILE. */
@@ -272,13 +303,17 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	}
 	for (index = 0; index < argc; index++) {
 		if (!strncmp(argv[index], "out=", 4)) {
+			char name[4096];
+
 			output = fopen(argv[index] + 4, "w");
+			snprintf(name, sizeof(name), "%s.profile", argv[index] + 4);
+			profile = fopen(name, "w");
 		} else {
 			fprintf(stderr, "count: unknown argument %s\n", argv[index]);
 			return 1;
 		}
 	}
-	if (!output) {
+	if (!output || !profile) {
 		fprintf(stderr, "count: out=FILE is missing, or cannot be written\n");
 		return 1;
 	}

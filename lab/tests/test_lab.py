@@ -214,9 +214,12 @@ def test_a_file_is_kept_and_errors_are_injected(tmp_path):
 
 
 def test_temporary_drives_and_logs_are_gone():
-    before = set(BUILD.glob("run-*")) | set(BUILD.glob("console-*"))
-    shell("test -b /dev/nvme0n1", "--drive", "backend=null,size=1T")
-    assert set(BUILD.glob("run-*")) | set(BUILD.glob("console-*")) <= before
+    # Other runs go on beside this one: only what bears its number is looked at.
+    command = [RUN, "--drive", "backend=null,size=1T", "--", "sh", "-c", "echo begun; test -b /dev/nvme0n1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
+        assert run.stdout.readline() == b"begun\n" and (BUILD / f"run-{run.pid}").exists()
+        assert run.wait(600) == 0
+    assert not list(BUILD.glob(f"run-{run.pid}*")) and not list(BUILD.glob(f"console-{run.pid}*"))
 
 
 # --- Ends that are not the command's --------------------------------------------------------------
@@ -229,9 +232,9 @@ def remove_console(done: subprocess.CompletedProcess) -> None:
 
 def test_timeout(scratch):
     began = time.monotonic()
-    done = shell("echo begun; sleep 1000", "--timeout", "15", check=124)
+    done = shell("echo begun; sleep 1000", "--timeout", "60", check=124)
     assert done.stdout == b"begun\n" and b"timed out" in done.stderr
-    assert 15 <= time.monotonic() - began < 30
+    assert 60 <= time.monotonic() - began < 120
 
 
 def test_panic_shows_the_console():

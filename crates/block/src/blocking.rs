@@ -21,19 +21,12 @@ pub struct Outcome {
 
 /// Reads `buffer.len()` bytes from block `lba` on.
 pub fn read<D: Device + ?Sized>(device: &mut D, lba: u64, buffer: Buffer) -> Outcome {
-    transfer(device, lba, buffer, |lba, buffer| Operation::Read {
-        lba,
-        buffer,
-    })
+    transfer(device, Way::Read, lba, buffer)
 }
 
 /// Writes `buffer` from block `lba` on; with `fua`, returns when it is durable.
 pub fn write<D: Device + ?Sized>(device: &mut D, lba: u64, buffer: Buffer, fua: bool) -> Outcome {
-    transfer(device, lba, buffer, |lba, buffer| Operation::Write {
-        lba,
-        buffer,
-        fua,
-    })
+    transfer(device, Way::Write { fua }, lba, buffer)
 }
 
 /// Makes completed writes durable.
@@ -63,12 +56,23 @@ pub fn command<D: Device + ?Sized>(device: &mut D, operation: Operation) -> Resu
     }
 }
 
-fn transfer<D: Device + ?Sized>(
-    device: &mut D,
-    lba: u64,
-    buffer: Buffer,
-    operation: impl Fn(u64, Buffer) -> Operation,
-) -> Outcome {
+/// Which way a transfer goes: a value, so that there is one loop for each kind of device.
+#[derive(Clone, Copy)]
+enum Way {
+    Read,
+    Write { fua: bool },
+}
+
+impl Way {
+    const fn operation(self, lba: u64, buffer: Buffer) -> Operation {
+        match self {
+            Way::Read => Operation::Read { lba, buffer },
+            Way::Write { fua } => Operation::Write { lba, buffer, fua },
+        }
+    }
+}
+
+fn transfer<D: Device + ?Sized>(device: &mut D, way: Way, lba: u64, buffer: Buffer) -> Outcome {
     let geometry = *device.geometry();
     if let Err(error) = check(device, lba, &buffer) {
         let result = Err(error);
@@ -88,7 +92,7 @@ fn transfer<D: Device + ?Sized>(
             let tag = offset as u32;
             let request = Request {
                 tag,
-                operation: operation(lba, piece),
+                operation: way.operation(lba, piece),
             };
             if let Err(refused) = device.submit(request) {
                 if let Some(piece) = refused.request.operation.into_buffer() {

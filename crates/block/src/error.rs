@@ -66,6 +66,70 @@ impl Error {
     }
 }
 
+/// An [`Error`] in 32 bits: so the error of a layer above, with this inside, fits two registers of
+/// a small machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PackedError(u32);
+
+/// What is left for the number that some errors carry.
+const DETAIL_BITS: u32 = 28;
+
+impl PackedError {
+    /// The error. A [`Error::ShortTransfer`] of 256 MiB or more has lost what was above that.
+    pub const fn error(self) -> Error {
+        let detail = self.0 & ((1 << DETAIL_BITS) - 1);
+        match self.0 >> DETAIL_BITS {
+            0 => Error::QueueFull,
+            1 => Error::Unaligned,
+            2 => Error::TooLarge,
+            3 => Error::OutOfRange,
+            4 => Error::BufferUnreachable,
+            5 => Error::Unsupported,
+            6 => Error::ReadOnly,
+            7 => Error::Busy,
+            8 => Error::Nvme {
+                status: detail as u16,
+            },
+            9 => Error::Os {
+                errno: detail as i32,
+            },
+            10 => Error::TimedOut,
+            11 => Error::Aborted,
+            12 => Error::ShortTransfer { done_bytes: detail },
+            _ => Error::Gone,
+        }
+    }
+}
+
+impl From<Error> for PackedError {
+    #[inline(never)]
+    fn from(error: Error) -> Self {
+        let (kind, detail) = match error {
+            Error::QueueFull => (0, 0),
+            Error::Unaligned => (1, 0),
+            Error::TooLarge => (2, 0),
+            Error::OutOfRange => (3, 0),
+            Error::BufferUnreachable => (4, 0),
+            Error::Unsupported => (5, 0),
+            Error::ReadOnly => (6, 0),
+            Error::Busy => (7, 0),
+            Error::Nvme { status } => (8, u32::from(status)),
+            Error::Os { errno } => (9, errno.unsigned_abs()),
+            Error::TimedOut => (10, 0),
+            Error::Aborted => (11, 0),
+            Error::ShortTransfer { done_bytes } => (12, done_bytes),
+            Error::Gone => (13, 0),
+        };
+        Self(kind << DETAIL_BITS | detail.min((1 << DETAIL_BITS) - 1))
+    }
+}
+
+impl fmt::Debug for PackedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error(), f)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,3 +168,30 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        for error in [
+            Error::QueueFull,
+            Error::Unaligned,
+            Error::TooLarge,
+            Error::OutOfRange,
+            Error::BufferUnreachable,
+            Error::Unsupported,
+            Error::ReadOnly,
+            Error::Busy,
+            Error::Nvme { status: 0x7fff },
+            Error::Os { errno: 4095 },
+            Error::TimedOut,
+            Error::Aborted,
+            Error::ShortTransfer { done_bytes: 4096 },
+            Error::Gone,
+        ] {
+            assert_eq!(PackedError::from(error).error(), error);
+        }
+    }
+}

@@ -40,7 +40,7 @@ mod request;
 pub use buffer::{Buffer, Lent};
 pub use clock::Clock;
 pub use device::Device;
-pub use error::Error;
+pub use error::{Error, PackedError};
 pub use geometry::{Features, Geometry};
 pub use ram::RamDisk;
 pub use request::{Completion, Operation, Refused, Request, Tag};

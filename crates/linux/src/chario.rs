@@ -6,7 +6,7 @@
 //! with memory in a window that the administrator granted.
 
 use crate::memory::{DmaMemory, HostMemory};
-use crate::sync_file::errno_error;
+use crate::single::{Single, io_error, os_error};
 use crate::sys::chario::{self as sys, Stretch};
 use crate::sys::map::Mapping;
 use crate::usage::Use;
@@ -40,8 +40,7 @@ pub struct Chario {
     geometry: Geometry,
     reach: Reach,
     polls_without_interrupts: bool,
-    waiting: Option<Request>,
-    done: Option<Completion>,
+    request: Single,
 }
 
 /// What the driver reaches other than by pinning pages for each call.
@@ -163,8 +162,7 @@ impl Chario {
             geometry,
             reach: Reach::Nothing,
             polls_without_interrupts: info.flags & sys::INFO_POLL_QUEUES != 0,
-            waiting: None,
-            done: None,
+            request: Single::default(),
         })
     }
 
@@ -324,44 +322,29 @@ fn geometry(info: &sys::Info, write: bool) -> Result<Geometry> {
     })
 }
 
-fn os_error(error: Errno) -> block::Error {
-    errno_error(error.raw_os_error())
-}
-
-fn io_error(error: std::io::Error) -> block::Error {
-    errno_error(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
 impl Device for Chario {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        if self.outstanding() > 0 {
-            let error = block::Error::QueueFull;
-            return Err(Refused { error, request });
-        }
-        self.waiting = Some(request);
-        Ok(())
+        self.request.submit(&self.geometry, request)
     }
 
     fn kick(&mut self) {
-        if let Some(request) = self.waiting.take() {
-            self.done = Some(self.run(request));
+        if let Some(request) = self.request.start() {
+            let completion = self.run(request);
+            self.request.finish(completion);
         }
     }
 
     fn poll(&mut self) -> Option<Completion> {
         self.kick();
-        self.done.take()
+        self.request.poll()
     }
 
     fn outstanding(&self) -> usize {
-        usize::from(self.waiting.is_some()) + usize::from(self.done.is_some())
+        self.request.outstanding()
     }
 }
 

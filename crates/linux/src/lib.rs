@@ -33,6 +33,7 @@ pub mod pci;
 pub mod resolve;
 mod roots;
 mod shown;
+mod single;
 mod state;
 mod sync_file;
 mod sys;

@@ -4,6 +4,7 @@
 //! drive takes. That is what the path is, and what the others are compared with.
 
 use crate::Result;
+use crate::single::{Single, io_error, os_error};
 use crate::sys::ioctl;
 use crate::target::{OpenMode, Target};
 use block::{Completion, Device, Geometry, Operation, Refused, Request};
@@ -16,8 +17,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct SyncFile {
     target: Target,
-    waiting: Option<Request>,
-    done: Option<Completion>,
+    request: Single,
 }
 
 impl SyncFile {
@@ -29,8 +29,7 @@ impl SyncFile {
     pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
         Ok(Self {
             target: Target::open(path, mode)?,
-            waiting: None,
-            done: None,
+            request: Single::default(),
         })
     }
 
@@ -137,30 +136,23 @@ impl Device for SyncFile {
     }
 
     fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        if let Err(error) = self.target.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        if self.outstanding() > 0 {
-            let error = block::Error::QueueFull;
-            return Err(Refused { error, request });
-        }
-        self.waiting = Some(request);
-        Ok(())
+        self.request.submit(&self.target.geometry, request)
     }
 
     fn kick(&mut self) {
-        if let Some(request) = self.waiting.take() {
-            self.done = Some(self.run(request));
+        if let Some(request) = self.request.start() {
+            let completion = self.run(request);
+            self.request.finish(completion);
         }
     }
 
     fn poll(&mut self) -> Option<Completion> {
         self.kick();
-        self.done.take()
+        self.request.poll()
     }
 
     fn outstanding(&self) -> usize {
-        usize::from(self.waiting.is_some()) + usize::from(self.done.is_some())
+        self.request.outstanding()
     }
 }
 
@@ -176,23 +168,6 @@ fn moved_bytes(
         Ok(moved) => Ok(moved),
         Err(Errno::INTR) => Ok(0),
         Err(error) => Err(os_error(error)),
-    }
-}
-
-fn os_error(error: Errno) -> block::Error {
-    errno_error(error.raw_os_error())
-}
-
-fn io_error(error: std::io::Error) -> block::Error {
-    errno_error(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-/// The error of a request that the operating system answered with `errno`.
-pub(crate) fn errno_error(errno: i32) -> block::Error {
-    match errno {
-        libc::EOPNOTSUPP => block::Error::Unsupported,
-        libc::ENODEV | libc::ENXIO => block::Error::Gone,
-        errno => block::Error::Os { errno },
     }
 }
 

@@ -170,7 +170,7 @@ impl PlayState<'_> {
             place.is_ready = place.is_whole();
             return;
         };
-        let again = matches!(error, volume::Error::Device(error) if error.is_retryable());
+        let again = matches!(error, volume::Error::Device(error) if error.error().is_retryable());
         let buffer = match again && !self.stopped {
             true => self.retries.failed(offset_bytes, event.tag, buffer),
             false => Some(buffer),
@@ -180,7 +180,7 @@ impl PlayState<'_> {
         self.fail(match error {
             volume::Error::Device(error) => Error::Device {
                 offset_bytes,
-                error,
+                error: error.error(),
             },
             error => Error::Volume {
                 offset_bytes,

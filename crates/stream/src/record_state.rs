@@ -238,7 +238,7 @@ impl RecordState<'_> {
         buffer: block::Buffer,
         error: volume::Error,
     ) -> Option<block::Buffer> {
-        let again = matches!(error, volume::Error::Device(error) if error.is_retryable());
+        let again = matches!(error, volume::Error::Device(error) if error.error().is_retryable());
         let buffer = match again && !self.broken {
             true => self.retries.failed(offset_bytes, tag, buffer)?,
             false => buffer,
@@ -246,7 +246,7 @@ impl RecordState<'_> {
         self.fail(match error {
             volume::Error::Device(error) => Error::Device {
                 offset_bytes,
-                error,
+                error: error.error(),
             },
             error => Error::Volume {
                 offset_bytes,

@@ -191,7 +191,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         let mut attempts = 0;
         loop {
             let Some(buffer) = self.state().gaps.buffer.take() else {
-                return Err(volume::Error::Device(block::Error::Gone));
+                return Err(volume::Error::from(block::Error::Gone));
             };
             let submitted = self.volume.append_merged(file, buffer, filled, 0);
             if let Err(refused) = submitted {

@@ -42,10 +42,7 @@ pub fn run_with<D: Device, T>(
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        match volume.poll() {
-            Some(event) => on_event(event),
-            None => volume.wait_if_idle(WAIT_US),
-        }
+        volume.step(&mut on_event);
     }
 }
 
@@ -198,7 +195,7 @@ fn transfer<D: Device>(
         // The device did not give a buffer back. What is missing may still be written to.
         Err(_) => Outcome {
             buffer: Buffer::from_static(&mut []),
-            result: Err(Error::Device(block::Error::Gone)),
+            result: Err(Error::from(block::Error::Gone)),
         },
     }
 }
@@ -232,6 +229,15 @@ fn note(failure: &mut Option<(usize, Error)>, at: usize, error: Error) {
 }
 
 impl<D: Device> Volume<'_, D> {
+    /// One turn of a loop that waits for a future.
+    #[inline(never)]
+    fn step(&self, on_event: &mut dyn FnMut(Event)) {
+        match self.poll() {
+            Some(event) => on_event(event),
+            None => self.wait_if_idle(WAIT_US),
+        }
+    }
+
     /// Sleeps only while the device has something: a future may wait for a poll alone.
     fn wait_if_idle(&self, timeout_us: u32) {
         if self.outstanding() > 0 {

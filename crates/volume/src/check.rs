@@ -2,11 +2,12 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE, WORK, superblock_len};
+use crate::io::{SLOT, SPARE, WORK};
 use crate::layout::SUPERBLOCK_B;
 use crate::lookup::Search;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::superblock::Superblock;
+use crate::steps::{Step, Steps};
+use crate::superblock::{Superblock, superblock_len};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
@@ -169,6 +170,7 @@ impl<D: Device> Volume<'_, D> {
         report: &mut dyn FnMut(Finding),
         repair: bool,
     ) -> Result<Summary, Error> {
+        let mut steps = Steps::new();
         let turn = if repair {
             self.turn_to_change().await?
         } else {
@@ -189,7 +191,8 @@ impl<D: Device> Volume<'_, D> {
             quiet: false,
         };
         if repair {
-            self.mark_in_use().await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+                .await?;
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
@@ -209,7 +212,8 @@ impl<D: Device> Volume<'_, D> {
             findings.quiet = true;
         }
         if repair {
-            self.barrier().await?;
+            self.perform(&mut steps, |_, steps| steps.push(Step::Barrier))
+                .await?;
         }
         turn.done();
         Ok(findings.summary)
@@ -220,9 +224,10 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let len = superblock_len(self.geometry()?.block_size_log2);
         for address in [0, SUPERBLOCK_B] {
-            self.read_bytes(SPARE, address, len).await?;
+            self.read_bytes(&mut steps, SPARE, address, len).await?;
             let sound = {
                 let state = self.state();
                 let bytes = state.memory(SPARE);
@@ -250,30 +255,28 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let counting = !findings.quiet;
         for slot in 0..shape.slot_count() {
-            let found = match self.load_slot_pair(slot).await {
-                Ok(found) => found,
+            match self.load_slot_pair(slot).await {
+                Ok(()) => {}
                 Err(Error::Corrupt(damage)) => {
                     let node = damage.node();
                     findings.add(Finding::Damaged(node));
                     continue;
                 }
                 Err(error) => return Err(error),
-            };
-            let header = {
+            }
+            let mut header = Slot::EMPTY;
+            let (both, sound) = {
                 let state = self.state();
-                Slot::decode(state.node(SLOT), slot, &shape)
+                (state.both, header.decode(state.node(SLOT), slot, &shape))
             };
-            let mut header = match header {
-                Ok(header) => header,
-                Err(_) => {
-                    findings.add(Finding::Damaged(Node::Slot(slot)));
-                    continue;
-                }
-            };
-            if !found.both && counting {
+            if sound.is_err() {
+                findings.add(Finding::Damaged(Node::Slot(slot)));
+                continue;
+            }
+            if !both && counting {
                 findings.add(Finding::OneCopy(Node::Slot(slot)));
                 if repair {
-                    self.repair_slot(slot, &mut header, findings).await?;
+                    self.repair_slot(&mut header, findings).await?;
                 }
             }
             if header.state == SlotState::Free {
@@ -370,11 +373,12 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(), Error> {
         let shape = self.shape();
         let found = match self.load_bitmap_pair(group).await {
-            Ok(found) => found,
-            Err(Error::Corrupt(_)) => None,
+            Ok(()) => true,
+            Err(Error::Corrupt(_)) => false,
             Err(error) => return Err(error),
         };
-        let sound = found.is_some() && bitmap::check(self.state().node(WORK), group).is_ok();
+        let both = self.state().both;
+        let sound = found && bitmap::check(self.state().node(WORK), group).is_ok();
         let (mut leaked, mut not_marked) = (0, 0);
         if sound {
             let units = shape.group_units().min(
@@ -394,10 +398,10 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
         }
-        match found {
-            Some(found) if sound && found.both => {}
-            Some(_) if sound => findings.add(Finding::OneCopy(Node::Bitmap(group as u32))),
-            _ => findings.add(Finding::Damaged(Node::Bitmap(group as u32))),
+        if !sound {
+            findings.add(Finding::Damaged(Node::Bitmap(group as u32)));
+        } else if !both {
+            findings.add(Finding::OneCopy(Node::Bitmap(group as u32)));
         }
         if not_marked > 0 {
             findings.add(Finding::NotMarked {
@@ -411,7 +415,7 @@ impl<D: Device> Volume<'_, D> {
                 units: leaked,
             });
         }
-        let whole = sound && found.is_some_and(|found| found.both);
+        let whole = sound && both;
         if repair && (!whole || leaked + not_marked > 0) {
             self.repair_bitmap(group, bits, sound, findings).await?;
         }

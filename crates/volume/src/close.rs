@@ -5,9 +5,11 @@ use core::task::Poll;
 
 use block::Device;
 
-use crate::file::{self, File, OpenFile};
+use crate::file::{self, File};
 use crate::map;
 use crate::order::Order;
+use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -30,18 +32,14 @@ impl<D: Device> Volume<'_, D> {
         self.wait_for_all(file).await?;
         let result = self.finish_file(file, bytes).await;
         let mut state = self.state();
-        let open = file::get(state.files, file)?;
-        *open = OpenFile {
-            generation: open.generation,
-            ..OpenFile::new()
-        };
+        file::find(state.files, file)?.reset();
         result
     }
 
     async fn wait_for_all(&self, file: File) -> Result<(), Error> {
         poll_fn(|_| {
             let mut state = self.state();
-            match file::get(state.files, file) {
+            match file::find(state.files, file) {
                 Ok(open) if open.in_flight() => Poll::Pending,
                 Ok(_) => Poll::Ready(Ok(())),
                 Err(error) => Poll::Ready(Err(error)),
@@ -51,9 +49,10 @@ impl<D: Device> Volume<'_, D> {
     }
 
     async fn finish_file(&self, file: File, keep_bytes: u64) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let (slot, writable, failed) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
                 open.writable,
@@ -65,26 +64,30 @@ impl<D: Device> Volume<'_, D> {
         }
         let turn = self.turn_to_change().await?;
         let size = self.commit_in_turn(file, true).await?;
-        turn.step_done();
+        turn.done();
         let shape = self.shape();
-        let mut header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         let data = size.saturating_add(keep_bytes).div_ceil(shape.unit_bytes());
         let keep = map::file_units(data, header.has_checksums());
         let settled = {
             let mut state = self.state();
-            file::get(state.files, file)?.settled
+            file::find(state.files, file)?.settled
         };
         let mut released = false;
         // Each turn gives at least a unit back.
         while header.alloc_units > keep {
-            self.release_once(slot, &mut header, keep).await?;
-            turn.step_done();
+            self.release_once(&mut header, keep).await?;
+            turn.done();
             released = true;
         }
         if released || !settled {
-            // R3, then the other member: both now say the same.
-            self.order(Order::CommitBeforeCopy).await?;
-            self.write_slot(slot, &mut header, false).await?;
+            self.perform(&mut steps, |state, steps| {
+                // R3, then the other member: both now say the same.
+                state.order(steps, Order::CommitBeforeCopy);
+                state.put_slot(steps, &mut header, false);
+            })
+            .await?;
             // It needs no barrier: what was synced is durable, and the rest can be done again.
         }
         turn.done();

@@ -7,6 +7,8 @@ use block::Device;
 
 use crate::file::{self, File};
 use crate::order::{Mutation, Order};
+use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -32,7 +34,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn sync(&self, file: File) -> Result<u64, Error> {
         let target = {
             let mut state = self.state();
-            file::get(state.files, file)?.appended
+            file::find(state.files, file)?.appended
         };
         self.settle_appends(file, target).await?;
         let turn = self.turn_to_change().await?;
@@ -48,7 +50,7 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn settle_appends(&self, file: File, target: u64) -> Result<(), Error> {
         poll_fn(|_| {
             let mut state = self.state();
-            match file::get(state.files, file) {
+            match file::find(state.files, file) {
                 Ok(open) if open.completed < target && open.appends_in_flight() => Poll::Pending,
                 Ok(_) => Poll::Ready(Ok(())),
                 Err(error) => Poll::Ready(Err(error)),
@@ -58,9 +60,10 @@ impl<D: Device> Volume<'_, D> {
     }
 
     pub(crate) async fn commit_in_turn(&self, file: File, durable: bool) -> Result<u64, Error> {
+        let mut steps = Steps::new();
         let (slot, size, tail_crc, changed) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             if !open.writable {
                 return Err(Error::NotWritable);
             }
@@ -73,34 +76,42 @@ impl<D: Device> Volume<'_, D> {
         };
         if !changed {
             if durable {
-                self.order(Order::OverwriteBeforeAnswer).await?;
+                self.perform(&mut steps, |state, steps| {
+                    state.order(steps, Order::OverwriteBeforeAnswer)
+                })
+                .await?;
             }
             return Ok(size);
         }
-        let size = if self.is_mutated(Mutation::CommitInFlight) {
-            file::get(self.state().files, file)?.appended
+        let size = if self.state().is_mutated(Mutation::CommitInFlight) {
+            file::find(self.state().files, file)?.appended
         } else {
             size
         };
-        self.mark_in_use().await?;
-        let mut header = self.load_slot(slot).await?;
+        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+            .await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         if header.has_checksums() {
-            self.store_sums(file, slot, &header).await?;
-            header = self.load_slot(slot).await?;
+            self.store_sums(file, &header).await?;
+            self.load_slot(slot, &mut header).await?;
         }
-        // The data is durable before the size that covers it; and the slot's other member, which
-        // was written last, before this one (R3).
-        self.order(Order::DataBeforeSize).await?;
         header.size_bytes = size;
         header.tail_crc = tail_crc;
-        header.mtime_ns = self.state().now_ns;
-        if durable {
-            self.write_slot_durably(slot, &mut header).await?;
-        } else {
-            self.write_slot(slot, &mut header, false).await?;
-        }
+        self.perform(&mut steps, |state, steps| {
+            // The data is durable before the size that covers it; and the slot's other member,
+            // which was written last, before this one (R3).
+            state.order(steps, Order::DataBeforeSize);
+            header.mtime_ns = state.now_ns;
+            if durable {
+                state.put_slot_durably(steps, &mut header);
+            } else {
+                state.put_slot(steps, &mut header, false);
+            }
+        })
+        .await?;
         let mut state = self.state();
-        let open = file::get(state.files, file)?;
+        let open = file::find(state.files, file)?;
         open.committed = size;
         open.committed_crc = tail_crc;
         open.settled = false;

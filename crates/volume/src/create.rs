@@ -10,6 +10,7 @@ use crate::map;
 use crate::name::Name;
 use crate::order::{Mutation, Order};
 use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
+use crate::steps::Steps;
 use crate::{Error, Volume};
 
 /// How to make a file.
@@ -33,6 +34,7 @@ impl<D: Device> Volume<'_, D> {
     /// volume without, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's
     /// error.
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
+        let mut steps = Steps::new();
         let name = Name::new(name)?;
         let turn = self.turn_to_change().await?;
         let slot = match self.search(&name).await? {
@@ -54,11 +56,12 @@ impl<D: Device> Volume<'_, D> {
         if want > shape.unit_count() {
             return Err(Error::NoSpace);
         }
-        let old = self.load_slot(slot).await?;
+        let mut old = Slot::EMPTY;
+        self.load_slot(slot, &mut old).await?;
         if old.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(slot)));
         }
-        let kept = if self.is_mutated(Mutation::ForgetOpNumber) {
+        let kept = if self.state().is_mutated(Mutation::ForgetOpNumber) {
             0
         } else {
             old.last_op
@@ -77,20 +80,26 @@ impl<D: Device> Volume<'_, D> {
         };
         slot::set_name(self.state().node_mut(SLOT), &name);
         if want == 0 {
-            self.mark_in_use().await?;
-            // R3: the slot's other member was last written before this.
-            self.order(Order::FreeBeforeCreate).await?;
-            self.write_slot_durably(slot, &mut header).await?;
+            self.perform(&mut steps, |state, steps| {
+                state.put_in_use(steps);
+                // R3: the slot's other member was last written before this.
+                state.order(steps, Order::FreeBeforeCreate);
+                state.put_slot_durably(steps, &mut header);
+            })
+            .await?;
         } else {
             let near = self.next_group(&shape)?;
-            self.reserve_once(slot, &mut header, want, Some(near))
-                .await?;
-            self.order(Order::CreateBeforeAnswer).await?;
+            self.reserve_once(&mut header, want, Some(near)).await?;
+            self.perform(&mut steps, |state, steps| {
+                state.order(steps, Order::CreateBeforeAnswer)
+            })
+            .await?;
         }
         turn.done();
+        drop(turn);
         let file = self.occupy(slot, &header, true)?;
         // The slot's other member is still that of the free slot.
-        file::get(self.state().files, file)?.settled = false;
+        file::find(self.state().files, file)?.settled = false;
         if header.alloc_units < want {
             if let Err(error) = self.reserve(file, options.reserve_bytes).await {
                 let _ = self.close(file).await;
@@ -130,8 +139,10 @@ impl<D: Device> Volume<'_, D> {
         let Search::Found(slot) = self.search(&name).await? else {
             return Err(Error::NotFound);
         };
-        let header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         turn.done();
+        drop(turn);
         let file = self.occupy(slot, &header, writable)?;
         if writable && header.alloc_units > 0 {
             self.prepare_append(file).await?;

@@ -401,7 +401,7 @@ impl<D: Device> State<'_, D> {
         };
         let error = match refused.error {
             block::Error::QueueFull => Error::Busy,
-            error => Error::Device(error),
+            error => Error::from(error),
         };
         // Only reads and writes come here, and both have a buffer.
         let buffer = refused.request.operation.into_buffer();
@@ -443,7 +443,7 @@ impl<D: Device> State<'_, D> {
                 tag,
                 offset,
                 buffer: completion.buffer,
-                result: completion.result.map_err(Error::Device),
+                result: completion.result.map_err(Error::from),
             });
         }
     }

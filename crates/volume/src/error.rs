@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use block::PackedError;
+
 /// Which structure of the volume was found to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -49,19 +51,20 @@ impl From<Node> for Error {
     }
 }
 
-/// Why an operation on a volume failed. Unless the variant says otherwise, nothing was changed.
+/// Why an operation on a volume failed. What a variant carries takes 32 bits, so that a result
+/// stays in two registers of a small machine. Unless the variant says otherwise, nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The device failed. If the operation had begun to change metadata, the volume refuses
     /// further changes until it is mounted again; mounting completes or undoes the operation.
-    Device(block::Error),
+    Device(PackedError),
     /// No superblock of this format is on the device.
     NotAVolume,
     /// The volume's format has a newer major version.
     NewerVersion {
         /// The version found on the device.
-        major: u16,
+        major: u32,
     },
     /// The volume needs features that this software does not know.
     UnknownFeatures {
@@ -122,7 +125,7 @@ pub enum Error {
     NeedsMap,
     /// The append would leave the reservation: call `reserve`.
     NeedsReservation,
-    /// The checksums in memory are full: call `commit`.
+    /// The checksums in memory are full: call `store_checksums` or `commit`.
     NeedsCommit,
     /// The file's end is inside a block: a later append must rewrite the block's beginning.
     UnalignedEnd,
@@ -145,7 +148,7 @@ pub enum Error {
 
 impl From<block::Error> for Error {
     fn from(error: block::Error) -> Self {
-        Error::Device(error)
+        Error::Device(error.into())
     }
 }
 
@@ -163,7 +166,7 @@ impl fmt::Display for Node {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Device(error) => return error.fmt(f),
+            Error::Device(error) => return error.error().fmt(f),
             Error::NewerVersion { major } => {
                 return write!(
                     f,
@@ -228,7 +231,7 @@ impl fmt::Display for Error {
             Error::Unaligned => "not a multiple of the device's block size",
             Error::NeedsMap => "the map around this offset is not in memory: prepare it",
             Error::NeedsReservation => "past the reservation: reserve space",
-            Error::NeedsCommit => "the checksums in memory are full: commit",
+            Error::NeedsCommit => "the checksums in memory are full: store them or commit",
             Error::UnalignedEnd => "the file ends inside a block",
             Error::AppendFailed => "an earlier append failed: retry it or rewind",
             Error::NothingToRetry => "no append failed at this offset",

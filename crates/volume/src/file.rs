@@ -131,25 +131,29 @@ impl OpenFile {
         }
     }
 
-    /// Takes the place for the file in `slot`.
-    pub(crate) fn occupy(&mut self, slot: u32, header: &Slot, writable: bool) {
-        let generation = self.generation.wrapping_add(1);
-        let size = header.size_bytes;
+    /// Gives the place up; tokens for it end.
+    #[inline(never)]
+    pub(crate) fn reset(&mut self) {
         *self = Self {
-            slot: Some(slot),
-            generation,
-            writable,
-            checksums: header.has_checksums(),
-            committed: size,
-            alloc_units: header.alloc_units,
-            appended: size,
-            completed: size,
-            committed_crc: header.tail_crc,
-            completed_crc: header.tail_crc,
-            appended_crc: header.tail_crc,
-            first_sum: size / CHUNK_BYTES,
+            generation: self.generation,
             ..Self::new()
         };
+    }
+
+    /// Takes the place for the file in `slot`.
+    pub(crate) fn occupy(&mut self, slot: u32, header: &Slot, writable: bool) {
+        self.reset();
+        let size = header.size_bytes;
+        self.generation = self.generation.wrapping_add(1);
+        self.slot = Some(slot);
+        self.writable = writable;
+        self.checksums = header.has_checksums();
+        (self.committed, self.appended, self.completed) = (size, size, size);
+        self.alloc_units = header.alloc_units;
+        self.committed_crc = header.tail_crc;
+        self.completed_crc = header.tail_crc;
+        self.appended_crc = header.tail_crc;
+        self.first_sum = size / CHUNK_BYTES;
     }
 
     pub(crate) const fn in_flight(&self) -> bool {
@@ -255,7 +259,9 @@ impl OpenFile {
             if first.len == 0 || first.logical_end() > append_unit {
                 break;
             }
-            self.ahead.rotate_left(1);
+            for place in 1..WINDOW {
+                self.ahead.swap(place - 1, place);
+            }
             if let Some(last) = self.ahead.last_mut() {
                 *last = Extent::default();
             }
@@ -276,7 +282,14 @@ pub(crate) enum Window {
     Around,
 }
 
+/// As [`get`], as a call: for what is not on the path of data.
+#[inline(never)]
+pub(crate) fn find(files: &mut [OpenFile], file: File) -> Result<&mut OpenFile, Error> {
+    get(files, file)
+}
+
 /// Finds an open file by its token.
+#[inline(always)]
 pub(crate) fn get(files: &mut [OpenFile], file: File) -> Result<&mut OpenFile, Error> {
     files
         .get_mut(usize::from(file.index))

@@ -2,11 +2,10 @@
 
 use block::{Buffer, Device, Geometry};
 
-use crate::io::superblock_len;
 use crate::layout::{BUCKET_SLOTS, FEATURE_CHECKSUMS, Member, SUPERBLOCK_B, Shape, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
-use crate::superblock::{Operation, Superblock};
+use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, bitmap, bytes, checksum};
 
 /// The parameters of a new volume; what is None is chosen by the device.
@@ -89,8 +88,8 @@ pub fn format<D: Device>(
     (result, place)
 }
 
-fn run<D: Device>(
-    device: &mut D,
+fn run(
+    device: &mut dyn Device,
     memory: &mut Option<Buffer>,
     options: &FormatOptions<'_>,
 ) -> Result<Shape, Error> {
@@ -114,12 +113,12 @@ fn run<D: Device>(
     let slots = u64::from(shape.slot_count());
     for member in Member::BOTH {
         let seq = u64::from(member == Member::B);
-        fill(device, memory, options, &shape, slots, |index, bytes| {
+        fill(device, memory, options, &shape, slots, &|index, bytes| {
             Slot::free(index as u32, seq, 0).encode(bytes);
             shape.slot_address(index as u32, member)
         })?;
         let groups = shape.group_count();
-        fill(device, memory, options, &shape, groups, |group, bytes| {
+        fill(device, memory, options, &shape, groups, &|group, bytes| {
             bitmap::initialise(bytes, group, &shape);
             bytes::put_u64(bytes, node::SEQ, seq);
             shape.bitmap_address(group, member)
@@ -158,13 +157,13 @@ fn run<D: Device>(
 
 /// Writes `count` nodes, as many at once as the memory holds. `make` fills a node and gives its
 /// address; the addresses follow one another.
-fn fill<D: Device>(
-    device: &mut D,
+fn fill(
+    device: &mut dyn Device,
     memory: &mut Option<Buffer>,
     options: &FormatOptions<'_>,
     shape: &Shape,
     count: u64,
-    make: impl Fn(u64, &mut [u8]) -> u64,
+    make: &dyn Fn(u64, &mut [u8]) -> u64,
 ) -> Result<(), Error> {
     let mut index = 0;
     while index < count {

@@ -7,6 +7,7 @@ use crate::layout::{ENTRY_BYTES, leaf as leaf_at, slot as slot_at};
 use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::{Error, Volume, error::Node};
 
 /// A leaf or index node at the end of a map, and how many of its entries the file owns.
@@ -64,48 +65,38 @@ impl Addition {
 
 impl<D: Device> Volume<'_, D> {
     /// Finds the end of the map whose slot is in node SLOT. Uses the other two nodes.
-    pub(crate) async fn tail(&self, slot: u32, header: &Slot) -> Result<Tail, Error> {
+    pub(crate) async fn tail(&self, header: &Slot) -> Result<Tail, Error> {
         let limit = header.alloc_units;
-        if limit == 0 {
-            return Ok(Tail::default());
-        }
+        let mut tail = Tail::default();
         if header.map_level == 0 {
-            let state = self.state();
-            return Ok(Tail {
-                last: header.extents(state.node(SLOT)).last(),
-                ..Tail::default()
-            });
+            tail.last = header.last_extent(self.state().node(SLOT));
+            return Ok(tail);
         }
-        let bad = Error::from(Node::Slot(slot));
-        let mut index = {
+        let damage = Error::from(Node::Slot(header.index));
+        let mut index = map::last_index(header.entries(self.state().node(SLOT)), limit);
+        let mut level = u32::from(header.map_level);
+        loop {
+            let (found, _) = index.ok_or(damage)?;
+            let leaf = self.load_leaf(&found, header, level, true).await?;
             let state = self.state();
-            header.indexes(state.node(SLOT)).last().ok_or(bad)?
-        };
-        let mut node = None;
-        if header.map_level == 2 {
-            let leaf = self.load_leaf(&index, header, 2, true).await?;
-            let state = self.state();
-            let entries = leaf.entries(state.node(SPARE));
-            let live = map::indexes(entries).take_while(|entry| entry.first_logical < limit);
-            let count = live.clone().count() as u32;
-            node = Some(TailNode { index, live: count });
-            index = live.last().ok_or(bad)?;
+            let bytes = state.node(SPARE);
+            if level == 2 {
+                let below = map::last_index(leaf.entries(bytes), limit);
+                let live = below.map_or(0, |(_, live)| live);
+                tail.node = Some(TailNode { index: found, live });
+                index = below;
+                level = 1;
+                continue;
+            }
+            let (last, live) = leaf.live_extents(bytes, limit);
+            // A leaf that ends too early is an old member: the newest one was lost.
+            if last.is_none_or(|last| last.logical_end() != limit) {
+                return Err(Error::from(Node::Map(header.index)));
+            }
+            tail.last = last;
+            tail.leaf = Some(TailNode { index: found, live });
+            return Ok(tail);
         }
-        let leaf = self.load_leaf(&index, header, 1, true).await?;
-        let state = self.state();
-        let entries = leaf.entries(state.node(SPARE));
-        let live = map::extents(entries, index.first_logical).map_while(|extent| extent.cut(limit));
-        let count = live.clone().count() as u32;
-        // A leaf that ends too early is an old member: the newest one was lost.
-        let last = live
-            .last()
-            .filter(|last| last.logical_end() == limit)
-            .ok_or(Error::from(Node::Map(slot)))?;
-        Ok(Tail {
-            last: Some(last),
-            leaf: Some(TailNode { index, live: count }),
-            node,
-        })
     }
 
     /// What it takes to add an extent that does, or does not, continue the last one.
@@ -152,222 +143,137 @@ impl<D: Device> Volume<'_, D> {
         pairs: [u64; 2],
         op_seq: u64,
     ) -> Result<(), Error> {
-        let [first_pair, second_pair] = pairs;
-        let fresh = Leaf {
+        let entry = map::extent_entry(extent);
+        match addition {
+            Addition::InSlot => {
+                put_in_slot(&mut self.state(), header, extent);
+                return Ok(());
+            }
+            Addition::InLeaf => return self.rewrite(header, tail, 1, &entry, op_seq).await,
+            _ => {}
+        }
+        // From the bottom up: each pair is named by an entry in the node above it. Above a first
+        // leaf or index node is the slot, whose entries move down.
+        let [leaf_unit, node_unit] = pairs;
+        let mut moved = addition == Addition::FirstLeaf;
+        let fresh = |level, moved| Leaf {
             // Newer than any left-over of this file at the same place: see FORMAT.md.
             seq: op_seq * 2,
             last_op: op_seq,
             file_id: header.file_id,
-            first_logical: extent.logical,
-            count: 1,
-            level: 1,
+            first_logical: if moved { 0 } else { extent.logical },
+            count: if moved { header.entry_count + 1 } else { 1 },
+            level,
         };
-        let new_leaf = Index {
-            first_logical: extent.logical,
-            unit: first_pair,
-        };
+        let leaf = fresh(1, moved);
+        self.write_fresh(&leaf, leaf_unit, moved, &entry).await?;
+        let mut entry = map::index_entry(leaf.first_logical, leaf_unit);
         match addition {
-            Addition::InSlot => {
-                let mut state = self.state();
-                put_in_slot(&mut state, header, extent);
+            Addition::LeafInNode => return self.rewrite(header, tail, 2, &entry, op_seq).await,
+            Addition::FirstNode | Addition::NodeAndLeaf => {
+                moved = addition == Addition::FirstNode;
+                let node = fresh(2, moved);
+                self.write_fresh(&node, node_unit, moved, &entry).await?;
+                entry = map::index_entry(node.first_logical, node_unit);
             }
-            Addition::InLeaf => self.rewrite_leaf(header, tail.leaf, extent, op_seq).await?,
-            Addition::FirstLeaf => {
-                let count = header.entry_count;
-                let leaf = Leaf {
-                    first_logical: 0,
-                    count: count + 1,
-                    ..fresh
-                };
-                self.state().copy_entries();
-                self.write_fresh(&leaf, first_pair, |entries| {
-                    map::put_extent(entries, count as usize, extent);
-                })
-                .await?;
-                let index = Index {
-                    first_logical: 0,
-                    unit: first_pair,
-                };
-                header.map_level = 1;
-                header.entry_count = 1;
-                put_index_in_slot(&mut *self.state(), 0, &index);
-            }
-            Addition::Leaf => {
-                self.write_first_extent(&fresh, first_pair, extent).await?;
-                put_index_in_slot(&mut *self.state(), header.entry_count, &new_leaf);
-                header.entry_count += 1;
-            }
-            Addition::LeafInNode => {
-                self.write_first_extent(&fresh, first_pair, extent).await?;
-                self.rewrite_index(header, tail.node, &new_leaf, op_seq)
-                    .await?;
-            }
-            Addition::FirstNode => {
-                self.write_first_extent(&fresh, first_pair, extent).await?;
-                let count = header.entry_count;
-                let node = Leaf {
-                    first_logical: 0,
-                    count: count + 1,
-                    level: 2,
-                    ..fresh
-                };
-                self.state().copy_entries();
-                self.write_fresh(&node, second_pair, |entries| {
-                    map::put_index(entries, count as usize, &new_leaf);
-                })
-                .await?;
-                let index = Index {
-                    first_logical: 0,
-                    unit: second_pair,
-                };
-                header.map_level = 2;
-                header.entry_count = 1;
-                put_index_in_slot(&mut *self.state(), 0, &index);
-            }
-            Addition::NodeAndLeaf => {
-                self.write_first_extent(&fresh, first_pair, extent).await?;
-                let node = Leaf { level: 2, ..fresh };
-                self.write_fresh(&node, second_pair, |entries| {
-                    map::put_index(entries, 0, &new_leaf);
-                })
-                .await?;
-                let index = Index {
-                    unit: second_pair,
-                    ..new_leaf
-                };
-                put_index_in_slot(&mut *self.state(), header.entry_count, &index);
-                header.entry_count += 1;
-            }
+            _ => {}
         }
+        if moved {
+            header.map_level += 1;
+            header.entry_count = 0;
+        }
+        let mut state = self.state();
+        let entries = state.node_mut(SLOT).get_mut(slot_at::ENTRIES..);
+        map::put_entry(entries.unwrap_or_default(), header.entry_count, &entry);
+        header.entry_count += 1;
         Ok(())
     }
 
-    async fn write_first_extent(
-        &self,
-        leaf: &Leaf,
-        unit: u64,
-        extent: &Extent,
-    ) -> Result<(), Error> {
-        self.write_fresh(leaf, unit, |entries| map::put_extent(entries, 0, extent))
-            .await
-    }
-
-    /// Writes both members of a new pair, so that no left-over of an earlier use can win.
+    /// Writes both members of a new pair, so that no left-over of an earlier use can win. `entry`
+    /// is its last; with `moved`, the slot's entries come first.
     async fn write_fresh(
         &self,
         leaf: &Leaf,
         unit: u64,
-        fill: impl FnOnce(&mut [u8]),
+        moved: bool,
+        entry: &map::Entry,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         {
             let mut state = self.state();
-            let bytes = state.node_mut(SPARE);
-            if let Some(entries) = bytes.get_mut(leaf_at::ENTRIES..) {
-                fill(entries);
+            if moved {
+                state.copy_entries();
             }
-            leaf.encode(bytes);
+            let entries = state.node_mut(SPARE).get_mut(leaf_at::ENTRIES..);
+            map::put_entry(entries.unwrap_or_default(), leaf.count - 1, entry);
         }
-        self.write_leaf(unit).await?;
-        if self.is_mutated(Mutation::HalfAPair) {
-            return Ok(());
+        let mut leaf = *leaf;
+        let last = leaf.seq + u64::from(!self.state().is_mutated(Mutation::HalfAPair));
+        while leaf.seq <= last {
+            self.perform(&mut steps, |state, steps| {
+                leaf.encode(state.node_mut(SPARE));
+                state.put_leaf(steps, unit);
+            })
+            .await?;
+            leaf.seq += 1;
         }
-        let second = Leaf {
-            seq: leaf.seq + 1,
-            ..*leaf
-        };
-        second.encode(self.state().node_mut(SPARE));
-        self.write_leaf(unit).await
+        Ok(())
     }
 
-    async fn rewrite_leaf(
+    /// Adds `entry` to the last leaf or, at level 2, to the last index node.
+    async fn rewrite(
         &self,
         header: &Slot,
-        tail: Option<TailNode>,
-        extent: &Extent,
+        tail: &Tail,
+        level: u32,
+        entry: &map::Entry,
         op_seq: u64,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
+        let tail = if level == 1 { tail.leaf } else { tail.node };
         let tail = tail.ok_or(Error::MapFull)?;
+        let mut leaf = self.load_leaf(&tail.index, header, level, false).await?;
         let limit = header.alloc_units;
-        let step = self.seq_step(Mutation::LeafInPlace);
-        let leaf = self.load_leaf(&tail.index, header, 1, false).await?;
-        {
-            let mut state = self.state();
-            let live = map::extents(leaf.entries(state.node(SPARE)), leaf.first_logical);
-            let last = live.map_while(|extent| extent.cut(limit)).last();
+        self.perform(&mut steps, |state, steps| {
+            leaf.seq += state.seq_step(Mutation::LeafInPlace);
+            leaf.last_op = op_seq;
+            leaf.count = tail.live;
             let bytes = state.node_mut(SPARE);
+            let last = leaf.last_extent(bytes, limit).filter(|_| level == 1);
             let entries = bytes.get_mut(leaf_at::ENTRIES..).unwrap_or_default();
-            let count = put_after(entries, tail.live, last, extent);
-            next(&leaf, count, op_seq, step).encode(bytes);
-        }
-        self.write_leaf(tail.index.unit).await
-    }
-
-    async fn rewrite_index(
-        &self,
-        header: &Slot,
-        tail: Option<TailNode>,
-        index: &Index,
-        op_seq: u64,
-    ) -> Result<(), Error> {
-        let tail = tail.ok_or(Error::MapFull)?;
-        let step = self.seq_step(Mutation::LeafInPlace);
-        let node = self.load_leaf(&tail.index, header, 2, false).await?;
-        {
-            let mut state = self.state();
-            let bytes = state.node_mut(SPARE);
-            if let Some(entries) = bytes.get_mut(leaf_at::ENTRIES..) {
-                map::put_index(entries, tail.live as usize, index);
-            }
-            next(&node, tail.live + 1, op_seq, step).encode(bytes);
-        }
-        self.write_leaf(tail.index.unit).await
+            leaf.count = put_after(entries, tail.live, last, entry);
+            leaf.encode(bytes);
+            state.put_leaf(steps, tail.index.unit);
+        })
+        .await
     }
 }
 
-fn next(leaf: &Leaf, count: u32, op_seq: u64, step: u64) -> Leaf {
-    Leaf {
-        seq: leaf.seq + step,
-        last_op: op_seq,
-        count,
-        ..*leaf
-    }
-}
-
-/// Puts `extent` behind the first `live` entries, of which `last` is the last, joining the two
-/// where they are contiguous. Gives the new count.
-fn put_after(entries: &mut [u8], live: u32, last: Option<Extent>, extent: &Extent) -> u32 {
-    let Some(last) = last.filter(|_| live > 0) else {
-        map::put_extent(entries, live as usize, extent);
-        return live + 1;
-    };
-    let joined = (last.end() == extent.start)
-        .then(|| last.len.checked_add(extent.len))
-        .flatten();
-    match joined {
-        Some(len) => {
-            map::put_extent(entries, live as usize - 1, &Extent { len, ..last });
-            live
-        }
-        None => {
-            // The last entry may be longer on the device than what the file owns of it.
-            map::put_extent(entries, live as usize - 1, &last);
-            map::put_extent(entries, live as usize, extent);
-            live + 1
+/// Puts `entry` behind the first `live` entries. Where `last` is the last of them and an extent,
+/// the two are joined if they are contiguous. Gives the new count.
+#[inline(never)]
+fn put_after(entries: &mut [u8], live: u32, last: Option<Extent>, entry: &map::Entry) -> u32 {
+    if let Some(mut last) = last.filter(|_| live > 0) {
+        let (start, len) = map::start_and_len(entry);
+        let joined = last.len.checked_add(len).filter(|_| last.end() == start);
+        last.len = joined.unwrap_or(last.len);
+        // The last entry may be longer on the device than what the file owns of it.
+        map::put_entry(entries, live - 1, &map::extent_entry(&last));
+        if joined.is_some() {
+            return live;
         }
     }
+    map::put_entry(entries, live, entry);
+    live + 1
 }
 
+#[inline(never)]
 fn put_in_slot<D: Device>(state: &mut State<'_, D>, header: &mut Slot, extent: &Extent) {
-    let last = header.extents(state.node(SLOT)).last();
+    let last = header.last_extent(state.node(SLOT));
     let bytes = state.node_mut(SLOT);
     let entries = bytes.get_mut(slot_at::ENTRIES..).unwrap_or_default();
-    header.entry_count = put_after(entries, header.entry_count, last, extent);
-}
-
-fn put_index_in_slot<D: Device>(state: &mut State<'_, D>, place: u32, index: &Index) {
-    if let Some(entries) = state.node_mut(SLOT).get_mut(slot_at::ENTRIES..) {
-        map::put_index(entries, place as usize, index);
-    }
+    let entry = map::extent_entry(extent);
+    header.entry_count = put_after(entries, header.entry_count, last, &entry);
 }
 
 impl<D: Device> State<'_, D> {

@@ -5,17 +5,19 @@
 //! while space is reserved or a size is committed.
 
 use core::cell::{RefCell, RefMut};
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use block::{Buffer, Completion, Device, Lent, Operation, Request};
 
-use crate::checksum::{self, Crc32c};
+use crate::checksum::Crc32c;
 use crate::file::OpenFile;
-use crate::layout::{Member, SUPERBLOCK_B, SUPERBLOCK_BYTES, Shape};
-use crate::order::{Mutation, Order};
-use crate::superblock::{self, Superblock};
+use crate::layout::Shape;
+#[cfg(feature = "mutations")]
+use crate::order::Mutation;
+use crate::steps::{Place, Step};
+use crate::superblock::Superblock;
 use crate::{Error, Volume};
 
 /// The tag of metadata requests; data requests have this bit clear.
@@ -58,6 +60,8 @@ pub(crate) struct State<'a, D> {
     pub changing: bool,
     pub failed: bool,
     pub read_only: bool,
+    /// Both members of the pair that was loaded last are valid.
+    pub both: bool,
     /// A write has completed since the last flush was submitted.
     pub unflushed: bool,
     #[cfg(feature = "mutations")]
@@ -109,35 +113,34 @@ impl<D: Device> State<'_, D> {
         self.io = Io::Done(result);
     }
 
-    fn start(&mut self, job: &Job) -> Poll<Result<(), Error>> {
-        let operation = match *job {
-            Job::Flush => {
+    pub(crate) fn start(&mut self, step: Step, at: Place) -> Poll<Result<(), Error>> {
+        let operation = match step.node() {
+            None => {
+                // A flush that fails leaves unknown what was lost.
+                self.changing = true;
                 // Cleared at submission: a write that completes later is not covered.
                 self.unflushed = false;
+                self.io = Io::InFlight(None);
                 Operation::Flush
             }
-            Job::Read { node, address, len }
-            | Job::Write {
-                node, address, len, ..
-            } => {
-                let lba = address >> self.block_log2();
-                let Some(whole) = self.nodes.get_mut(node).and_then(Option::take) else {
+            Some(node) => {
+                let lba = at.address >> self.device.geometry().block_size_log2;
+                let place = self.nodes.get_mut(node);
+                let Some(whole) = place.and_then(Option::take) else {
                     return Poll::Ready(Err(Error::NeedsMount));
                 };
                 let mut lent = Lent::new(whole);
-                let buffer = lent.lend(len);
+                let buffer = lent.lend(at.len as usize);
                 self.io = Io::InFlight(Some((node as u8, lent)));
-                match *job {
-                    Job::Write { fua, .. } => Operation::Write { lba, buffer, fua },
-                    _ => Operation::Read { lba, buffer },
+                let fua = matches!(step, Step::WriteThrough(_));
+                match step {
+                    Step::Read(_) => Operation::Read { lba, buffer },
+                    _ => Operation::Write { lba, buffer, fua },
                 }
             }
         };
-        if matches!(job, Job::Flush) {
-            self.io = Io::InFlight(None);
-        }
         // The tag tells the completion whether something was written.
-        let wrote = matches!(job, Job::Write { fua: false, .. });
+        let wrote = matches!(step, Step::Write(_));
         let request = Request {
             tag: METADATA | u32::from(wrote),
             operation,
@@ -146,95 +149,17 @@ impl<D: Device> State<'_, D> {
             self.device.kick();
             return Poll::Ready(Ok(()));
         };
-        if matches!(job, Job::Flush) {
-            self.unflushed = true;
-        }
         let completion = Completion {
             tag: METADATA,
             buffer: refused.request.operation.into_buffer(),
             result: Ok(()),
         };
-        self.finished(completion, false);
+        self.finished(completion, step == Step::Barrier);
         self.io = Io::Idle;
         match refused.error {
             block::Error::QueueFull => Poll::Pending,
-            error => Poll::Ready(Err(Error::Device(error))),
+            error => Poll::Ready(Err(error.into())),
         }
-    }
-
-    fn block_log2(&self) -> u8 {
-        self.device.geometry().block_size_log2
-    }
-
-    /// Stores the superblock with `operation` into node [`SPARE`], and gives its address.
-    fn next_superblock(&mut self, operation: &superblock::Operation, step: u64) -> (u64, usize) {
-        self.superblock.seq += step;
-        let address = match member_of(self.superblock.seq) {
-            Member::A => 0,
-            Member::B => SUPERBLOCK_B,
-        };
-        let superblock = self.superblock;
-        let len = superblock_len(self.block_log2());
-        superblock.encode(self.node_mut(SPARE), address, operation);
-        (address, len)
-    }
-}
-
-/// Bytes that a superblock's transfer takes: a block, or 256.
-pub(crate) const fn superblock_len(block_log2: u8) -> usize {
-    if block_log2 < 8 {
-        SUPERBLOCK_BYTES
-    } else {
-        1 << block_log2
-    }
-}
-
-/// The member that a sequence number belongs to: even ones stand in A, odd ones in B.
-pub(crate) const fn member_of(seq: u64) -> Member {
-    if seq & 1 == 0 { Member::A } else { Member::B }
-}
-
-enum Job {
-    Read {
-        node: usize,
-        address: u64,
-        len: usize,
-    },
-    Write {
-        node: usize,
-        address: u64,
-        len: usize,
-        fua: bool,
-    },
-    Flush,
-}
-
-/// One metadata request, from submission to completion. Written out, not `async`: every operation
-/// awaits it in many places, and this is compiled once.
-struct Transfer<'v, 'a, D: Device> {
-    volume: &'v Volume<'a, D>,
-    /// None once it is submitted.
-    job: Option<Job>,
-}
-
-impl<D: Device> Future for Transfer<'_, '_, D> {
-    type Output = Result<(), Error>;
-
-    #[inline(never)]
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let mut state = this.volume.state();
-        if let Some(job) = &this.job {
-            match state.start(job) {
-                Poll::Ready(Ok(())) => this.job = None,
-                other => return other,
-            }
-        }
-        let Io::Done(result) = state.io else {
-            return Poll::Pending;
-        };
-        state.io = Io::Idle;
-        Poll::Ready(result.map_err(Error::Device))
     }
 }
 
@@ -245,13 +170,9 @@ pub(crate) struct Turn<'v, 'a, D: Device> {
 }
 
 impl<D: Device> Turn<'_, '_, D> {
-    /// The operation is whole.
-    pub(crate) fn done(self) {
-        self.step_done();
-    }
-
     /// What was done so far is whole: an error after this leaves the volume in order.
-    pub(crate) fn step_done(&self) {
+    #[inline(never)]
+    pub(crate) fn done(&self) {
         self.volume.state().changing = false;
     }
 }
@@ -288,148 +209,47 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 
     /// Waits for the nodes to be free, then takes them.
-    pub(crate) async fn turn(&self) -> Result<Turn<'_, 'a, D>, Error> {
-        poll_fn(|_| {
-            let mut state = self.state();
-            if state.failed && !state.read_only {
-                return Poll::Ready(Err(Error::NeedsMount));
-            }
-            // A request of an operation that was dropped may still be under way.
-            if state.busy || matches!(state.io, Io::InFlight(_)) {
-                return Poll::Pending;
-            }
-            state.busy = true;
-            state.io = Io::Idle;
-            Poll::Ready(Ok(()))
-        })
-        .await?;
-        Ok(Turn { volume: self })
+    pub(crate) fn turn(&self) -> Enter<'_, 'a, D> {
+        Enter {
+            volume: self,
+            to_change: false,
+        }
     }
 
     /// As [`Volume::turn`], for an operation that changes something.
-    pub(crate) async fn turn_to_change(&self) -> Result<Turn<'_, 'a, D>, Error> {
-        if self.state().read_only {
-            return Err(Error::ReadOnly);
-        }
-        self.turn().await
-    }
-
-    fn run_job(&self, job: Job) -> Transfer<'_, 'a, D> {
-        Transfer {
+    pub(crate) fn turn_to_change(&self) -> Enter<'_, 'a, D> {
+        Enter {
             volume: self,
-            job: Some(job),
+            to_change: true,
         }
     }
+}
 
-    pub(crate) async fn read_bytes(
-        &self,
-        node: usize,
-        address: u64,
-        len: usize,
-    ) -> Result<(), Error> {
-        self.run_job(Job::Read { node, address, len }).await
-    }
+/// The wait for a turn.
+pub(crate) struct Enter<'v, 'a, D: Device> {
+    volume: &'v Volume<'a, D>,
+    to_change: bool,
+}
 
-    pub(crate) async fn write_bytes(
-        &self,
-        node: usize,
-        address: u64,
-        len: usize,
-        fua: bool,
-    ) -> Result<(), Error> {
-        self.state().changing = true;
-        self.run_job(Job::Write {
-            node,
-            address,
-            len,
-            fua,
-        })
-        .await
-    }
+impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
+    type Output = Result<Turn<'v, 'a, D>, Error>;
 
-    /// Writes a node whose fields are set: adds the checksum. It may reorder with other writes.
-    pub(crate) async fn write_node(
-        &self,
-        node: usize,
-        address: u64,
-        fua: bool,
-    ) -> Result<(), Error> {
-        let len = {
-            let mut state = self.state();
-            let uuid = state.superblock.uuid;
-            let bytes = state.node_mut(node);
-            let crc = checksum::of_node(&uuid, address, bytes, crate::layout::node::CRC);
-            crate::bytes::put_u32(bytes, crate::layout::node::CRC, crc);
-            bytes.len()
-        };
-        self.write_bytes(node, address, len, fua).await
-    }
-
-    /// Makes all that has completed durable, if anything is not.
-    pub(crate) async fn barrier(&self) -> Result<(), Error> {
-        let needed = {
-            let state = self.state();
-            state.unflushed && state.device.geometry().features.volatile_write_cache
-        };
-        if !needed {
-            return Ok(());
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let volume = self.volume;
+        let mut state = volume.state();
+        if state.read_only && self.to_change {
+            return Poll::Ready(Err(Error::ReadOnly));
         }
-        // A flush that fails leaves unknown what was lost.
-        self.state().changing = true;
-        self.run_job(Job::Flush).await
-    }
-
-    /// A barrier of the protocol, by its name.
-    pub(crate) async fn order(&self, order: Order) -> Result<(), Error> {
-        if self.is_mutated(Mutation::Without(order)) {
-            return Ok(());
+        if state.failed && !state.read_only {
+            return Poll::Ready(Err(Error::NeedsMount));
         }
-        self.barrier().await
-    }
-
-    /// Whether the protocol is followed wrongly on purpose; never, but in tests.
-    #[cfg(feature = "mutations")]
-    pub(crate) fn is_mutated(&self, mutation: Mutation) -> bool {
-        self.state().mutation == mutation
-    }
-
-    #[cfg(not(feature = "mutations"))]
-    #[inline(always)]
-    pub(crate) fn is_mutated(&self, _: Mutation) -> bool {
-        false
-    }
-
-    /// What a node's sequence number grows by: two would be the same member again.
-    pub(crate) fn seq_step(&self, in_place: Mutation) -> u64 {
-        if self.is_mutated(in_place) { 2 } else { 1 }
-    }
-
-    /// Writes the next superblock. Not yet durable.
-    pub(crate) async fn write_superblock(
-        &self,
-        operation: &superblock::Operation,
-        clean: bool,
-    ) -> Result<(), Error> {
-        let step = self.seq_step(Mutation::SuperblockInPlace);
-        let (address, len) = {
-            let mut state = self.state();
-            if state.superblock.clean && !clean {
-                state.superblock.mount_count = state.superblock.mount_count.wrapping_add(1);
-            }
-            state.superblock.clean = clean;
-            state.next_superblock(operation, step)
-        };
-        self.write_bytes(SPARE, address, len, false).await
-    }
-
-    /// Before the first change since a clean unmount, says so on the device: from then on a node
-    /// may be torn. The caller has a barrier before its first node, which covers this too.
-    pub(crate) async fn mark_in_use(&self) -> Result<(), Error> {
-        if !self.state().superblock.clean {
-            return Ok(());
+        // A request of an operation that was dropped may still be under way.
+        if state.busy || matches!(state.io, Io::InFlight(_)) {
+            return Poll::Pending;
         }
-        self.order(Order::CacheBeforeInUse).await?;
-        self.write_superblock(&superblock::Operation::None, false)
-            .await
+        state.busy = true;
+        state.io = Io::Idle;
+        Poll::Ready(Ok(Turn { volume }))
     }
 }

@@ -137,6 +137,11 @@ impl Member {
     pub(crate) const BOTH: [Member; 2] = [Member::A, Member::B];
 }
 
+/// The member that a sequence number belongs to: even ones stand in A, odd ones in B.
+pub(crate) const fn member_of(seq: u64) -> Member {
+    if seq & 1 == 0 { Member::A } else { Member::B }
+}
+
 /// The shape of a volume: all that its regions follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {

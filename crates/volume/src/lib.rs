@@ -47,6 +47,7 @@ mod rename;
 mod repair;
 mod reserve;
 mod slot;
+mod steps;
 mod sums;
 mod superblock;
 mod walk;

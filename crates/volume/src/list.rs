@@ -2,10 +2,11 @@
 
 use block::Device;
 
-use crate::file::{self, File};
+use crate::file::{self, File, WINDOW};
 use crate::io::{SLOT, WORK};
 use crate::layout::{FEATURE_CHECKSUMS, Shape};
 use crate::lookup::Search;
+use crate::map::Extent;
 use crate::name::Name;
 use crate::slot::{Slot, State as SlotState, name};
 use crate::{Error, Volume, bitmap};
@@ -126,7 +127,8 @@ impl<D: Device> Volume<'_, D> {
         let Search::Found(slot) = self.search(&wanted).await? else {
             return Err(Error::NotFound);
         };
-        let header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         turn.done();
         let state = self.state();
         Entry::new(&header, state.node(SLOT), &state.shape()).ok_or(Error::NotFound)
@@ -139,12 +141,14 @@ impl<D: Device> Volume<'_, D> {
     pub async fn extent_count(&self, name: &str, most: u64) -> Result<u64, Error> {
         let entry = self.find(name).await?;
         let turn = self.turn().await?;
-        let header = self.load_slot(entry.slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(entry.slot, &mut header).await?;
         let mut count = 0;
         let mut unit = 0;
         // Each turn passes at least one extent.
         while unit < header.alloc_units && count < most {
-            let window = self.window(entry.slot, &header, unit).await?;
+            let mut window = [Extent::default(); WINDOW];
+            self.window(&header, unit, &mut window).await?;
             for extent in window.iter().filter(|extent| extent.len > 0) {
                 count += 1;
                 unit = extent.logical_end();
@@ -177,7 +181,7 @@ impl<D: Device> Volume<'_, D> {
     pub fn file_status(&self, file: File) -> Result<FileStatus, Error> {
         let mut state = self.state();
         let shape = state.shape();
-        let open = file::get(state.files, file)?;
+        let open = file::find(state.files, file)?;
         Ok(FileStatus {
             committed_bytes: open.committed,
             appended_bytes: open.appended,

@@ -16,26 +16,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::NotOpen`], [`Error::PastEnd`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
     pub async fn prepare(&self, file: File, offset: u64) -> Result<(), Error> {
-        let turn = self.turn().await?;
-        let shape = self.shape();
-        let (slot, unit) = {
-            let mut state = self.state();
-            let open = file::get(state.files, file)?;
-            // A failed append lies past what can be read, and is repeated there.
-            if offset >= open.readable_end().max(open.appended) {
-                return Err(Error::PastEnd);
-            }
-            (
-                open.slot.ok_or(Error::NotOpen)?,
-                open.place(offset, &shape).0,
-            )
-        };
-        let header = self.load_slot(slot).await?;
-        let window = self.window(slot, &header, unit).await?;
-        turn.done();
-        let mut state = self.state();
-        file::get(state.files, file)?.around = window.map(|extent| extent.on_device(&shape));
-        Ok(())
+        self.bring(file, Some(offset)).await
     }
 
     /// Brings the extents from the append point on into memory. Needed when an append says
@@ -44,21 +25,40 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// As [`Volume::prepare`].
     pub async fn prepare_append(&self, file: File) -> Result<(), Error> {
+        self.bring(file, None).await
+    }
+
+    /// Brings the map around `offset`, or from the append point on, into memory.
+    async fn bring(&self, file: File, offset: Option<u64>) -> Result<(), Error> {
         let turn = self.turn().await?;
         let shape = self.shape();
         let (slot, unit) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
+            // A failed append lies past what can be read, and is repeated there.
+            let end = open.readable_end().max(open.appended);
+            if offset.is_some_and(|offset| offset >= end) {
+                return Err(Error::PastEnd);
+            }
             (
                 open.slot.ok_or(Error::NotOpen)?,
-                open.place(open.appended, &shape).0,
+                open.place(offset.unwrap_or(open.appended), &shape).0,
             )
         };
-        let header = self.load_slot(slot).await?;
-        if unit < header.alloc_units {
-            let window = self.window(slot, &header, unit).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
+        if offset.is_some() || unit < header.alloc_units {
+            let mut window = [Extent::default(); WINDOW];
+            self.window(&header, unit, &mut window).await?;
             let mut state = self.state();
-            file::get(state.files, file)?.ahead = window.map(|extent| extent.on_device(&shape));
+            let open = file::find(state.files, file)?;
+            let known = match offset {
+                Some(_) => &mut open.around,
+                None => &mut open.ahead,
+            };
+            for (place, extent) in known.iter_mut().zip(&window) {
+                *place = extent.on_device(&shape);
+            }
         }
         turn.done();
         Ok(())
@@ -67,72 +67,71 @@ impl<D: Device> Volume<'_, D> {
     /// The extents of the file whose slot is in node SLOT, from the one with `unit` on.
     pub(crate) async fn window(
         &self,
-        slot: u32,
         header: &Slot,
         unit: u64,
-    ) -> Result<[Extent; WINDOW], Error> {
+        window: &mut [Extent; WINDOW],
+    ) -> Result<(), Error> {
         let mut limit = header.alloc_units;
-        let bad = Error::from(Node::Slot(slot));
         if unit >= limit {
             return Err(Error::PastEnd);
         }
-        if header.map_level == 0 {
+        let mut level = u32::from(header.map_level);
+        let mut chosen = {
             let state = self.state();
-            return Ok(fill(header.extents(state.node(SLOT)), unit, limit));
-        }
-        let (mut index, next) = {
-            let state = self.state();
-            choose(header.indexes(state.node(SLOT)), unit).ok_or(bad)?
+            let entries = header.entries(state.node(SLOT));
+            if level == 0 {
+                fill(window, entries, 0, unit, limit);
+                return Ok(());
+            }
+            choose(entries, unit)
         };
-        limit = limit.min(next);
-        if header.map_level == 2 {
-            let node = self.load_leaf(&index, header, 2, true).await?;
-            let state = self.state();
-            let entries = node.entries(state.node(SPARE));
-            let (leaf, next) = choose(map::indexes(entries), unit).ok_or(bad)?;
-            index = leaf;
+        loop {
+            let (index, next) = chosen.ok_or(Error::from(Node::Slot(header.index)))?;
             limit = limit.min(next);
+            let leaf = self.load_leaf(&index, header, level, true).await?;
+            let state = self.state();
+            let entries = leaf.entries(state.node(SPARE));
+            if level == 2 {
+                chosen = choose(entries, unit);
+                level = 1;
+                continue;
+            }
+            // A leaf that does not reach so far is an old member: the newest one was lost.
+            if !fill(window, entries, leaf.first_logical, unit, limit) {
+                return Err(Error::from(Node::Map(header.index)));
+            }
+            return Ok(());
         }
-        let leaf = self.load_leaf(&index, header, 1, true).await?;
-        let state = self.state();
-        let extents = map::extents(leaf.entries(state.node(SPARE)), leaf.first_logical);
-        let window = fill(extents, unit, limit);
-        // A leaf that does not reach so far is an old member: the newest one was lost.
-        if window.first().is_none_or(|extent| !extent.contains(unit)) {
-            return Err(Error::from(Node::Map(slot)));
-        }
-        Ok(window)
     }
 
     /// The device address of the start of a unit of the file whose slot is in node SLOT.
-    pub(crate) async fn unit_address(
-        &self,
-        slot: u32,
-        header: &Slot,
-        unit: u64,
-    ) -> Result<u64, Error> {
-        let [extent, ..] = self.window(slot, header, unit).await?;
+    pub(crate) async fn unit_address(&self, header: &Slot, unit: u64) -> Result<u64, Error> {
+        let mut window = [Extent::default(); WINDOW];
+        self.window(header, unit, &mut window).await?;
+        let [extent, ..] = window;
         Ok(self
             .shape()
             .unit_address(extent.start + (unit - extent.logical)))
     }
 }
 
-fn fill(extents: impl Iterator<Item = Extent>, unit: u64, limit: u64) -> [Extent; WINDOW] {
-    let mut window = [Extent::default(); WINDOW];
-    let wanted = extents
+/// The extents from the one with `unit` on, cut at `limit`; false if none has it.
+#[inline(never)]
+fn fill(window: &mut [Extent; WINDOW], entries: &[u8], first: u64, unit: u64, limit: u64) -> bool {
+    let wanted = map::extents(entries, first)
         .map_while(|extent| extent.cut(limit))
         .skip_while(|extent| extent.logical_end() <= unit);
     for (place, extent) in window.iter_mut().zip(wanted) {
         *place = extent;
     }
-    window
+    window.first().is_some_and(|extent| extent.contains(unit))
 }
 
 /// The last entry that begins at or before `unit`, and where the one after it begins.
-fn choose(indexes: impl Iterator<Item = map::Index>, unit: u64) -> Option<(map::Index, u64)> {
+#[inline(never)]
+fn choose(entries: &[u8], unit: u64) -> Option<(map::Index, u64)> {
     let mut chosen = None;
-    for index in indexes {
+    for index in map::indexes(entries) {
         if index.first_logical > unit {
             return chosen.map(|chosen| (chosen, index.first_logical));
         }

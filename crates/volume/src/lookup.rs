@@ -5,8 +5,9 @@ use block::Device;
 use crate::io::{NO_GROUP, SPARE, State, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, magic};
 use crate::name::Name;
-use crate::pair::valid;
+use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
+use crate::steps::Steps;
 use crate::{Error, Volume, error::Node};
 
 /// What a search found.
@@ -59,6 +60,7 @@ impl<D: Device> Volume<'_, D> {
     /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
     /// gives how many.
     pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
+        let mut steps = Steps::new();
         let (shape, count) = {
             let mut state = self.state();
             let shape = state.shape();
@@ -70,7 +72,7 @@ impl<D: Device> Volume<'_, D> {
         };
         let len = (count as usize) << shape.node_log2;
         for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
-            self.read_bytes(node, shape.slot_address(slot, member), len)
+            self.read_bytes(&mut steps, node, shape.slot_address(slot, member), len)
                 .await?;
         }
         Ok(count)
@@ -88,7 +90,8 @@ impl<D: Device> Volume<'_, D> {
         match state.newest_in_run(first, index) {
             None => Ok(None),
             Some(bytes) => {
-                let slot = Slot::decode(bytes, first + index, &state.shape())?;
+                let mut slot = Slot::EMPTY;
+                slot.decode(bytes, first + index, &state.shape())?;
                 Ok(Some(look(&slot, bytes)))
             }
         }
@@ -100,12 +103,16 @@ impl<D: Device> State<'_, D> {
         let shape = self.shape();
         let at = (index as usize) << shape.node_log2;
         let mut newest = None;
-        for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
+        let mut best = 0;
+        for (member, node) in [(Member::A, WORK), (Member::B, SPARE)] {
             let bytes = self.memory(node).get(at..at + shape.node_bytes())?;
             let address = shape.slot_address(first + index, member);
-            let seq = valid(bytes, address, member, magic::SLOT, &self.superblock);
-            newest = newest.max(seq.map(|seq| (seq, bytes)));
+            let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
+            if rank > best {
+                best = rank;
+                newest = Some(bytes);
+            }
         }
-        newest.map(|(_, bytes)| bytes)
+        newest
     }
 }

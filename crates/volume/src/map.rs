@@ -6,8 +6,6 @@
 
 use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};
 use crate::layout::{ENTRY_BYTES, SPAN_UNITS, Shape, leaf as at, magic, node};
-use crate::slot::Slot;
-use crate::{Error, error::Node};
 
 /// A run of units of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,18 +115,57 @@ pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape) -> bool 
     })
 }
 
-/// Stores an extent as entry `index` of `entries`.
-pub(crate) fn put_extent(entries: &mut [u8], index: usize, extent: &Extent) {
-    let at = index * ENTRY_BYTES;
-    put_u64(entries, at, extent.start);
-    put_u32(entries, at + 8, extent.len);
-    put_u32(entries, at + 12, extent.logical as u32);
+/// An entry of a map as it is stored.
+pub(crate) type Entry = [u8; ENTRY_BYTES];
+
+pub(crate) fn extent_entry(extent: &Extent) -> Entry {
+    let mut entry = [0; ENTRY_BYTES];
+    put_u64(&mut entry, 0, extent.start);
+    put_u32(&mut entry, 8, extent.len);
+    put_u32(&mut entry, 12, extent.logical as u32);
+    entry
 }
 
-/// Stores an index entry as entry `place` of `entries`.
-pub(crate) fn put_index(entries: &mut [u8], place: usize, index: &Index) {
-    put_u64(entries, place * ENTRY_BYTES, index.first_logical);
-    put_u64(entries, place * ENTRY_BYTES + 8, index.unit);
+/// An extent's entry without the unit in the file, whose high half is not stored.
+pub(crate) fn start_and_len(entry: &Entry) -> (u64, u32) {
+    (get_u64(entry, 0), get_u32(entry, 8))
+}
+
+pub(crate) fn index_entry(first_logical: u64, unit: u64) -> Entry {
+    let mut entry = [0; ENTRY_BYTES];
+    put_u64(&mut entry, 0, first_logical);
+    put_u64(&mut entry, 8, unit);
+    entry
+}
+
+/// Stores entry `place` of `entries`.
+pub(crate) fn put_entry(entries: &mut [u8], place: u32, entry: &Entry) {
+    put(entries, place as usize * ENTRY_BYTES, entry);
+}
+
+/// The last index entry below `limit`, and how many there are up to it.
+#[inline(never)]
+pub(crate) fn last_index(entries: &[u8], limit: u64) -> Option<(Index, u32)> {
+    let mut last = None;
+    for (index, count) in indexes(entries).zip(1..) {
+        if index.first_logical < limit {
+            last = Some((index, count));
+        }
+    }
+    last
+}
+
+/// The last extent, cut at `limit`, and how many lie before that.
+#[inline(never)]
+pub(crate) fn last_extent(entries: &[u8], first: u64, limit: u64) -> (Option<Extent>, u32) {
+    let mut last = (None, 0);
+    for (extent, count) in extents(entries, first).zip(1..) {
+        let Some(extent) = extent.cut(limit) else {
+            break;
+        };
+        last = (Some(extent), count);
+    }
+    last
 }
 
 /// The header of a leaf.
@@ -162,17 +199,9 @@ impl Leaf {
         put_u32(bytes, at::LEVEL, self.level);
     }
 
-    /// Reads a leaf whose checksum is good, as the one of the file `header` that `index` names.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if it is another one or unsound.
-    pub(crate) fn decode(
-        bytes: &[u8],
-        index: &Index,
-        header: &Slot,
-        level: u32,
-        shape: &Shape,
-    ) -> Result<Self, Error> {
+    /// Reads a leaf whose checksum is good; None if it is unsound.
+    #[inline(never)]
+    pub(crate) fn decode(bytes: &[u8], shape: &Shape) -> Option<Self> {
         let leaf = Self {
             seq: get_u64(bytes, node::SEQ),
             last_op: get_u64(bytes, node::LAST_OP),
@@ -181,18 +210,23 @@ impl Leaf {
             count: get_u32(bytes, at::COUNT),
             level: get_u32(bytes, at::LEVEL),
         };
-        let sound = leaf.file_id == header.file_id
-            && leaf.level == level
-            && leaf.first_logical == index.first_logical
-            && leaf.count > 0
+        let sound = leaf.count > 0
             && leaf.count as usize <= shape.leaf_entries()
-            && match level {
+            && match leaf.level {
                 1 => extents_end(leaf.entries(bytes), leaf.first_logical, shape).is_some(),
                 _ => index_is_sound(leaf.entries(bytes), leaf.first_logical, shape),
             };
-        sound
-            .then_some(leaf)
-            .ok_or(Error::from(Node::Map(header.index)))
+        sound.then_some(leaf)
+    }
+
+    /// The last extent of a leaf at level 1, cut at `limit`, and how many lie before that.
+    pub(crate) fn live_extents(&self, bytes: &[u8], limit: u64) -> (Option<Extent>, u32) {
+        last_extent(self.entries(bytes), self.first_logical, limit)
+    }
+
+    /// The last of them.
+    pub(crate) fn last_extent(&self, bytes: &[u8], limit: u64) -> Option<Extent> {
+        self.live_extents(bytes, limit).0
     }
 
     /// The raw entries in use.

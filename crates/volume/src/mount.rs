@@ -4,12 +4,13 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
-use crate::io::{Io, NO_GROUP, State, superblock_len};
+use crate::io::{Io, NO_GROUP, SPARE, State, WORK};
 use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
 use crate::order::Order;
-use crate::superblock::{Operation, Superblock};
+use crate::steps::Steps;
+use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, Volume, blocking};
 
 /// How to mount.
@@ -111,10 +112,7 @@ impl<'a, D: Device> Volume<'a, D> {
             }
         };
         for file in files.iter_mut() {
-            *file = OpenFile {
-                generation: file.generation,
-                ..OpenFile::new()
-            };
+            file.reset();
         }
         let read_only = options.read_only
             || superblock.ro_features != 0
@@ -130,6 +128,7 @@ impl<'a, D: Device> Volume<'a, D> {
             cached_slot: None,
             cached_group: NO_GROUP,
             busy: false,
+            both: false,
             changing: false,
             failed: false,
             read_only,
@@ -170,19 +169,21 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 
     async fn finish(&self) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let turn = self.turn().await?;
         let clean = {
             let state = self.state();
             state.read_only || state.superblock.clean
         };
-        self.order(Order::NodesBeforeClean).await?;
-        if !clean {
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::NodesBeforeClean);
             // Both members, one after the other: from now on either may rot.
-            for _ in 0..2 {
-                self.write_superblock(&Operation::None, true).await?;
-                self.order(Order::CleanBeforeClean).await?;
+            for which in [SPARE, WORK].into_iter().filter(|_| !clean) {
+                state.put_superblock(steps, which, &Operation::None, true);
+                state.order(steps, Order::CleanBeforeClean);
             }
-        }
+        })
+        .await?;
         turn.done();
         Ok(())
     }
@@ -198,8 +199,8 @@ impl<'a, D: Device> Volume<'a, D> {
 }
 
 /// Reads both superblocks and takes the newest that is valid.
-fn read_superblock<D: Device>(
-    device: &mut D,
+fn read_superblock(
+    device: &mut dyn Device,
     memory: &mut [Option<Buffer>; 3],
 ) -> Result<(Superblock, Operation), Error> {
     let geometry = *device.geometry();
@@ -263,47 +264,52 @@ fn read_superblock<D: Device>(
     Ok((superblock, operation))
 }
 
-fn read_into<D: Device>(
-    device: &mut D,
+/// Reads `len_bytes` into the buffer in `place`.
+fn read_into(
+    device: &mut dyn Device,
     address: u64,
-    len: usize,
+    len_bytes: usize,
     place: &mut Option<Buffer>,
 ) -> Result<(), Error> {
-    let Some(whole) = place.take() else {
-        return Err(Error::Memory);
-    };
-    let lba = address >> device.geometry().block_size_log2;
-    let mut lent = Lent::new(whole);
-    let piece = lent.lend(len);
-    let outcome = device::read(device, lba, piece);
-    let _ = lent.give_back(outcome.buffer);
-    *place = lent.into_whole().ok();
-    outcome.result?;
-    Ok(())
+    move_bytes(device, false, address, len_bytes, place)
 }
 
-/// Writes `len` bytes of the buffer in `place`.
-pub(crate) fn write_from<D: Device>(
-    device: &mut D,
+/// Writes `len_bytes` of the buffer in `place`.
+pub(crate) fn write_from(
+    device: &mut dyn Device,
     address: u64,
-    len: usize,
+    len_bytes: usize,
     place: &mut Option<Buffer>,
 ) -> Result<(), Error> {
-    let Some(whole) = place.take() else {
-        return Err(Error::Memory);
-    };
+    move_bytes(device, true, address, len_bytes, place)
+}
+
+/// What happens before a volume is mounted goes through `dyn Device`: it is neither often nor
+/// fast, and so it is there once.
+#[inline(never)]
+fn move_bytes(
+    device: &mut dyn Device,
+    write: bool,
+    address: u64,
+    len_bytes: usize,
+    place: &mut Option<Buffer>,
+) -> Result<(), Error> {
+    let whole = place.take().ok_or(Error::Memory)?;
     let lba = address >> device.geometry().block_size_log2;
     let mut lent = Lent::new(whole);
-    let piece = lent.lend(len);
-    let outcome = device::write(device, lba, piece, false);
+    let piece = lent.lend(len_bytes);
+    let outcome = if write {
+        device::write(device, lba, piece, false)
+    } else {
+        device::read(device, lba, piece)
+    };
     let _ = lent.give_back(outcome.buffer);
     *place = lent.into_whole().ok();
-    outcome.result?;
-    Ok(())
+    Ok(outcome.result?)
 }
 
 /// A flush, where the device has a cache.
-pub(crate) fn flush<D: Device>(device: &mut D) -> Result<(), Error> {
+pub(crate) fn flush(device: &mut dyn Device) -> Result<(), Error> {
     if device.geometry().features.volatile_write_cache {
         device::command(device, Request::Flush)?;
     }

@@ -1,38 +1,37 @@
 //! Reading a pair: the newest valid member wins. `FORMAT.md`, rules R1 to R4.
 
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
 use crate::bytes::{array, get_u32, get_u64};
-use crate::io::{NO_GROUP, SLOT, SPARE, State, WORK, member_of};
-use crate::layout::{Member, SEQ_END, Shape, leaf, magic, node};
+use crate::io::{NO_GROUP, SLOT, SPARE, State, WORK};
+use crate::layout::{Member, SEQ_END, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
-use crate::order::{Mutation, Order};
+use crate::order::Mutation;
 use crate::slot::Slot;
+use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
 use crate::{Error, Volume, bitmap, checksum, error::Node};
 use block::Device;
 
-/// What was found at a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub seq: u64,
-    /// The other member is valid too.
-    pub both: bool,
-}
-
-/// The sequence number of a node if its magic, checksum and place are right.
-pub(crate) fn valid(
+/// How a member ranks by its sequence number, if its magic, checksum and place are right: the
+/// newest highest, an invalid one 0.
+#[inline(never)]
+pub(crate) fn rank(
     bytes: &[u8],
     address: u64,
     member: Member,
     magic: [u8; 4],
     superblock: &Superblock,
-) -> Option<u64> {
+) -> u64 {
     let seq = get_u64(bytes, node::SEQ);
-    let crc = || checksum::of_node(&superblock.uuid, address, bytes, node::CRC);
     let right = array(bytes, node::MAGIC) == magic
         && member_of(seq) == member
         && seq < SEQ_END
-        && get_u32(bytes, node::CRC) == crc();
-    right.then_some(seq)
+        && get_u32(bytes, node::CRC)
+            == checksum::of_node(&superblock.uuid, address, bytes, node::CRC);
+    if right { seq + 1 } else { 0 }
 }
 
 /// The place of a pair and what makes a member count.
@@ -42,17 +41,19 @@ struct Pair {
     magic: [u8; 4],
     /// A leaf of another file is a left-over.
     file_id: Option<u64>,
+    /// What is damaged if neither member is valid.
+    node: Node,
 }
 
 impl Pair {
-    fn valid(&self, bytes: &[u8], member: Member, superblock: &Superblock) -> Option<u64> {
+    fn rank(&self, bytes: &[u8], member: Member, superblock: &Superblock) -> u64 {
         if self
             .file_id
             .is_some_and(|id| get_u64(bytes, leaf::FILE_ID) != id)
         {
-            return None;
+            return 0;
         }
-        valid(bytes, self.address(member), member, self.magic, superblock)
+        rank(bytes, self.address(member), member, self.magic, superblock)
     }
 
     const fn address(&self, member: Member) -> u64 {
@@ -65,7 +66,7 @@ impl Pair {
 
 impl<D: Device> State<'_, D> {
     /// Copies the first node of one buffer into another.
-    pub(crate) fn copy_node(&mut self, from: usize, to: usize) {
+    fn copy_node(&mut self, from: usize, to: usize) {
         let len = self.superblock.shape.node_bytes();
         let Some(source) = self.nodes.get_mut(from).and_then(Option::take) else {
             return;
@@ -88,210 +89,277 @@ impl<D: Device> State<'_, D> {
     }
 }
 
-impl<D: Device> Volume<'_, D> {
-    /// Reads both members and leaves the newest valid one in node `into`. With `spare`, that
-    /// takes two reads; without, three when A is the newer.
-    async fn load_pair(
-        &self,
-        pair: Pair,
-        into: usize,
-        spare: Option<usize>,
-    ) -> Result<Option<Found>, Error> {
-        let len = self.shape().node_bytes();
-        let mut seqs = [None; 2];
-        let second = spare.unwrap_or(into);
-        for (place, (member, which)) in seqs
-            .iter_mut()
-            .zip(Member::BOTH.into_iter().zip([into, second]))
-        {
-            self.read_bytes(which, pair.address(member), len).await?;
-            let state = self.state();
-            *place = pair.valid(state.node(which), member, &state.superblock);
-        }
-        let [a, b] = seqs;
-        let newest = if self.is_mutated(Mutation::OldestWins) {
-            a.min(b).or(a.max(b))
-        } else {
-            a.max(b)
-        };
-        let Some(seq) = newest else {
-            return Ok(None);
-        };
-        let newest = member_of(seq);
-        if newest == Member::B && second != into {
-            self.state().copy_node(second, into);
-        }
-        if newest == Member::A && second == into {
-            self.read_bytes(into, pair.address(newest), len).await?;
-            let state = self.state();
-            if pair.valid(state.node(into), newest, &state.superblock) != a {
-                return Ok(None);
+/// Which read of a pair comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    A,
+    B,
+    /// B was read over it.
+    AgainA,
+    Done,
+}
+
+/// Reads both members and leaves the newest valid one in node `into`. With another node for B,
+/// that takes two reads; without, three when A is the newer. Written out, not `async`, as
+/// [`crate::steps::Perform`] is.
+pub(crate) struct Load<'v, 'a, D: Device> {
+    volume: &'v Volume<'a, D>,
+    pair: Pair,
+    into: u8,
+    second: u8,
+    look: Look,
+    submitted: bool,
+    rank_a: u64,
+}
+
+impl<D: Device> Future for Load<'_, '_, D> {
+    type Output = Result<(), Error>;
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut state = this.volume.state();
+        while this.look != Look::Done {
+            let (member, which) = match this.look {
+                Look::B => (Member::B, this.second),
+                _ => (Member::A, this.into),
+            };
+            let place = Place {
+                address: this.pair.address(member),
+                len: state.shape().node_bytes() as u32,
+            };
+            match state.turn_of(Step::Read(which), place, &mut this.submitted) {
+                Poll::Ready(Ok(())) => {}
+                other => return other,
+            }
+            let bytes = state.node(usize::from(which));
+            let rank = this.pair.rank(bytes, member, &state.superblock);
+            this.look = match this.look {
+                Look::A => {
+                    this.rank_a = rank;
+                    Look::B
+                }
+                Look::B => match this.choose(&mut state, rank) {
+                    Ok(next) => next,
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
+                _ if rank != this.rank_a => return Poll::Ready(Err(this.pair.node.into())),
+                _ => Look::Done,
+            };
+            if this.look == Look::Done {
+                return Poll::Ready(state.check_age(usize::from(this.into)));
             }
         }
-        self.state().check_age(into)?;
-        Ok(Some(Found {
-            seq,
-            both: a.is_some() && b.is_some(),
-        }))
+        Poll::Ready(Ok(()))
     }
+}
 
-    fn slot_pair(shape: &Shape, slot: u32) -> Pair {
-        Pair {
-            addresses: Member::BOTH.map(|member| shape.slot_address(slot, member)),
-            magic: magic::SLOT,
-            file_id: None,
+impl<D: Device> Load<'_, '_, D> {
+    /// Both members were read: the newest wins.
+    fn choose(&self, state: &mut State<'_, D>, rank_b: u64) -> Result<Look, Error> {
+        let rank_a = self.rank_a;
+        state.both = rank_a != 0 && rank_b != 0;
+        if rank_a == 0 && rank_b == 0 {
+            return Err(self.pair.node.into());
+        }
+        let mut b_wins = rank_b > rank_a;
+        if state.both && state.is_mutated(Mutation::OldestWins) {
+            b_wins = !b_wins;
+        }
+        let shared = self.into == self.second;
+        if b_wins && !shared {
+            state.copy_node(usize::from(self.second), usize::from(self.into));
+        }
+        Ok(if shared && !b_wins {
+            Look::AgainA
+        } else {
+            Look::Done
+        })
+    }
+}
+
+/// A slot on its way into node [`SLOT`].
+pub(crate) struct LoadSlot<'v, 's, 'a, D: Device> {
+    load: Load<'v, 'a, D>,
+    slot: u32,
+    header: &'s mut Slot,
+}
+
+impl<D: Device> Future for LoadSlot<'_, '_, '_, D> {
+    type Output = Result<(), Error>;
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.load).poll(context) {
+            Poll::Ready(Ok(())) => {}
+            other => return other,
+        }
+        let mut state = this.load.volume.state();
+        state.cached_slot = Some(this.slot);
+        let shape = state.shape();
+        Poll::Ready(this.header.decode(state.node(SLOT), this.slot, &shape))
+    }
+}
+
+/// A bitmap on its way into node [`WORK`].
+pub(crate) struct LoadBitmap<'v, 'a, D: Device>(Load<'v, 'a, D>, u64);
+
+impl<D: Device> Future for LoadBitmap<'_, '_, D> {
+    type Output = Result<(), Error>;
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self(load, group) = self.get_mut();
+        match Pin::new(&mut *load).poll(context) {
+            Poll::Ready(Ok(())) => {}
+            other => return other,
+        }
+        let mut state = load.volume.state();
+        if state.cached_group != *group {
+            bitmap::check(state.node(WORK), *group)?;
+            if !state.both {
+                return Poll::Ready(Err(Error::from(Node::Bitmap(*group as u32))));
+            }
+            state.cached_group = *group;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A leaf on its way into node [`SPARE`].
+pub(crate) struct LoadLeaf<'v, 'a, D: Device> {
+    load: Load<'v, 'a, D>,
+    first_logical: u64,
+    level: u32,
+}
+
+impl<D: Device> Future for LoadLeaf<'_, '_, D> {
+    type Output = Result<Leaf, Error>;
+
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.load).poll(context) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => return Poll::Pending,
+        }
+        let state = this.load.volume.state();
+        let leaf = Leaf::decode(state.node(SPARE), &state.shape());
+        let named = leaf.filter(|leaf| {
+            leaf.level == this.level
+                && leaf.first_logical == this.first_logical
+                && Some(leaf.file_id) == this.load.pair.file_id
+        });
+        Poll::Ready(named.ok_or(Error::from(this.load.pair.node)))
+    }
+}
+
+impl<'a, D: Device> Volume<'a, D> {
+    fn load(&self, pair: Pair, into: usize, second: usize) -> Load<'_, 'a, D> {
+        Load {
+            volume: self,
+            pair,
+            into: into as u8,
+            second: second as u8,
+            look: Look::A,
+            submitted: false,
+            rank_a: 0,
         }
     }
 
-    /// Loads a slot into node [`SLOT`].
-    pub(crate) async fn load_slot(&self, slot: u32) -> Result<Slot, Error> {
-        let shape = self.shape();
-        if self.state().cached_slot != Some(slot) {
-            self.load_slot_pair(slot).await?;
-            self.state().cached_slot = Some(slot);
+    /// Loads a slot into node [`SLOT`], and its header into `header`.
+    #[inline(never)]
+    pub(crate) fn load_slot<'v, 's>(
+        &'v self,
+        slot: u32,
+        header: &'s mut Slot,
+    ) -> LoadSlot<'v, 's, 'a, D> {
+        let is_there = self.state().cached_slot == Some(slot);
+        let mut load = self.load_slot_pair(slot);
+        if is_there {
+            load.look = Look::Done;
         }
-        let state = self.state();
-        Slot::decode(state.node(SLOT), slot, &shape)
+        LoadSlot { load, slot, header }
     }
 
-    /// As [`Volume::load_slot`], and tells whether both members are valid.
-    pub(crate) async fn load_slot_pair(&self, slot: u32) -> Result<Found, Error> {
+    /// As [`Volume::load_slot`], but always reads it, so that [`State::both`] is about it.
+    #[inline(never)]
+    pub(crate) fn load_slot_pair(&self, slot: u32) -> Load<'_, 'a, D> {
         let shape = self.shape();
         self.state().cached_slot = None;
-        self.load_pair(Self::slot_pair(&shape, slot), SLOT, Some(SPARE))
-            .await?
-            .ok_or(Error::from(Node::Slot(slot)))
+        let pair = Pair {
+            addresses: [
+                shape.slot_address(slot, Member::A),
+                shape.slot_address(slot, Member::B),
+            ],
+            magic: magic::SLOT,
+            file_id: None,
+            node: Node::Slot(slot),
+        };
+        self.load(pair, SLOT, SPARE)
     }
 
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was made whole
     /// at mount, so an invalid one is damage, and the other may be out of date.
-    pub(crate) async fn load_bitmap(&self, group: u64) -> Result<(), Error> {
-        if self.state().cached_group == group {
-            return Ok(());
+    pub(crate) fn load_bitmap(&self, group: u64) -> LoadBitmap<'_, 'a, D> {
+        let is_there = self.state().cached_group == group;
+        let mut load = self.load_bitmap_pair(group);
+        if is_there {
+            load.look = Look::Done;
+            self.state().cached_group = group;
         }
-        let found = self.load_bitmap_pair(group).await?;
-        match found {
-            Some(found) if found.both => {
-                let mut state = self.state();
-                bitmap::check(state.node(WORK), group)?;
-                state.cached_group = group;
-                Ok(())
-            }
-            _ => Err(Error::from(Node::Bitmap(group as u32))),
-        }
+        LoadBitmap(load, group)
     }
 
     /// Loads what is valid of a bitmap.
-    pub(crate) async fn load_bitmap_pair(&self, group: u64) -> Result<Option<Found>, Error> {
+    #[inline(never)]
+    pub(crate) fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
         let shape = self.shape();
-        if group >= shape.group_count() {
-            return Err(Error::from(Node::Bitmap(group as u32)));
-        }
         self.state().cached_group = NO_GROUP;
         let pair = Pair {
-            addresses: Member::BOTH.map(|member| shape.bitmap_address(group, member)),
+            addresses: [
+                shape.bitmap_address(group, Member::A),
+                shape.bitmap_address(group, Member::B),
+            ],
             magic: magic::BITMAP,
             file_id: None,
+            node: Node::Bitmap(group as u32),
         };
-        self.load_pair(pair, WORK, Some(SPARE)).await
+        self.load(pair, WORK, SPARE)
     }
 
     /// Loads the leaf that `index` names into node [`SPARE`], through [`WORK`] as well if `work`
     /// is free.
-    pub(crate) async fn load_leaf(
+    #[inline(never)]
+    pub(crate) fn load_leaf(
         &self,
         index: &Index,
         header: &Slot,
         level: u32,
         work_is_free: bool,
-    ) -> Result<Leaf, Error> {
-        let (leaf, _) = self
-            .load_leaf_pair(index, header, level, work_is_free)
-            .await?;
-        Ok(leaf)
-    }
-
-    /// As [`Volume::load_leaf`], and tells whether both members are valid.
-    pub(crate) async fn load_leaf_pair(
-        &self,
-        index: &Index,
-        header: &Slot,
-        level: u32,
-        work_is_free: bool,
-    ) -> Result<(Leaf, bool), Error> {
+    ) -> LoadLeaf<'_, 'a, D> {
         let shape = self.shape();
         let pair = Pair {
-            addresses: Member::BOTH.map(|member| shape.leaf_address(index.unit, member)),
+            addresses: [
+                shape.leaf_address(index.unit, Member::A),
+                shape.leaf_address(index.unit, Member::B),
+            ],
             magic: magic::LEAF,
             file_id: Some(header.file_id),
+            node: Node::Map(header.index),
         };
-        if work_is_free {
+        let second = if work_is_free {
             self.state().cached_group = NO_GROUP;
+            WORK
+        } else {
+            SPARE
+        };
+        LoadLeaf {
+            load: self.load(pair, SPARE, second),
+            first_logical: index.first_logical,
+            level,
         }
-        let spare = work_is_free.then_some(WORK);
-        let found = self
-            .load_pair(pair, SPARE, spare)
-            .await?
-            .ok_or(Error::from(Node::Map(header.index)))?;
-        let state = self.state();
-        let leaf = Leaf::decode(state.node(SPARE), index, header, level, &shape)?;
-        Ok((leaf, found.both))
-    }
-
-    /// Writes node [`SLOT`] with `header` as the slot's next member. `header.seq` is advanced.
-    pub(crate) async fn write_slot(
-        &self,
-        slot: u32,
-        header: &mut Slot,
-        fua: bool,
-    ) -> Result<(), Error> {
-        header.seq += self.seq_step(Mutation::SlotInPlace);
-        let address = {
-            let mut state = self.state();
-            let shape = state.shape();
-            header.encode(state.node_mut(SLOT));
-            state.cached_slot = Some(slot);
-            shape.slot_address(slot, member_of(header.seq))
-        };
-        self.write_node(SLOT, address, fua).await
-    }
-
-    /// Writes node [`SLOT`] and makes it durable: with force unit access, or a flush.
-    pub(crate) async fn write_slot_durably(
-        &self,
-        slot: u32,
-        header: &mut Slot,
-    ) -> Result<(), Error> {
-        let features = self.state().device.geometry().features;
-        let fua = features.fua && features.volatile_write_cache;
-        self.write_slot(slot, header, fua).await?;
-        if fua {
-            return Ok(());
-        }
-        self.order(Order::SlotBeforeAnswer).await
-    }
-
-    /// Writes node [`WORK`] as the bitmap's next member.
-    pub(crate) async fn write_bitmap(&self, group: u64, last_op: u64) -> Result<(), Error> {
-        let step = self.seq_step(Mutation::BitmapInPlace);
-        let address = {
-            let mut state = self.state();
-            let shape = state.shape();
-            let bytes = state.node_mut(WORK);
-            let seq = get_u64(bytes, node::SEQ) + step;
-            bitmap::stamp(bytes, seq, last_op);
-            shape.bitmap_address(group, member_of(seq))
-        };
-        self.write_node(WORK, address, false).await
-    }
-
-    /// Writes node [`SPARE`], whose leaf header is set, as the member of its `seq`.
-    pub(crate) async fn write_leaf(&self, unit: u64) -> Result<(), Error> {
-        let address = {
-            let state = self.state();
-            let seq = get_u64(state.node(SPARE), node::SEQ);
-            state.shape().leaf_address(unit, member_of(seq))
-        };
-        self.write_node(SPARE, address, false).await
     }
 }

@@ -4,13 +4,13 @@
 use block::Device;
 
 use crate::bytes::get_u64;
-use crate::io::{NO_GROUP, WORK};
+use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::node;
 use crate::order::{Mutation, Order};
-use crate::pair::Found;
 use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::superblock::{Operation, Runs};
-use crate::{Error, Volume, bitmap, error::Node};
+use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
     /// An operation has happened if and only if the slot that decides it carries the operation's
@@ -18,32 +18,44 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
         let turn = self.turn_to_change().await?;
         let op_seq = self.state().superblock.seq;
+        let mut steps = Steps::new();
+        let mut decider = Slot::EMPTY;
         match operation {
-            _ if self.is_mutated(Mutation::NoRecovery) => {}
+            _ if self.state().is_mutated(Mutation::NoRecovery) => {}
             Operation::None => {}
             Operation::Reserve { slot, runs } => {
-                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.load_slot(*slot, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, happened, op_seq).await?;
             }
             Operation::Release { slot, runs } => {
-                let happened = self.load_slot(*slot).await?.last_op >= op_seq;
+                self.load_slot(*slot, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, !happened, op_seq).await?;
             }
             Operation::Rename { from, to } => {
-                let happened = self.load_slot(*to).await?.last_op >= op_seq;
-                let mut old = self.load_slot(*from).await?;
+                self.load_slot(*to, &mut decider).await?;
+                let happened = decider.last_op >= op_seq;
+                let mut old = Slot::EMPTY;
+                self.load_slot(*from, &mut old).await?;
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
-                    self.order(Order::CacheBeforeRecovery).await?;
                     old = Slot::free(*from, old.seq, op_seq);
-                    self.write_slot(*from, &mut old, false).await?;
+                    self.perform(&mut steps, |state, steps| {
+                        state.order(steps, Order::CacheBeforeRecovery);
+                        state.put_slot(steps, &mut old, false);
+                    })
+                    .await?;
                 }
             }
         }
-        // What was settled must be durable before the record of it goes.
-        self.order(Order::RecoveryBeforeClear).await?;
-        // The next operation has a barrier before what it writes, which covers this too.
-        self.write_superblock(&Operation::None, false).await?;
+        self.perform(&mut steps, |state, steps| {
+            // What was settled must be durable before the record of it goes.
+            state.order(steps, Order::RecoveryBeforeClear);
+            // The next operation has a barrier before what it writes, which covers this too.
+            state.put_superblock(steps, SPARE, &Operation::None, false);
+        })
+        .await?;
         {
             let mut state = self.state();
             state.superblock.mount_count = state.superblock.mount_count.wrapping_add(1);
@@ -56,21 +68,24 @@ impl<D: Device> Volume<'_, D> {
     /// bitmap with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
         let shape = self.shape();
+        let mut steps = Steps::new();
         let group_of = |start: u64| start / shape.group_units();
         // What the power cut left in the device's cache must not be overtaken.
-        self.order(Order::CacheBeforeRecovery).await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::CacheBeforeRecovery)
+        })
+        .await?;
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run.start);
             let mut before = runs.as_slice().iter().take(index);
             if before.any(|earlier| group_of(earlier.start) == group) {
                 continue;
             }
-            let Some(Found { both, .. }) = self.load_bitmap_pair(group).await? else {
-                return Err(Error::from(Node::Bitmap(group as u32)));
-            };
-            let agrees = {
+            self.load_bitmap_pair(group).await?;
+            let wrong = {
                 let mut state = self.state();
                 bitmap::check(state.node(WORK), group)?;
+                let torn = !state.both && !state.is_mutated(Mutation::LeaveTorn);
                 let bytes = state.node_mut(WORK);
                 let before = bitmap::free_units(bytes);
                 for run in runs.as_slice() {
@@ -80,11 +95,13 @@ impl<D: Device> Volume<'_, D> {
                 }
                 let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
                 bitmap::stamp(bytes, seq, last_op);
-                before == bitmap::free_units(bytes)
+                torn || before != bitmap::free_units(bytes)
             };
-            let torn = !both && !self.is_mutated(Mutation::LeaveTorn);
-            if !agrees || torn {
-                self.write_bitmap(group, op_seq).await?;
+            if wrong {
+                self.perform(&mut steps, |state, steps| {
+                    state.put_bitmap(steps, group, op_seq)
+                })
+                .await?;
             }
             self.state().cached_group = NO_GROUP;
         }

@@ -2,23 +2,21 @@
 
 use block::Device;
 
-use crate::io::{SLOT, WORK};
+use crate::io::{SLOT, SPARE, WORK};
 use crate::layout::{Shape, slot as slot_at};
 use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
+use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
     /// One release operation on the slot in node SLOT: gives units back until `keep` are left or
     /// the operation record is full. A slot to be reaped becomes free with its last unit.
-    pub(crate) async fn release_once(
-        &self,
-        slot: u32,
-        header: &mut Slot,
-        keep: u64,
-    ) -> Result<(), Error> {
+    pub(crate) async fn release_once(&self, header: &mut Slot, keep: u64) -> Result<(), Error> {
+        let mut steps = Steps::new();
+        let slot = header.index;
         let shape = self.shape();
         let runs = if header.map_level == 0 {
             let mut state = self.state();
@@ -27,7 +25,7 @@ impl<D: Device> Volume<'_, D> {
             release_from_slot(header, state.node_mut(SLOT), keep, &shape)
         } else {
             self.state().cached_slot = None;
-            self.release_from_leaf(slot, header, keep).await?
+            self.release_from_leaf(header, keep).await?
         };
         if header.alloc_units == 0 {
             header.map_level = 0;
@@ -42,11 +40,14 @@ impl<D: Device> Volume<'_, D> {
             self.load_bitmap(run.start / shape.group_units()).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
-        self.order(Order::NodesBeforeRelease).await?;
-        let operation = Operation::Release { slot, runs };
-        self.write_superblock(&operation, false).await?;
-        // The record is durable before any node it governs: only so can recovery undo them.
-        self.order(Order::ReleaseBeforeNodes).await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::NodesBeforeRelease);
+            let operation = Operation::Release { slot, runs };
+            state.put_superblock(steps, SPARE, &operation, false);
+            // The record is durable before any node it governs: only so can recovery undo them.
+            state.order(steps, Order::ReleaseBeforeNodes);
+        })
+        .await?;
         let group_of = |run: &Run| run.start / shape.group_units();
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run);
@@ -55,31 +56,29 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             self.load_bitmap(group).await?;
-            {
-                let mut state = self.state();
+            self.perform(&mut steps, |state, steps| {
                 let bytes = state.node_mut(WORK);
                 for run in runs.as_slice().iter().filter(|run| group_of(run) == group) {
                     bitmap::set_run(bytes, run, &shape, false);
                 }
+                state.put_bitmap(steps, group, op_seq);
+            })
+            .await?;
+        }
+        self.perform(&mut steps, |state, steps| {
+            if !state.is_mutated(Mutation::NoOpNumber) {
+                header.last_op = op_seq;
             }
-            self.write_bitmap(group, op_seq).await?;
-        }
-        if !self.is_mutated(Mutation::NoOpNumber) {
-            header.last_op = op_seq;
-        }
-        self.write_slot(slot, header, false).await
+            state.put_slot(steps, header, false);
+        })
+        .await
     }
 
     /// At levels 1 and 2: part of the last extent, with the leaf and the index node that hold
     /// nothing else.
-    async fn release_from_leaf(
-        &self,
-        slot: u32,
-        header: &mut Slot,
-        keep: u64,
-    ) -> Result<Runs, Error> {
+    async fn release_from_leaf(&self, header: &mut Slot, keep: u64) -> Result<Runs, Error> {
         let shape = self.shape();
-        let tail = self.tail(slot, header).await?;
+        let tail = self.tail(header).await?;
         let mut runs = Runs::default();
         let Some(last) = tail.last else {
             return Ok(runs);
@@ -125,7 +124,7 @@ fn tail_run(extent: &map::Extent, keep: u64, shape: &Shape) -> Run {
 fn release_from_slot(header: &mut Slot, bytes: &mut [u8], keep: u64, shape: &Shape) -> Runs {
     let mut runs = Runs::default();
     while runs.room() > 0 && header.alloc_units > keep {
-        let Some(last) = header.extents(bytes).last() else {
+        let Some(last) = header.last_extent(bytes) else {
             break;
         };
         let run = tail_run(&last, keep, shape);
@@ -135,8 +134,8 @@ fn release_from_slot(header: &mut Slot, bytes: &mut [u8], keep: u64, shape: &Sha
         if len == 0 {
             header.entry_count -= 1;
         } else if let Some(entries) = bytes.get_mut(slot_at::ENTRIES..) {
-            let place = header.entry_count as usize - 1;
-            map::put_extent(entries, place, &map::Extent { len, ..last });
+            let entry = map::extent_entry(&map::Extent { len, ..last });
+            map::put_entry(entries, header.entry_count - 1, &entry);
         }
     }
     runs

@@ -6,6 +6,7 @@ use crate::lookup::Search;
 use crate::name::Name;
 use crate::order::Order;
 use crate::slot::{Slot, State as SlotState};
+use crate::steps::Steps;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -17,6 +18,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::InUse`] while it is open,
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let name = Name::new(name)?;
         let turn = self.turn_to_change().await?;
         let Search::Found(slot) = self.search(&name).await? else {
@@ -31,7 +33,8 @@ impl<D: Device> Volume<'_, D> {
             return Err(Error::InUse);
         }
         let shape = self.shape();
-        let mut header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         let groups_touched =
             header.alloc_units.div_ceil(shape.group_units()) + u64::from(header.entry_count);
         if header.alloc_units > 0
@@ -41,18 +44,24 @@ impl<D: Device> Volume<'_, D> {
             // All of it fits one operation, so the name and the units go together.
             header.state = SlotState::Reap;
             header.size_bytes = 0;
-            self.release_once(slot, &mut header, 0).await?;
-            self.order(Order::RemoveBeforeAnswer).await?;
+            self.release_once(&mut header, 0).await?;
+            self.perform(&mut steps, |state, steps| {
+                state.order(steps, Order::RemoveBeforeAnswer)
+            })
+            .await?;
         } else {
-            self.mark_in_use().await?;
-            self.order(Order::CommitBeforeRemove).await?;
             if header.alloc_units == 0 {
                 header = Slot::free(slot, header.seq, header.last_op);
             } else {
                 header.state = SlotState::Reap;
                 header.size_bytes = 0;
             }
-            self.write_slot_durably(slot, &mut header).await?;
+            self.perform(&mut steps, |state, steps| {
+                state.put_in_use(steps);
+                state.order(steps, Order::CommitBeforeRemove);
+                state.put_slot_durably(steps, &mut header);
+            })
+            .await?;
         }
         turn.done();
         Ok(())
@@ -79,8 +88,9 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
             if let Some(slot) = found {
-                let mut header = self.load_slot(slot).await?;
-                self.release_once(slot, &mut header, 0).await?;
+                let mut header = Slot::EMPTY;
+                self.load_slot(slot, &mut header).await?;
+                self.release_once(&mut header, 0).await?;
                 turn.done();
                 let done = header.state == SlotState::Free;
                 return Ok(Some(slot + u32::from(done)).filter(|&next| next < count));

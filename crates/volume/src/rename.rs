@@ -2,11 +2,12 @@
 
 use block::Device;
 
-use crate::io::SLOT;
+use crate::io::{NO_GROUP, SLOT, SPARE, WORK};
 use crate::lookup::Search;
 use crate::name::Name;
 use crate::order::Order;
 use crate::slot::{self, Slot, State as SlotState};
+use crate::steps::Steps;
 use crate::superblock::Operation;
 use crate::{Error, Volume};
 
@@ -19,6 +20,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
     /// open, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let (old, new) = (Name::new(old)?, Name::new(new)?);
         let turn = self.turn_to_change().await?;
         let Search::Found(from) = self.search(&old).await? else {
@@ -40,29 +42,34 @@ impl<D: Device> Volume<'_, D> {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(to) => to.ok_or(Error::TableFull)?,
         };
-        let target = self.load_slot(to).await?;
+        let mut target = Slot::EMPTY;
+        self.load_slot(to, &mut target).await?;
         if target.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(to)));
         }
-        let source = self.load_slot(from).await?;
+        let mut source = Slot::EMPTY;
+        self.load_slot(from, &mut source).await?;
         let op_seq = self.state().superblock.seq + 1;
-        self.order(Order::NodesBeforeRename).await?;
-        self.write_superblock(&Operation::Rename { from, to }, false)
-            .await?;
-        // The record is durable before the new name: else both names could stay.
-        self.order(Order::RenameBeforeName).await?;
         let mut moved = Slot {
             seq: target.seq,
             last_op: op_seq,
             index: to,
             ..source
         };
-        slot::set_name(self.state().node_mut(SLOT), &new);
-        self.write_slot(to, &mut moved, false).await?;
-        // The new name is durable before the old one goes: else both could be lost.
-        self.order(Order::NameBeforeOld).await?;
         let mut freed = Slot::free(from, source.seq, op_seq);
-        self.write_slot(from, &mut freed, false).await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::NodesBeforeRename);
+            state.put_superblock(steps, SPARE, &Operation::Rename { from, to }, false);
+            // The record is durable before the new name: else both names could stay.
+            state.order(steps, Order::RenameBeforeName);
+            slot::set_name(state.node_mut(SLOT), &new);
+            state.put_slot(steps, &mut moved, false);
+            // The new name is durable before the old one goes: else both could be lost.
+            state.order(steps, Order::NameBeforeOld);
+            state.cached_group = NO_GROUP;
+            state.put_slot_from(steps, WORK, &mut freed, false);
+        })
+        .await?;
         // The new name is durable, so it has happened; recovery would end the old one too.
         turn.done();
         Ok(())

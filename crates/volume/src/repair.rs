@@ -9,6 +9,7 @@ use crate::io::{SPARE, WORK};
 use crate::layout::node;
 use crate::map::{Index, Leaf};
 use crate::slot::Slot;
+use crate::steps::{Step, Steps};
 use crate::superblock::Operation;
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
@@ -36,23 +37,30 @@ impl<D: Device> Volume<'_, D> {
         &self,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        for _ in 0..2 {
-            self.barrier().await?;
-            self.write_superblock(&Operation::None, false).await?;
-        }
-        self.barrier().await?;
+        let mut steps = Steps::new();
+        self.perform(&mut steps, |state, steps| {
+            for which in [SPARE, WORK] {
+                steps.push(Step::Barrier);
+                state.put_superblock(steps, which, &Operation::None, false);
+            }
+            steps.push(Step::Barrier);
+        })
+        .await?;
         findings.summary.repaired += 1;
         Ok(())
     }
 
     pub(crate) async fn repair_slot(
         &self,
-        slot: u32,
         header: &mut Slot,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        self.barrier().await?;
-        self.write_slot(slot, header, false).await?;
+        let mut steps = Steps::new();
+        self.perform(&mut steps, |state, steps| {
+            steps.push(Step::Barrier);
+            state.put_slot(steps, header, false);
+        })
+        .await?;
         findings.summary.repaired += 1;
         Ok(())
     }
@@ -87,14 +95,18 @@ impl<D: Device> Volume<'_, D> {
         level: u32,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let leaf = self.load_leaf(index, header, level, true).await?;
-        self.barrier().await?;
         let next = Leaf {
             seq: leaf.seq + 1,
             ..leaf
         };
-        next.encode(self.state().node_mut(SPARE));
-        self.write_leaf(index.unit).await?;
+        self.perform(&mut steps, |state, steps| {
+            steps.push(Step::Barrier);
+            next.encode(state.node_mut(SPARE));
+            state.put_leaf(steps, index.unit);
+        })
+        .await?;
         findings.summary.repaired += 1;
         Ok(())
     }
@@ -108,6 +120,7 @@ impl<D: Device> Volume<'_, D> {
         sound: bool,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let shape = self.shape();
         let complete = findings.summary.complete;
         if !sound && !complete {
@@ -137,10 +150,13 @@ impl<D: Device> Volume<'_, D> {
             put_u64(bytes, node::SEQ, seq);
         }
         for _ in 0..2 {
-            self.barrier().await?;
-            self.write_bitmap(group, last_op).await?;
+            self.perform(&mut steps, |state, steps| {
+                steps.push(Step::Barrier);
+                state.put_bitmap(steps, group, last_op);
+                steps.push(Step::Barrier);
+            })
+            .await?;
         }
-        self.barrier().await?;
         findings.summary.repaired += 1;
         Ok(())
     }

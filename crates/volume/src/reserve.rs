@@ -5,11 +5,12 @@ use block::Device;
 
 use crate::file::{self, File};
 use crate::grow::{Addition, Tail};
-use crate::io::{NO_GROUP, WORK};
+use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::Shape;
 use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
+use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
 use crate::{Error, Volume, bitmap};
 
@@ -49,7 +50,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let (slot, checksums, mut missing) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             if !open.writable {
                 return Err(Error::NotWritable);
             }
@@ -62,14 +63,15 @@ impl<D: Device> Volume<'_, D> {
         if missing > shape.unit_count() {
             return Err(Error::NoSpace);
         }
-        let mut header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         // Each turn allocates at least a unit.
         while missing > 0 {
-            let (extents, count) = self.reserve_once(slot, &mut header, missing, None).await?;
+            let (extents, count) = self.reserve_once(&mut header, missing, None).await?;
             let mut state = self.state();
             // This operation is whole: what the next one fails for changes nothing.
             state.changing = false;
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             open.alloc_units = header.alloc_units;
             open.settled = false;
             let append_unit = map::file_unit(open.appended >> shape.unit_log2, checksums);
@@ -82,31 +84,35 @@ impl<D: Device> Volume<'_, D> {
         }
         turn.done();
         let mut state = self.state();
-        Ok(file::get(state.files, file)?.reserved_bytes(&shape))
+        Ok(file::find(state.files, file)?.reserved_bytes(&shape))
     }
 
     /// One reserve operation for the slot in node SLOT: at least one unit, at most `want`. The
     /// slot is written with whatever else `header` says, so a file can be made with its space.
     pub(crate) async fn reserve_once(
         &self,
-        slot: u32,
         header: &mut Slot,
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
-        let tail = self.tail(slot, header).await?;
+        let mut steps = Steps::new();
+        let tail = self.tail(header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
             // clean it would be newer than the superblock, or torn, and nothing would mend it.
-            self.mark_in_use().await?;
+            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+                .await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.order(Order::NodesBeforeReserve).await?;
+        self.perform(&mut steps, |state, steps| {
+            state.order(steps, Order::NodesBeforeReserve)
+        })
+        .await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
         for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {
@@ -119,16 +125,20 @@ impl<D: Device> Volume<'_, D> {
                 .await?;
             logical = place.logical_end();
         }
-        let operation = Operation::Reserve { slot, runs };
-        self.write_superblock(&operation, false).await?;
-        // The record is durable before any node it governs: only so can recovery undo them.
-        self.order(Order::ReserveBeforeNodes).await?;
-        self.write_bitmap(plan.group, op_seq).await?;
         header.alloc_units = logical;
-        if !self.is_mutated(Mutation::NoOpNumber) {
-            header.last_op = op_seq;
-        }
-        self.write_slot(slot, header, false).await?;
+        let slot = header.index;
+        self.perform(&mut steps, |state, steps| {
+            let operation = Operation::Reserve { slot, runs };
+            state.put_superblock(steps, SPARE, &operation, false);
+            // The record is durable before any node it governs: only so can recovery undo them.
+            state.order(steps, Order::ReserveBeforeNodes);
+            state.put_bitmap(steps, plan.group, op_seq);
+            if !state.is_mutated(Mutation::NoOpNumber) {
+                header.last_op = op_seq;
+            }
+            state.put_slot(steps, header, false);
+        })
+        .await?;
         Ok((extents, plan.data.as_slice().len()))
     }
 

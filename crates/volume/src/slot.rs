@@ -40,6 +40,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// A place to decode into.
+    pub(crate) const EMPTY: Slot = Slot::free(0, 0, 0);
+
     /// A free slot.
     pub(crate) const fn free(index: u32, seq: u64, last_op: u64) -> Self {
         Self {
@@ -107,46 +110,42 @@ impl Slot {
         put_u64(bytes, at::APP_TAG, self.app_tag);
     }
 
-    /// Reads a slot whose checksum is good. All that the map's root says is checked here, once.
+    /// Reads a slot whose checksum is good into this one. All that the map's root says is
+    /// checked here, once.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if its fields contradict each other or the volume's shape.
-    pub(crate) fn decode(bytes: &[u8], index: u32, shape: &Shape) -> Result<Self, Error> {
-        Self::parse(bytes, index, shape).ok_or(Error::from(Node::Slot(index)))
-    }
-
-    fn parse(bytes: &[u8], index: u32, shape: &Shape) -> Option<Self> {
-        let seq = get_u64(bytes, node::SEQ);
-        let last_op = get_u64(bytes, node::LAST_OP);
-        let state = match get_u8(bytes, at::STATE) {
-            0 => return Some(Self::free(index, seq, last_op)),
+    #[inline(never)]
+    pub(crate) fn decode(&mut self, bytes: &[u8], index: u32, shape: &Shape) -> Result<(), Error> {
+        let (seq, last_op) = (get_u64(bytes, node::SEQ), get_u64(bytes, node::LAST_OP));
+        *self = Self::free(index, seq, last_op);
+        self.state = match get_u8(bytes, at::STATE) {
+            0 => return Ok(()),
             1 => State::Live,
-            2 => State::Reap,
-            _ => return None,
+            _ => State::Reap,
         };
-        name(bytes)?;
-        let slot = Self {
-            seq,
-            last_op,
-            file_id: get_u64(bytes, at::FILE_ID),
-            size_bytes: get_u64(bytes, at::SIZE_BYTES),
-            alloc_units: get_u64(bytes, at::ALLOC_UNITS),
-            mtime_ns: get_u64(bytes, at::MTIME_NS),
-            state,
-            map_level: get_u8(bytes, at::MAP_LEVEL),
-            entry_count: get_u32(bytes, at::ENTRY_COUNT),
-            attributes: get_u32(bytes, at::ATTRIBUTES),
-            tail_crc: get_u32(bytes, at::TAIL_CRC),
-            app_tag: get_u64(bytes, at::APP_TAG),
-            index,
-        };
-        let sound = slot.map_level <= 2
-            && slot.entry_count as usize <= shape.slot_entries()
-            && slot.alloc_units <= shape.unit_count()
-            && slot.size_bytes <= slot.capacity_bytes(shape)
-            && (slot.alloc_units == 0) == (slot.entry_count == 0)
-            && slot.map_is_sound(bytes, shape);
-        sound.then_some(slot)
+        self.file_id = get_u64(bytes, at::FILE_ID);
+        self.size_bytes = get_u64(bytes, at::SIZE_BYTES);
+        self.alloc_units = get_u64(bytes, at::ALLOC_UNITS);
+        self.mtime_ns = get_u64(bytes, at::MTIME_NS);
+        self.map_level = get_u8(bytes, at::MAP_LEVEL);
+        self.entry_count = get_u32(bytes, at::ENTRY_COUNT);
+        self.attributes = get_u32(bytes, at::ATTRIBUTES);
+        self.tail_crc = get_u32(bytes, at::TAIL_CRC);
+        self.app_tag = get_u64(bytes, at::APP_TAG);
+        let sound = get_u8(bytes, at::STATE) <= 2
+            && name(bytes).is_some()
+            && self.map_level <= 2
+            && self.entry_count as usize <= shape.slot_entries()
+            && self.alloc_units <= shape.unit_count()
+            && self.size_bytes <= self.capacity_bytes(shape)
+            && (self.alloc_units == 0) == (self.entry_count == 0)
+            && self.map_is_sound(bytes, shape);
+        if sound {
+            Ok(())
+        } else {
+            Err(Error::from(Node::Slot(index)))
+        }
     }
 
     fn map_is_sound(&self, bytes: &[u8], shape: &Shape) -> bool {
@@ -177,6 +176,11 @@ impl Slot {
     /// The extents of a level 0 map.
     pub(crate) fn extents<'b>(&self, bytes: &'b [u8]) -> impl Iterator<Item = Extent> + use<'b> {
         map::extents(self.entries(bytes), 0)
+    }
+
+    /// The last extent of a level 0 map.
+    pub(crate) fn last_extent(&self, bytes: &[u8]) -> Option<Extent> {
+        map::last_extent(self.entries(bytes), 0, u64::MAX).0
     }
 
     /// The index entries of a level 1 or 2 map.
@@ -227,14 +231,15 @@ mod tests {
         let extents = [(3u64, 2u32), (9, 1)];
         let mut logical = 0;
         for (index, (start, len)) in extents.into_iter().enumerate() {
-            map::put_extent(
+            let extent = Extent {
+                logical,
+                start,
+                len,
+            };
+            map::put_entry(
                 &mut bytes[at::ENTRIES..],
-                index,
-                &Extent {
-                    logical,
-                    start,
-                    len,
-                },
+                index as u32,
+                &map::extent_entry(&extent),
             );
             logical += u64::from(len);
         }
@@ -254,7 +259,9 @@ mod tests {
     #[test]
     fn what_is_encoded_is_decoded() {
         let (slot, bytes) = slot();
-        assert_eq!(Slot::decode(&bytes, 5, &SHAPE), Ok(slot));
+        let mut decoded = Slot::EMPTY;
+        assert_eq!(decoded.decode(&bytes, 5, &SHAPE), Ok(()));
+        assert_eq!(decoded, slot);
         let extents: std::vec::Vec<_> = slot.extents(&bytes).collect();
         assert_eq!(extents[1].logical, 2);
     }
@@ -275,8 +282,9 @@ mod tests {
         ] {
             let (_, mut bytes) = slot();
             poke(&mut bytes, offset, value);
+            let mut decoded = Slot::EMPTY;
             assert_eq!(
-                Slot::decode(&bytes, 5, &SHAPE),
+                decoded.decode(&bytes, 5, &SHAPE),
                 Err(Error::from(Node::Slot(5))),
                 "offset {offset} value {value}"
             );

@@ -7,10 +7,11 @@
 use block::Device;
 
 use crate::bytes::{get_u32, put_u32};
-use crate::file::{self, CHECKSUMS, File, OpenFile};
+use crate::file::{self, File, OpenFile};
 use crate::io::SPARE;
 use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
 use crate::slot::Slot;
+use crate::steps::{Step, Steps};
 use crate::{Crc32c, Error, Volume};
 
 impl OpenFile {
@@ -44,15 +45,11 @@ fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
 impl<D: Device> Volume<'_, D> {
     /// Writes the checksums of completed data that wait in memory. Their blocks hold committed
     /// ones too, which are rewritten with the same bytes.
-    pub(crate) async fn store_sums(
-        &self,
-        file: File,
-        slot: u32,
-        header: &Slot,
-    ) -> Result<(), Error> {
+    pub(crate) async fn store_sums(&self, file: File, header: &Slot) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let (first, count) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             // Those of data in flight wait: if it fails, `rewind` takes them back.
             let whole = open.completed / CHUNK_BYTES;
             let count = whole.saturating_sub(open.first_sum);
@@ -60,31 +57,63 @@ impl<D: Device> Volume<'_, D> {
         };
         let mut chunk = first;
         while chunk < first + count {
-            let (address, offset, len) = self.sum_block(slot, header, chunk).await?;
-            self.read_bytes(SPARE, address, len).await?;
+            let (address, offset, len) = self.sum_block(header, chunk).await?;
+            self.read_bytes(&mut steps, SPARE, address, len).await?;
             let room = ((len - offset) / 4) as u64;
             let end = (chunk + room).min(first + count);
-            {
+            for (index, chunk) in (chunk..end).enumerate() {
                 let mut state = self.state();
-                let open = file::get(state.files, file)?;
-                let mut sums = [0; CHECKSUMS];
-                sums.copy_from_slice(&open.sums);
+                let open = file::find(state.files, file)?;
+                let sum = open.sums.get((chunk - first) as usize).copied();
                 let bytes = state.node_mut(SPARE);
-                for (index, chunk) in (chunk..end).enumerate() {
-                    let sum = sums.get((chunk - first) as usize).copied();
-                    put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
-                }
+                put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
             }
-            self.write_bytes(SPARE, address, len, false).await?;
+            self.perform(&mut steps, |state, steps| {
+                state.changing = true;
+                steps.push_at(Step::Write(SPARE as u8), SPARE, address, len);
+            })
+            .await?;
             chunk = end;
         }
         let mut state = self.state();
-        let open = file::get(state.files, file)?;
+        let open = file::find(state.files, file)?;
         // Appends may have added checksums meanwhile.
-        let left = u64::from(open.sum_count).saturating_sub(count);
-        open.sums.rotate_left(count as usize);
+        let left = u64::from(open.sum_count).saturating_sub(count) as usize;
+        for place in 0..left {
+            let sum = open.sums.get(place + count as usize).copied();
+            if let Some(place) = open.sums.get_mut(place) {
+                *place = sum.unwrap_or(0);
+            }
+        }
         open.first_sum += count;
         open.sum_count = left as u8;
+        Ok(())
+    }
+
+    /// Writes the checksums of what has been appended and has completed, and commits nothing: they
+    /// count with the commit that covers their data. So a long append goes on without one.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::Unsupported`] for a file without
+    /// checksums, [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
+    pub async fn store_checksums(&self, file: File) -> Result<(), Error> {
+        let turn = self.turn_to_change().await?;
+        let mut steps = Steps::new();
+        let slot = {
+            let mut state = self.state();
+            let open = file::find(state.files, file)?;
+            match (open.writable, open.checksums) {
+                (false, _) => return Err(Error::NotWritable),
+                (true, false) => return Err(Error::Unsupported),
+                (true, true) => open.slot.ok_or(Error::NotOpen)?,
+            }
+        };
+        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
+            .await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
+        self.store_sums(file, &header).await?;
+        turn.done();
         Ok(())
     }
 
@@ -96,11 +125,12 @@ impl<D: Device> Volume<'_, D> {
     /// without checksums, [`Error::Unaligned`], [`Error::PastEnd`], [`Error::NotOpen`],
     /// [`Error::Corrupt`], a device's error.
     pub async fn verify(&self, file: File, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let mut steps = Steps::new();
         let turn = self.turn().await?;
         let (slot, checksums, size, tail_crc, crc32c) = {
             let mut state = self.state();
             let crc32c = state.crc32c;
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
                 open.checksums,
@@ -124,7 +154,8 @@ impl<D: Device> Volume<'_, D> {
         let data = data
             .get(..(end.min(size) - offset) as usize)
             .unwrap_or_default();
-        let header = self.load_slot(slot).await?;
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
         let mut block: Option<(u64, u64, usize)> = None;
         for (index, bytes) in data.chunks(CHUNK_BYTES as usize).enumerate() {
             let at = offset + index as u64 * CHUNK_BYTES;
@@ -138,8 +169,8 @@ impl<D: Device> Volume<'_, D> {
                         known
                     }
                     _ => {
-                        let (address, offset, len) = self.sum_block(slot, &header, chunk).await?;
-                        self.read_bytes(SPARE, address, len).await?;
+                        let (address, offset, len) = self.sum_block(&header, chunk).await?;
+                        self.read_bytes(&mut steps, SPARE, address, len).await?;
                         (chunk, offset as u64, len)
                     }
                 };
@@ -174,10 +205,11 @@ impl<D: Device> Volume<'_, D> {
         first: u64,
         sums: &mut [u32],
     ) -> Result<usize, Error> {
+        let mut steps = Steps::new();
         let turn = self.turn().await?;
         let (slot, has_checksums, size, tail_crc) = {
             let mut state = self.state();
-            let open = file::get(state.files, file)?;
+            let open = file::find(state.files, file)?;
             (
                 open.slot.ok_or(Error::NotOpen)?,
                 open.checksums,
@@ -192,9 +224,10 @@ impl<D: Device> Volume<'_, D> {
         let tail = size % CHUNK_BYTES != 0 && first == whole;
         let mut count = 0;
         if first < whole {
-            let header = self.load_slot(slot).await?;
-            let (address, offset, len) = self.sum_block(slot, &header, first).await?;
-            self.read_bytes(SPARE, address, len).await?;
+            let mut header = Slot::EMPTY;
+            self.load_slot(slot, &mut header).await?;
+            let (address, offset, len) = self.sum_block(&header, first).await?;
+            self.read_bytes(&mut steps, SPARE, address, len).await?;
             let state = self.state();
             let bytes = state.node(SPARE);
             let fields = (offset..len).step_by(4).take((whole - first) as usize);
@@ -212,15 +245,10 @@ impl<D: Device> Volume<'_, D> {
 
     /// The device block with the checksum of `chunk`: its address, the checksum's offset in it,
     /// and its length.
-    async fn sum_block(
-        &self,
-        slot: u32,
-        header: &Slot,
-        chunk: u64,
-    ) -> Result<(u64, usize, usize), Error> {
+    async fn sum_block(&self, header: &Slot, chunk: u64) -> Result<(u64, usize, usize), Error> {
         let shape = self.shape();
         let (unit, byte) = place(chunk, &shape);
-        let address = self.unit_address(slot, header, unit).await? + byte;
+        let address = self.unit_address(header, unit).await? + byte;
         let len = self.state().device.geometry().block_size_bytes();
         let within = address & (len as u64 - 1);
         Ok((address - within, within as usize, len))

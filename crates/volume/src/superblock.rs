@@ -29,6 +29,7 @@ impl Runs {
     }
 
     /// Adds a run; false when there is no room.
+    #[inline(never)]
     pub(crate) fn push(&mut self, run: Run) -> bool {
         match self.runs.get_mut(usize::from(self.count)) {
             Some(place) => {
@@ -82,6 +83,15 @@ pub(crate) struct Superblock {
     pub group_hint: u32,
 }
 
+/// Bytes that a superblock's transfer takes: a block, or 256.
+pub(crate) const fn superblock_len(block_log2: u8) -> usize {
+    if block_log2 < 8 {
+        SUPERBLOCK_BYTES
+    } else {
+        1 << block_log2
+    }
+}
+
 impl Superblock {
     pub(crate) fn encode(&self, bytes: &mut [u8], address: u64, operation: &Operation) {
         bytes.fill(0);
@@ -121,7 +131,9 @@ impl Superblock {
         }
         let major = get_u16(bytes, at::MAJOR);
         if major != MAJOR {
-            return Err(Error::NewerVersion { major });
+            return Err(Error::NewerVersion {
+                major: u32::from(major),
+            });
         }
         let features = get_u32(bytes, at::INCOMPAT);
         if features & !FEATURE_CHECKSUMS != 0 {
@@ -183,17 +195,17 @@ fn regions(shape: &Shape) -> [(usize, u64); 6] {
 }
 
 fn encode_operation(bytes: &mut [u8], operation: &Operation) {
-    let (kind, slot, slot2, runs) = match operation {
-        Operation::None => (0, 0, 0, Runs::default()),
-        Operation::Reserve { slot, runs } => (1, *slot, 0, *runs),
-        Operation::Release { slot, runs } => (2, *slot, 0, *runs),
-        Operation::Rename { from, to } => (3, *from, *to, Runs::default()),
+    let (kind, slot, slot2, runs): (u32, u32, u32, &[Run]) = match operation {
+        Operation::None => (0, 0, 0, &[]),
+        Operation::Reserve { slot, runs } => (1, *slot, 0, runs.as_slice()),
+        Operation::Release { slot, runs } => (2, *slot, 0, runs.as_slice()),
+        Operation::Rename { from, to } => (3, *from, *to, &[]),
     };
     put_u32(bytes, at::OP_KIND, kind);
     put_u32(bytes, at::OP_SLOT, slot);
     put_u32(bytes, at::OP_SLOT2, slot2);
-    put_u32(bytes, at::OP_RUN_COUNT, runs.as_slice().len() as u32);
-    for (index, run) in runs.as_slice().iter().enumerate() {
+    put_u32(bytes, at::OP_RUN_COUNT, runs.len() as u32);
+    for (index, run) in runs.iter().enumerate() {
         let field = at::OP_RUNS + index * RUN_BYTES;
         put_u64(bytes, field, run.start);
         put_u32(bytes, field + 8, run.len);

@@ -115,9 +115,9 @@ impl<D: Device> Volume<'_, D> {
         first: bool,
         visit: &mut dyn FnMut(Visit),
     ) -> Result<Option<map::Leaf>, Error> {
-        match self.load_leaf_pair(index, header, level, true).await {
-            Ok((leaf, both)) => {
-                if !both && first {
+        match self.load_leaf(index, header, level, true).await {
+            Ok(leaf) => {
+                if !self.state().both && first {
                     visit(Visit::OneMember {
                         index: *index,
                         level,

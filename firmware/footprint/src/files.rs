@@ -9,7 +9,7 @@ use volume::{CreateOptions, File, FormatOptions, MountOptions, OpenFile, Volume,
 use crate::board::memory;
 
 /// Calls everything.
-pub fn use_all<D: Device>(device: &mut D) {
+pub fn use_all<D: Device>(mut device: D) {
     let options = FormatOptions {
         unit_bytes: black_box(None),
         slots: black_box(None),
@@ -17,7 +17,7 @@ pub fn use_all<D: Device>(device: &mut D) {
         uuid: black_box([1; 16]),
         ..FormatOptions::default()
     };
-    let _ = black_box(volume::format(&mut *device, memory(3), &options));
+    let _ = black_box(volume::format(&mut device, memory(3), &options));
     let mut files = [const { OpenFile::new() }; 4];
     let nodes = [memory(4), memory(5), memory(6)];
     let mounted = Volume::mount(device, nodes, &mut files, &MountOptions::default());

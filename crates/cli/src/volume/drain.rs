@@ -423,7 +423,7 @@ impl<'m, 'v, 'a> Reader<'m, 'v, 'a> {
             } = self.waiting.pop_front()?;
             let Some(buffer) = buffer else {
                 self.flow
-                    .fail(offset_bytes, Error::Device(block::Error::Gone));
+                    .fail(offset_bytes, Error::from(block::Error::Gone));
                 continue;
             };
             if !is_moved || !is_known {

@@ -8,7 +8,7 @@ use volume::Error;
 pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
     let what = format!("{doing}: {error}");
     match error {
-        Error::Device(error) => Failure::request(doing, error),
+        Error::Device(error) => Failure::request(doing, error.error()),
         Error::NotAVolume => {
             Failure::missing(what).mend("name the device that has it; straightway format makes one")
         }

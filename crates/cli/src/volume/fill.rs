@@ -15,9 +15,9 @@ use volume::{Error, File};
 
 /// How long one wait may last before the user's wish to end is looked at.
 const WAIT_US: u32 = 100_000;
-/// With checksums, how much may be in the file and not committed: half of what the volume keeps
-/// in memory.
-const COMMIT_BYTES: u64 = 4 << 20;
+/// With checksums, how much is appended before they are stored: half of what the volume keeps in
+/// memory.
+const STORE_BYTES: u64 = 4 << 20;
 
 /// Fills all of a buffer, or as much as there is; less than all of it at the end only. It looks at
 /// the flag while it waits, and fails once that is set.
@@ -174,6 +174,7 @@ fn run(
     let mut flow = flow.map_err(|error| failed(doing(), error))?;
     let mut pushed = 0;
     let mut moved = 0;
+    let mut stored = status.appended_bytes;
     let mut is_ended = false;
     let mut interrupted = false;
     loop {
@@ -194,7 +195,7 @@ fn run(
                         mounted.memory.give_back(refused.0);
                     }
                 }
-                None => flow.fail(finished.offset_bytes, Error::Device(block::Error::Gone)),
+                None => flow.fail(finished.offset_bytes, Error::from(block::Error::Gone)),
             }
         }
         while flow.failure().is_none() && flow.buffers() < pace.depth && !is_ended {
@@ -209,11 +210,11 @@ fn run(
             }
         }
         if status.checksums && flow.failure().is_none() && !flow.is_working() {
-            let now = volume.file_status(file);
-            let waiting = now.map_or(0, |now| now.appended_bytes - now.committed_bytes);
-            if waiting >= COMMIT_BYTES {
+            let appended = volume.file_status(file).map_or(0, |now| now.appended_bytes);
+            if appended - stored >= STORE_BYTES {
+                stored = appended;
                 flow.start(async move {
-                    volume.commit(file).await?;
+                    volume.store_checksums(file).await?;
                     Ok(Vec::new())
                 });
             }

@@ -277,7 +277,7 @@ impl<'v, 'a> Flow<'v, 'a> {
                 Ok(Vec::new())
             }),
             (Error::NeedsCommit, Way::Append) => Box::pin(async move {
-                volume.commit(file).await?;
+                volume.store_checksums(file).await?;
                 Ok(Vec::new())
             }),
             (error, _) => {

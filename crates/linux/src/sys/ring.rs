@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::memory::HostMemory;
-use crate::sync_file::errno_error;
+use crate::single::errno_error;
 use block::{Completion, Error, Operation, Refused, Request};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::ring::{Encode, Registered, Scratch};
-use crate::sync_file::errno_error;
+use crate::single::errno_error;
 use block::{Buffer, Error, Operation};
 use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode, squeue};
