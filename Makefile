@@ -42,7 +42,7 @@ soak:
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
 
 test-rtl:
-	@tools/setup rtl
+	@tools/setup base rtl
 	@tools/test rtl proofs
 
 figures:

@@ -22,6 +22,8 @@ CONFIGURATIONS = {
     "raid0_2x32_to_32": ("raid0", "raid0", {"SlotBlocks": 1, "LbaBits": 32}),
     "raid0_2x32_to_64": ("raid0", "raid0", {"UpWidth": 64, "LbaBits": 32}),
     "raid0_4x32_to_128": ("raid0", "raid0", {"Disks": 4, "UpWidth": 128, "LbaBits": 32}),
+    "hwfs_32": ("hwfs", "hwfs", {}),
+    "hwfs_64": ("hwfs", "hwfs", {"DataWidth": 64}),
     "raid1_2x32_to_32": ("raid0", "raid0", {"Mirror": 1, "LbaBits": 32}),
 }
 FAMILIES = ("xc6v", "xc7")

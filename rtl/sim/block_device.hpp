@@ -33,8 +33,9 @@ struct DeviceModel {
 
 class BlockDevice {
 public:
-    BlockDevice(Pins pins, DeviceModel model, uint64_t seed)
-        : pins_(pins), model_(model), random_(seed), bytes_(model.block_count * model.block_bytes) {
+    BlockDevice(Pins pins, DeviceModel model, uint64_t seed, std::vector<uint8_t> image = {})
+        : pins_(pins), model_(model), random_(seed), bytes_(std::move(image)) {
+        bytes_.resize(model.block_count * model.block_bytes);
         if (model_.journal) durable_ = bytes_;
         drive();
     }
@@ -81,7 +82,7 @@ public:
 
     void drive() {
         *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
-        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words &&
+        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
                              !random_.percent(model_.stall_percent);
         drive_read();
         drive_response();
@@ -228,7 +229,7 @@ private:
     void drive_read() {
         if (read_held_) return;
         if (reading_ == kTags && read_count_ != 0) reading_ = pick(read_queue_, read_count_);
-        read_held_ = reading_ != kTags && read_debt_ < model_.rate_words && !random_.percent(model_.stall_percent);
+        read_held_ = reading_ != kTags && read_debt_ < model_.rate_words + model_.rate_cycles && !random_.percent(model_.stall_percent);
         *pins_.read_valid = read_held_;
         if (!read_held_) return;
         const Request& request = requests_[reading_];

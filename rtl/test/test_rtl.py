@@ -34,6 +34,7 @@ ARRAYS = {
     ("raid0", "raid0", {"Disks": 8, "UpWidth": 256, "Async": 1, "StripeBlocks": 4, "SlotBlocks": 2}),
     ("raid0_sim", "sim", {}),
     ("ramdisk_sim", "sim", {"Disks": 2}),
+    ("hwfs_sim", "sim", {}),
 ])
 def test_lint(top, core, parameters):
     generics = [f"-G{key}={value}" for key, value in parameters.items()]

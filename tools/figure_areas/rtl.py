@@ -1,14 +1,22 @@
-"""The hardware: what rtl/figures.py measures."""
+"""The hardware: what rtl/figures.py and rtl/hwfs_figures.py measure."""
 
 import json
 
 from .support import ROOT, run
 
 RESULTS = ROOT / "build" / "rtl" / "figures.json"
+HWFS_RESULTS = ROOT / "build" / "rtl" / "hwfs_figures.json"
 
 
 def raid0(figures):
     """RAM disks and arrays of them: the memory model, the rates, the sizes, the simulation's speed."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/figures.py", RESULTS])
     for row in json.loads(RESULTS.read_text()):
+        figures.add(*row)
+
+
+def hwfs(figures):
+    """The file system core: files in cycles beside the tables of 2012, its size."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/hwfs_figures.py", HWFS_RESULTS])
+    for row in json.loads(HWFS_RESULTS.read_text()):
         figures.add(*row)

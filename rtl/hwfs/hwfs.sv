@@ -1,0 +1,364 @@
+// A file system: named files on a block device, for accelerators without a processor. The volume is that
+// of FORMAT.md, the device is anything behind the `block` interface (docs/rtl-interfaces.md).
+//
+// One command at a time: `cmd`, its names on `name`, its data on `write` or `read`, its status on `rsp`.
+// A sequencer runs a microprogram for each command (`microcode/`); engines beside it load and seal nodes
+// (CRC32C), store them, and move data between device and application, aligned to the byte.
+//
+// Owns the volume while it is mounted. Never leaves a command without a status: a wait in which nothing
+// moves ends after `TimeoutCycles`.
+//
+// DataWidth      bits of all data streams: 32, 64, 128 or 256
+// BlockSizeLog2  log2 of the device's block, up to a node
+// NodeLog2Max    log2 of the longest node that a volume may have, 8 to 12
+// Files          files open at once, 1 to 8
+// IndexSlots     slots that a volume may have: one byte of memory each; with 3 nodes of the longest
+//                kind and 1.5 KiB it fills the memory
+// Outstanding    fetches under way together; more than 1 only on a device that answers reads in order
+// TimeoutCycles  the longest that anything may stand still
+module hwfs
+  import block_pkg::*;
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned DataWidth     = 32,
+  parameter int unsigned BlockSizeLog2 = 6,
+  parameter int unsigned NodeLog2Max   = 9,
+  parameter int unsigned Files         = 4,
+  parameter int unsigned IndexSlots    = 1024,
+  parameter int unsigned Outstanding   = 2,
+  parameter int unsigned TimeoutCycles = 100_000_000,
+  localparam int unsigned Bytes        = DataWidth / 8
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  geometry_t            geometry_i,
+
+  input  logic                 cmd_valid_i,
+  output logic                 cmd_ready_o,
+  input  cmd_t                 cmd_i,
+  input  logic                 name_valid_i,
+  output logic                 name_ready_o,
+  input  logic [31:0]          name_data_i,
+  output logic                 rsp_valid_o,
+  input  logic                 rsp_ready_i,
+  output fs_rsp_t              rsp_o,
+
+  input  logic                 write_valid_i,  // bytes for the device, packed from lane 0 on
+  output logic                 write_ready_o,
+  input  logic [DataWidth-1:0] write_data_i,
+  output logic                 read_valid_o,   // bytes from the device, likewise
+  input  logic                 read_ready_i,
+  output logic [DataWidth-1:0] read_data_o,
+  output logic [Bytes-1:0]     read_keep_o,
+  output logic                 read_last_o,
+
+  output host_t                host_o,
+  output logic [DataWidth-1:0] host_write_data_o,
+  input  dev_t                 dev_i,
+  input  logic [DataWidth-1:0] dev_read_data_i
+);
+  // Variables, three nodes, the index; a block longer than 64 bytes has its place behind them.
+  localparam int unsigned MemoryBytes = 1536 + 3 * (1 << NodeLog2Max) + IndexSlots +
+                                        ((BlockSizeLog2 > 6) ? (1 << BlockSizeLog2) : 0);
+  localparam int unsigned AddressBits = $clog2(MemoryBytes);
+  localparam int unsigned ProgramLog2 = 12;
+  localparam int unsigned RowBits     = (DataWidth > 64) ? DataWidth : 64;
+  localparam int unsigned RowLog2     = $clog2(RowBits / 8);
+  localparam int unsigned Halves      = RowBits / 32;
+  localparam int unsigned Lanes       = RowBits / 64;
+
+  // --- The sequencer --------------------------------------------------------------------------
+  logic [31:0] conditions;
+  logic progress, seq_read, seq_write_ready, do_valid, do_ready;
+  logic [AddressBits-1:3] seq_read_word, seq_write_word;
+  logic [63:0] seq_read_data, seq_write_data;
+  logic [1:0]  seq_write;
+  do_t         task_now;
+
+  hwfs_seq #(
+    .ProgramLog2(ProgramLog2), .AddressBits(AddressBits), .NodeLog2Max(NodeLog2Max), .TimeoutCycles(TimeoutCycles)
+  ) u_seq (
+    .clk_i,
+    .rst_ni,
+    .cond_i        (conditions),
+    .progress_i    (progress),
+    .read_o        (seq_read),
+    .read_word_o   (seq_read_word),
+    .read_data_i   (seq_read_data),
+    .write_o       (seq_write),
+    .write_word_o  (seq_write_word),
+    .write_data_o  (seq_write_data),
+    .write_ready_i (seq_write_ready),
+    .do_valid_o    (do_valid),
+    .do_o          (task_now),
+    .do_ready_i    (do_ready)
+  );
+
+  // --- Commands and answers -------------------------------------------------------------------
+  logic cmd_here, cmd_hashed, answer, intake_ready;
+  logic [1:0] intake_write;
+  logic [AddressBits-1:3] intake_word;
+  logic [63:0] intake_data;
+  logic        rsp_valid_q;
+  fs_rsp_t     rsp_q;
+  status_e     port_status;
+  logic [15:0] port_detail;
+
+  assign cmd_ready_o = intake_ready & ~rsp_valid_q;
+
+  hwfs_intake #(
+    .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
+    .IndexSlots(IndexSlots)
+  ) u_intake (
+    .clk_i,
+    .rst_ni,
+    .geometry_i,
+    .cmd_valid_i  (cmd_valid_i & ~rsp_valid_q),
+    .cmd_ready_o  (intake_ready),
+    .cmd_i,
+    .name_valid_i,
+    .name_ready_o,
+    .name_data_i,
+    .ready_o      (cmd_here),
+    .hashed_o     (cmd_hashed),
+    .answered_i   (answer),
+    .write_o      (intake_write),
+    .write_word_o (intake_word),
+    .write_data_o (intake_data)
+  );
+
+  assign answer      = do_valid & (task_now.unit == DoRespond);
+  assign rsp_valid_o = rsp_valid_q;
+  assign rsp_o       = rsp_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) rsp_valid_q <= 1'b0;
+    else         rsp_valid_q <= answer | (rsp_valid_q & ~rsp_ready_i);
+  end
+  always_ff @(posedge clk_i) begin
+    if (answer) begin
+      rsp_q.status <= task_now.imm[0] ? fs_status_e'(6'(port_status)) : fs_status_e'(task_now.b[5:0]);
+      rsp_q.value  <= task_now.imm[0] ? 64'(port_detail) : task_now.a;
+    end
+  end
+
+  // --- The engines ----------------------------------------------------------------------------
+  logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
+  logic ports_ready, emit_ready, send, good, part, loaded, flushed, written, fetched, drained, error;
+  logic [15:0] node_bytes;
+  logic load_ready, fetch_ready, is_fetch, hold_q, abort, data_abort;
+  logic [Halves-1:0] load_write;
+  logic [AddressBits-1:RowLog2] load_row, load_ram_row, store_ram_row;
+  logic [RowBits-1:0] load_data;
+  logic load_ram_read, store_ram_read;
+  logic [1:0] ram_read;
+  logic [1:0][AddressBits-1:RowLog2] ram_row;
+  logic [1:0][RowBits-1:0] ram_data;
+
+  // Who takes an instruction, and whether it can now.
+  always_comb begin
+    do_ready   = 1'b1;
+    do_load    = 1'b0;
+    do_store   = 1'b0;
+    do_request = 1'b0;
+    unique case (task_now.unit)
+      DoLoad: begin
+        do_ready   = ports_ready & load_idle;
+        do_load    = do_valid & do_ready;
+        do_request = do_load;
+      end
+      DoSeal: begin
+        do_ready = load_idle & ~store_ram_busy;
+        do_load  = do_valid & do_ready;
+      end
+      DoShape, DoIdentity: begin
+        do_ready = load_idle;
+        do_load  = do_valid & do_ready;
+      end
+      DoStore, DoPut: begin
+        do_ready   = ports_ready & store_idle & ~(sealing & (store_edges | (task_now.unit == DoStore)));
+        do_store   = do_valid & do_ready;
+        do_request = do_store;
+      end
+      DoWriteTo, DoEdges: begin
+        do_ready = store_idle;
+        do_store = do_valid & do_ready;
+      end
+      DoFlush, DoFetch: begin
+        do_ready   = ports_ready;
+        do_request = do_valid & do_ready;
+      end
+      DoEmit:  do_ready = emit_ready;
+      default: ;
+    endcase
+  end
+  assign abort      = do_valid & (task_now.unit == DoAbort);
+  assign data_abort = abort & task_now.imm[0];
+
+  // Data are held back from `DoReadTo` with imm[0] until `DoAbort` with imm[2].
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) hold_q <= 1'b0;
+    else if (do_valid && (task_now.unit == DoReadTo)) hold_q <= task_now.imm[0];
+    else if (abort && (task_now.imm[0] || task_now.imm[2])) hold_q <= 1'b0;
+  end
+
+  hwfs_ports #(.BlockSizeLog2(BlockSizeLog2), .Outstanding(Outstanding)) u_ports (
+    .clk_i,
+    .rst_ni,
+    .do_valid_i   (do_request),
+    .do_i         (task_now),
+    .do_ready_o   (ports_ready),
+    .node_bytes_i (node_bytes),
+    .forget_i     (abort & task_now.imm[1]),
+    .req_valid_o  (host_o.req_valid),
+    .req_o        (host_o.req),
+    .req_ready_i  (dev_i.req_ready),
+    .send_o       (send),
+    .rsp_valid_i  (dev_i.rsp_valid),
+    .rsp_i        (dev_i.rsp),
+    .read_end_i   (dev_i.read_valid & is_fetch & fetch_ready & dev_i.read.last),
+    .read_i       (dev_i.read),
+    .read_valid_i (dev_i.read_valid),
+    .loaded_o     (loaded),
+    .flushed_o    (flushed),
+    .written_o    (written),
+    .fetched_o    (fetched),
+    .error_o      (error),
+    .status_o     (port_status),
+    .detail_o     (port_detail)
+  );
+
+  assign is_fetch          = dev_i.read.tag[4:3] == 2'd3;
+  assign host_o.read_ready = is_fetch ? fetch_ready : load_ready;
+  assign host_o.rsp_ready  = 1'b1;
+
+  hwfs_load #(.DataWidth(DataWidth), .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2)) u_load (
+    .clk_i,
+    .rst_ni,
+    .do_valid_i   (do_load),
+    .do_i         (task_now),
+    .idle_o       (load_idle),
+    .sealing_o    (sealing),
+    .good_o       (good),
+    .part_o       (part),
+    .node_bytes_o (node_bytes),
+    .read_valid_i (dev_i.read_valid & ~is_fetch),
+    .read_ready_o (load_ready),
+    .read_last_i  (dev_i.read.last),
+    .read_data_i  (dev_read_data_i),
+    .write_o      (load_write),
+    .write_row_o  (load_row),
+    .write_data_o (load_data),
+    .ram_read_o   (load_ram_read),
+    .ram_row_o    (load_ram_row),
+    .ram_data_i   (ram_data[1])
+  );
+
+  hwfs_store #(.DataWidth(DataWidth), .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2)) u_store (
+    .clk_i,
+    .rst_ni,
+    .do_valid_i    (do_store),
+    .do_i          (task_now),
+    .abort_i       (data_abort),
+    .send_i        (send),
+    .req_i         (host_o.req),
+    .idle_o        (store_idle),
+    .ram_busy_o    (store_ram_busy),
+    .edges_o       (store_edges),
+    .node_bytes_i  (node_bytes),
+    .data_valid_i  (write_valid_i),
+    .data_ready_o  (write_ready_o),
+    .data_i        (write_data_i),
+    .ram_read_o    (store_ram_read),
+    .ram_row_o     (store_ram_row),
+    .ram_data_i    (ram_data[1]),
+    .write_valid_o (host_o.write_valid),
+    .write_o       (host_o.write),
+    .write_data_o  (host_write_data_o),
+    .write_ready_i (dev_i.write_ready)
+  );
+
+  hwfs_fetch #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_fetch (
+    .clk_i,
+    .rst_ni,
+    .start_i      (do_valid & (task_now.unit == DoReadTo)),
+    .emit_i       (do_valid & (task_now.unit == DoEmit)),
+    .emit_ready_o (emit_ready),
+    .do_i         (task_now),
+    .abort_i      (data_abort),
+    .hold_i       (hold_q),
+    .drained_o    (drained),
+    .read_valid_i (dev_i.read_valid & is_fetch),
+    .read_ready_o (fetch_ready),
+    .read_data_i  (dev_read_data_i),
+    .data_valid_o (read_valid_o),
+    .data_ready_i (read_ready_i),
+    .data_o       (read_data_o),
+    .data_keep_o  (read_keep_o),
+    .data_last_o  (read_last_o)
+  );
+
+  // --- The memory -----------------------------------------------------------------------------
+  logic [Halves-1:0] ram_write;
+  logic [AddressBits-1:RowLog2] ram_write_row;
+  logic [RowBits-1:0] ram_write_data;
+  logic [AddressBits-1:3] word;
+  logic [1:0]  word_write;
+
+  assign word            = (intake_write != '0) ? intake_word : seq_write_word;
+  assign word_write      = (intake_write != '0) ? intake_write : seq_write;
+  assign seq_write_ready = (load_write == '0) & (intake_write == '0);
+
+  if (Lanes == 1) begin : gen_one_lane
+    assign ram_write      = (load_write != '0) ? load_write : word_write;
+    assign ram_write_row  = (load_write != '0) ? load_row : word;
+    assign ram_write_data = (load_write != '0) ? load_data : ((intake_write != '0) ? intake_data : seq_write_data);
+    assign ram_row[0]     = seq_read_word;
+    assign seq_read_data  = ram_data[0];
+  end else begin : gen_lanes
+    logic [RowLog2-1:3] lane_q;
+    always_ff @(posedge clk_i) if (seq_read) lane_q <= seq_read_word[RowLog2-1:3];
+    assign ram_write      = (load_write != '0) ? load_write : Halves'(word_write) << {word[RowLog2-1:3], 1'b0};
+    assign ram_write_row  = (load_write != '0) ? load_row : word[AddressBits-1:RowLog2];
+    assign ram_write_data = (load_write != '0) ? load_data :
+                            {Lanes{(intake_write != '0) ? intake_data : seq_write_data}};
+    assign ram_row[0]     = seq_read_word[AddressBits-1:RowLog2];
+    assign seq_read_data  = ram_data[0][lane_q*64+:64];
+  end
+
+  assign ram_read   = {sealing ? load_ram_read : store_ram_read, seq_read};
+  assign ram_row[1] = sealing ? load_ram_row : store_ram_row;
+
+  hwfs_ram #(.RowBits(RowBits), .AddressBits(AddressBits)) u_ram (
+    .clk_i,
+    .write_i      (ram_write),
+    .write_row_i  (ram_write_row),
+    .write_data_i (ram_write_data),
+    .read_i       (ram_read),
+    .read_row_i   (ram_row),
+    .read_data_o  (ram_data)
+  );
+
+  // --- What the sequencer can wait for ----------------------------------------------------------
+  always_comb begin
+    conditions               = '0;
+    conditions[CondCommand]  = cmd_here;
+    conditions[CondLoaded]   = load_idle & loaded;
+    conditions[CondGood]     = good;
+    conditions[CondPart]     = part;
+    conditions[CondSent]     = store_idle;
+    conditions[CondWritten]  = store_idle & written;
+    conditions[CondFlushed]  = flushed;
+    conditions[CondFetched]  = fetched;
+    conditions[CondDrained]  = drained;
+    conditions[CondSealed]   = ~sealing;
+    conditions[CondError]    = error;
+    conditions[CondAnswered] = ~rsp_valid_q;
+    conditions[CondReady]    = geometry_i.ready;
+    conditions[CondHashed]   = cmd_hashed;
+  end
+
+  assign progress = (host_o.req_valid & dev_i.req_ready) | dev_i.rsp_valid |
+                    (dev_i.read_valid & host_o.read_ready) | (host_o.write_valid & dev_i.write_ready) |
+                    (read_valid_o & read_ready_i) | (write_valid_i & write_ready_o);
+endmodule

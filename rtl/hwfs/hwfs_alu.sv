@@ -1,0 +1,51 @@
+// The sequencer's arithmetic, combinational, 64 bits.
+module hwfs_alu
+  import hwfs_pkg::*;
+(
+  input  alu_e        func_i,
+  input  logic [63:0] a_i,
+  input  logic [63:0] b_i,
+  output logic [63:0] result_o,
+  output logic        carry_o  // of a sum; of a difference: a < b, unsigned
+);
+  logic [64:0] sum;
+  logic        subtract;
+  assign subtract = func_i == AluSub;
+  assign sum      = {1'b0, a_i} + {1'b0, b_i ^ {64{subtract}}} + 65'(subtract);
+  assign carry_o  = sum[64] ^ subtract;
+
+  // One shifter serves both directions.
+  function automatic logic [63:0] mirror(logic [63:0] value);
+    for (int unsigned i = 0; i < 64; i++) mirror[i] = value[63 - i];
+  endfunction
+  logic [63:0] shifted, shift_in;
+  assign shift_in = (func_i == AluShl) ? mirror(a_i) : a_i;
+  assign shifted  = shift_in >> b_i[5:0];
+
+  logic [6:0] zeroes;
+  always_comb begin
+    zeroes = 7'd64;
+    for (int i = 63; i >= 0; i--) if (b_i[i]) zeroes = 7'(i);
+  end
+
+  logic [7:0] match;
+  for (genvar i = 0; i < 8; i++) begin : gen_match
+    assign match[i] = a_i[8*i+:6] == b_i[5:0];
+  end
+
+  always_comb begin
+    unique case (func_i)
+      AluMov:         result_o = b_i;
+      AluAdd, AluSub: result_o = sum[63:0];
+      AluAnd:         result_o = a_i & b_i;
+      AluOr:          result_o = a_i | b_i;
+      AluXor:         result_o = a_i ^ b_i;
+      AluShl:         result_o = mirror(shifted);
+      AluShr:         result_o = shifted;
+      AluAndn:        result_o = a_i & ~b_i;
+      AluCtz:         result_o = 64'(zeroes);
+      AluMatch:       result_o = 64'(match);
+      default:        result_o = b_i;
+    endcase
+  end
+endmodule

@@ -1,0 +1,146 @@
+// From the device to the application: drops what stands before the offset in its block, shifts the rest
+// so that the first byte wanted comes first, and stops at the last. Consecutive fetches are one stream.
+//
+// Owns at most five words. Holds everything back while `hold_i` says that what leads to the data is not
+// proven yet. Takes and drops what nobody wants, so that a device never waits for it (rule B6).
+//
+// DataWidth      bits of the data streams
+// BlockSizeLog2  log2 of the device's block
+module hwfs_fetch
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned DataWidth     = 32,
+  parameter int unsigned BlockSizeLog2 = 6,
+  localparam int unsigned Bytes        = DataWidth / 8
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+
+  input  logic                 start_i,   // `do_i` is a DoReadTo
+  input  logic                 emit_i,    // `do_i` is a DoEmit, until ready
+  output logic                 emit_ready_o,
+  input  do_t                  do_i,
+  input  logic                 abort_i,
+  input  logic                 hold_i,
+  output logic                 drained_o, // all that was wanted has been handed on
+
+  input  logic                 read_valid_i,
+  output logic                 read_ready_o,
+  input  logic [DataWidth-1:0] read_data_i,
+
+  output logic                 data_valid_o,
+  input  logic                 data_ready_i,
+  output logic [DataWidth-1:0] data_o,
+  output logic [Bytes-1:0]     data_keep_o,
+  output logic                 data_last_o
+);
+  localparam int unsigned WordLog2  = $clog2(Bytes);
+  localparam int unsigned DropWidth = BlockSizeLog2 - WordLog2;
+  typedef logic [WordLog2-1:0]  lane_t;
+  typedef logic [WordLog2:0]    lanes_t;
+  typedef logic [DropWidth-1:0] drop_t;
+
+  lane_t       shift_q;
+  drop_t       drop_q;
+  logic [63:0] left_q;     // bytes wanted yet
+  logic        held_q, emit_high_q;
+  logic [DataWidth-1:0] rotated, held_data_q, merged;
+  logic push, room, wanted, many, few, at_end, in_hold, use_held;
+  lanes_t rest;  // the bytes that are left, unless `many`
+
+  // Byte l of a word goes to lane l - shift.
+  assign rotated = DataWidth'({read_data_i, read_data_i} >> {shift_q, 3'b000});
+
+  assign many     = left_q[63:WordLog2+1] != '0;
+  assign rest     = left_q[WordLog2:0];
+  assign wanted   = many | (rest != '0);
+  // What is held has all that is left.
+  assign few      = ~many & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
+  assign at_end   = ~many & (rest <= lanes_t'(Bytes));
+  assign use_held = held_q & few & wanted;
+  // The first word of a shifted stream is only held, unless it has everything.
+  assign in_hold  = (shift_q != '0) & ~held_q & ~few;
+
+  for (genvar i = 0; i < Bytes; i++) begin : gen_merge
+    assign merged[8*i+:8] = (held_q && (lanes_t'(i) + lanes_t'(shift_q) < lanes_t'(Bytes))) ?
+                            held_data_q[8*i+:8] : rotated[8*i+:8];
+  end
+
+  logic [Bytes-1:0] keep;
+  for (genvar i = 0; i < Bytes; i++) begin : gen_keep
+    assign keep[i] = many | (rest > lanes_t'(i));
+  end
+
+  always_comb begin
+    read_ready_o = 1'b0;
+    push         = 1'b0;
+    if (!hold_i) begin
+      if (!wanted || (drop_q != '0)) begin
+        read_ready_o = 1'b1;
+      end else if (use_held) begin
+        push = room;
+      end else begin
+        read_ready_o = in_hold | room;
+        push         = read_valid_i & room & ~in_hold;
+      end
+    end
+  end
+
+  logic taken;
+  assign taken = read_valid_i & read_ready_o;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      left_q <= '0;
+      held_q <= 1'b0;
+      drop_q <= '0;
+    end else if (abort_i) begin
+      left_q <= '0;
+      held_q <= 1'b0;
+      drop_q <= '0;
+    end else if (start_i) begin
+      left_q <= do_i.b;
+      held_q <= 1'b0;
+      drop_q <= do_i.a[BlockSizeLog2-1:WordLog2];
+    end else begin
+      if (taken && (drop_q != '0)) drop_q <= drop_q - drop_t'(1);
+      if (push) left_q <= at_end ? '0 : left_q - 64'(Bytes);
+      if (taken && wanted && (drop_q == '0)) held_q <= shift_q != '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) shift_q <= do_i.a[WordLog2-1:0];
+    if (taken) held_data_q <= rotated;
+  end
+
+  // The way out, shared with what the sequencer emits.
+  logic [DataWidth-1:0] emitted;
+  logic                 emit_last, emit_end;
+  if (DataWidth == 32) begin : gen_emit_narrow
+    assign emitted  = emit_high_q ? do_i.a[63:32] : do_i.a[31:0];
+    assign emit_end = emit_high_q;
+  end else begin : gen_emit_wide
+    assign emitted  = DataWidth'(do_i.a);
+    assign emit_end = 1'b1;
+  end
+  assign emit_last    = do_i.imm[0] & emit_end;
+  assign emit_ready_o = room & emit_end;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) emit_high_q <= 1'b0;
+    else if (emit_i && room) emit_high_q <= ~emit_high_q & (DataWidth == 32);
+  end
+
+  prim_fifo #(.Width(DataWidth + Bytes + 1), .Depth(4)) u_out (
+    .clk_i,
+    .rst_ni,
+    .valid_i (push | emit_i),
+    .ready_o (room),
+    .data_i  (emit_i ? {emit_last, Bytes'(8'hff), emitted} : {at_end, keep, use_held ? held_data_q : merged}),
+    .valid_o (data_valid_o),
+    .ready_i (data_ready_i),
+    .data_o  ({data_last_o, data_keep_o, data_o})
+  );
+  assign drained_o = ~wanted;
+endmodule

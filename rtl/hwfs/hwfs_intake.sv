@@ -1,0 +1,227 @@
+// Takes a command from the application and puts it into the core's memory, where the sequencer reads
+// it: its fields, then its names, each hashed (CRC32C, a byte a cycle) and checked to be UTF-8 without
+// NUL on the way. Holds the next command back until this one is answered.
+//
+// AddressBits    log2 of the memory's bytes
+// the others     the core's parameters, told to the sequencer
+module hwfs_intake
+  import block_pkg::*;
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned AddressBits   = 12,
+  parameter int unsigned BlockSizeLog2 = 6,
+  parameter int unsigned NodeLog2Max   = 9,
+  parameter int unsigned Files         = 4,
+  parameter int unsigned IndexSlots    = 1024
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  input  geometry_t   geometry_i,
+
+  input  logic        cmd_valid_i,
+  output logic        cmd_ready_o,
+  input  cmd_t        cmd_i,
+  input  logic        name_valid_i,  // the names' bytes, four at a time; a second name begins anew
+  output logic        name_ready_o,
+  input  logic [31:0] name_data_i,
+
+  output logic        ready_o,     // a command's fields are in memory, and it is not answered
+  output logic        hashed_o,    // its names and their hashes too
+  input  logic        answered_i,  // it was answered
+
+  output logic [1:0]             write_o,
+  output logic [AddressBits-1:3] write_word_o,
+  output logic [63:0]            write_data_o
+);
+  typedef logic [AddressBits-1:3] word_t;
+  // Words of the memory; `microcode/layout.inc` has them too.
+  localparam word_t AtName  = word_t'(8);
+  localparam word_t AtName2 = word_t'(16);
+  localparam word_t AtHash  = word_t'(4);
+
+  typedef enum logic [1:0] {Idle, Take, Done} state_e;
+  typedef enum logic [1:0] {NameWord, NameByte, NameHash, NameNone} name_e;
+
+  state_e state_q, state_d;
+  name_e  name_q, name_d;
+  cmd_t   cmd_q;
+  logic [2:0]  field_q, field_d;
+  logic        second_q, second_d;
+  logic [6:0]  at_q, at_d;          // bytes hashed
+  logic [31:0] shift_q, shift_d;
+  logic [31:0] hash_q, hash_d;
+  logic [1:0]  more_q, more_d;      // bytes to come of this character
+  logic [7:0]  low_q, low_d, high_q, high_d;  // the range of the next
+  logic        bad_q, bad_d;
+  logic        name_write, answered_q;
+
+  logic [6:0]  length;
+  logic [2:0]  last_field;
+  assign length     = second_q ? cmd_q.name2_bytes : cmd_q.name_bytes;
+  assign last_field = (cmd_q.op == CmdMount) ? 3'd4 : 3'd2;
+
+  function automatic logic [31:0] crc_byte(logic [31:0] crc, logic [7:0] data);
+    crc_byte = crc ^ 32'(data);
+    for (int i = 0; i < 8; i++) crc_byte = (crc_byte >> 1) ^ (crc_byte[0] ? 32'h82f63b78 : 32'h0);
+  endfunction
+
+  // The word without what lies past the name.
+  logic [31:0] clean;
+  logic [6:0]  left;
+  assign left = length - at_q;
+  for (genvar i = 0; i < 4; i++) begin : gen_clean
+    assign clean[8*i+:8] = (left > 7'(i)) ? name_data_i[8*i+:8] : 8'h0;
+  end
+
+  assign cmd_ready_o  = state_q == Idle;
+  assign hashed_o     = state_q == Done;
+  assign ready_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q > last_field)));
+  assign name_ready_o = (state_q == Take) & (name_q == NameWord);
+  assign name_write   = name_ready_o & name_valid_i;
+
+  always_comb begin
+    name_d   = name_q;
+    second_d = second_q;
+    at_d     = at_q;
+    shift_d  = shift_q;
+    hash_d   = hash_q;
+    more_d   = more_q;
+    low_d    = low_q;
+    high_d   = high_q;
+    bad_d    = bad_q;
+    unique case (name_q)
+      NameWord: if (name_write) begin
+        shift_d = clean;
+        name_d  = NameByte;
+      end
+      NameByte: begin
+        hash_d  = crc_byte(hash_q, shift_q[7:0]);
+        shift_d = shift_q >> 8;
+        at_d    = at_q + 7'd1;
+        if (at_q[1:0] == 2'd3) name_d = NameWord;
+        if (at_d == length)    name_d = NameHash;
+        if (more_q != 2'd0) begin
+          more_d = more_q - 2'd1;
+          low_d  = 8'h80;
+          high_d = 8'hbf;
+          if ((shift_q[7:0] < low_q) || (shift_q[7:0] > high_q)) bad_d = 1'b1;
+        end else begin
+          low_d  = 8'h80;
+          high_d = 8'hbf;
+          if (shift_q[7]) begin
+            unique case (shift_q[7:4])
+              4'hc, 4'hd: more_d = 2'd1;
+              4'he:       more_d = 2'd2;
+              4'hf:       more_d = 2'd3;
+              default:    bad_d  = 1'b1;
+            endcase
+            // No longer form than needed, no surrogates, nothing past the last code point.
+            unique case (shift_q[7:0])
+              8'hc0, 8'hc1: bad_d  = 1'b1;
+              8'he0:        low_d  = 8'ha0;
+              8'hed:        high_d = 8'h9f;
+              8'hf0:        low_d  = 8'h90;
+              8'hf4:        high_d = 8'h8f;
+              default:      ;
+            endcase
+            if (shift_q[7:0] > 8'hf4) bad_d = 1'b1;
+          end else if (shift_q[7:0] == 8'h0) begin
+            bad_d = 1'b1;
+          end
+        end
+      end
+      NameHash: begin
+        name_d   = NameNone;
+        second_d = 1'b1;
+        at_d     = '0;
+        hash_d   = '1;
+        more_d   = '0;
+        bad_d    = 1'b0;
+        if (!second_q && (cmd_q.name2_bytes != '0)) name_d = NameWord;
+      end
+      default: ;
+    endcase
+    if (state_q == Idle) begin
+      name_d   = (cmd_i.name_bytes != '0) ? NameWord : NameNone;
+      second_d = 1'b0;
+      at_d     = '0;
+      hash_d   = '1;
+      more_d   = '0;
+      bad_d    = 1'b0;
+    end
+  end
+
+  always_comb begin
+    state_d = state_q;
+    field_d = field_q;
+    unique case (state_q)
+      Idle: begin
+        field_d = '0;
+        if (cmd_valid_i) state_d = Take;
+      end
+      Take: begin
+        if ((field_q <= last_field) && !name_write && (name_q != NameHash)) field_d = field_q + 3'd1;
+        if ((field_d > last_field) && (name_d == NameNone)) state_d = Done;
+      end
+      Done: if (answered_i || answered_q) state_d = Idle;
+      default: state_d = Idle;
+    endcase
+  end
+
+  // One word a cycle: a name's first, then a hash, then the fields.
+  always_comb begin
+    write_o      = 2'b00;
+    write_word_o = word_t'(field_q);
+    write_data_o = '0;
+    unique case (field_q)
+      3'd0: write_data_o = 64'({1'b0, cmd_q.name2_bytes, 1'b0, cmd_q.name_bytes, 32'(cmd_q.file) >= Files, 4'b0, cmd_q.file, cmd_q.flags,
+                                cmd_q.op});
+      3'd1: write_data_o = cmd_q.offset;
+      3'd2: write_data_o = cmd_q.length;
+      3'd3: write_data_o = {geometry_i.block_count, 2'b0, 5'(NodeLog2Max), 5'(BlockSizeLog2), geometry_i.read_only, geometry_i.fua,
+                            geometry_i.volatile_write_cache, geometry_i.ready};
+      default: begin
+        write_word_o = word_t'(7);
+        write_data_o = {32'(IndexSlots), 32'(geometry_i.max_transfer_blocks)};
+      end
+    endcase
+    if (state_q == Take) begin
+      if (name_write) begin
+        write_o      = at_q[2] ? 2'b10 : 2'b11;
+        write_word_o = (second_q ? AtName2 : AtName) + word_t'(at_q[6:3]);
+        write_data_o = at_q[2] ? {clean, 32'b0} : {32'b0, clean};
+      end else if (name_q == NameHash) begin
+        write_o      = 2'b11;
+        write_word_o = AtHash + word_t'(second_q);
+        write_data_o = {31'b0, bad_q | (more_q != '0), ~hash_q};
+      end else if (field_q <= last_field) begin
+        write_o = 2'b11;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q    <= Idle;
+      name_q     <= NameNone;
+      answered_q <= 1'b0;
+    end else begin
+      state_q    <= state_d;
+      answered_q <= (answered_q | answered_i) & (state_d != Idle);
+      name_q  <= name_d;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    field_q  <= field_d;
+    second_q <= second_d;
+    at_q     <= at_d;
+    shift_q  <= shift_d;
+    hash_q   <= hash_d;
+    more_q   <= more_d;
+    low_q    <= low_d;
+    high_q   <= high_d;
+    bad_q    <= bad_d;
+    if (cmd_ready_o && cmd_valid_i) cmd_q <= cmd_i;
+  end
+endmodule

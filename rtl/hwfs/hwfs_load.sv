@@ -1,0 +1,206 @@
+// Loads nodes from the device into memory and checks their CRC32C on the way; sets the CRC32C of nodes
+// in memory that are about to be stored. One CRC unit, a word of the data stream a cycle.
+//
+// The CRC32C of a node covers the volume's identity, the node's byte address and the node without its
+// checksum (FORMAT.md, "Checksums of nodes"). Owns the identity's CRC32C. Never starts a request:
+// `hwfs_ports` does, in the same cycle as this engine is told.
+//
+// DataWidth      bits of the data streams
+// AddressBits    log2 of the memory's bytes
+// BlockSizeLog2  log2 of the device's block
+module hwfs_load
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned DataWidth     = 32,
+  parameter int unsigned AddressBits   = 12,
+  parameter int unsigned BlockSizeLog2 = 6,
+  localparam int unsigned RowBits    = (DataWidth > 64) ? DataWidth : 64,
+  localparam int unsigned Halves     = RowBits / 32,
+  localparam int unsigned RowLog2    = $clog2(RowBits / 8)
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+
+  input  logic                 do_valid_i,  // one that is for this engine, and is taken now
+  input  do_t                  do_i,
+  output logic                 idle_o,
+  output logic                 sealing_o,
+  output logic                 good_o,      // the checksum of what was loaded last is right
+  output logic                 part_o,      // its first 160 bytes are in memory
+  output logic [15:0]          node_bytes_o,
+
+  input  logic                 read_valid_i,
+  output logic                 read_ready_o,
+  input  logic                 read_last_i,
+  input  logic [DataWidth-1:0] read_data_i,
+
+  output logic [Halves-1:0]              write_o,
+  output logic [AddressBits-1:RowLog2]   write_row_o,
+  output logic [RowBits-1:0]             write_data_o,
+  output logic                           ram_read_o,
+  output logic [AddressBits-1:RowLog2]   ram_row_o,
+  input  logic [RowBits-1:0]             ram_data_i
+);
+  localparam int unsigned WordLog2 = $clog2(DataWidth / 8);
+  typedef logic [AddressBits-1:WordLog2] word_t;  // an address in memory, in words of the stream
+
+  typedef enum logic [2:0] {Idle, Seed, SeedHigh, Load, SealRead, Seal, SealWrite} state_e;
+
+  state_e state_q, state_d;
+  logic [31:0] crc_q, crc_d, stored_q, identity_q;
+  logic [63:0] address_q;
+  logic        raw_q, super_q, sealing_q, identity_step_q;
+  word_t       at_q, at_d, base_q, words_q, index_q, index_d;
+  logic [15:0] node_bytes_q;
+
+  // The word to be taken in now.
+  logic                 take;
+  logic [DataWidth-1:0] word;
+  logic [DataWidth-1:0] crc_data;
+  logic [31:0]          crc_next;
+
+  assign idle_o       = state_q == Idle;
+  assign sealing_o    = sealing_q & ~idle_o;
+  assign node_bytes_o = node_bytes_q;
+  assign good_o       = raw_q | (~crc_q == stored_q);
+  assign part_o       = idle_o | ((state_q == Load) & (index_q >= word_t'(160 >> WordLog2)));
+  assign read_ready_o = (state_q == Load) | idle_o;
+
+  hwfs_crc #(.Width(DataWidth)) u_crc (.data_i(crc_data), .crc_o(crc_next));
+
+  if (DataWidth == 32) begin : gen_narrow
+    // The checksum's own word is left out; an address takes two steps.
+    always_comb begin
+      crc_data = word ^ crc_q;
+      if (state_q == Seed)     crc_data = address_q[31:0] ^ crc_q;
+      if (state_q == SeedHigh) crc_data = address_q[63:32] ^ crc_q;
+    end
+    assign write_data_o = (state_q == SealWrite) ? {2{~crc_q}} : {2{word}};
+    assign word = (state_q == Load) ? read_data_i : (index_q[WordLog2] ? ram_data_i[63:32] : ram_data_i[31:0]);
+  end else begin : gen_wide
+    logic [DataWidth-1:0] super_data;
+    if (DataWidth == 64) begin : gen_super_64
+      assign super_data = {word[63:32] ^ crc_q, 32'b0};
+    end else begin : gen_super_wide
+      assign super_data = {word[DataWidth-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
+    end
+    // What stands before the checksum in its word moves over it, and zeroes lead. A node's is behind four
+    // bytes, a superblock's behind eight.
+    always_comb begin
+      crc_data = word ^ DataWidth'(crc_q);
+      if ((index_q == '0) && !super_q) begin
+        crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
+      end
+      if (super_q && (index_q == word_t'((DataWidth == 64) ? 1 : 0))) crc_data = super_data;
+      if (state_q == Seed) begin
+        crc_data = '0;
+        crc_data[DataWidth-1-:64] = address_q ^ 64'(crc_q);
+      end
+    end
+    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : RowBits'(word);
+    assign word = (state_q == Load) ? read_data_i : ram_data_i;
+  end
+
+  logic skip;  // nothing of this word is covered
+  assign skip = (DataWidth == 32) && (index_q == (super_q ? word_t'(2) : word_t'(1)));
+
+  // The word with the checksum, and its place there.
+  logic        has_stored;
+  logic [31:0] stored;
+  if (DataWidth == 32) begin : gen_stored_narrow
+    assign has_stored = skip;
+    assign stored     = word;
+  end else begin : gen_stored_wide
+    assign has_stored = index_q == word_t'((super_q && (DataWidth == 64)) ? 1 : 0);
+    localparam int unsigned SuperAt = (DataWidth == 64) ? 0 : 64;
+    assign stored = super_q ? word[SuperAt+:32] : word[63:32];
+  end
+
+  always_comb begin
+    state_d = state_q;
+    crc_d   = crc_q;
+    index_d = index_q;
+    at_d    = at_q;
+    take    = 1'b0;
+    unique case (state_q)
+      Idle: if (do_valid_i) begin
+        state_d = (do_i.unit == DoShape) ? Idle : Seed;
+        index_d = '0;
+        at_d    = do_i.b[AddressBits-1:WordLog2];
+        crc_d   = identity_q;
+        if (((do_i.unit == DoIdentity) && do_i.imm[0]) || ((do_i.unit != DoIdentity) && do_i.imm[DoSuper])) crc_d = '1;
+      end
+      Seed: begin
+        crc_d   = crc_next;
+        state_d = (DataWidth == 32) ? SeedHigh : (identity_step_q ? Idle : (sealing_q ? SealRead : Load));
+      end
+      SeedHigh: begin
+        crc_d   = crc_next;
+        state_d = identity_step_q ? Idle : (sealing_q ? SealRead : Load);
+      end
+      Load: if (read_valid_i) begin
+        take = index_q != words_q;
+        if (read_last_i) state_d = Idle;
+      end
+      SealRead: state_d = Seal;
+      Seal: begin
+        take = 1'b1;
+        if (index_d == words_q) state_d = SealWrite;
+      end
+      SealWrite: state_d = Idle;
+      default: state_d = Idle;
+    endcase
+    if (take) begin
+      index_d = index_q + word_t'(1);
+      at_d    = at_q + word_t'(1);
+      if (!skip) crc_d = crc_next;
+      if ((state_q == Seal) && (index_d == words_q)) state_d = SealWrite;
+    end
+  end
+
+  // Sealing reads the row of the word that comes next.
+  assign ram_read_o = (state_q == SealRead) | (state_q == Seal);
+  assign ram_row_o  = at_d[AddressBits-1:RowLog2];
+
+  // A node's checksum is in its first 64 bits, a superblock's in the second.
+  word_t seal_at;
+  assign seal_at = super_q ? base_q + word_t'(8 >> WordLog2) : base_q;
+
+  always_comb begin
+    write_o     = '0;
+    write_row_o = at_q[AddressBits-1:RowLog2];
+    if ((state_q == Load) && take) begin
+      write_o = (DataWidth == 32) ? Halves'(at_q[WordLog2] ? 2'b10 : 2'b01) : '1;
+    end
+    if (state_q == SealWrite) begin
+      write_row_o = seal_at[AddressBits-1:RowLog2];
+      write_o     = Halves'(super_q ? 4'b0100 : 4'b0010);
+      if (Halves == 2) write_o = Halves'(super_q ? 2'b01 : 2'b10);
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) state_q <= Idle;
+    else         state_q <= state_d;
+  end
+
+  always_ff @(posedge clk_i) begin
+    crc_q   <= crc_d;
+    index_q <= index_d;
+    at_q    <= at_d;
+    if (take && has_stored) stored_q <= stored;
+    if (idle_o && do_valid_i) begin
+      if (do_i.unit == DoShape) node_bytes_q <= do_i.a[15:0];
+      address_q       <= do_i.a;
+      base_q          <= do_i.b[AddressBits-1:WordLog2];
+      super_q         <= (do_i.unit != DoIdentity) & do_i.imm[DoSuper];
+      sealing_q       <= do_i.unit == DoSeal;
+      identity_step_q <= do_i.unit == DoIdentity;
+      raw_q           <= (do_i.unit == DoLoad) & do_i.imm[DoRaw];
+      words_q         <= word_t'(node_bytes_q >> WordLog2);
+      if (do_i.imm[DoSuper]) words_q <= word_t'(256 >> WordLog2);
+      if (do_i.imm[DoRaw])   words_q <= word_t'((1 << BlockSizeLog2) >> WordLog2);
+    end
+    if (identity_step_q && (state_d == Idle) && (state_q != Idle)) identity_q <= crc_next;
+  end
+endmodule

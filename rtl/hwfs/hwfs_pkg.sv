@@ -1,0 +1,133 @@
+// The file system core's types: the application's command and status, and the sequencer's
+// instruction set. rtl/hwfs/README.md explains both; `microcode/isa.py` holds the same numbers, and
+// a test compares the two.
+package hwfs_pkg;
+  // --- The application's interface ------------------------------------------------------------
+  typedef enum logic [3:0] {
+    CmdMount   = 4'd0,   // flags[0]: change nothing
+    CmdUnmount = 4'd1,
+    CmdOpen    = 4'd2,   // a name; flags[0]: to write. `file` is where it is opened
+    CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file to write; with flags[0],
+                         // `length` bytes of data follow, and the file is stored and durable when answered
+    CmdRead    = 4'd4,   // `length` bytes from `offset` on come as data; of a named file, open or not
+    CmdWrite   = 4'd5,   // `length` bytes of data go to `offset`: over what is there, or behind it
+    CmdReserve = 4'd6,   // space for `length` bytes more than were written
+    CmdCommit  = 4'd7,   // what was written becomes part of the file
+    CmdSync    = 4'd8,   // the same, durable when answered
+    CmdClose   = 4'd9,   // sync, and give back what was reserved and not used
+    CmdDelete  = 4'd10,  // a name
+    CmdRename  = 4'd11,  // two names
+    CmdList    = 4'd12   // the first file in slot `offset` or behind it: 80 bytes of data
+  } cmd_op_e;
+
+  typedef struct packed {
+    cmd_op_e     op;
+    logic [3:0]  flags;
+    logic [2:0]  file;
+    logic [6:0]  name_bytes;   // 1 to 64, for commands with a name
+    logic [6:0]  name2_bytes;  // of the second name, for a rename
+    logic [63:0] offset;
+    logic [63:0] length;
+  } cmd_t;
+
+  // 0 to 9 are those of the block interface, with the same meaning.
+  typedef enum logic [5:0] {
+    FsOk           = 6'd0,
+    FsDevice       = 6'd6,   // the device failed a request; `value` is its own code
+    FsTimedOut     = 6'd7,   // the device or the application stood still for too long
+    FsGone         = 6'd9,   // the device is not there
+    FsBadCommand   = 6'd16,  // no such command, or no such place for a file
+    FsNotMounted   = 6'd17,  // mount first; also after an error that left a change half-way
+    FsNotAVolume   = 6'd18,
+    FsNewerVersion = 6'd19,  // or features that this core does not know
+    FsUnsuitable   = 6'd20,  // nodes longer than this core's buffers, or more slots than its index
+    FsCorrupt      = 6'd21,  // a node fails its checksum or contradicts itself
+    FsStale        = 6'd22,  // the newest superblock was lost: mount read-only
+    FsReadOnly     = 6'd23,
+    FsBadName      = 6'd24,
+    FsNotFound     = 6'd25,
+    FsExists       = 6'd26,
+    FsTableFull    = 6'd27,
+    FsNoSpace      = 6'd28,
+    FsMapFull      = 6'd29,
+    FsInUse        = 6'd30,
+    FsNotOpen      = 6'd31,
+    FsNotWritable  = 6'd32,
+    FsPastEnd      = 6'd33,
+    FsUnsupported  = 6'd34,  // a feature of the format that this core leaves out
+    FsNeedsRecovery = 6'd35  // not unmounted in good order, and this build cannot recover
+  } fs_status_e;
+
+  typedef struct packed {
+    fs_status_e  status;
+    logic [63:0] value;  // bytes moved, a size, the next slot to list; see each command
+  } fs_rsp_t;
+
+  // --- The sequencer --------------------------------------------------------------------------
+  typedef enum logic [3:0] {
+    InstrAlu  = 4'd0,
+    InstrLi   = 4'd1,  // a constant
+    InstrLd   = 4'd2,  // a word of memory, in `md` from the next instruction on
+    InstrSt   = 4'd3,
+    InstrBr   = 4'd4,
+    InstrCall = 4'd5,
+    InstrRet  = 4'd6,
+    InstrWait = 4'd7,
+    InstrDo   = 4'd8,  // starts an engine
+    InstrJump = 4'd9   // to a register's value and a constant
+  } instr_e;
+
+  typedef enum logic [3:0] {
+    AluMov   = 4'd0,
+    AluAdd   = 4'd1,
+    AluSub   = 4'd2,
+    AluAnd   = 4'd3,
+    AluOr    = 4'd4,
+    AluXor   = 4'd5,
+    AluShl   = 4'd6,
+    AluShr   = 4'd7,
+    AluAndn  = 4'd8,   // a and not b
+    AluCtz   = 4'd9,   // trailing zeroes of b; 64 for 0
+    AluMatch = 4'd10   // bit i: the low six bits of byte i of a are those of b
+  } alu_e;
+
+  typedef enum logic [2:0] {SrcReg, SrcImm, SrcMd, SrcMdLo, SrcMdHi} src_e;
+
+  typedef enum logic [4:0] {
+    CondAlways, CondZero, CondCarry, CondCommand, CondLoaded, CondGood, CondPart, CondSent,
+    CondWritten, CondFlushed, CondFetched, CondDrained, CondSealed, CondError, CondAnswered,
+    CondReady, CondHashed
+  } cond_e;
+
+  typedef enum logic [3:0] {
+    DoRespond  = 4'd0,   // a: value, b: status
+    DoLoad     = 4'd1,   // a: byte address, b: place in memory
+    DoStore    = 4'd2,   // the same
+    DoFlush    = 4'd3,
+    DoSeal     = 4'd4,   // as store: sets the checksum of what is at b
+    DoShape    = 4'd5,   // a: bytes of a node
+    DoIdentity = 4'd6,   // a: eight bytes more of the volume's identity; imm[0]: the first
+    DoReadTo   = 4'd7,   // a: offset, b: bytes: what the application gets from the fetches that follow
+    DoFetch    = 4'd8,   // a: byte address, b: bytes
+    DoWriteTo  = 4'd9,   // a: offset, b: bytes: what the application gives for the puts that follow
+    DoPut      = 4'd10,  // a: byte address, b: bytes
+    DoEmit     = 4'd11,  // a: eight bytes for the application; imm[0]: the last
+    DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors
+    DoEdges    = 4'd13   // a: memory with the first block, b: with the last; see DoWriteTo
+  } do_e;
+
+  // Bits of a DO instruction's immediate.
+  localparam int unsigned DoSuper = 0;  // load, store, seal: a superblock, not a node
+  localparam int unsigned DoRaw   = 1;  // load: whole blocks, no checksum; b of seal: bytes
+  localparam int unsigned DoFua   = 2;  // store: durable when done
+  localparam int unsigned DoHead  = 0;  // writeto: the first block's other bytes are in memory
+  localparam int unsigned DoTail  = 1;  // writeto: the last block's other bytes are in memory
+
+  // What an engine is told.
+  typedef struct packed {
+    do_e         unit;
+    logic [11:0] imm;
+    logic [63:0] a;
+    logic [63:0] b;
+  } do_t;
+endpackage

@@ -1,0 +1,139 @@
+// Sends the core's requests to the device and counts what is under way, by class: loads, flushes,
+// writes, fetches. A tag is its class and a number that counts up, so the reads of a class come back
+// in the order in which they were asked for or the fault is noticed.
+//
+// Owns the request port, the tags and the first error since errors were forgotten. Never touches data.
+//
+// BlockSizeLog2  log2 of the device's block
+// Outstanding    fetches under way together; more than 1 only on a device that answers reads in order
+module hwfs_ports
+  import block_pkg::*;
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned BlockSizeLog2 = 6,
+  parameter int unsigned Outstanding   = 2
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+
+  input  logic        do_valid_i,  // an instruction that asks for a request
+  input  do_t         do_i,
+  output logic        do_ready_o,
+  input  logic [15:0] node_bytes_i,
+  input  logic        forget_i,    // errors
+
+  output logic        req_valid_o,
+  output req_t        req_o,
+  input  logic        req_ready_i,
+  output logic        send_o,      // a write's request is taken: its data may follow
+
+  input  logic        rsp_valid_i,
+  input  rsp_t        rsp_i,
+  input  logic        read_end_i,  // the last word of a fetch is taken
+  input  beat_t       read_i,
+  input  logic        read_valid_i,
+
+  output logic        loaded_o,
+  output logic        flushed_o,
+  output logic        written_o,
+  output logic        fetched_o,
+  output logic        error_o,
+  output status_e     status_o,
+  output logic [15:0] detail_o
+);
+  typedef enum logic [1:0] {ClassLoad, ClassFlush, ClassWrite, ClassFetch} class_e;
+  typedef logic [2:0] number_t;
+
+  logic [NumTags-1:0] open_q, open_d;
+  number_t [3:0]      next_q, left_q;  // the next number; requests under way, of each class
+  number_t            read_q;          // the number of the fetch that comes next
+  logic               req_valid_q, error_q;
+  req_t               req_q;
+  status_e            status_q;
+  logic [15:0]        detail_q;
+
+  class_e kind, rsp_kind;
+  tag_t   tag;
+  logic   room, accept, misordered;
+  lba_t   lba;
+  count_t count, node_blocks;
+
+  always_comb begin
+    unique case (do_i.unit)
+      DoLoad:  kind = ClassLoad;
+      DoFlush: kind = ClassFlush;
+      DoFetch: kind = ClassFetch;
+      default: kind = ClassWrite;
+    endcase
+    unique case (kind)
+      ClassWrite: room = left_q[kind] != '1;
+      ClassFetch: room = left_q[kind] < number_t'(Outstanding);
+      default:    room = left_q[kind] == '0;
+    endcase
+    node_blocks = count_t'(node_bytes_i) >> BlockSizeLog2;
+    if (do_i.imm[DoSuper]) node_blocks = (BlockSizeLog2 > 8) ? count_t'(1) : count_t'(256 >> BlockSizeLog2);
+    if (do_i.imm[DoRaw])   node_blocks = count_t'(1);
+    lba   = lba_t'(do_i.a >> BlockSizeLog2);
+    count = node_blocks;
+    if (do_i.unit == DoFlush) begin
+      lba   = '0;
+      count = '0;
+    end
+    if ((do_i.unit == DoFetch) || (do_i.unit == DoPut)) count = count_t'(do_i.b >> BlockSizeLog2);
+  end
+
+  assign tag        = {kind, next_q[kind]};
+  assign do_ready_o = ~req_valid_q & room & ~open_q[tag];
+  assign accept     = do_valid_i & do_ready_o;
+  assign rsp_kind   = class_e'(rsp_i.tag[4:3]);
+  // Fetches must come in order; anything else is the device's fault.
+  assign misordered = read_valid_i & (class_e'(read_i.tag[4:3]) == ClassFetch) & (read_i.tag[2:0] != read_q);
+
+  assign req_valid_o = req_valid_q;
+  assign req_o       = req_q;
+  assign send_o      = req_valid_q & req_ready_i & (req_q.op == OpWrite);
+  assign loaded_o    = left_q[ClassLoad] == '0;
+  assign flushed_o   = left_q[ClassFlush] == '0;
+  assign written_o   = left_q[ClassWrite] == '0;
+  assign fetched_o   = left_q[ClassFetch] == '0;
+  assign error_o     = error_q;
+  assign status_o    = status_q;
+  assign detail_o    = detail_q;
+
+  always_comb begin
+    open_d = open_q;
+    if (rsp_valid_i) open_d[rsp_i.tag] = 1'b0;
+    if (accept)      open_d[tag]       = 1'b1;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      open_q      <= '0;
+      next_q      <= '0;
+      left_q      <= '0;
+      read_q      <= '0;
+      req_valid_q <= 1'b0;
+      error_q     <= 1'b0;
+    end else begin
+      open_q      <= open_d;
+      req_valid_q <= accept | (req_valid_q & ~req_ready_i);
+      if (accept) next_q[kind] <= next_q[kind] + number_t'(1);
+      if (accept && !(rsp_valid_i && (rsp_kind == kind))) left_q[kind] <= left_q[kind] + number_t'(1);
+      if (rsp_valid_i && !(accept && (rsp_kind == kind))) left_q[rsp_kind] <= left_q[rsp_kind] - number_t'(1);
+      if (read_end_i) read_q <= read_q + number_t'(1);
+      if (forget_i) error_q <= 1'b0;
+      else if (misordered || (rsp_valid_i && (rsp_i.status != StatusOk))) error_q <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (accept) begin
+      req_q <= '{op: (kind == ClassFlush) ? OpFlush : ((kind == ClassWrite) ? OpWrite : OpRead),
+                 fua: (do_i.unit == DoStore) & do_i.imm[DoFua], tag: tag, lba: lba, count: count};
+    end
+    if (!error_q) begin
+      status_q <= (rsp_valid_i && (rsp_i.status != StatusOk)) ? rsp_i.status : StatusDevice;
+      detail_q <= rsp_i.detail;
+    end
+  end
+endmodule

@@ -1,0 +1,187 @@
+// The sequencer: runs the microprograms of `microcode/`, one instruction a cycle, none of them
+// delayed by a branch. It decides; the engines move.
+//
+// Owns the program counter, 16 registers of 64 bits, the return addresses and the watchdog: an
+// instruction that waits while nothing moves for `TimeoutCycles` is left for the program's time-out
+// entry. Never touches a stream.
+//
+// ProgramLog2    log2 of the instructions
+// AddressBits    log2 of the memory's bytes
+// NodeLog2Max    log2 of the longest node; an `lin` constant is scaled by it
+// TimeoutCycles  the longest that a wait may stand still
+module hwfs_seq
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned ProgramLog2   = 12,
+  parameter int unsigned AddressBits   = 12,
+  parameter int unsigned NodeLog2Max   = 9,
+  parameter int unsigned TimeoutCycles = 100_000_000
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+
+  input  logic [31:0]            cond_i,      // by cond_e; the sequencer knows the first three itself
+  input  logic                   progress_i,  // something moved in this cycle
+
+  output logic                   read_o,
+  output logic [AddressBits-1:3] read_word_o,
+  input  logic [63:0]            read_data_i,  // in the next cycle, and until the next read
+  output logic [1:0]             write_o,
+  output logic [AddressBits-1:3] write_word_o,
+  output logic [63:0]            write_data_o,
+  input  logic                   write_ready_i,
+
+  output logic                   do_valid_o,
+  output do_t                    do_o,
+  input  logic                   do_ready_i
+);
+  typedef logic [ProgramLog2-1:0] pc_t;
+  localparam pc_t TimeoutEntry = pc_t'(1);
+  localparam int unsigned WatchWidth = $clog2(TimeoutCycles + 1);
+
+  logic [31:0] instr;
+  pc_t pc_q, pc_d, pc_next;
+  logic stall, timeout, run_q;
+
+  hwfs_rom #(.ProgramLog2(ProgramLog2)) u_rom (
+    .clk_i,
+    .read_i    (~stall | timeout | ~run_q),
+    .address_i (pc_d),
+    .instr_o   (instr)
+  );
+
+  // Decode.
+  instr_e kind;
+  assign kind = instr_e'(instr[31:28]);
+
+  logic [63:0] regs_q [16];
+  logic [3:0]  index_a, index_b;
+  logic [63:0] reg_a, reg_b, operand, result, alu_result;
+  logic        alu_carry, reg_write;
+
+  assign index_a = instr[19:16];
+  assign index_b = (kind == InstrAlu) ? instr[3:0] : instr[23:20];
+  assign reg_a   = regs_q[index_a];
+  assign reg_b   = regs_q[index_b];
+
+  always_comb begin
+    unique case (src_e'(instr[14:12]))
+      SrcImm:  operand = 64'(signed'(instr[11:0]));
+      SrcMd:   operand = read_data_i;
+      SrcMdLo: operand = 64'(read_data_i[31:0]);
+      SrcMdHi: operand = 64'(read_data_i[63:32]);
+      default: operand = reg_b;
+    endcase
+  end
+
+  hwfs_alu u_alu (
+    .func_i   (alu_e'(instr[27:24])),
+    .a_i      (reg_a),
+    .b_i      (operand),
+    .result_o (alu_result),
+    .carry_o  (alu_carry)
+  );
+
+  // LI: a signed constant of 19 bits; one whose scale bit is set counts in shortest nodes' share of
+  // the longest node.
+  logic [63:0] constant;
+  assign constant = instr[19] ? 64'(instr[18:0]) << (NodeLog2Max - 8) : 64'(signed'(instr[18:0]));
+  assign result   = (kind == InstrLi) ? constant : alu_result;
+  assign reg_write = ~stall & run_q & ((kind == InstrLi) | ((kind == InstrAlu) & instr[15]));
+
+  always_ff @(posedge clk_i) begin
+    if (reg_write) regs_q[instr[23:20]] <= result;
+  end
+
+  // Flags: zero from every ALU instruction, carry from sums and differences.
+  logic zero_q, carry_q, alu_step;
+  assign alu_step = ~stall & run_q & (kind == InstrAlu);
+
+  always_ff @(posedge clk_i) begin
+    if (alu_step) zero_q <= alu_result == '0;
+    if (alu_step && (alu_e'(instr[27:24]) inside {AluAdd, AluSub})) carry_q <= alu_carry;
+  end
+
+  // Conditions: a branch is taken, or a wait ends, when the chosen one has the wanted value.
+  logic [31:0] conditions;
+  logic condition;
+  always_comb begin
+    conditions             = cond_i;
+    conditions[CondAlways] = 1'b1;
+    conditions[CondZero]   = zero_q;
+    conditions[CondCarry]  = carry_q;
+  end
+  assign condition = conditions[instr[27:23]] ^ instr[22];
+
+  // Return addresses, the newest first.
+  localparam int unsigned StackDepth = 8;
+  pc_t  stack_q [StackDepth];
+  logic [$clog2(StackDepth)-1:0] top_q;
+  pc_t  return_to;
+  assign return_to = stack_q[top_q - 1'b1];
+
+  assign pc_next = pc_q + pc_t'(1);
+
+  always_comb begin
+    pc_d = pc_next;
+    unique case (kind)
+      InstrBr:   if (condition) pc_d = pc_t'(instr[11:0]);
+      InstrCall: pc_d = pc_t'(instr[11:0]);
+      InstrRet:  pc_d = return_to;
+      InstrJump: pc_d = pc_t'(reg_a) + pc_t'(instr[11:0]);
+      default:   ;
+    endcase
+    if (timeout) pc_d = TimeoutEntry;
+    if (!run_q)  pc_d = '0;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!stall && (kind == InstrCall)) stack_q[top_q] <= pc_next;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      run_q <= 1'b0;
+      pc_q  <= '0;
+      top_q <= '0;
+    end else begin
+      run_q <= 1'b1;
+      if (!run_q || !stall || timeout) pc_q <= pc_d;
+      if (timeout) top_q <= '0;
+      else if (run_q && !stall && (kind == InstrCall)) top_q <= top_q + 1'b1;
+      else if (run_q && !stall && (kind == InstrRet))  top_q <= top_q - 1'b1;
+    end
+  end
+
+  // Waiting, and the watchdog. A wait for the application to command or to take an answer has none.
+  logic [WatchWidth-1:0] watch_q;
+  always_comb begin
+    unique case (kind)
+      InstrSt:   stall = ~write_ready_i;
+      InstrWait: stall = ~condition;
+      InstrDo:   stall = ~do_ready_i;
+      default:   stall = 1'b0;
+    endcase
+    if (!run_q) stall = 1'b0;
+  end
+  assign timeout = run_q & stall & (watch_q == WatchWidth'(TimeoutCycles));
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) watch_q <= '0;
+    else if (!stall || progress_i || timeout || ((kind == InstrWait) && instr[21])) watch_q <= '0;
+    else watch_q <= watch_q + WatchWidth'(1);
+  end
+
+  // Memory and engines.
+  logic [AddressBits-1:0] address;
+  assign address      = AddressBits'(reg_a) + AddressBits'(instr[11:0]);
+  assign read_o       = run_q & (kind == InstrLd);
+  assign read_word_o  = address[AddressBits-1:3];
+  assign write_o      = {2{run_q & (kind == InstrSt)}} & instr[15:14];
+  assign write_word_o = address[AddressBits-1:3];
+  // One half alone takes the low 32 bits.
+  assign write_data_o = (instr[15:14] == 2'b10) ? {reg_b[31:0], reg_b[31:0]} : reg_b;
+
+  assign do_valid_o = run_q & (kind == InstrDo);
+  assign do_o       = '{unit: do_e'(instr[27:24]), imm: instr[11:0], a: reg_a, b: reg_b};
+endmodule

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Assembles the core's microprograms into its control store.
+
+    rtl/hwfs/microcode/assemble.py            writes rtl/hwfs/hwfs_rom.sv
+    rtl/hwfs/microcode/assemble.py --check    fails unless that file is what the sources give
+    rtl/hwfs/microcode/assemble.py --list     prints addresses, words and sources
+
+A line is a label (`name:`), a constant (`name = expression`) or an instruction:
+
+    mov r1, x                 x is a register, a constant, or md, mdl, mdh: the word of memory that
+    add r1, r2, x             `ld` read last, its low and its high half; also sub and or xor shl shr
+    add r1, x                 andn match (ctz takes one operand). Two operands: the first is r1 itself
+    cmp r1, x / tst r1, x     flags of r1 - x, r1 & x
+    li r1, constant           19 bits; `lin` counts in 1/256 of the longest node
+    ld [r1 + constant]        memory; the register may be left out (r0 is zero)
+    st r2, [r1 + constant]    also stl, sth: one half
+    b label                   also bz bnz bc bnc, and b.condition, bn.condition; bc after cmp: below
+    call label / ret / jump r1 + label
+    wait condition            also waitn (until it is not), and wait! without a watchdog
+    do.unit r1, r2, constant  starts an engine
+
+`;` begins a comment. Names of registers: `name = r7`.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import isa  # noqa: E402
+
+SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "space.asm", "change.asm",
+           "recover.asm")
+OUTPUT = HERE.parent / "hwfs_rom.sv"
+REGISTER = re.compile(r"r(\d+)$")
+
+
+class Assembler:
+    def __init__(self):
+        self.names, self.registers, self.lines, self.labels = {}, {}, [], {}
+
+    def read(self, path):
+        for number, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+            text = text.split(";", 1)[0].strip()
+            if not text:
+                continue
+            where = f"{path.name}:{number}"
+            if match := re.fullmatch(r"(\w+)\s*=\s*(.+)", text):
+                name, value = match.groups()
+                if REGISTER.match(value):
+                    self.registers[name] = int(value[1:])
+                else:
+                    self.names[name] = self.value(value, where)
+            elif match := re.fullmatch(r"(\w+):", text):
+                if match[1] in self.labels:
+                    raise SystemExit(f"{where}: the label {match[1]} is there twice")
+                self.labels[match[1]] = len(self.lines)
+            else:
+                self.lines.append((where, text))
+
+    def value(self, text, where):
+        try:
+            return int(eval(text, {"__builtins__": {}}, {**self.names, **self.labels}))  # noqa: S307: our own sources
+        except Exception as error:
+            raise SystemExit(f"{where}: {text}: {error}") from None
+
+    def register(self, text, where):
+        number = self.registers.get(text)
+        if number is None:
+            match = REGISTER.match(text)
+            number = int(match[1]) if match else 99
+        if number > 15:
+            raise SystemExit(f"{where}: {text} is no register")
+        return number
+
+    def is_register(self, text):
+        return text in self.registers or REGISTER.match(text) is not None
+
+    def operand(self, text, where):
+        if self.is_register(text):
+            return "reg", self.register(text, where)
+        if text in ("md", "mdl", "mdh"):
+            return text, 0
+        return "imm", self.value(text, where)
+
+    def place(self, text, where):
+        inner = re.fullmatch(r"\[(.+)\]", text)
+        if not inner:
+            raise SystemExit(f"{where}: {text} is no place in memory")
+        base, offset = 0, []
+        for part in re.split(r"\s*\+\s*", inner[1].strip()):
+            if self.is_register(part):
+                base = self.register(part, where)
+            else:
+                offset.append(part)
+        return base, self.value("+".join(offset) or "0", where)
+
+    def encode(self, where, text):
+        mnemonic, _, rest = text.partition(" ")
+        args = [arg.strip() for arg in rest.split(",")] if rest.strip() else []
+        reg = lambda index: self.register(args[index], where)  # noqa: E731
+        if mnemonic in ("mov", "ctz"):
+            source, value = self.operand(args[1], where)
+            return isa.alu(mnemonic, reg(0), 0, 1, source, value)
+        if mnemonic in isa.FLAGS_ONLY:
+            source, value = self.operand(args[1], where)
+            return isa.alu(isa.FLAGS_ONLY[mnemonic], 0, reg(0), 0, source, value)
+        if mnemonic in isa.ALU:
+            if len(args) == 2:
+                args = [args[0], *args]
+            source, value = self.operand(args[2], where)
+            return isa.alu(mnemonic, reg(0), reg(1), 1, source, value)
+        if mnemonic in ("li", "lin"):
+            return isa.li(reg(0), self.value(args[1], where), mnemonic == "lin")
+        if mnemonic == "ld":
+            return isa.ld(*self.place(args[0], where))
+        if mnemonic in ("st", "stl", "sth"):
+            return isa.st(reg(0), *self.place(args[1], where), {"st": 3, "stl": 1, "sth": 2}[mnemonic])
+        branches = {"b": ("always", 0), "bz": ("zero", 0), "bnz": ("zero", 1), "bc": ("carry", 0), "bnc": ("carry", 1)}
+        if mnemonic in branches:
+            return isa.br(*branches[mnemonic], self.value(args[0], where))
+        if mnemonic.startswith(("b.", "bn.")):
+            head, _, condition = mnemonic.partition(".")
+            return isa.br(condition, head == "bn", self.value(args[0], where))
+        if mnemonic == "call":
+            return isa.call(self.value(args[0], where))
+        if mnemonic == "ret":
+            return isa.ret()
+        if mnemonic in ("wait", "waitn", "wait!"):
+            return isa.wait(args[0], mnemonic == "waitn", mnemonic == "wait!")
+        if mnemonic.startswith("do."):
+            args += ["r0"] * (2 - len(args)) if len(args) < 2 else []
+            immediate = self.value(args[2], where) if len(args) > 2 else 0
+            return isa.do(mnemonic[3:], reg(0), reg(1), immediate)
+        if mnemonic == "jump":
+            base, _, label = args[0].partition("+")
+            return isa.jump(self.register(base.strip(), where), self.value(label, where))
+        raise SystemExit(f"{where}: no instruction `{mnemonic}`")
+
+    def words(self):
+        result = []
+        for where, text in self.lines:
+            try:
+                result.append(self.encode(where, text))
+            except (ValueError, KeyError, IndexError) as error:
+                raise SystemExit(f"{where}: {text}: {error}") from None
+        return result
+
+
+def assemble():
+    assembler = Assembler()
+    for source in SOURCES:
+        assembler.read(HERE / source)
+    return assembler, assembler.words()
+
+
+def module(words):
+    entries = [f"12'd{address}: word = 32'h{word:08x};" for address, word in enumerate(words)]
+    lines = "\n".join("      " + " ".join(entries[at:at + 4]) for at in range(0, len(entries), 4))
+    return f"""// The control store. Made by microcode/assemble.py from microcode/*.asm: change those.
+//
+// ProgramLog2  log2 of the instructions
+module hwfs_rom #(
+  parameter int unsigned ProgramLog2 = 12
+) (
+  input  logic                   clk_i,
+  input  logic                   read_i,
+  input  logic [ProgramLog2-1:0] address_i,
+  output logic [31:0]            instr_o
+);
+  logic [31:0] word;
+  always_comb begin
+    unique case (12'(address_i))
+{lines}
+      default: word = '0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) if (read_i) instr_o <= word;
+endmodule
+"""
+
+
+def main():
+    assembler, words = assemble()
+    if sys.argv[1:] == ["--list"]:
+        labels = {}
+        for name, address in assembler.labels.items():
+            labels.setdefault(address, []).append(name)
+        for address, (word, (where, text)) in enumerate(zip(words, assembler.lines)):
+            for name in labels.get(address, []):
+                print(f"{name}:")
+            print(f"  {address:4} {word:08x}  {text:40} {where}")
+        print(f"{len(words)} instructions")
+    elif sys.argv[1:] == ["--check"]:
+        if OUTPUT.read_text("utf-8") != module(words):
+            sys.exit("hwfs_rom.sv is not what microcode/*.asm give; run: rtl/hwfs/microcode/assemble.py")
+    else:
+        OUTPUT.write_text(module(words), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,511 @@
+; Commands that change the volume. FORMAT.md, "Operations", has the order of what each writes.
+
+cmd_create:
+  call changeable
+  ld [MISC]
+  mov r1, md
+  li file, BRIEF
+  tst r1, 16
+  bnz create_search         ; a put needs no place
+  ld [V_MOUNTED]
+  call place
+  ld [file + F_FLAGS]
+  mov r2, mdl
+  tst r2, 1
+  bnz fail_inuse
+create_search:
+  call name_first
+  call search
+  bnz fail_exists
+  ld [V_T3]
+  mov slot, md
+  add r1, slot, 1
+  bz fail_table
+  ; Space as the command asks.
+  ld [LENGTH]
+  mov r3, md
+  mov r2, 1
+  shl r2, unit
+  sub r2, 1
+  add r3, r2
+  bc fail_space
+  shr r3, unit
+  ld [SB + SB_UNITS]
+  mov r2, md
+  cmp r2, r3
+  bc fail_space
+  st r3, [V_WANT]
+  st r0, [V_STORED]
+  cmp r3, 0
+  bz create_empty
+  ; Nothing older is on its way when units are used again or the record is written.
+  call order
+  mov r2, 0
+  call plan
+  st r2, [V_T5]             ; units that this operation cannot take
+  call slot_begin           ; the free slot: its numbers are needed
+  ld [MISC]
+  mov r1, md
+  tst r1, 16
+  bz create_take
+  ld [V_T5]
+  mov r1, md
+  cmp r1, 0
+  bnz create_take
+  call put_data
+create_take:
+  ld [V_T5]
+  mov r2, md
+  call take
+  st r0, [V_CHANGING]       ; nothing on the device has changed yet
+  call slot_end
+  ; The bitmap is sealed while the slot is made.
+  ld [SB + SB_SEQ]
+  mov r1, md
+  add r1, 1
+  call seal_bitmap
+  st r1, [V_T1]
+  call new_slot
+  call entries
+  ld [SB + SB_SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [snode + LAST_OP]
+  ld [V_STORED]
+  mov r1, md
+  st r1, [snode + S_SIZE]
+  call seal_slot
+  st r1, [V_T2]
+  wait sent
+  mov r1, 1
+  st r1, [V_CHANGING]
+  call write_super
+  call order                ; the data and the record, before the nodes
+  ld [V_T1]
+  mov r1, md
+  call store_bitmap
+  ld [V_T2]
+  mov r1, md
+  call store_slot
+  call create_tag
+  call order
+  b create_made
+create_empty:
+  mov r1, 1
+  st r1, [V_CHANGING]
+  call slot_begin
+  call slot_end
+  call new_slot
+  call mark_in_use
+  call order                ; the slot's other member was last written before this
+  call write_slot
+  call create_tag
+  call order
+create_made:
+  st r0, [V_CHANGING]
+  add r1, slot, 1
+  st r1, [V_UNDO]
+  ld [MISC]
+  mov r1, md
+  tst r1, 16
+  bnz create_put
+  mov r3, 7                 ; open, to write, and the other member is that of the free slot
+  call occupy
+  ld [V_WANT]
+  mov r1, md
+  cmp r1, 0
+  bz done_zero
+  ; What one operation could not take.
+  ld [LENGTH]
+  mov r3, md
+  call grow
+  wait written
+  b.error fail_device
+  ld [file + F_ALLOC]
+  mov r1, md
+  shl r1, unit
+  b done
+
+; A put: the data are stored already, or are to be stored now that the file is there.
+create_put:
+  ld [V_STORED]
+  mov r1, md
+  cmp r1, 0
+  bnz done
+  ld [V_WANT]
+  mov r1, md
+  cmp r1, 0
+  bz done_zero
+  st r0, [file + F_FLAGS]
+  call enter
+  st r0, [OFFSET]
+  call write_body
+  mov r1, 1
+  st r1, [V_DURABLE]
+  call commit
+  ld [LENGTH]
+  mov r1, md
+  b done
+
+; The data of a put go to the units that were planned: they are free, so nobody sees them until the slot
+; is there. Clobbers r1 to r8.
+put_data:
+  ld [LENGTH]
+  mov r2, md
+  st r2, [V_STORED]
+  do.writeto r0, r2, 0
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ld [V_BMASK]
+  mov r1, md
+  add r2, r1
+  andn r2, r1
+  st r2, [V_END]
+  li r5, SB
+  mov r1, 0
+put_run:
+  ld [r5 + SB_RUNS]
+  mov r6, md
+  shl r6, unit
+  ld [SB + SB_DATA]
+  add r6, r6, md
+  ld [r5 + SB_RUNS + 8]
+  mov r7, mdl
+  shl r7, unit
+put_piece:
+  mov r4, r7
+  call piece                ; r1: what was put already
+  do.put r6, r4
+  add r1, r4
+  ld [V_END]
+  cmp r1, md
+  bnc put_given
+  add r6, r4
+  sub r7, r4
+  bnz put_piece
+  add r5, 16
+  b put_run
+put_given:
+  ret
+
+; The free slot in snode becomes the one of a new file with the command's name, in memory. Clobbers
+; r1 to r7.
+new_slot:
+  ld [snode + S_STATE]
+  mov r1, mdl
+  tst r1, 255
+  bnz fail_corrupt
+  sub r1, r0, 1
+  st r1, [V_CSLOT]          ; until it is written
+  ld [snode + SEQ]
+  mov r1, md
+  add r1, 1
+  shl r1, 20
+  shr r1, 20
+  shl r2, slot, 44
+  or r1, r2
+  st r1, [snode + FILE_ID]
+  ld [MISC]
+  mov r7, md
+  shr r7, 16
+  and r7, 127
+  li r6, NAME
+  mov r1, 1
+  stl r1, [snode + S_STATE]
+  b set_name_first
+
+create_tag:
+  ld [HASH]
+  mov r1, mdl
+; The index byte of `slot`, which snode holds: hash r1, and the member that was just written. Clobbers r1
+; to r5.
+tag_new:
+  call tag_of
+  ld [snode + SEQ]
+  mov r2, md
+  and r2, 1
+  shl r2, 6
+  or r1, r2
+  b index_put
+
+; Likewise, of a free slot.
+tag_none:
+  ld [snode + SEQ]
+  mov r1, md
+  and r1, 1
+  shl r1, 6
+  b index_put
+
+; The name of r7 bytes at r6 becomes that of snode, whose state and level stay. Clobbers r1 to r3, r6, r7.
+set_name:
+  call zero_name
+; The same where there was none.
+set_name_first:
+  ld [snode + S_STATE]
+  mov r1, mdl
+  li r2, 0xffff
+  and r1, r2
+  shl r2, r7, 16
+  or r1, r2
+  stl r1, [snode + S_STATE]
+  mov r3, snode
+  add r1, r6, r7            ; its end
+set_name_next:
+  ld [r6 + 0]
+  mov r7, md
+  st r7, [r3 + S_NAME]
+  add r3, 8
+  add r6, 8
+  cmp r6, r1
+  bc set_name_next
+  ret
+
+cmd_commit:
+  call writable
+  st r0, [V_DURABLE]
+  call commit
+  wait written
+  b.error fail_device
+  b commit_answer
+cmd_sync:
+  call writable
+  mov r1, 1
+  st r1, [V_DURABLE]
+  call commit
+commit_answer:
+  ld [file + F_SIZE]
+  mov r1, md
+  b done
+
+; What was written becomes part of the file. Clobbers r1 to r8.
+commit:
+  ld [file + F_SIZE]
+  mov r1, md
+  ld [file + F_END]
+  cmp r1, md
+  bz commit_durable
+  mov r1, 1
+  st r1, [V_CHANGING]
+  call mark_in_use
+  ld [file + F_SLOT]
+  mov slot, mdh
+  call load_slot
+  call order                ; the data, before the size that covers them
+  ld [file + F_END]
+  mov r1, md
+  st r1, [snode + S_SIZE]
+  call write_slot
+  ld [file + F_END]
+  mov r1, md
+  st r1, [file + F_SIZE]
+  ld [file + F_FLAGS]
+  mov r1, mdl
+  or r1, 4
+  stl r1, [file + F_FLAGS]
+commit_durable:
+  ld [V_DURABLE]
+  mov r1, md
+  cmp r1, 0
+  bz committed
+  call order
+committed:
+  st r0, [V_CHANGING]
+  ret
+
+cmd_close:
+  call opened
+  tst r3, 2
+  bz close_place
+  mov r1, 1
+  st r1, [V_DURABLE]
+  call commit
+  ; What was reserved and not used goes back.
+  ld [file + F_SIZE]
+  mov r1, md
+  mov r2, 1
+  shl r2, unit
+  sub r2, 1
+  add r1, r2
+  shr r1, unit
+  st r1, [V_KEEP]
+close_release:
+  ld [file + F_ALLOC]
+  mov r2, md
+  ld [V_KEEP]
+  mov r1, md
+  cmp r1, r2
+  bnc close_released
+  ld [file + F_SLOT]
+  mov slot, mdh
+  call load_slot
+  call release_once
+  ld [snode + S_ALLOC]
+  mov r1, md
+  st r1, [file + F_ALLOC]
+  mov r1, 7
+  stl r1, [file + F_FLAGS]
+  b close_release
+close_released:
+  ld [file + F_FLAGS]
+  mov r1, mdl
+  tst r1, 4
+  bz close_place
+  ; Both members say the same from now on: either may rot without loss.
+  mov r1, 1
+  st r1, [V_CHANGING]
+  ld [file + F_SLOT]
+  mov slot, mdh
+  call load_slot
+  call order
+  call write_slot
+  wait written
+  b.error fail_device
+close_place:
+  call leave
+  st r0, [V_CHANGING]
+  b done_zero
+
+; The place `file` is free. Clobbers r1.
+leave:
+  ld [V_OPEN]
+  mov r1, md
+  sub r1, 1
+  st r1, [V_OPEN]
+  st r0, [file + F_FLAGS]
+  ret
+
+cmd_delete:
+  call changeable
+  call find
+  mov r3, 2
+  call users
+  bnz fail_inuse
+  call remove
+  b done_zero
+
+; The file in snode, slot `slot`, goes. Clobbers r1 to r8.
+remove:
+  mov r1, 1
+  st r1, [V_CHANGING]
+  ld [snode + S_ALLOC]
+  mov r1, md
+  cmp r1, 0
+  bz delete_empty
+  ld [snode + S_STATE]
+  mov r1, mdl
+  shr r2, r1, 8
+  and r2, 255
+  bnz delete_deep
+  add r1, 1                 ; live to reap
+  sub r2, r0, 1
+  st r2, [V_CSLOT]          ; until it is written
+  stl r1, [snode + S_STATE]
+  st r0, [snode + S_SIZE]
+  st r0, [V_KEEP]
+delete_more:
+  call release_once
+  call order
+  ld [snode + S_ALLOC]
+  mov r1, md
+  cmp r1, 0
+  bnz delete_more
+  b deleted
+delete_empty:
+  call mark_in_use
+  call order                ; the slot's last commit, before its removal in the other member
+  sub r2, r0, 1
+  st r2, [V_CSLOT]
+  call zero_slot
+  call write_slot
+  call order
+deleted:
+  call tag_none
+  st r0, [V_CHANGING]
+  ret
+delete_deep:
+  st r0, [V_CHANGING]
+  b fail_unsupported
+
+cmd_rename:
+  call changeable
+  call find
+  mov r3, 2
+  call users
+  bnz fail_inuse
+  st slot, [V_FROM]
+  ld [MISC]
+  mov r7, md
+  shr r7, 24
+  and r7, 127
+  ld [HASH2]
+  mov r1, md
+  li r6, NAME2
+  call search
+  bz rename_free
+  ld [V_FROM]
+  cmp slot, md
+  bnz fail_exists
+  b done_zero               ; it has that name already
+rename_free:
+  ld [V_T3]
+  mov slot, md
+  add r1, slot, 1
+  bz fail_table
+  st slot, [V_TURN]
+  call load_slot
+  ld [snode + S_STATE]
+  mov r1, mdl
+  tst r1, 255
+  bnz fail_corrupt
+  ld [snode + SEQ]
+  mov r1, md
+  st r1, [V_NEAR]
+  ld [V_FROM]
+  mov slot, md
+  call load_slot
+  mov r1, 1
+  st r1, [V_CHANGING]
+  call no_operation
+  mov r1, 3
+  stl r1, [SB + SB_KIND]
+  sth slot, [SB + SB_KIND]
+  ld [V_TURN]
+  mov r1, md
+  stl r1, [SB + SB_SLOT2]
+  call order
+  call write_super
+  call order                ; the record, before the new name: else both names could stay
+  ld [V_NEAR]
+  mov r1, md
+  st r1, [snode + SEQ]
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  ld [MISC]
+  mov r7, md
+  shr r7, 24
+  and r7, 127
+  li r6, NAME2
+  call set_name
+  ld [V_TURN]
+  mov slot, md
+  call write_slot
+  ld [HASH2]
+  mov r1, mdl
+  call tag_new
+  call order                ; the new name, before the end of the old one: else both could be lost
+  ld [V_FROM]
+  mov slot, md
+  call load_slot
+  sub r2, r0, 1
+  st r2, [V_CSLOT]
+  call zero_slot
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  call write_slot
+  call tag_none
+  wait written
+  b.error fail_device
+  st r0, [V_CHANGING]
+  b done_zero

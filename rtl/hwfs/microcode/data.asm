@@ -1,0 +1,284 @@
+; Moving data. While one extent streams, the next one's request is made.
+
+cmd_read:
+  shr r2, r1, 16
+  tst r2, 127
+  bnz read_named
+  call opened
+read_opened:
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
+  mov r2, md
+  add r3, r1, r2
+  bc fail_past
+  ld [file + F_END]
+  mov r4, md
+  cmp r4, r3
+  bc fail_past
+  cmp r2, 0
+  bz done_zero
+  do.readto r1, r2
+  ld [V_BMASK]
+  mov r5, md
+  andn r1, r5
+  add r3, r5
+  andn r3, r5
+  st r3, [V_END]
+read_next:
+  call map
+  call piece
+  do.fetch r2, r4
+  add r1, r4
+  ld [V_END]
+  cmp r1, md
+  bc read_next
+  wait drained
+  wait fetched
+  b.error fail_device
+  ld [LENGTH]
+  mov r1, md
+  b done
+
+; Of the file with the command's name, which need not be open.
+read_named:
+  mov r2, md
+  cmp r2, 0
+  bz fail_mount
+  call find
+  ld [snode + S_ATTRS]
+  mov r1, mdl
+  cmp r1, 0
+  bnz fail_unsupported
+  li file, BRIEF
+  call enter
+  b read_opened
+
+; r4 <- bytes of the next request, from r1 on: as many as follow one another, are wanted, and fit.
+piece:
+  ld [V_END]
+  mov r3, md
+  sub r3, r1
+  cmp r4, r3
+  bc piece_wanted
+  mov r4, r3
+piece_wanted:
+  ld [V_LIMIT]
+  mov r3, md
+  cmp r4, r3
+  bc piece_fits
+  mov r4, r3
+piece_fits:
+  ret
+
+cmd_write:
+  call writable
+  call write_body
+  b done
+
+; LENGTH bytes go to OFFSET of `file`; r1 <- LENGTH.
+write_body:
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
+  mov r2, md
+  add r3, r1, r2
+  bc fail_past
+  ld [file + F_END]
+  mov r4, md
+  cmp r4, r1
+  bc fail_past
+  cmp r2, 0
+  bz done_zero              ; (a put of nothing does not come here)
+  call grow
+  ; What the first and the last block hold already and keep: R6 for the end of the file, and any
+  ; overwrite that is no whole block.
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
+  add r3, r1, md
+  st r3, [V_END]
+  st r0, [V_MODE]
+  ld [V_BMASK]
+  mov r5, md
+  tst r1, r5
+  bz write_tail
+  mov r2, work
+  call edge
+  mov r1, 1
+  st r1, [V_MODE]
+write_tail:
+  ld [V_END]
+  mov r3, md
+  ld [V_BMASK]
+  mov r5, md
+  tst r3, r5
+  bz write_start
+  ld [file + F_END]
+  cmp r3, md
+  bnc write_start           ; it ends the file
+  ld [OFFSET]
+  mov r1, md
+  andn r1, r5
+  andn r2, r3, r5
+  cmp r1, r2
+  bnz write_last
+  ; All of it is in one block.
+  ld [V_MODE]
+  mov r4, md
+  cmp r4, 1
+  bz write_start
+  mov r2, work
+  call edge
+  mov r1, 1
+  st r1, [V_MODE]
+  b write_start
+write_last:
+  mov r1, r3
+  ld [V_EDGE]
+  mov r2, md
+  call edge
+  ld [V_MODE]
+  mov r1, md
+  or r1, 2
+  st r1, [V_MODE]
+write_start:
+  ld [V_EDGE]
+  mov r1, md
+  do.edges work, r1
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
+  mov r2, md
+  ld [V_MODE]
+  mov r4, md
+  jump r4 + write_modes
+write_modes:
+  b write_plain
+  b write_head
+  b write_last_only
+  do.writeto r1, r2, 3
+  b write_begin
+write_plain:
+  do.writeto r1, r2, 0
+  b write_begin
+write_head:
+  do.writeto r1, r2, 1
+  b write_begin
+write_last_only:
+  do.writeto r1, r2, 2
+write_begin:
+  ld [V_END]
+  mov r3, md
+  ld [V_BMASK]
+  mov r5, md
+  add r3, r5
+  andn r3, r5
+  st r3, [V_END]
+  andn r1, r5
+  mov r2, 1
+  st r2, [V_DIRTY]
+write_next:
+  call map
+  call piece
+  do.put r2, r4
+  add r1, r4
+  ld [V_END]
+  cmp r1, md
+  bc write_next
+  wait sent
+  wait written
+  b.error fail_device
+  ; The file is as long as this.
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
+  mov r2, md
+  add r1, r2
+  ld [file + F_END]
+  mov r3, md
+  cmp r1, r3
+  bc write_done
+  st r1, [file + F_END]
+write_done:
+  mov r1, r2
+  ret
+
+; Loads the block with byte r1 of the file into memory at r2.
+edge:
+  st r2, [V_FLAG]
+  ld [V_BMASK]
+  mov r5, md
+  andn r1, r5
+  sub r3, r0, 1
+  cmp r2, work
+  bnz edge_map
+  st r3, [V_CGROUP]
+edge_map:
+  call map
+  ld [V_FLAG]
+  mov r3, md
+  wait sent
+  do.load r2, r3, RAW
+  wait loaded
+  b.error fail_device
+  ret
+
+; Space for the file up to byte r3.
+grow:
+  mov r2, 1
+  shl r2, unit
+  sub r2, 1
+  add r3, r2
+  bc fail_space
+  shr r3, unit
+  ld [SB + SB_UNITS]
+  mov r2, md
+  cmp r2, r3
+  bc fail_space
+  ld [file + F_ALLOC]
+  mov r2, md
+  cmp r2, r3
+  bnc grown
+  sub r3, r2
+  st r3, [V_WANT]
+  ld [file + F_SLOT]
+  mov slot, mdh
+  call load_slot
+grow_more:
+  call reserve_once
+  ; This operation is whole: what the next one fails for changes nothing.
+  st r0, [V_CHANGING]
+  ld [snode + S_ALLOC]
+  mov r2, md
+  st r2, [file + F_ALLOC]
+  ld [file + F_FLAGS]
+  mov r2, mdl
+  or r2, 4
+  stl r2, [file + F_FLAGS]
+  ld [V_WANT]
+  mov r2, md
+  ld [V_GOT]
+  sub r2, r2, md
+  st r2, [V_WANT]
+  bnz grow_more
+grown:
+  ret
+
+; Space for LENGTH bytes behind what was written. The value is how many can be.
+cmd_reserve:
+  call writable
+  ld [file + F_END]
+  mov r1, md
+  ld [LENGTH]
+  add r3, r1, md
+  bc fail_space
+  call grow
+  wait written
+  b.error fail_device
+  ld [file + F_ALLOC]
+  mov r1, md
+  shl r1, unit
+  ld [file + F_END]
+  sub r1, r1, md
+  b done

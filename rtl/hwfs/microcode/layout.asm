@@ -1,0 +1,134 @@
+; The memory, and the volume's structures in it (FORMAT.md). Addresses and offsets are in bytes.
+
+; --- What the intake writes (hwfs_intake.sv) ---
+MISC     = 0x00     ; op 0-3, flags 4-7, file 8-10, no such file 15, name bytes 16-22, of the second 24-30
+OFFSET   = 0x08
+LENGTH   = 0x10
+GEOMETRY = 0x18     ; ready 0, cache 1, fua 2, read-only 3, log2 block 4-8, log2 longest node 9-13, blocks 16-63
+HASH     = 0x20     ; hash, and in the high half whether the name is bad
+HASH2    = 0x28
+LIMITS   = 0x38     ; longest transfer in blocks; high: slots that the index has room for
+NAME     = 0x40
+NAME2    = 0x80
+
+; --- Variables ---
+V_MOUNTED  = 0x100  ; 0, 1: may be changed, 2: read-only
+V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
+V_DIRTY    = 0x110  ; something was written since the last flush
+V_CSLOT    = 0x118  ; the slot that is in node SLOT, or -1
+V_CGROUP   = 0x120  ; the group whose bitmap is in node WORK, or -1
+V_CLEAF    = 0x128  ; the leaf that is in node SPARE, or -1
+V_INDEX    = 0x130  ; where the index is
+V_EDGE     = 0x138  ; where a write's last block is put
+V_BMASK    = 0x140  ; the device's block less one
+V_MSLOT    = 0x148  ; magic numbers
+V_MBITMAP  = 0x150
+V_MLEAF    = 0x158
+V_MSUPER   = 0x160
+V_BUCKETS  = 0x168  ; buckets less one
+V_FILEID   = 0x170  ; of the file whose leaf is to be loaded
+V_TIMED    = 0x178  ; a time-out is being cleaned up
+V_LIMIT    = 0x180  ; longest transfer in bytes
+V_END      = 0x188  ; where the data of this command end
+V_WANT     = 0x190  ; units wanted yet
+V_GROUPS   = 0x198  ; groups
+V_GUNITS   = 0x1a0  ; log2 of a group's units
+V_KEEP     = 0x1a8  ; units that a release keeps
+V_FROM     = 0x1b0  ; the old slot of a rename
+V_TURN     = 0x1b8
+V_T1       = 0x1c0  ; of the routine that runs
+V_T2       = 0x1c8
+V_T3       = 0x1d0
+V_T4       = 0x1d8
+V_T5       = 0x1e0
+V_SEEN     = 0x1e8  ; of the mount: the sequence number of superblock A, plus one
+V_DURABLE  = 0x1f0  ; a commit is to be durable
+V_NMAX     = 0x1f8
+
+V_S6       = 0x500
+V_S7       = 0x508
+V_S8       = 0x510
+V_GOT      = 0x518
+V_RUNS     = 0x520
+V_MODE     = 0x528
+V_NEAR     = 0x530
+V_ROOM     = 0x538
+V_GROUP    = 0x540
+V_AT       = 0x548
+V_FLAG     = 0x550
+V_OPEN     = 0x558  ; open files
+V_DAMAGED  = 0x560  ; some slot is damaged
+V_CURSOR   = 0x568  ; where the last allocation in the bitmap of WORK ended
+V_UNDO     = 0x578  ; the slot, plus one, of a file that goes again if there is no space for it
+V_STORED   = 0x570  ; the file that is made has its data already
+
+; --- Open files, 64 bytes each ---
+FILES      = 0x200
+F_FLAGS    = 0      ; 1 open, 2 to write, 4 the slot's two members differ; high: slot
+F_SLOT     = 0
+F_SIZE     = 8      ; committed
+F_ALLOC    = 16
+F_END      = 24     ; written
+F_LOGICAL  = 32     ; an extent: its first unit in the file, in the volume, its units
+F_START    = 40
+F_UNITS    = 48
+
+; --- The superblock in force ---
+SB         = 0x400
+SB_VERSION = 8      ; high half
+SB_SEQ     = 16
+SB_UUID    = 24
+SB_VOLUME  = 40
+SB_LOGS    = 48     ; unit, node, buckets, block: a byte each
+SB_STATE   = 48     ; high half
+SB_INCOMPAT = 56
+SB_RO      = 56     ; high half
+SB_MOUNTS  = 64     ; high half
+SB_SLOTS_A = 72
+SB_SLOTS_B = 80
+SB_BITMAP_A = 88
+SB_BITMAP_B = 96
+SB_DATA    = 104
+SB_UNITS   = 112
+SB_HINT    = 120
+SB_KIND    = 128    ; high: slot
+SB_SLOT2   = 136    ; high: runs
+SB_RUNS    = 144
+
+; --- Nodes. NODES is followed by three of the longest kind, then the index ---
+EDGE       = 0x580
+BRIEF      = 0x5c0  ; the place of a file that one command opens and closes
+NODES      = 0x600
+SEQ        = 8
+LAST_OP    = 16
+FILE_ID    = 24
+S_SIZE     = 32
+S_ALLOC    = 40
+S_STATE    = 56     ; state, level, name bytes: a byte each; high: entries
+S_ATTRS    = 64
+S_NAME     = 80
+S_ENTRIES  = 144
+L_FIRST    = 32
+L_COUNT    = 40     ; high: level
+L_ENTRIES  = 64
+B_FREE     = 32
+
+; --- Registers. r0 is zero, r1 to r8 are scratch ---
+nlog  = r9          ; log2 of a node
+unit  = r10         ; log2 of an allocation unit
+slot  = r11         ; the slot's number
+file  = r12         ; the open file
+spare = r13         ; nodes
+work  = r14
+snode = r15
+
+; --- Immediates of `do` ---
+SUPER   = 1
+RAW     = 2
+FUA     = 4
+FIRST   = 1
+DROP    = 1
+FORGET  = 2
+RELEASE = 4
+PORT    = 1
+LAST    = 1

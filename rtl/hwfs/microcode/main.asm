@@ -1,0 +1,266 @@
+; Start, the loop over commands, and every way to fail.
+
+  b start
+  b timeout
+
+start:
+  xor r0, r0, r0
+  st r0, [V_MOUNTED]
+  st r0, [V_CHANGING]
+  st r0, [V_TIMED]
+  li r1, NODES
+  lin r2, 256
+  add snode, r1, 0
+  add work, snode, r2
+  add spare, work, r2
+  add r3, spare, r2
+  st r3, [V_INDEX]
+  ; "SWsl", "SWbm", "SWlf", "STRTWAY1"
+  li r5, 0x5753
+  li r1, 0x6c73
+  shl r1, 16
+  or r1, r5
+  st r1, [V_MSLOT]
+  li r1, 0x6d62
+  shl r1, 16
+  or r1, r5
+  st r1, [V_MBITMAP]
+  li r1, 0x666c
+  shl r1, 16
+  or r1, r5
+  st r1, [V_MLEAF]
+  li r1, 0x3159
+  shl r1, 16
+  li r2, 0x4157
+  or r1, r2
+  shl r1, 16
+  li r2, 0x5452
+  or r1, r2
+  shl r1, 16
+  li r2, 0x5453
+  or r1, r2
+  st r1, [V_MSUPER]
+
+main:
+  st r0, [V_UNDO]
+  wait! command
+  ld [MISC]
+  mov r1, md
+  and r2, r1, 15
+  ld [V_MOUNTED]
+  jump r2 + commands
+
+; Each command begins with r1 = MISC and md = V_MOUNTED.
+commands:
+  b cmd_mount
+  b cmd_unmount
+  b cmd_open
+  b cmd_create
+  b cmd_read
+  b cmd_write
+  b cmd_reserve
+  b cmd_commit
+  b cmd_sync
+  b cmd_close
+  b cmd_delete
+  b cmd_rename
+  b cmd_list
+  b fail_command
+  b fail_command
+  b fail_command
+
+; The command is done; r1 is its value.
+done:
+  do.respond r1, r0
+  b main
+done_zero:
+  do.respond r0, r0
+  b main
+
+; file <- the place that r1 = MISC names. md = V_MOUNTED. Clobbers r2.
+place:
+  mov r2, md
+  cmp r2, 0
+  bz fail_mount
+  shr r2, r1, 8
+  tst r2, 128
+  bnz fail_command
+  and r2, 7
+  shl r2, 6
+  add file, r2, FILES
+  ret
+
+; The same, and there is an open file in it. slot <- its slot; r3 <- its flags.
+opened:
+  call place
+  ld [file + F_FLAGS]
+  mov r3, mdl
+  mov slot, mdh
+  tst r3, 1
+  bz fail_open
+  ret
+
+; The same, and it may be written. A volume that is mounted read-only has no such files.
+writable:
+  call opened
+  tst r3, 2
+  bz fail_writable
+  ret
+
+; A command that changes names. md = V_MOUNTED. Clobbers r2.
+changeable:
+  mov r2, md
+  cmp r2, 0
+  bz fail_mount
+  cmp r2, 1
+  bnz fail_readonly
+  ret
+
+; --- Failing ---
+fail_gone:
+  li r2, 9
+  b fail
+fail_command:
+  li r2, 16
+  b fail
+fail_mount:
+  li r2, 17
+  b fail
+fail_novolume:
+  li r2, 18
+  b fail
+fail_newer:
+  li r2, 19
+  b fail
+fail_unsuitable:
+  li r2, 20
+  b fail
+fail_corrupt:
+  li r2, 21
+  b fail
+fail_stale:
+  li r2, 22
+  b fail
+fail_readonly:
+  li r2, 23
+  b fail
+fail_name:
+  li r2, 24
+  b fail
+fail_notfound:
+  li r2, 25
+  b fail
+fail_exists:
+  li r2, 26
+  b fail
+fail_table:
+  li r2, 27
+  b fail
+fail_space:
+  li r2, 28
+  b undo
+fail_map:
+  li r2, 29
+; A file that this command made goes again; then as any failure.
+undo:
+  ld [V_UNDO]
+  mov r1, md
+  cmp r1, 0
+  bz fail
+  st r0, [V_UNDO]
+  st r2, [V_MODE]
+  sub slot, r1, 1
+  call load_slot
+  call remove
+  ld [MISC]
+  mov r1, md
+  tst r1, 16
+  bnz undone                ; a put has no place
+  call leave
+undone:
+  ld [V_MODE]
+  mov r2, md
+  b fail
+fail_inuse:
+  li r2, 30
+  b fail
+fail_open:
+  li r2, 31
+  b fail
+fail_writable:
+  li r2, 32
+  b fail
+fail_past:
+  li r2, 33
+  b fail
+fail_unsupported:
+  li r2, 34
+  b fail
+
+; r2 is the status. What is under way ends first.
+fail:
+  do.abort r0, r0, DROP
+  call quiet
+  call settle
+  do.respond r0, r2
+  b main
+
+; A request failed: its status and its code are with the ports.
+fail_device:
+  do.abort r0, r0, DROP
+  call quiet
+  call settle_kept
+  do.respond r0, r0, PORT
+  do.abort r0, r0, FORGET
+  b main
+
+; Waits until nothing is under way.
+quiet:
+  wait sent
+  wait written
+  wait fetched
+  wait loaded
+  wait flushed
+  ret
+
+; After an error: the nodes in memory are not trusted, and a volume whose change was interrupted has
+; to be mounted again. Clobbers r1.
+settle:
+  do.abort r0, r0, FORGET
+settle_kept:
+  ld [V_CHANGING]
+  mov r1, md
+  sub r3, r0, 1
+  st r3, [V_CSLOT]
+  st r3, [V_CGROUP]
+  st r3, [V_CLEAF]
+  cmp r1, 0
+  bz settled
+  st r0, [V_MOUNTED]
+  st r0, [V_CHANGING]
+settled:
+  ret
+
+; Nothing moved for too long. If it was the application, all ends when its data are given up; if it
+; was the device, it stands still again.
+timeout:
+  ld [V_TIMED]
+  mov r1, md
+  cmp r1, 0
+  bnz timeout_again
+  mov r1, 1
+  st r1, [V_TIMED]
+  do.abort r0, r0, DROP
+  call quiet
+  st r0, [V_TIMED]
+  li r2, 7
+  call settle
+  do.respond r0, r2
+  b main
+timeout_again:
+  st r0, [V_TIMED]
+  st r0, [V_MOUNTED]
+  st r0, [V_CHANGING]
+  li r2, 7
+  do.respond r0, r2
+  b main

@@ -1,0 +1,633 @@
+; Nodes and pairs, slots, the index, and finding a name.
+
+; Loads the node at r1 into memory at r2 if it has magic r3 and is member r4 (0: A, 1: B); r6 <- its
+; sequence number. r5 <- 1; or 0 and the zero flag where it is not valid. A leaf is valid only if it
+; belongs to file V_FILEID.
+load_node:
+  wait sent                 ; a store may still read that memory
+  do.load r1, r2
+  wait loaded
+  b.error fail_device
+  bn.good load_bad
+  ld [r2 + 0]
+  cmp r3, mdl
+  bnz load_bad
+  ld [r2 + SEQ]
+  mov r6, md
+  xor r5, r6, r4
+  tst r5, 1
+  bnz load_bad
+  shr r5, r6, 62
+  bnz load_bad
+  ld [V_MLEAF]
+  cmp r3, md
+  bnz load_valid
+  ld [V_FILEID]
+  mov r5, md
+  ld [r2 + FILE_ID]
+  cmp r5, md
+  bnz load_bad
+load_valid:
+  mov r5, 1
+  ret
+load_bad:
+  mov r5, 0
+  ret
+
+; Loads the newest valid member of the pair at r1 (A) and r7 (B) into memory at r2; magic r3. r5 <- how
+; many members are valid, r4 <- the newest, r6 <- its sequence number. Clobbers r1, r7, r8.
+load_pair:
+  mov r4, 0
+  call load_node
+  bz pair_only_b
+  mov r8, r6
+  call pair_other
+  bz pair_only_a
+  cmp r8, r6
+  bc pair_both
+  call pair_other           ; A is the newer
+  bz fail_corrupt
+pair_both:
+  mov r5, 2
+  ret
+pair_only_a:
+  call pair_other
+  ret
+pair_only_b:
+  call pair_other
+  ret
+; Loads the other member.
+pair_other:
+  xor r1, r7
+  xor r7, r1
+  xor r1, r7
+  xor r4, 1
+  b load_node
+
+; r1 <- address of slot `slot`, member r3. Clobbers r2.
+slot_address:
+  ld [SB + SB_SLOTS_A]
+  mov r1, md
+  cmp r3, 0
+  bz slot_address_a
+  ld [SB + SB_SLOTS_B]
+  mov r1, md
+slot_address_a:
+  shl r2, slot, nlog
+  add r1, r2
+  ret
+
+; r1, r7 <- addresses of both. Clobbers r2.
+slot_addresses:
+  ld [SB + SB_SLOTS_A]
+  mov r1, md
+  ld [SB + SB_SLOTS_B]
+  mov r7, md
+  shl r2, slot, nlog
+  add r1, r2
+  add r7, r2
+  ret
+
+; A node that is newer than the superblock proves that a superblock was lost (R4): nothing may be
+; changed. snode has the node. Clobbers r1, r2.
+check_age:
+  ld [SB + SB_SEQ]
+  mov r1, md
+  ld [snode + LAST_OP]
+  cmp r1, md
+  bnc age_right
+  ld [V_T4]
+  mov r2, md
+  cmp r2, 2
+  bnz fail_stale
+age_right:
+  ret
+
+; Makes snode hold slot `slot`. Clobbers r1 to r8.
+load_slot:
+  ld [V_CSLOT]
+  cmp slot, md
+  bz slot_there
+  call slot_begin
+; The load is under way. Zero flag clear: it was the other member that was good.
+slot_end:
+  wait loaded
+  b.error fail_device
+  bn.good slot_other
+  ld [V_MSLOT]
+  mov r3, md
+  ld [snode + 0]
+  cmp r3, mdl
+  bnz slot_other
+  call slot_check
+  tst r0, 0
+slot_there:
+  ret
+; The map's root must make sense. Clobbers r1 to r3.
+slot_check:
+  st slot, [V_CSLOT]
+  ld [snode + S_STATE]
+  mov r1, mdl
+  mov r2, mdh
+  and r3, r1, 255
+  cmp r3, 3
+  bnc fail_corrupt
+  shr r3, r1, 8
+  and r3, 255
+  cmp r3, 3
+  bnc fail_corrupt
+  mov r3, 1
+  shl r3, nlog
+  sub r3, S_ENTRIES
+  shr r3, 4
+  cmp r3, r2
+  bc fail_corrupt
+  ret
+; The member that was the newest is not good any more: the other one, or damage. Keeps r6 to r8.
+slot_other:
+  st r6, [V_S6]
+  st r7, [V_S7]
+  st r8, [V_S8]
+  call slot_addresses
+  mov r2, snode
+  ld [V_MSLOT]
+  mov r3, md
+  call load_pair
+  cmp r5, 0
+  bz fail_corrupt
+  mov r3, r4
+  call index_member
+  call slot_check
+  ld [V_S6]
+  mov r6, md
+  ld [V_S7]
+  mov r7, md
+  ld [V_S8]
+  mov r8, md
+  cmp snode, 0
+  ret
+
+; Starts to load the newest member of slot `slot`. Clobbers r1 to r4.
+slot_begin:
+  sub r1, r0, 1
+  st r1, [V_CSLOT]
+  andn r2, slot, 7
+  ld [V_INDEX]
+  add r2, r2, md
+  and r3, slot, 7
+  shl r3, 3
+  ld [r2]
+  mov r4, md
+  shr r4, r3
+  shr r3, r4, 6
+  and r3, 1
+  call slot_address
+  do.load r1, snode
+  ret
+
+; --- The index: a byte a slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 nobody's; bit 6: member B
+; is the newer; bit 7: damaged.
+
+; Byte `slot` <- r1. Clobbers r2 to r5.
+index_put:
+  andn r2, slot, 7
+  ld [V_INDEX]
+  add r2, r2, md
+  and r3, slot, 7
+  shl r3, 3
+  li r4, 255
+  shl r4, r3
+  shl r1, r3
+  ld [r2]
+  mov r5, md
+  andn r5, r4
+  or r5, r1
+  st r5, [r2]
+  ret
+
+; Bit 6 of byte `slot` <- r3. Clobbers r2 to r5.
+index_member:
+  andn r2, slot, 7
+  ld [V_INDEX]
+  add r2, r2, md
+  and r4, slot, 7
+  shl r4, 3
+  add r4, 6
+  mov r5, 1
+  shl r5, r4
+  shl r3, r4
+  ld [r2]
+  mov r4, md
+  andn r4, r5
+  or r4, r3
+  st r4, [r2]
+  ret
+
+; r1 <- the tag of what is in snode. Clobbers r2 to r8.
+slot_tag:
+  ld [snode + S_STATE]
+  mov r1, mdl
+  and r2, r1, 255
+  bz tag_free
+  cmp r2, 1
+  bnz tag_nobody
+  shr r2, r1, 16
+  and r2, 255
+  cmp r2, 65
+  bnc tag_nobody
+  add r1, snode, S_NAME
+  call name_hash
+; r1 <- the tag of hash r1.
+tag_of:
+  shr r1, 26
+  and r1, 31
+  add r1, 1
+  ret
+tag_free:
+  mov r1, 0
+  ret
+tag_nobody:
+  mov r1, 63
+  ret
+
+; r1 <- CRC32C of the r2 bytes at r1. At mount only: a name that a command brings is hashed by the
+; intake. Clobbers r2 to r8.
+name_hash:
+  li r3, 0x82f6             ; Castagnoli's polynomial, reflected
+  li r4, 0x3b78
+  shl r3, 16
+  or r3, r4
+  sub r4, r0, 1
+  shr r4, 32                ; the state
+hash_word:
+  ld [r1]
+  mov r5, md
+  mov r6, 8
+hash_byte:
+  cmp r2, 0
+  bz hash_done
+  and r7, r5, 255
+  xor r4, r7
+  mov r7, 8
+hash_bit:
+  and r8, r4, 1
+  shr r4, 1
+  cmp r8, 0
+  bz hash_even
+  xor r4, r3
+hash_even:
+  sub r7, 1
+  bnz hash_bit
+  shr r5, 8
+  sub r2, 1
+  sub r6, 1
+  bnz hash_byte
+  add r1, 8
+  b hash_word
+hash_done:
+  sub r1, r0, 1
+  shr r1, 32
+  xor r1, r4
+  ret
+
+; Looks the command's name up: r6 is where it is (NAME or NAME2), r1 its hash word, r7 its bytes.
+; Zero flag clear: it is in `slot`, and snode has it. Set: it is not there, and V_T3 is the slot that
+; it may take, or -1. Clobbers r1 to r8, V_T1 to V_T3.
+search:
+  cmp r7, 0
+  bz fail_name
+  cmp r7, 65
+  bnc fail_name
+  shr r2, r1, 32
+  bnz fail_name
+  st r1, [V_T1]
+  ld [V_BUCKETS]
+  mov r2, md
+  and r8, r1, r2
+  call search_bucket
+  bnz search_found
+  ld [V_T1]
+  mov r1, md
+  shr r2, r1, 16
+  ld [V_BUCKETS]
+  mov r3, md
+  and r2, r3
+  and r1, r3
+  cmp r1, r2
+  bz search_free
+  mov r8, r2
+  call search_bucket
+  bnz search_found
+; It is in neither. A damaged slot may be the one that was looked for; else the emptier bucket's first
+; free slot, the first bucket if they are equal.
+search_free:
+  ld [V_T1]
+  mov r1, md
+  ld [V_BUCKETS]
+  mov r2, md
+  and r8, r1, r2
+  call bucket_free
+  mov r3, r4
+  mov r5, r1
+  ld [V_T1]
+  mov r1, md
+  shr r8, r1, 16
+  ld [V_BUCKETS]
+  mov r2, md
+  and r8, r2
+  call bucket_free
+  cmp r3, r4
+  bnc search_first
+  mov r5, r1
+search_first:
+  st r5, [V_T3]
+  tst r0, 0
+search_found:
+  ret
+
+; Bucket r8: r4 <- free slots, r1 <- the first of them or -1. Clobbers r2, r7.
+bucket_free:
+  shl r2, r8, 3
+  ld [V_INDEX]
+  add r2, r2, md
+  ld [r2]
+  mov r7, md
+  ; A damaged slot may be the one that was looked for.
+  ld [V_DAMAGED]
+  mov r1, md
+  cmp r1, 0
+  bz bucket_sound
+  mov r1, r7
+bucket_damage:
+  tst r1, 128
+  bnz fail_corrupt
+  shr r1, 8
+  bnz bucket_damage
+bucket_sound:
+  mov r4, 0
+  sub r1, r0, 1
+  match r7, 0
+  bz bucket_full
+  ctz r2, r7
+  shl r1, r8, 3
+  add r1, r2
+  ; How many ones there are in eight bits.
+  shr r4, r7, 1
+  and r4, 85
+  sub r7, r4
+  shr r4, r7, 2
+  and r4, 51
+  and r7, 51
+  add r4, r7
+  shr r7, r4, 4
+  add r4, r7
+  and r4, 15
+bucket_full:
+  ret
+
+; Bucket r8, for the name at r6 of r7 bytes and hash V_T1. Zero flag clear: found.
+search_bucket:
+  shl r2, r8, 3
+  ld [V_INDEX]
+  add r2, r2, md
+  ld [V_T1]
+  mov r1, md
+  shr r1, 26
+  and r1, 31
+  add r1, 1
+  ld [r2]
+  mov r2, md
+  match r2, r1
+bucket_candidate:
+  st r2, [V_T2]
+  ctz r1, r2
+  cmp r1, 8
+  bnc bucket_none
+  shl slot, r8, 3
+  add slot, r1
+  ld [V_CSLOT]
+  cmp slot, md
+  bz bucket_compare
+  call slot_begin
+  wait part
+bucket_compare:
+  ; The name's bytes are in memory before the rest of the node is. Both are padded with zeroes.
+  ld [snode + S_STATE]
+  mov r1, mdl
+  shr r1, 16
+  and r1, 255
+  cmp r1, r7
+  bnz bucket_differs
+  mov r1, r6
+  add r2, snode, S_NAME
+  add r3, r6, r7
+bucket_word:
+  ld [r1]
+  mov r4, md
+  ld [r2]
+  cmp r4, md
+  bnz bucket_differs
+  add r1, 8
+  add r2, 8
+  cmp r1, r3
+  bc bucket_word
+  ld [V_CSLOT]
+  cmp slot, md
+  bz bucket_cached
+  call slot_end
+  bnz bucket_compare        ; it is the other member now
+bucket_cached:
+  ld [snode + S_STATE]
+  mov r1, mdl
+  and r1, 255
+  cmp r1, 1
+  bnz bucket_next
+  cmp r1, 0                 ; found
+  ret
+bucket_differs:
+  ld [V_CSLOT]
+  cmp slot, md
+  bz bucket_next
+  call slot_end
+  bnz bucket_compare
+bucket_next:
+  ld [V_T2]
+  mov r2, md
+  sub r1, r2, 1
+  and r2, r1
+  b bucket_candidate
+bucket_none:
+  tst r0, 0
+  ret
+
+; The command's first name: r6, r1, r7 as `search` wants them.
+name_first:
+  wait hashed
+  ld [MISC]
+  mov r7, md
+  shr r7, 16
+  and r7, 127
+  ld [HASH]
+  mov r1, md
+  li r6, NAME
+  ret
+
+; slot <- the file of the command's name, in snode; fails where there is none.
+find:
+  call name_first
+  call search
+  bz fail_notfound
+  ret
+
+; --- Commands ---
+
+cmd_open:
+  call place
+  ld [file + F_FLAGS]
+  mov r3, mdl
+  tst r3, 1
+  bnz fail_inuse
+  ld [V_MOUNTED]
+  mov r2, md
+  shr r3, r1, 4
+  and r3, 1
+  cmp r3, r2                ; 1 - 2: to write, on a volume that is mounted read-only
+  bz open_allowed
+  cmp r3, 1
+  bz fail_readonly
+open_allowed:
+  shl r3, 1
+  or r3, 1
+  st r3, [V_T4]             ; flags of the place
+  call find
+  ; A writer is alone.
+  ld [V_T4]
+  mov r3, md
+  call users
+  bnz fail_inuse
+  ; A file with checksums of its data is not for this core.
+  ld [snode + S_ATTRS]
+  mov r1, mdl
+  cmp r1, 0
+  bnz fail_unsupported
+  call occupy
+  ld [snode + S_SIZE]
+  mov r1, md
+  b done
+
+; Zero flag clear: `slot` is open in another place, here or there to write; r3 has the flags of here.
+; Clobbers r1, r2, r4, r5.
+users:
+  ld [V_OPEN]
+  mov r1, md
+  cmp r1, 0
+  bz users_found
+  li r1, FILES
+  mov r2, 8
+users_next:
+  ld [r1 + F_FLAGS]
+  mov r4, mdl
+  mov r5, mdh
+  tst r4, 1
+  bz users_free
+  cmp r5, slot
+  bnz users_free
+  or r4, r3
+  tst r4, 2
+  bnz users_found
+users_free:
+  add r1, 64
+  sub r2, 1
+  bnz users_next
+users_found:
+  ret
+
+; The file in snode is open in place `file`, with flags r3. Clobbers r1, r2.
+occupy:
+  stl r3, [file + F_FLAGS]
+  ld [V_OPEN]
+  mov r1, md
+  add r1, 1
+  st r1, [V_OPEN]
+; The same without a flag: for the file of one command.
+enter:
+  sth slot, [file + F_SLOT]
+  ld [snode + S_SIZE]
+  mov r1, md
+  st r1, [file + F_SIZE]
+  st r1, [file + F_END]
+  ld [snode + S_ALLOC]
+  mov r1, md
+  st r1, [file + F_ALLOC]
+  st r0, [file + F_UNITS]
+  ; The first extent, if it is in the slot.
+  ld [snode + S_STATE]
+  mov r1, mdl
+  shr r1, 8
+  and r1, 255
+  bnz occupied
+  ld [snode + S_ENTRIES]
+  mov r2, md
+  st r2, [file + F_START]
+  ld [snode + S_ENTRIES + 8]
+  mov r2, mdl
+  st r2, [file + F_UNITS]
+  st r0, [file + F_LOGICAL]
+occupied:
+  ret
+
+; The next file in slot OFFSET or behind it, as 80 bytes: its size, its slot (and in the high half its
+; name's bytes), its name. The value is the slot after it.
+cmd_list:
+  mov r2, md
+  cmp r2, 0
+  bz fail_mount
+  ld [OFFSET]
+  mov slot, md
+list_next:
+  ld [V_BUCKETS]
+  mov r1, md
+  add r1, 1
+  shl r1, 3
+  cmp slot, r1
+  bnc fail_notfound
+  andn r2, slot, 7
+  ld [V_INDEX]
+  add r2, r2, md
+  and r3, slot, 7
+  shl r3, 3
+  ld [r2]
+  mov r4, md
+  shr r4, r3
+  and r4, 63
+  bz list_skip
+  cmp r4, 63
+  bnz list_found
+list_skip:
+  add slot, 1
+  b list_next
+list_found:
+  call load_slot
+  ld [snode + S_SIZE]
+  mov r1, md
+  do.emit r1, r0
+  ld [snode + S_STATE]
+  mov r1, mdl
+  shr r1, 16
+  shl r1, 32
+  or r1, slot
+  do.emit r1, r0
+  mov r3, snode
+  mov r4, 7
+list_name:
+  ld [r3 + S_NAME]
+  mov r1, md
+  do.emit r1, r0
+  add r3, 8
+  sub r4, 1
+  bnz list_name
+  ld [r3 + S_NAME]
+  mov r1, md
+  do.emit r1, r0, LAST
+  add r1, slot, 1
+  b done

@@ -1,0 +1,220 @@
+; After a power cut: completes or undoes the one operation that was under way (FORMAT.md, "Recovery"), and
+; frees what is left of removed files.
+
+recover:
+  call order                ; a program that died may have left writes in the device's cache
+  ld [SB + SB_KIND]
+  mov r1, mdl
+  mov slot, mdh
+  cmp r1, 0
+  bz recovered
+  cmp r1, 4
+  bnc fail_corrupt
+  call slot_bound
+  cmp r1, 3
+  bz recover_rename
+  ; Reserve (1) or release (2).
+  ld [SB + SB_SLOT2]
+  mov r2, mdh
+  cmp r2, 5
+  bnc fail_corrupt
+  st r2, [V_RUNS]
+  call recover_slot
+  ; r1: 1 if it has not happened. Bits are cleared by a reserve that has not, or a release that has.
+  ld [SB + SB_KIND]
+  mov r2, mdl
+  cmp r2, 1
+  bz recover_clears
+  xor r1, 1
+recover_clears:
+  st r1, [V_MODE]
+  st r0, [V_TURN]
+recover_run:
+  ld [V_TURN]
+  mov r4, md
+  ld [V_RUNS]
+  cmp r4, md
+  bnc recovered
+  add r2, r4, 1
+  st r2, [V_TURN]
+  shl r5, r4, 4
+  add r5, SB + SB_RUNS
+  ld [V_GUNITS]
+  mov r6, md
+  ; The run is within the volume.
+  ld [r5 + 8]
+  mov r3, mdl
+  cmp r3, 0
+  bz fail_corrupt
+  ld [r5 + 0]
+  mov r2, md
+  add r3, r2
+  ld [SB + SB_UNITS]
+  mov r7, md
+  cmp r7, r3
+  bc fail_corrupt
+  shr r1, r2, r6
+  sub r3, 1
+  shr r3, r6
+  cmp r3, r1
+  bnz fail_corrupt          ; and within a group
+  ; Each group once.
+  li r7, SB
+recover_before:
+  cmp r4, 0
+  bz recover_group
+  ld [r7 + SB_RUNS]
+  mov r2, md
+  shr r2, r6
+  cmp r2, r1
+  bz recover_run
+  add r7, 16
+  sub r4, 1
+  b recover_before
+recover_group:
+  call load_bitmap_pair
+  st r5, [V_FLAG]
+  ld [V_MODE]
+  mov r3, md
+  call bits_of_runs
+  call count_free
+  ld [V_FLAG]
+  mov r5, md
+  ld [work + B_FREE]
+  cmp r1, mdl
+  bnz recover_write
+  cmp r5, 2
+  bz recover_run
+recover_write:
+  stl r1, [work + B_FREE]
+  call write_bitmap
+  wait sent
+  b recover_run
+
+recover_rename:
+  ld [SB + SB_SLOT2]
+  mov r1, mdl
+  st slot, [V_FROM]
+  mov slot, r1
+  call slot_bound
+  call recover_slot
+  cmp r1, 0
+  bnz recovered
+  ld [V_FROM]
+  mov slot, md
+  call recover_slot
+  ; A file made in the old slot after the rename was whole carries its number, or a higher one.
+  cmp r1, 0
+  bz recovered
+  call zero_slot
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  call write_slot
+
+recovered:
+  call order                ; what was settled, before the record of it goes
+  call no_operation
+  ld [SB + SB_MOUNTS]
+  mov r1, mdh
+  add r1, 1
+  sth r1, [SB + SB_MOUNTS]
+  b write_super
+
+; Fails unless there is a slot `slot`. Clobbers r2.
+slot_bound:
+  ld [V_BUCKETS]
+  mov r2, md
+  add r2, 1
+  shl r2, 3
+  cmp slot, r2
+  bnc fail_corrupt
+  ret
+
+; Loads slot `slot` before there is an index. r1 <- 0 if it carries the operation's number, else 1.
+recover_slot:
+  call slot_addresses
+  mov r2, snode
+  ld [V_MSLOT]
+  mov r3, md
+  call load_pair
+  cmp r5, 0
+  bz fail_corrupt
+  ld [SB + SB_SEQ]
+  mov r2, md
+  ld [snode + LAST_OP]
+  mov r3, md
+  mov r1, 0
+  cmp r3, r2
+  bnc recover_happened
+  mov r1, 1
+recover_happened:
+  ret
+
+; r1 <- clear bits in WORK. Clobbers r2 to r6.
+count_free:
+  mov r2, 1
+  shl r2, nlog
+  add r3, work, r2          ; the end
+  shr r2, 1
+  add r2, work
+  mov r1, 0
+count_word:
+  ld [r2 + 0]
+  sub r4, r0, 1
+  xor r4, r4, md
+count_bit:
+  cmp r4, 0
+  bz count_next
+  sub r5, r4, 1
+  and r4, r5
+  add r1, 1
+  b count_bit
+count_next:
+  add r2, 8
+  cmp r2, r3
+  bc count_word
+  ret
+
+; Gives back the units of files that were removed. Clobbers everything.
+reap_all:
+  mov slot, 0
+reap_next:
+  andn r2, slot, 7
+  ld [V_INDEX]
+  add r2, r2, md
+  and r3, slot, 7
+  shl r3, 3
+  ld [r2]
+  mov r4, md
+  shr r4, r3
+  and r4, 191               ; the tag, and whether it is damaged
+  cmp r4, 63
+  bnz reap_skip
+  call load_slot
+  ld [snode + S_STATE]
+  mov r1, mdl
+  and r2, r1, 255
+  cmp r2, 2
+  bnz reap_skip
+  shr r2, r1, 8
+  and r2, 255
+  bnz reap_skip             ; a map with leaves is left to the software
+  st r0, [V_KEEP]
+reap_more:
+  call release_once
+  call order
+  ld [snode + S_ALLOC]
+  mov r1, md
+  cmp r1, 0
+  bnz reap_more
+  call tag_none
+reap_skip:
+  add slot, 1
+  ld [V_BUCKETS]
+  mov r1, md
+  add r1, 1
+  shl r1, 3
+  cmp slot, r1
+  bc reap_next
+  ret

@@ -1,0 +1,673 @@
+; Space: bitmaps, and the operations that take and give units. FORMAT.md, "Operations".
+
+; All that was written before is durable before anything after it is written. Clobbers r1.
+order:
+  wait written
+  b.error fail_device
+  ld [V_DIRTY]
+  mov r1, md
+  cmp r1, 0
+  bz ordered
+  ld [GEOMETRY]
+  mov r1, md
+  tst r1, 2
+  bz ordered
+  do.flush r0, r0
+  wait flushed
+  b.error fail_device
+ordered:
+  st r0, [V_DIRTY]
+  ret
+
+; The record says nothing. Clobbers r1, r2.
+no_operation:
+  li r1, SB
+  mov r2, 10
+no_operation_next:
+  st r0, [r1 + SB_KIND]
+  add r1, 8
+  sub r2, 1
+  bnz no_operation_next
+  ret
+
+; The volume is not clean any more, before anything in it changes. Clobbers r1, r2.
+mark_in_use:
+  ld [SB + SB_STATE]
+  mov r1, mdh
+  tst r1, 1
+  bz marked
+  call order
+  call no_operation
+  b write_super
+marked:
+  ret
+
+; Writes the superblock with its record, as one in use. Clobbers r1, r2.
+write_super:
+  ld [SB + SB_STATE]
+  mov r1, mdh
+  tst r1, 1
+  bz write_super_again
+  ld [SB + SB_MOUNTS]
+  mov r1, mdh
+  add r1, 1
+  sth r1, [SB + SB_MOUNTS]
+write_super_again:
+  sth r0, [SB + SB_STATE]
+; The same, with the state that is there.
+write_super_as:
+  ld [SB + SB_SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [SB + SB_SEQ]
+  and r1, 1
+  shl r1, 16                ; B stands at 65536
+  li r2, SB
+  do.seal r1, r2, SUPER
+  do.store r1, r2, SUPER
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ret
+
+; Writes snode as slot `slot`'s next member. Clobbers r1 to r5.
+write_slot:
+  call seal_slot
+store_slot:
+  do.store r1, snode
+  st slot, [V_CSLOT]
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ld [snode + SEQ]
+  mov r3, md
+  and r3, 1
+  b index_member
+
+; The first half of that: r1 <- where it goes. Clobbers r2, r3.
+seal_slot:
+  ld [snode + SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [snode + SEQ]
+  and r3, r1, 1
+  call slot_address
+  do.seal r1, snode
+  ret
+
+; r1, r7 <- addresses of the bitmap of group r1. Clobbers r2.
+bitmap_addresses:
+  shl r2, r1, nlog
+  ld [SB + SB_BITMAP_A]
+  add r1, r2, md
+  ld [SB + SB_BITMAP_B]
+  add r7, r2, md
+  ret
+
+; Makes WORK hold the bitmap of group r1. Both members must be valid (R7). Clobbers r1 to r8.
+load_bitmap:
+  ld [V_CGROUP]
+  cmp r1, md
+  bz bitmap_there
+  call load_bitmap_pair
+  cmp r5, 2
+  bnz fail_corrupt
+bitmap_there:
+  ret
+; The same with what is valid: r5 says how many members are.
+load_bitmap_pair:
+  ld [V_GROUPS]
+  cmp r1, md
+  bnc fail_corrupt
+  st r1, [V_T1]
+  sub r2, r0, 1
+  st r2, [V_CGROUP]
+  call bitmap_addresses
+  mov r2, work
+  ld [V_MBITMAP]
+  mov r3, md
+  call load_pair
+  cmp r5, 0
+  bz fail_corrupt
+  ld [V_T1]
+  mov r1, md
+  ld [work + FILE_ID]       ; the group, in a bitmap
+  cmp r1, md
+  bnz fail_corrupt
+  st r1, [V_CGROUP]
+  ret
+
+; Writes WORK as the next member of its bitmap, with the superblock's number. Clobbers r1, r2, r7.
+write_bitmap:
+  ld [SB + SB_SEQ]
+  mov r1, md
+  call seal_bitmap
+store_bitmap:
+  do.store r1, work
+  mov r1, 1
+  st r1, [V_DIRTY]
+  ret
+
+; The first half of that, for operation r1: r1 <- where it goes. Clobbers r2, r7.
+seal_bitmap:
+  st r1, [work + LAST_OP]
+  ld [work + SEQ]
+  mov r1, md
+  add r1, 1
+  st r1, [work + SEQ]
+  ld [V_CGROUP]
+  mov r1, md
+  call bitmap_addresses
+  ld [work + SEQ]
+  mov r2, md
+  tst r2, 1
+  bz write_bitmap_a
+  mov r1, r7
+write_bitmap_a:
+  do.seal r1, work
+  ret
+
+; Sets (r3 = 0) or clears (r3 = 1) r2 bits of WORK from r1 on. Clobbers r1, r2, r4 to r8.
+bits:
+  mov r4, 1
+  shl r4, nlog
+  shr r4, 1
+  add r4, work
+bits_word:
+  and r5, r1, 63
+  mov r6, 64
+  sub r6, r5
+  cmp r2, r6
+  bnc bits_many
+  mov r6, r2
+bits_many:
+  mov r7, 64
+  sub r7, r6
+  sub r8, r0, 1
+  shr r8, r7
+  shl r8, r5
+  shr r5, r1, 6
+  shl r5, 3
+  add r5, r4
+  ld [r5 + 0]
+  mov r7, md
+  or r7, r8
+  tst r3, 1
+  bz bits_store
+  andn r7, r8
+bits_store:
+  st r7, [r5 + 0]
+  add r1, r6
+  sub r2, r6
+  bnz bits_word
+  ret
+
+; Sets or clears (r3) in WORK the bits of the record's V_RUNS runs that are in its group. Clobbers r1, r2,
+; r4 to r8, V_AT.
+bits_of_runs:
+  st r0, [V_AT]
+bits_run:
+  ld [V_AT]
+  mov r4, md
+  ld [V_RUNS]
+  cmp r4, md
+  bnc bits_done
+  shl r5, r4, 4
+  add r5, SB + SB_RUNS
+  add r4, 1
+  st r4, [V_AT]
+  ld [r5 + 8]
+  mov r2, mdl
+  ld [r5 + 0]
+  mov r1, md
+  ld [V_GUNITS]
+  mov r6, md
+  shr r5, r1, r6
+  ld [V_CGROUP]
+  cmp r5, md
+  bnz bits_run
+  shl r5, r6
+  sub r1, r5
+  call bits
+  b bits_run
+bits_done:
+  ret
+
+; The record: kind r1, slot `slot`, V_RUNS runs, which are there already; those behind are nobody's. Clobbers
+; r1, r2.
+record:
+  stl r1, [SB + SB_KIND]
+  sth slot, [SB + SB_KIND]
+  ld [V_RUNS]
+  mov r1, md
+  shl r2, r1, 32
+  st r2, [SB + SB_SLOT2]
+  ret
+
+; One reserve operation for the file in snode: V_WANT units or fewer, one at least, all in one group.
+; V_GOT <- how many. Nothing has changed where it fails for want of space. Clobbers all of r1 to r8.
+reserve_once:
+  ld [snode + S_STATE]
+  mov r2, mdh
+  mov r1, mdl
+  shr r1, 8
+  tst r1, 255
+  bnz fail_unsupported      ; a map with leaves does not grow here
+  call plan
+  call take
+  call order                ; what the last operation wrote, before the record of the next
+  call write_super
+  call entries
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  call order                ; the record, before the nodes that it governs
+  call write_bitmap
+  b write_slot
+
+; Chooses what to allocate for the file in snode, which has r2 entries, and puts it into the record's runs: in
+; memory only. r3 <- runs, r2 <- units that are missing yet. Fails where there is nothing.
+plan:
+  ; Entries that the slot has room for, at most as many as a record has runs.
+  mov r3, 1
+  shl r3, nlog
+  sub r3, S_ENTRIES
+  shr r3, 4
+  sub r3, r2
+  cmp r3, 4
+  bc reserve_room
+  mov r3, 4
+reserve_room:
+  st r3, [V_ROOM]
+  ; Behind the file's last extent, or in the next group of a new file's.
+  cmp r2, 0
+  bz reserve_new
+  shl r3, r2, 4
+  add r3, snode
+  ld [r3 + S_ENTRIES - 16]
+  mov r4, md
+  ld [r3 + S_ENTRIES - 8]
+  add r4, r4, mdl
+  st r4, [V_NEAR]
+  ld [V_GUNITS]
+  mov r5, md
+  shr r1, r4, r5
+  shl r2, r1, r5
+  sub r4, r2
+  b reserve_from
+reserve_new:
+  sub r4, r0, 1
+  st r4, [V_NEAR]
+  mov r4, 0
+  ld [SB + SB_HINT]
+  mov r1, mdl
+  ld [V_CGROUP]
+  cmp r1, md
+  bnz reserve_from
+  ld [V_CURSOR]
+  mov r4, md
+reserve_from:
+  ld [V_GROUPS]
+  mov r2, md
+  st r2, [V_TURN]
+  cmp r1, r2
+  bc reserve_group
+  mov r1, 0
+  mov r4, 0
+reserve_group:
+  st r1, [V_GROUP]
+  st r4, [V_AT]
+  call load_bitmap
+  ld [work + B_FREE]
+  mov r1, mdl
+  cmp r1, 0
+  bz reserve_over
+  call scan
+  bnz reserve_found
+  ld [V_AT]
+  mov r1, md
+  cmp r1, 0
+  bz reserve_over
+  st r0, [V_AT]
+  call scan
+  bnz reserve_found
+reserve_over:
+  ld [V_TURN]
+  mov r2, md
+  sub r2, 1
+  bz reserve_full
+  st r2, [V_TURN]
+  ld [V_GROUP]
+  mov r1, md
+  add r1, 1
+  mov r4, 0
+  ld [V_GROUPS]
+  cmp r1, md
+  bc reserve_group
+  mov r1, 0
+  b reserve_group
+reserve_full:
+  ld [V_ROOM]
+  mov r1, md
+  cmp r1, 0
+  bz fail_map
+  b fail_space
+
+reserve_found:
+  st r3, [V_RUNS]
+  st r1, [V_CURSOR]
+  ld [V_GROUP]
+  mov r1, md
+  stl r1, [SB + SB_HINT]
+  ret
+
+; Takes what was planned, in memory: the bitmap in WORK, the record. V_GOT <- units. r2 as `plan` leaves it.
+; Clobbers r1 to r8.
+take:
+  ld [V_WANT]
+  mov r1, md
+  sub r1, r2
+  st r1, [V_GOT]
+  mov r3, 1
+  st r3, [V_CHANGING]
+  ; The bitmap in memory runs ahead of the device from here on.
+  ld [work + B_FREE]
+  mov r2, mdl
+  sub r2, r1
+  stl r2, [work + B_FREE]
+  mov r3, 0
+  call bits_of_runs
+  mov r1, 1
+  b record
+
+; The slot's entries for the record's runs. Clobbers r1 to r8.
+entries:
+  mov r3, 0
+reserve_entry:
+  shl r4, r3, 4
+  add r4, SB + SB_RUNS
+  ld [r4 + 0]
+  mov r5, md                ; first unit
+  ld [r4 + 8]
+  mov r6, mdl               ; units
+  ld [snode + S_STATE]
+  mov r7, mdh
+  cmp r7, 0
+  bz reserve_append
+  ; Does it continue the last one?
+  shl r8, r7, 4
+  add r8, snode
+  ld [r8 + S_ENTRIES - 16]
+  mov r1, md
+  ld [r8 + S_ENTRIES - 8]
+  mov r2, mdl
+  add r1, r2
+  cmp r1, r5
+  bnz reserve_append
+  add r2, r6
+  shr r1, r2, 32
+  bnz reserve_append
+  stl r2, [r8 + S_ENTRIES - 8]
+  b reserve_joined
+reserve_append:
+  shl r8, r7, 4
+  add r8, snode
+  st r5, [r8 + S_ENTRIES]
+  ld [snode + S_ALLOC]
+  mov r1, md
+  stl r6, [r8 + S_ENTRIES + 8]
+  sth r1, [r8 + S_ENTRIES + 8]
+  add r7, 1
+  sth r7, [snode + S_STATE]
+reserve_joined:
+  ld [snode + S_ALLOC]
+  add r1, r6, md
+  st r1, [snode + S_ALLOC]
+  add r3, 1
+  ld [V_RUNS]
+  cmp r3, md
+  bc reserve_entry
+  ret
+
+; Runs of free units in WORK from bit V_AT on, for V_WANT units, into the record. r3 <- runs (zero flag: none),
+; r2 <- units that are missing yet.
+scan:
+  ld [V_AT]
+  mov r1, md
+  ld [V_WANT]
+  mov r2, md
+  mov r3, 0
+  mov r4, 1
+  shl r4, nlog
+  shr r4, 1
+  add r4, work
+scan_run:
+  ld [V_GUNITS]
+  mov r8, md
+  shr r6, r1, r8
+  bnz scan_end
+  shr r6, r1, 6
+  shl r6, 3
+  add r6, r4
+  ld [r6 + 0]
+  sub r5, r0, 1
+  xor r5, r5, md
+  and r6, r1, 63
+  shr r5, r6                ; free units are ones, the first in bit 0
+  bnz scan_free
+  or r1, 63
+  add r1, 1
+  b scan_run
+scan_free:
+  ctz r6, r5
+  add r1, r6
+  shr r5, r6
+  mov r7, r1
+  ; A first run that continues the file's last extent needs no entry.
+  cmp r3, 0
+  bnz scan_apart
+  ld [V_GROUP]
+  mov r6, md
+  shl r6, r8
+  add r6, r7
+  ld [V_NEAR]
+  cmp r6, md
+  bnz scan_apart
+  ld [V_ROOM]
+  mov r6, md
+  add r6, 1
+  st r6, [V_ROOM]
+scan_apart:
+  ld [V_ROOM]
+  cmp r3, md
+  bnc scan_end
+scan_extend:
+  sub r6, r0, 1
+  xor r6, r5
+  ctz r6, r6
+  cmp r6, r2
+  bc scan_most
+  mov r6, r2
+scan_most:
+  add r1, r6
+  sub r2, r6
+  bz scan_close
+  tst r1, 63
+  bnz scan_close
+  shr r6, r1, r8
+  bnz scan_close
+  shr r6, r1, 6
+  shl r6, 3
+  add r6, r4
+  ld [r6 + 0]
+  sub r5, r0, 1
+  xor r5, r5, md
+  tst r5, 1
+  bnz scan_extend
+scan_close:
+  shl r6, r3, 4
+  add r6, SB + SB_RUNS
+  ld [V_GROUP]
+  mov r5, md
+  shl r5, r8
+  add r5, r7
+  st r5, [r6 + 0]
+  sub r5, r1, r7
+  st r5, [r6 + 8]
+  add r3, 1
+  cmp r2, 0
+  bz scan_end
+  cmp r3, 4
+  bc scan_run
+scan_end:
+  cmp r3, 0
+  ret
+
+; One release operation for the file in snode: units from its end, until V_KEEP are left, the record is
+; full, or a group ends. A slot that is to be reaped becomes free with its last unit. Clobbers r1 to r8.
+release_once:
+  wait sent                 ; the slot may still be on its way from the release before
+  mov r1, 1
+  st r1, [V_CHANGING]
+  st r0, [V_GOT]
+  mov r3, 0
+release_run:
+  ld [snode + S_STATE]
+  mov r2, mdh
+  mov r1, mdl
+  shr r1, 8
+  tst r1, 255
+  bnz fail_unsupported      ; nor does a map with leaves shrink here
+  cmp r2, 0
+  bz release_counted
+  ld [snode + S_ALLOC]
+  mov r6, md
+  ld [V_KEEP]
+  mov r1, md
+  cmp r1, r6
+  bnc release_counted
+  shl r8, r2, 4
+  add r8, snode
+  ld [r8 + S_ENTRIES - 16]
+  mov r4, md                ; first unit
+  ld [r8 + S_ENTRIES - 8]
+  mov r5, mdl               ; units
+  ; Where what is kept ends in this extent.
+  sub r7, r6, r5            ; its first unit in the file
+  cmp r7, r1
+  bc release_part
+  mov r1, r7
+release_part:
+  sub r1, r7
+  add r1, r4                ; the first unit to go
+  add r7, r4, r5            ; the end
+  sub r6, r7, 1
+  ld [V_GUNITS]
+  mov r2, md
+  shr r6, r2                ; the group
+  cmp r3, 0
+  bz release_first
+  ld [V_GROUP]
+  cmp r6, md
+  bnz release_counted
+release_first:
+  st r6, [V_GROUP]
+  shl r6, r2
+  cmp r6, r1
+  bc release_inside
+  mov r1, r6
+release_inside:
+  sub r7, r1                ; units to go
+  shl r6, r3, 4
+  add r6, SB + SB_RUNS
+  st r1, [r6 + 0]
+  st r7, [r6 + 8]
+  add r3, 1
+  ld [V_GOT]
+  add r1, r7, md
+  st r1, [V_GOT]
+  ld [snode + S_ALLOC]
+  mov r6, md
+  sub r6, r7
+  st r6, [snode + S_ALLOC]
+  sub r5, r7
+  bz release_entry
+  stl r5, [r8 + S_ENTRIES - 8]
+  b release_more
+release_entry:
+  st r0, [r8 + S_ENTRIES - 16]
+  st r0, [r8 + S_ENTRIES - 8]
+  ld [snode + S_STATE]
+  mov r2, mdh
+  sub r2, 1
+  sth r2, [snode + S_STATE]
+release_more:
+  cmp r3, 4
+  bc release_run
+release_counted:
+  st r3, [V_RUNS]
+  ld [snode + S_ALLOC]
+  mov r1, md
+  cmp r1, 0
+  bnz release_bitmap
+  ld [snode + S_STATE]
+  mov r1, mdl
+  and r1, 255
+  cmp r1, 2
+  bnz release_bitmap
+  call zero_slot
+release_bitmap:
+  ; A damaged bitmap is found before the record is written.
+  ld [V_GROUP]
+  mov r1, md
+  call load_bitmap
+  mov r1, 2
+  call record
+  call order
+  call write_super
+  call order
+  ld [work + B_FREE]
+  mov r1, mdl
+  ld [V_GOT]
+  add r1, r1, md
+  stl r1, [work + B_FREE]
+  mov r3, 1
+  call bits_of_runs
+  call write_bitmap
+  ld [SB + SB_SEQ]
+  mov r1, md
+  st r1, [snode + LAST_OP]
+  call write_slot
+  st r0, [V_CHANGING]
+  ret
+
+; snode becomes a free slot; SEQ and LAST_OP stay. What is past its entries is zero already. Clobbers r1, r2.
+zero_slot:
+  ld [snode + S_STATE]
+  mov r1, mdh
+  cmp r1, 0
+  bz zero_header
+  mov r2, snode
+zero_entry:
+  st r0, [r2 + S_ENTRIES]
+  st r0, [r2 + S_ENTRIES + 8]
+  add r2, 16
+  sub r1, 1
+  bnz zero_entry
+zero_header:
+  st r0, [snode + 24]
+  st r0, [snode + 32]
+  st r0, [snode + 40]
+  st r0, [snode + 48]
+  st r0, [snode + 56]
+  st r0, [snode + 64]
+  st r0, [snode + 72]
+; The name's eight words.
+zero_name:
+  st r0, [snode + S_NAME + 0]
+  st r0, [snode + S_NAME + 8]
+  st r0, [snode + S_NAME + 16]
+  st r0, [snode + S_NAME + 24]
+  st r0, [snode + S_NAME + 32]
+  st r0, [snode + S_NAME + 40]
+  st r0, [snode + S_NAME + 48]
+  st r0, [snode + S_NAME + 56]
+  ret

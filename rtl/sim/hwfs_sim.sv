@@ -1,0 +1,149 @@
+// The file system core on pins, for a test bench that plays the application and the device. The block
+// interface is checked in each cycle, the application's streams likewise (an offer stays).
+module hwfs_sim
+  import block_pkg::*;
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned DataWidth     = 32,
+  parameter int unsigned BlockSizeLog2 = 6,
+  parameter int unsigned NodeLog2Max   = 9,
+  parameter int unsigned Files         = 4,
+  parameter int unsigned IndexSlots    = 1024,
+  parameter int unsigned Outstanding   = 2,
+  parameter int unsigned TimeoutCycles = 20000
+) (
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic        ready,
+  input  logic        cached,
+  input  logic        read_only,
+  input  logic [47:0] block_count,
+  input  logic [23:0] max_transfer_blocks,
+  output logic        idle,
+
+  input  logic        cmd_valid,
+  output logic        cmd_ready,
+  input  logic [3:0]  cmd_op,
+  input  logic [3:0]  cmd_flags,
+  input  logic [2:0]  cmd_file,
+  input  logic [6:0]  cmd_name_bytes,
+  input  logic [6:0]  cmd_name2_bytes,
+  input  logic [63:0] cmd_offset,
+  input  logic [63:0] cmd_length,
+  input  logic        name_valid,
+  output logic        name_ready,
+  input  logic [31:0] name_data,
+  output logic        answer_valid,
+  input  logic        answer_ready,
+  output logic [5:0]  answer_status,
+  output logic [63:0] answer_value,
+  input  logic        give_valid,
+  output logic        give_ready,
+  input  logic [DataWidth-1:0] give_data,
+  output logic        take_valid,
+  input  logic        take_ready,
+  output logic [DataWidth-1:0] take_data,
+  output logic [DataWidth/8-1:0] take_keep,
+  output logic        take_last,
+
+  output logic        req_valid,
+  output logic [1:0]  req_op,
+  output logic        req_fua,
+  output logic [4:0]  req_tag,
+  output logic [47:0] req_lba,
+  output logic [23:0] req_count,
+  output logic        write_valid,
+  output logic [4:0]  write_tag,
+  output logic        write_last,
+  output logic        read_ready,
+  output logic        rsp_ready,
+  output logic [DataWidth-1:0] write_data,
+  input  logic        req_ready,
+  input  logic        write_ready,
+  input  logic        read_valid,
+  input  logic [4:0]  read_tag,
+  input  logic        read_last,
+  input  logic        rsp_valid,
+  input  logic [4:0]  rsp_tag,
+  input  logic [3:0]  rsp_status,
+  input  logic [15:0] rsp_detail,
+  input  logic [DataWidth-1:0] read_data
+);
+  host_t host;
+  dev_t  dev;
+  block_pins_dev u_pins (.*, .host_i(host), .dev_o(dev));
+
+  block_checker #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_check (
+    .clk_i, .rst_ni, .host_i(host), .write_data_i(write_data), .dev_i(dev), .read_data_i(read_data), .idle_o(idle)
+  );
+
+  geometry_t geometry;
+  assign geometry = '{ready: ready, block_count: block_count, max_transfer_blocks: max_transfer_blocks,
+                      volatile_write_cache: cached, fua: 1'b0, discard: 1'b0, read_only: read_only};
+  cmd_t cmd;
+  assign cmd = '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
+                 name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length};
+  fs_rsp_t rsp;
+  assign answer_status = rsp.status;
+  assign answer_value  = rsp.value;
+
+  hwfs #(
+    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
+  ) u_hwfs (
+    .clk_i,
+    .rst_ni,
+    .geometry_i        (geometry),
+    .cmd_valid_i       (cmd_valid),
+    .cmd_ready_o       (cmd_ready),
+    .cmd_i             (cmd),
+    .name_valid_i      (name_valid),
+    .name_ready_o      (name_ready),
+    .name_data_i       (name_data),
+    .rsp_valid_o       (answer_valid),
+    .rsp_ready_i       (answer_ready),
+    .rsp_o             (rsp),
+    .write_valid_i     (give_valid),
+    .write_ready_o     (give_ready),
+    .write_data_i      (give_data),
+    .read_valid_o      (take_valid),
+    .read_ready_i      (take_ready),
+    .read_data_o       (take_data),
+    .read_keep_o       (take_keep),
+    .read_last_o       (take_last),
+    .host_o            (host),
+    .host_write_data_o (write_data),
+    .dev_i             (dev),
+    .dev_read_data_i   (read_data)
+  );
+
+  // What the core offers stays.
+  logic seen_q, take_waits_q, answer_waits_q, take_last_q;
+  logic [DataWidth-1:0] take_data_q;
+  logic [DataWidth/8-1:0] take_keep_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      seen_q         <= 1'b0;
+      take_waits_q   <= 1'b0;
+      answer_waits_q <= 1'b0;
+    end else begin
+      seen_q         <= 1'b1;
+      take_waits_q   <= take_valid & ~take_ready;
+      answer_waits_q <= answer_valid & ~answer_ready;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    take_data_q <= take_data;
+    take_keep_q <= take_keep;
+    take_last_q <= take_last;
+    if (rst_ni && seen_q) begin
+      if (take_waits_q) begin
+        a_take: assert (take_valid && (take_data == take_data_q) && (take_keep == take_keep_q) &&
+                        (take_last == take_last_q));
+      end
+      if (answer_waits_q) begin
+        a_answer: assert (answer_valid);
+      end
+    end
+  end
+endmodule

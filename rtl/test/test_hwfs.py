@@ -1,0 +1,656 @@
+"""The file system core: against volumes that the command made, and the command against its volumes.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY=... names the
+command where it is not target/release/straightway.
+"""
+
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import hwfs_script as hw  # noqa: E402
+from hwfs_script import cores  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+POWER_CUTS = int(os.environ.get("STRAIGHTWAY_CUTS", "60"))
+
+
+@pytest.fixture(scope="module")
+def program():
+    return hw.build("test")
+
+
+# Widths of the data streams, on a device with blocks of 64 bytes, so that nodes and blocks differ.
+@pytest.fixture(scope="module", params=[32, 64, 256])
+def any_width(request):
+    if request.param == 32:
+        return request.getfixturevalue("program")
+    return hw.build(f"test_{request.param}", DataWidth=request.param, BlockSizeLog2=6)
+
+
+def seeded(name):
+    print(f"STRAIGHTWAY_SEED={SEED} {name}")
+    return random.Random(f"{SEED} {name}")
+
+
+def test_the_control_store_is_what_the_sources_give():
+    done = subprocess.run([sys.executable, cores.RTL / "hwfs" / "microcode" / "assemble.py", "--check"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_assembler_and_the_hardware_have_the_same_numbers():
+    sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import isa
+    package = (cores.RTL / "hwfs" / "hwfs_pkg.sv").read_text("utf-8")
+    numbers = {name: int(value) for name, value in re.findall(r"\b([A-Z]\w+)\s*=\s*4'd(\d+)", package)}
+    for prefix, table in (("Alu", isa.ALU), ("Do", isa.UNITS), ("Instr", isa.KINDS)):
+        names = {"readto": "ReadTo", "writeto": "WriteTo"}
+        assert {prefix + names.get(name, name.capitalize()): code for name, code in table.items()} == \
+            {name: value for name, value in numbers.items() if re.match(prefix + "[A-Z]", name)}
+    conditions = re.search(r"typedef enum logic \[4:0\] \{([^}]*)\} cond_e;", package)[1]
+    assert [name.strip()[4:].lower() for name in conditions.split(",")] == list(isa.CONDITIONS)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"DataWidth": 64}, {"DataWidth": 128, "NodeLog2Max": 12},
+                                        {"DataWidth": 256, "BlockSizeLog2": 12, "NodeLog2Max": 12}])
+def test_lint(parameters):
+    generics = [f"-G{key}={value}" for key, value in parameters.items()]
+    done = subprocess.run(["verilator", "--lint-only", "-Wall", "--assert", "--top-module", "hwfs", *generics,
+                           *map(str, cores.files("hwfs"))], env=cores.environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def volume_with(path, files, **shape):
+    hw.make_volume(path, **shape)
+    for name, data in files.items():
+        source = path.parent / "source"
+        source.write_bytes(data)
+        hw.command("put", path, source, name)
+    return path
+
+
+def contents(path, name, folder):
+    target = folder / "fetched"
+    target.unlink(missing_ok=True)
+    hw.command("get", path, name, target)
+    return target.read_bytes()
+
+
+def test_reads_what_the_command_stored(any_width, tmp_path):
+    """Mount, list, open, and reads at any offset and of any length, byte for byte."""
+    pick = seeded("reads")
+    files = {f"file-{size}": pick.randbytes(size) for size in (0, 1, 511, 512, 513, 5000, 70001)}
+    image = volume_with(tmp_path / "v", files)
+    script = hw.Session(any_width, tmp_path, image, stall=10, app_stall=10, seed=SEED, read_latency=7)
+    script.mount()
+    wanted = []
+    for name, data in files.items():
+        script.open(0, name)
+        for _ in range(6):
+            offset = pick.randint(0, len(data))
+            length = pick.choice([0, 1, 3, 4, pick.randint(0, len(data)), len(data) - offset])
+            length = min(length, len(data) - offset)
+            wanted.append((len(wanted), data[offset:offset + length]))
+            script.read(0, offset, length, f"out{len(wanted) - 1}")
+        script.read(0, 0, len(data) + 1)
+        script.close(0)
+    results = script.run()
+    assert results.pop(0).status == hw.OK
+    for name, data in files.items():
+        part, results = results[:9], results[9:]
+        assert [result.status for result in part] == [hw.OK] * 7 + [hw.PAST_END, hw.OK], name
+        assert part[0].value == len(data)
+    for number, data in wanted:
+        assert (tmp_path / f"out{number}").read_bytes() == data
+
+
+def test_lists_the_files_of_a_volume(program, tmp_path):
+    files = {name: bytes(size) for name, size in (("a", 10), ("ein-längerer-name", 700), ("x" * 64, 0))}
+    image = volume_with(tmp_path / "v", files)
+    found, slot = {}, 0
+    while True:
+        script = hw.Session(program, tmp_path, image)
+        script.mount()
+        script.list(slot)
+        result = script.run()[1]
+        if result.status == hw.NOT_FOUND:
+            break
+        assert result.status == hw.OK
+        data = bytes.fromhex(result.rest)
+        assert len(data) == 80
+        length = int.from_bytes(data[12:16], "little")
+        found[data[16:16 + length].decode()] = int.from_bytes(data[:8], "little")
+        slot = result.value
+    assert found == {name: len(data) for name, data in files.items()}
+
+
+def test_writes_what_the_command_reads(any_width, tmp_path):
+    """Create, append in odd pieces, overwrite, sync, close, rename, delete: sound, and byte for byte."""
+    pick = seeded("writes")
+    image = hw.make_volume(tmp_path / "v")
+    script = hw.Session(any_width, tmp_path, image, stall=10, app_stall=10, seed=SEED, write_latency=3)
+    script.mount()
+    files = {}
+    for number in range(6):
+        name = f"made-{number}"
+        script.create(number % 4, name, pick.choice([0, 700, 5000]))
+        data = bytearray()
+        for _ in range(pick.randint(0, 6)):
+            piece = pick.randbytes(pick.choice([1, 3, 512, pick.randint(1, 3000)]))
+            script.write(number % 4, len(data), piece)
+            data += piece
+            if data and pick.random() < 0.5:
+                offset = pick.randrange(len(data))
+                piece = pick.randbytes(min(len(data) - offset, pick.randint(1, 1500)))
+                script.write(number % 4, offset, piece)
+                data[offset:offset + len(piece)] = piece
+            if pick.random() < 0.3:
+                script.sync(number % 4)
+            if pick.random() < 0.3:
+                script.commit(number % 4)
+        script.close(number % 4)
+        files[name] = bytes(data)
+    script.rename("made-0", "renamed")
+    script.delete("made-1")
+    for size in (0, 1, 511, 512, 30000, 300000):
+        files[f"put-{size}"] = pick.randbytes(size)
+        script.put(f"put-{size}", files[f"put-{size}"])
+        script.get(f"put-{size}", size // 3, size // 2, f"got-{size}")
+    script.unmount()
+    script.save(tmp_path / "after")
+    for result in script.run():
+        assert result.status == hw.OK, script.lines
+    files["renamed"] = files.pop("made-0")
+    del files["made-1"]
+    assert f"{len(files)} files" in hw.check(tmp_path / "after")
+    for name, data in files.items():
+        assert contents(tmp_path / "after", name, tmp_path) == data, name
+        if name.startswith("put-"):
+            got = (tmp_path / name.replace("put", "got")).read_bytes()
+            assert got == data[len(data) // 3:len(data) // 3 + len(data) // 2]
+
+
+class Model:
+    """What the files hold, and what a power cut may leave of them: the contents of each name as bytes, and
+    how long it may be. None among the lengths: the name may be absent."""
+
+    def __init__(self):
+        self.data, self.lengths = {}, {}
+
+    def settle(self, name):
+        """What the file holds now is durable."""
+        self.lengths[name] = {len(self.data[name])}
+
+
+def appending_workload(pick, model, steps):
+    """Commands that append, commit, sync, close, delete and rename, with what each does to the model before it
+    is done and when it is done: [(words or (file, offset, data), begin, end)]."""
+    commands, opened, count = [], {}, 0
+    nothing = lambda: None  # noqa: E731
+    for _ in range(steps):
+        free = [place for place in range(4) if place not in opened]
+        closed = [name for name in model.data if name not in opened.values()]
+        choice = pick.random()
+        if choice < 0.1:
+            name = f"put-{count}"
+            count += 1
+            size = pick.choice([1, 600, pick.randint(1, 5000)])
+            model.data[name] = pick.randbytes(size)
+            # The file may be there without its data where one operation had no room for them.
+            commands.append((("put", name, model.data[name]),
+                             lambda n=name, s=size: model.lengths.update({n: {None, 0, s}}),
+                             lambda n=name, s=size: model.lengths.update({n: {s}})))
+        elif (choice < 0.3 or not opened) and free:
+            name, place = f"new-{count}", pick.choice(free)
+            count += 1
+            opened[place] = name
+            model.data[name] = b""
+            commands.append((("create", place, name, pick.choice([0, 0, 1000, 6000])),
+                             lambda n=name: model.lengths.update({n: {None, 0}}),
+                             lambda n=name: model.lengths.update({n: {0}})))
+        elif choice < 0.5 and opened:
+            place = pick.choice(list(opened))
+            name = opened[place]
+            piece = pick.randbytes(pick.choice([1, 100, 512, 1024, pick.randint(1, 4000)]))
+            commands.append(((place, len(model.data[name]), piece), nothing, nothing))
+            model.data[name] += piece
+            if pick.random() < 0.5:
+                size = len(model.data[name])
+                commands.append((("sync", place), lambda n=name, s=size: model.lengths[n].add(s),
+                                 lambda n=name, s=size: model.lengths.update({n: {s}})))
+        elif choice < 0.75 and opened:
+            place = pick.choice(list(opened))
+            name, size = opened[place], len(model.data[opened[place]])
+            verb = pick.choice(["commit", "sync", "close"])
+            if verb == "close":
+                del opened[place]
+            commands.append(((verb, place), lambda n=name, s=size: model.lengths[n].add(s),
+                             nothing if verb == "commit" else lambda n=name, s=size: model.lengths.update({n: {s}})))
+        elif choice < 0.88 and closed:
+            name = pick.choice(closed)
+            commands.append((("delete", name), lambda n=name: model.lengths[n].add(None),
+                             lambda n=name: model.lengths.pop(n)))
+            model.data = dict(model.data)
+            model.gone = getattr(model, "gone", {})
+            model.gone[name] = model.data.pop(name)
+        elif closed:
+            name, other = pick.choice(closed), f"moved-{count}"
+            count += 1
+            model.gone = getattr(model, "gone", {})
+            model.gone[name] = model.data.pop(name)
+            model.data[other] = model.gone[name]
+
+            def begin(n=name, o=other):
+                model.lengths[o] = model.lengths[n] | {None}
+                model.lengths[n] = model.lengths[n] | {None}
+                model.pair = (n, o)
+
+            def end(n=name, o=other):
+                model.lengths[o] = model.lengths.pop(n) - {None}
+                model.pair = None
+            commands.append((("rename", name, other), begin, end))
+    for place, name in opened.items():
+        size = len(model.data[name])
+        commands.append((("close", place), lambda n=name, s=size: model.lengths[n].add(s),
+                         lambda n=name, s=size: model.lengths.update({n: {s}})))
+    return commands
+
+
+def add_commands(script, commands):
+    for words, _, _ in commands:
+        if words[0] == "put":
+            script.put(*words[1:])
+        elif isinstance(words[0], str):
+            getattr(script, words[0])(*words[1:])
+        else:
+            script.write(*words)
+
+
+def names_on(path):
+    return set(hw.command("ls", path).stdout.split("\n")) - {""}
+
+
+def expect_after_cut(path, model, folder, what):
+    """The volume has the files that the model allows, and no others; what they hold is what was written."""
+    names = names_on(path)
+    everything = {**getattr(model, "gone", {}), **model.data}
+    pair = getattr(model, "pair", None)
+    for name, lengths in model.lengths.items():
+        if name not in names:
+            assert None in lengths or lengths == set(), f"{what}: {name} is lost"
+            continue
+        data = contents(path, name, folder)
+        assert len(data) in lengths, f"{what}: {name} has {len(data)} bytes, not {lengths}"
+        assert data == everything[name][:len(data)], f"{what}: {name} holds something else"
+    assert names <= set(model.lengths) | {"probe"}, f"{what}: {names - set(model.lengths)}"
+    if pair:
+        assert (pair[0] in names) != (pair[1] in names), f"{what}: the rename is half done"
+
+
+def run_cut(program, folder, image, commands, cut, options):
+    """The workload up to the cut: how many commands were answered, and whether the power was cut at all."""
+    script = hw.Session(program, folder, image, journal=1, **options, **cut)
+    script.mount()
+    add_commands(script, commands)
+    script.unmount()
+    script.count()
+    return script
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
+    """Stops at writes and flushes all over a workload; unflushed blocks are lost, kept or torn. The command
+    and the core both recover, the volume is sound, and each file is as it was synced or committed later."""
+    name = f"power cuts {number}"
+    pick = seeded(name)
+    image = hw.make_volume(tmp_path / "v", size="1M", slots=16)
+    state = pick.getstate()
+    commands = appending_workload(pick, Model(), 24)
+    options = {"seed": SEED, "stall": 5, "write_latency": 4, "flush_latency": 9}
+    whole = run_cut(program, tmp_path, image, commands, {}, options).run()
+    assert all(result.status == hw.OK for result in whole[:-1]), whole
+    _, writes, flushes, _ = whole[-1]
+    points = [("cut", point) for point in range(1, writes + flushes + 1)]
+    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 4
+    for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 3))):
+        how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
+        cut = {kind: point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
+        what = f"STRAIGHTWAY_SEED={SEED} {name}, {cut}, {how}"
+        again, model = random.Random(), Model()
+        again.setstate(state)
+        commands = appending_workload(again, model, 24)
+        script = run_cut(program, tmp_path, image, commands, cut, options)
+        script.cut(how, point, tmp_path / "cut")
+        results = script.run()
+        if results[0] is not None:
+            for (_, begin, end), result in zip(commands, results[1:]):
+                begin()
+                if result is None:
+                    break
+                end()
+        # The core mends it; the command finds it sound.
+        script = hw.Session(program, tmp_path, tmp_path / "cut")
+        script.mount()
+        script.unmount()
+        script.save(tmp_path / "mended")
+        assert [result.status for result in script.run()] == [hw.OK, hw.OK], what
+        hw.check(tmp_path / "mended")
+        expect_after_cut(tmp_path / "mended", model, tmp_path, f"{what}, core")
+        # The command mends it.
+        (tmp_path / "probe").write_bytes(b"x")
+        hw.command("put", tmp_path / "cut", tmp_path / "probe", "probe")
+        hw.check(tmp_path / "cut")
+        expect_after_cut(tmp_path / "cut", model, tmp_path, f"{what}, command")
+
+
+def test_the_core_and_the_command_take_turns(program, tmp_path):
+    """Random changes by either side on one volume; after each turn it is sound and holds what it should."""
+    pick = seeded("turns")
+    image = hw.make_volume(tmp_path / "v", size="2M")
+    files, count = {}, 0
+    for turn in range(6):
+        if turn % 2:
+            for _ in range(3):
+                count += 1
+                data = pick.randbytes(pick.choice([0, 5, 600, 30000]))
+                (tmp_path / "source").write_bytes(data)
+                hw.command("put", image, tmp_path / "source", f"c{count}")
+                files[f"c{count}"] = data
+            for name in pick.sample(sorted(files), min(2, len(files))):
+                hw.command("rm", image, name)
+                del files[name]
+            continue
+        script = hw.Session(program, tmp_path, image, seed=SEED + turn, stall=5, app_stall=5)
+        script.mount()
+        for _ in range(12):
+            names = sorted(files)
+            kind = pick.choice(["create", "create", "append", "overwrite", "delete", "rename"])
+            if kind == "create" or not names:
+                count += 1
+                name, data = f"h{count}", pick.randbytes(pick.choice([0, 700, 20000]))
+                script.create(1, name, pick.choice([0, len(data)]))
+                script.write(1, 0, data)
+                files[name] = data
+            elif kind in ("append", "overwrite"):
+                name = pick.choice(names)
+                offset = len(files[name]) if kind == "append" else pick.randint(0, len(files[name]))
+                data = pick.randbytes(pick.randint(1, 5000))
+                script.open(1, name, "w")
+                script.write(1, offset, data)
+                files[name] = files[name][:offset] + data + files[name][offset + len(data):]
+            else:
+                name = pick.choice(names)
+                if kind == "delete":
+                    script.delete(name)
+                    del files[name]
+                else:
+                    count += 1
+                    script.rename(name, f"r{count}")
+                    files[f"r{count}"] = files.pop(name)
+                continue
+            script.close(1)
+        script.unmount()
+        script.save(image)
+        for result, line in zip(script.run(), script.lines[1:]):
+            assert result.status == hw.OK, line
+        hw.check(image)
+        assert names_on(image) == set(files)
+        for name, data in files.items():
+            assert contents(image, name, tmp_path) == data, name
+
+
+def mounted(program, folder, image, **options):
+    script = hw.Session(program, folder, image, **options)
+    script.mount()
+    return script
+
+
+def statuses(script):
+    return [result.status for result in script.run()]
+
+
+def test_what_cannot_be_done_has_a_status_and_changes_nothing(program, tmp_path):
+    image = volume_with(tmp_path / "v", {"one": b"1" * 1000, "two": b"2"}, size="1M", slots=8)
+    script = hw.Session(program, tmp_path, image)
+    wanted = []
+
+    def expect(status, verb, *words):
+        getattr(script, verb)(*words)
+        wanted.append((status, verb, words))
+
+    expect(hw.NOT_MOUNTED, "open", 0, "one")
+    expect(hw.OK, "mount")
+    expect(hw.NOT_FOUND, "open", 0, "none")
+    expect(hw.NOT_OPEN, "read", 0, 0, 1)
+    expect(hw.BAD_COMMAND, "open", 5, "one")
+    expect(hw.OK, "open", 0, "one")
+    expect(hw.IN_USE, "open", 0, "two")
+    expect(hw.IN_USE, "open", 1, "one", "w")
+    expect(hw.IN_USE, "delete", "one")
+    expect(hw.IN_USE, "rename", "one", "three")
+    expect(hw.IN_USE, "unmount")
+    expect(hw.PAST_END, "read", 0, 1000, 1)
+    expect(hw.PAST_END, "read", 0, 1, 2**64 - 1)
+    expect(hw.OK, "read", 0, 1000, 0)
+    expect(hw.NOT_WRITABLE, "write", 0, 0, b"x")
+    expect(hw.NOT_WRITABLE, "sync", 0)
+    expect(hw.EXISTS, "create", 1, "two", 0)
+    expect(hw.EXISTS, "rename", "two", "one")
+    expect(hw.NOT_FOUND, "rename", "none", "three")
+    expect(hw.NOT_FOUND, "delete", "none")
+    expect(hw.BAD_COMMAND, "command", 15, 0, 0, 0, 0, "")
+    expect(hw.BAD_NAME, "command", 2, 1, 0, 0, 0, "")
+    expect(hw.BAD_NAME, "command", 3, 1, 0, 0, 0, "x" * 65)
+    expect(hw.BAD_NAME, "create", 1, "bad\udcff", 0)
+    expect(hw.BAD_NAME, "create", 1, "half\udcc3", 0)
+    expect(hw.NO_SPACE, "create", 1, "big", 2 << 20)
+    expect(hw.NO_SPACE, "create", 1, "big", 2**64 - 1)
+    for number in range(6):
+        expect(hw.OK, "create", 1, f"more-{number}", 0)
+        expect(hw.OK, "close", 1)
+    expect(hw.TABLE_FULL, "create", 1, "too-many", 0)
+    expect(hw.OK, "close", 0)
+    expect(hw.OK, "unmount")
+    script.save(tmp_path / "after")
+    for (status, verb, words), result in zip(wanted, script.run()):
+        assert result.status == status, (verb, words, result)
+    assert hw.check(tmp_path / "after")
+    assert contents(tmp_path / "after", "one", tmp_path) == b"1" * 1000
+
+
+def test_a_full_volume(program, tmp_path):
+    """Filled to the last unit; what cannot be written is refused and the volume stays sound."""
+    image = hw.make_volume(tmp_path / "v", size="256K", slots=8)
+    script = mounted(program, tmp_path, image)
+    script.create(0, "all", 0)
+    for number in range(12):
+        script.write(0, number * 20000, bytes([number]) * 20000)
+    script.close(0)
+    script.unmount()
+    script.save(tmp_path / "after")
+    results = script.run()
+    written = [result.status for result in results[2:14]]
+    good = written.index(hw.NO_SPACE)
+    assert 3 <= good and set(written[good:]) <= {hw.NO_SPACE, hw.PAST_END}
+    assert [result.status for result in results[14:]] == [hw.OK, hw.OK]
+    hw.check(tmp_path / "after")
+    assert contents(tmp_path / "after", "all", tmp_path) == b"".join(bytes([n]) * 20000 for n in range(good))
+
+
+def slot_of(image, name):
+    """Where the two members of a file's slot are in the image, by the superblock and the name."""
+    data = image.read_bytes()
+    tables = [int.from_bytes(data[at:at + 8], "little") for at in (72, 80)]
+    node = 1 << data[49]
+    for number in range(8 << data[50]):
+        places = [table + number * node for table in tables]
+        if any(data[place + 80:place + 80 + len(name) + 1] == name.encode() + b"\0" for place in places):
+            return places
+    raise AssertionError(f"{name} is nowhere")
+
+
+def test_damage(program, tmp_path):
+    """A rotten member is passed over, a rotten pair is damage; of superblocks too."""
+    image = volume_with(tmp_path / "v", {"one": b"1" * 1000, "two": b"2" * 600})
+    good = image.read_bytes()
+    places = slot_of(image, "one")
+
+    def with_flips(*offsets):
+        data = bytearray(good)
+        for offset in offsets:
+            data[offset] ^= 4
+        (tmp_path / "bad").write_bytes(data)
+        script = hw.Session(program, tmp_path, tmp_path / "bad")
+        script.mount("ro")
+        script.open(0, "one")
+        script.read(0, 0, 1000, "out")
+        script.open(1, "two")
+        script.open(2, "none")
+        return statuses(script)
+
+    absent = hw.NOT_FOUND
+    assert with_flips() == [hw.OK] * 4 + [absent]
+    for place in places:
+        assert with_flips(place + 200) == [hw.OK] * 4 + [absent]
+        assert (tmp_path / "out").read_bytes() == b"1" * 1000
+    assert with_flips(places[0] + 33, places[1] + 33)[:4] == [hw.OK, hw.CORRUPT, hw.NOT_OPEN, hw.OK]
+    assert with_flips(100) == [hw.OK] * 4 + [absent]
+    assert with_flips(65536 + 100) == [hw.OK] * 4 + [absent]
+    assert with_flips(100, 65536 + 100)[0] == hw.NOT_A_VOLUME
+
+
+def test_a_failing_device(program, tmp_path):
+    """Errors on reads, writes and flushes: the device's status and code; the volume stays whole."""
+    image = volume_with(tmp_path / "v", {"one": bytes(5000)})
+    data_start = int.from_bytes(image.read_bytes()[104:112], "little") // 512
+    script = mounted(program, tmp_path, image)
+    script.open(0, "one")
+    script.bad("read", data_start + 3)
+    script.read(0, 0, 5000)
+    script.read(0, 0, 1024)
+    script.close(0)
+    script.bad("none")
+    script.create(0, "new", 4000)
+    script.bad("flush")
+    script.write(0, 0, bytes(4000))
+    script.sync(0)
+    script.bad("none")
+    script.write(0, 0, bytes(10))
+    script.mount()
+    script.unmount()
+    script.save(tmp_path / "after")
+    results = script.run()
+    assert [result.status for result in results] == [
+        hw.OK, hw.OK, hw.DEVICE, hw.OK, hw.OK, hw.OK, hw.OK, hw.DEVICE, hw.NOT_MOUNTED, hw.OK, hw.OK]
+    assert results[2].value == results[7].value == 0x0281
+    hw.check(tmp_path / "after")
+
+
+@pytest.mark.parametrize("stop", ["give", "take", "device"])
+def test_whatever_stands_still_is_timed_out(program, tmp_path, stop):
+    """The application stops giving or taking data, or the device hangs: a status, and the core goes on."""
+    image = volume_with(tmp_path / "v", {"one": bytes(range(256)) * 40})
+    script = mounted(program, tmp_path, image)
+    script.open(0, "one", "w")
+    if stop == "device":
+        script.hang(1)
+        script.read(0, 0, 10240)
+        script.hang(0)
+        script.idle(3000)
+        script.mount()
+    else:
+        script.stop(stop, 100)
+        if stop == "give":
+            script.write(0, 10240, bytes(4000))
+        else:
+            script.read(0, 0, 10240)
+        script.stop(stop, -1)
+    script.open(1, "one")
+    script.close(0)
+    script.open(1, "one")
+    script.read(1, 0, 10240, "out")
+    results = statuses(script)
+    assert results[:3] == [hw.OK, hw.OK, hw.TIMED_OUT]
+    assert results[-2:] == [hw.OK, hw.OK] or stop == "device", results
+    if stop == "device":
+        assert results[3:5] == [hw.OK, hw.OK], results
+    assert (tmp_path / "out").read_bytes() == bytes(range(256)) * 40
+
+
+def test_files_in_pieces(program, tmp_path):
+    """Extents all over a full volume, made by the command (with a leaf) and by the core (in the slot): read and
+    overwritten across their borders, and given back."""
+    pick = seeded("pieces")
+    image = hw.make_volume(tmp_path / "v", size="512K", slots=128)
+    units = int.from_bytes(image.read_bytes()[112:120], "little")
+    small = {f"small-{number}": bytes([number]) * 1024 for number in range(60)}
+    for name, data in {**small, "filler": bytes((units - 120) * 512)}.items():
+        (tmp_path / "source").write_bytes(data)
+        hw.command("put", image, tmp_path / "source", name)
+    hw.command("rm", image, *(name for number, name in enumerate(small) if number % 2 == 0))
+    data = bytearray(pick.randbytes(26 * 1024 - 100))
+    (tmp_path / "source").write_bytes(data)
+    hw.command("put", image, tmp_path / "source", "leaf")
+    script = mounted(program, tmp_path, image, seed=SEED, app_stall=10, stall=10)
+    script.get("leaf", 0, len(data), "whole")
+    script.open(0, "leaf", "w")
+    for number in range(8):
+        offset, length = pick.randrange(len(data)), pick.randint(1, 5000)
+        piece = pick.randbytes(min(length, len(data) - offset))
+        script.write(0, offset, piece)
+        data[offset:offset + len(piece)] = piece
+        offset = pick.randrange(len(data))
+        script.read(0, offset, len(data) - offset, f"part{number}")
+        (tmp_path / f"wanted{number}").write_bytes(data[offset:])
+    script.close(0)
+    script.delete("leaf")
+    script.unmount()
+    script.save(image)
+    before = (tmp_path / "source").read_bytes()
+    results = script.run()
+    assert [result.status for result in results] == [hw.OK] * 20 + [hw.UNSUPPORTED, hw.OK]
+    assert (tmp_path / "whole").read_bytes() == before
+    for number in range(8):
+        assert (tmp_path / f"part{number}").read_bytes() == (tmp_path / f"wanted{number}").read_bytes(), number
+    hw.check(image)
+    assert contents(image, "leaf", tmp_path) == data
+    hw.command("rm", image, "leaf")
+
+    data = bytearray(pick.randbytes(20 * 1024 - 300))
+    script = mounted(program, tmp_path, image, seed=SEED)
+    script.put("mine", data)
+    script.open(1, "mine", "w")
+    piece = pick.randbytes(9000)
+    script.write(1, 3001, piece)
+    data[3001:12001] = piece
+    script.write(1, len(data), b"end" * 100)
+    data += b"end" * 100
+    script.close(1)
+    script.get("mine", 1, len(data) - 1, "whole")
+    script.put("too-long", bytes(20 * 1024))
+    script.create(2, "too-long", 20 * 1024)
+    script.create(2, "fits", 1000)
+    script.close(2)
+    script.delete("fits")
+    script.delete("small-1")
+    script.unmount()
+    script.save(image)
+    assert [result.status for result in script.run()] == [hw.OK] * 7 + [hw.NO_SPACE] * 2 + [hw.OK] * 5
+    assert names_on(image) == {"mine", "filler", *(f"small-{number}" for number in range(3, 60, 2))}
+    assert (tmp_path / "whole").read_bytes() == data[1:]
+    hw.check(image)
+    assert contents(image, "mine", tmp_path) == data
+    script = mounted(program, tmp_path, image)
+    script.delete("mine")
+    script.unmount()
+    script.save(image)
+    assert statuses(script) == [hw.OK] * 3
+    hw.check(image)
