@@ -38,6 +38,7 @@ class Machine:
     icount: str | None = None
     drives: list[Drive] = field(default_factory=list)
     shares: list[Path] = field(default_factory=list)
+    windows: list[Path] = field(default_factory=list)
     kernel_arguments: str = ""
     traces: list[tuple[str, Path]] = field(default_factory=list)
     qmp: Path | None = None
@@ -74,6 +75,11 @@ def check(machine: Machine, folder: Path) -> None:
             raise BadOption(f"--share {share}: there is no such folder")
         if share in (Path("/"), *GUEST_OWN):
             raise BadOption(f"--share {share}: the guest has its own; share a folder below it")
+    for window in machine.windows:
+        # QEMU would make it, or map it rounded up.
+        size = window.stat().st_size if window.is_file() else 0
+        if size == 0 or size & (size - 1):
+            raise BadOption(f"--window {window}: give a file whose length is a power of two")
     # Below /tmp it is kept visible.
     for path in GUEST_OWN[1:]:
         if REPOSITORY.is_relative_to(path):
@@ -131,6 +137,10 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
         arguments += _share(tag, path, writable)
     for index, drive in enumerate(machine.drives):
         arguments += qemu_arguments(drive, index, folder)
+    for index, window in enumerate(machine.windows):
+        backend = device("memory-backend-file", id=f"window{index}", share="on", size=str(window.stat().st_size),
+                         mem__path=str(window))  # fmt: skip
+        arguments += ["-object", backend, "-device", device("ivshmem-plain", memdev=f"window{index}")]
     for pattern, _ in machine.traces:
         arguments += ["-trace", device(f"enable={pattern}")]
     if machine.traces:

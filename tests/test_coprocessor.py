@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from coprocessor_lab import FILES, coprocessor, run_to_end
+from scripted import guest
 
 WORD = 0xFFFFFFFFFFFFFFFF
 DRIVE = "serial=LAB1"
@@ -133,3 +134,32 @@ def test_several_processes_at_once(tmp_path):
         for path in inputs:
             running.files("get", path.name, tmp_path / "back")
             assert (tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_a_linux_guest_is_the_main_cpu(tmp_path):
+    """The window as a PCI function's memory: what the guest stores is in the drive's image."""
+    image, data = tmp_path / "image", tmp_path / "data"
+    data.write_bytes(pattern(1 << 20, 7))
+    with coprocessor(tmp_path, "--drive", f"size=64M,file={image},{DRIVE}") as running:
+        guest(
+            r"""
+            # The function with the window, in place of a drive.
+            for BDF in $(ls /sys/bus/pci/devices); do
+              W=/sys/bus/pci/devices/$BDF
+              [ $(cat $W/vendor):$(cat $W/device) = 0x1af4:0x1110 ] && break
+            done
+            echo 1 >$W/enable
+            C=coprocessor:$W/resource2
+            rc 0 $S info $C --json; grep -q '"LAB1"' /tmp/out || fail "another drive"
+            yes straightway | head -c 1M >/tmp/data
+            rc 0 $S write $C --destroy-data LAB1 --input /tmp/data --offset 1M --flush
+            same "$(checksum $C --offset 1M --length 1M)" "$(sum </tmp/data)" "what comes back"
+            rc 0 $S compare $C --sizes 128K --rounds 1 --cell-duration 50ms --patterns sequential --json
+            grep -q '"coprocessor"' /tmp/out || fail "the path is not compared"
+            """,
+            "--window", running.window,
+        )  # fmt: skip
+        running.good("read", running.name, "--offset", "1M", "--length", "1M", "--output", data)
+    with image.open("rb") as file:
+        file.seek(1 << 20)
+        assert file.read(1 << 20) == data.read_bytes() == (b"straightway\n" * 87382)[: 1 << 20]

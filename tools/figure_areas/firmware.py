@@ -20,6 +20,7 @@ PROGRAMS = (
     ("blocks_files", ["files"], "<= 49152", "<= 65536"),
     ("blocks_files_check", None, None, None),
 )
+COMMAND_BYTES = 128 << 10
 RATE_BYTES = "256M"
 ROUNDS = 5
 
@@ -67,6 +68,31 @@ def host_instructions(figures):
         figures.add(f"firmware.host_{way}_worst_instructions", max(both), "instructions")
 
 
+def main_cpu(figures):
+    """One table: what the main CPU spends on a MiB that is read in commands of 128 KiB, by path.
+
+    Instructions, which repeat: of the ring and of the user-space driver under Callgrind, of the kernel's
+    block device (system call, block layer, driver, interrupt) in the lab, less what waits.
+    """
+    commands = (1 << 20) // COMMAND_BYTES
+    counts = dumps([build_example("straightway-coprocessor", "count"), "read", "64"])
+    ring = statistics.median(submit + reap for submit, reap in zip(counts[::2], counts[1::2]))
+    counts = dumps([build_example("straightway-nvme", "count"), "large", "64"])
+    driver = statistics.median(submit + reap for submit, reap in zip(counts[::2], counts[1::2]))
+    program = ROOT / "out" / "count"
+    program.parent.mkdir(exist_ok=True)
+    subprocess.run(["gcc", "-O2", "-static", "-I", ROOT / "kernel/chario", "-I", ROOT / "lab/count", "-o", program,
+                    ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
+    output = ROOT / "out" / "main-cpu.txt"
+    run(["lab/run", "--count", output, "--icount", "0", "--drive", "backend=null,size=128M", "--", program, "pread",
+         "/dev/nvme0n1", str(COMMAND_BYTES), "64"])  # fmt: skip
+    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-64:]
+    kernel = statistics.median(user + system for _, user, system, _ in rows)
+    for name, count in (("ring", ring), ("user_space_driver", driver), ("block_device", kernel)):
+        figures.add(f"firmware.main_cpu_{name}_instructions_per_mib", count * commands, "instructions/MiB")
+        figures.add(f"firmware.main_cpu_{name}_over_ring", count / ring, "times")
+
+
 def rates(figures):
     """The same drive with the ring and without, in turns: wall time, as QEMU has it on this machine."""
     example = build_example("straightway-linux", "coprocessor")
@@ -100,6 +126,7 @@ def firmware_counts(figures):
     except build.Missing as missing:
         figures.remark(f"SKIPPED: the coprocessor's sizes and instructions: {missing}")
     host_instructions(figures)
+    main_cpu(figures)
 
 
 def firmware(figures):

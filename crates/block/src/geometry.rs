@@ -106,7 +106,8 @@ impl Geometry {
         let len = buffer.len();
         let misaligned = (len & (self.block_size_bytes() - 1))
             | (buffer.address() & (self.buffer_align_bytes as usize - 1));
-        if misaligned != 0 || len == 0 {
+        // An empty one has no blocks; `check_range` says so.
+        if misaligned != 0 {
             return Err(Error::Unaligned);
         }
         let blocks = len >> self.block_size_log2;
@@ -121,10 +122,9 @@ impl Geometry {
         if block_count == 0 {
             return Err(Error::Unaligned);
         }
-        let room = self.block_count.saturating_sub(u64::from(block_count));
-        if lba > room || u64::from(block_count) > self.block_count {
-            return Err(Error::OutOfRange);
+        match self.block_count.checked_sub(u64::from(block_count)) {
+            Some(last) if lba <= last => Ok(()),
+            _ => Err(Error::OutOfRange),
         }
-        Ok(())
     }
 }

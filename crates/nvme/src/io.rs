@@ -74,14 +74,14 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         lba: u64,
         buffer: Buffer,
     ) -> Result<(), Buffer> {
-        let Some(index) = self.slots.next() else {
-            return Err(buffer);
-        };
         let (shape, address) = (&self.shape, buffer.address());
         let misaligned = address & shape.misaligned != 0;
         if buffer.len() != shape.len || misaligned || lba > shape.last_lba {
             return Err(buffer);
         }
+        let Some(index) = self.slots.next() else {
+            return Err(buffer);
+        };
         let platform = &self.controller.platform;
         let Some(prp1) = platform.bus_address(address) else {
             return Err(buffer);

@@ -350,6 +350,10 @@ impl List {
         }
         // SAFETY: `count` entries are inside, as just checked; published by the doorbell's fence.
         let entries = unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), count) };
+        #[cfg(target_pointer_width = "32")]
+        if fill_below_carry(entries, first, step) {
+            return true;
+        }
         let mut value = first;
         for entry in entries {
             *entry = value.to_le();
@@ -357,6 +361,36 @@ impl List {
         }
         true
     }
+}
+
+/// As the plain loop, for pages of 4 KiB of which none is above the 4 GiB of the first one: a 32-bit
+/// processor then adds and compares half as much. False, and nothing is written, where that is not so.
+#[cfg(any(test, target_pointer_width = "32"))]
+#[inline(always)]
+fn fill_below_carry(entries: &mut [u64], first: u64, step: u64) -> bool {
+    const STEP: u32 = 4096;
+    let (mut low, high) = (first as u32, first >> 32 << 32);
+    let most = (u32::MAX - low) / STEP;
+    if step != u64::from(STEP) || entries.len() > most as usize {
+        return false;
+    }
+    let at = |low: u32| (high | u64::from(low)).to_le();
+    let mut fours = entries.chunks_exact_mut(4);
+    for four in &mut fours {
+        // Written out: compilers for small processors do not unroll by themselves.
+        if let [a, b, c, d] = four {
+            *a = at(low);
+            *b = at(low.wrapping_add(STEP));
+            *c = at(low.wrapping_add(2 * STEP));
+            *d = at(low.wrapping_add(3 * STEP));
+        }
+        low = low.wrapping_add(4 * STEP);
+    }
+    for entry in fours.into_remainder() {
+        *entry = at(low);
+        low = low.wrapping_add(STEP);
+    }
+    true
 }
 
 /// A lock that is tried and never waited for.
@@ -395,5 +429,40 @@ impl<T> TryLock<T> {
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill_below_carry;
+
+    #[test]
+    fn halves_are_filled_as_wholes_are_or_not_at_all() {
+        for first in [
+            0,
+            4096,
+            0x1_2345_6000,
+            0xffff_0000,
+            0x7_ffff_e000,
+            0xf000,
+            1 << 32,
+        ] {
+            for count in 0..40 {
+                let mut found = [7; 40];
+                let is_filled = fill_below_carry(&mut found[..count], first, 4096);
+                let plain = (0..count as u64).map(|index| (first + 4096 * index).to_le());
+                if is_filled {
+                    assert!(
+                        plain.eq(found[..count].iter().copied()),
+                        "{first:#x} {count}"
+                    );
+                } else {
+                    let end = (first & 0xffff_ffff) + 4096 * count as u64;
+                    assert!(end > 0xffff_f000 && found == [7; 40], "{first:#x} {count}");
+                }
+            }
+        }
+        let mut none = [7; 4];
+        assert!(!fill_below_carry(&mut none, 0, 8192) && none == [7; 4]);
     }
 }

@@ -5,6 +5,7 @@
 use core::ptr::NonNull;
 
 use hardware::fdt::{self, Machine, Range};
+use hardware::machine::RUNS;
 use hardware::pci::{Address, Drive, Found};
 use hardware::{log, machine, uart};
 use interface::{Code, Window};
@@ -141,32 +142,31 @@ impl Board {
         unsafe { Window::new(start, range.bytes as usize) }
     }
 
-    /// The memory that the drive may reach: the firmware's own and the window, which follows it.
-    pub fn reach(&self) -> Range {
+    /// The memory that the drive may reach: the firmware's own, what the board has for queues and
+    /// for buffers, and the window. What follows one another is one stretch; those that have no
+    /// bytes are none.
+    pub fn reach(&self) -> [Range; RUNS] {
         unsafe extern "C" {
             static __own_start: u8;
             static __own_end: u8;
+            static __queues_start: u8;
+            static __queues_end: u8;
+            static __buffers_start: u8;
+            static __buffers_end: u8;
         }
-        let window = self
-            .machine
-            .memory
-            .get(WINDOW_NODE)
-            .copied()
-            .unwrap_or_default();
-        let (start, end) = (
-            (&raw const __own_start) as u64,
-            (&raw const __own_end) as u64,
-        );
-        // Elsewhere a board needs two runs; here one must do, so it must be one.
-        let end = if window.start == end {
-            window.end()
-        } else {
-            end
+        let between = |start: *const u8, end: *const u8| Range {
+            start: start as u64,
+            bytes: (end as u64).saturating_sub(start as u64),
         };
-        Range {
-            start,
-            bytes: end - start,
-        }
+        let window = self.machine.memory.get(WINDOW_NODE).copied();
+        let mut runs = [
+            window.unwrap_or_default(),
+            between(&raw const __own_start, &raw const __own_end),
+            between(&raw const __queues_start, &raw const __queues_end),
+            between(&raw const __buffers_start, &raw const __buffers_end),
+        ];
+        join(&mut runs);
+        runs
     }
 
     /// The drive that is meant.
@@ -192,6 +192,32 @@ impl Board {
                     );
                 }
                 Err(Code::SeveralDrives)
+            }
+        }
+    }
+}
+
+/// Makes one range of those that touch; the first of them grows, the others become empty.
+fn join(runs: &mut [Range; RUNS]) {
+    // Each pass empties one range or is the last.
+    for _ in 0..RUNS {
+        for first in 0..RUNS {
+            for second in first + 1..RUNS {
+                let (Some(&one), Some(&other)) = (runs.get(first), runs.get(second)) else {
+                    continue;
+                };
+                let touch = one.start <= other.end() && other.start <= one.end();
+                if one.bytes == 0 || other.bytes == 0 || !touch {
+                    continue;
+                }
+                let start = one.start.min(other.start);
+                let bytes = one.end().max(other.end()) - start;
+                if let Some(place) = runs.get_mut(first) {
+                    *place = Range { start, bytes };
+                }
+                if let Some(place) = runs.get_mut(second) {
+                    *place = Range::default();
+                }
             }
         }
     }

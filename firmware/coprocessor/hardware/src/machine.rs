@@ -40,8 +40,12 @@ pub struct Platform {
     address: Address,
     registers: usize,
     register_bytes: usize,
-    memory: LinearDma,
+    /// The first one is looked at first.
+    memory: [LinearDma; RUNS],
 }
+
+/// Stretches of memory that a drive may reach, at most.
+pub const RUNS: usize = 4;
 
 /// Takes the timer, the watchdog's period and the way to start anew from the machine.
 pub fn begin(machine: &Machine) {
@@ -163,19 +167,25 @@ impl Clock for Timer {
 }
 
 impl Platform {
-    /// The drive's platform; `memory` is what it may reach.
-    pub fn new(ecam: Ecam, drive: &Drive, memory: Range) -> Self {
+    /// The drive's platform; `memory` is what it may reach: first where most data is.
+    pub fn new(ecam: Ecam, drive: &Drive, memory: [Range; RUNS]) -> Self {
         Self {
             ecam,
             address: drive.address,
             registers: drive.registers,
             register_bytes: drive.register_bytes,
-            memory: LinearDma {
-                start: memory.start as usize,
-                len: usize::try_from(memory.bytes).unwrap_or(usize::MAX),
-                bus_start: memory.start,
-            },
+            memory: memory.map(|range| LinearDma {
+                start: range.start as usize,
+                len: usize::try_from(range.bytes).unwrap_or(usize::MAX),
+                bus_start: range.start,
+            }),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, address: usize, len: usize) -> Option<BusRun> {
+        self.memory.iter().find_map(|memory| memory.run(address, len))
     }
 }
 
@@ -220,12 +230,13 @@ impl Registers for Platform {
 unsafe impl Dma for Platform {
     #[inline(always)]
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
-        self.memory.run(address, len)
+        let [first, ..] = &self.memory;
+        first.run(address, len).or_else(|| self.elsewhere(address, len))
     }
 
     #[inline(always)]
     fn bus_address(&self, address: usize) -> Option<u64> {
-        self.memory.address(address)
+        self.memory.iter().find_map(|memory| memory.address(address))
     }
 }
 
