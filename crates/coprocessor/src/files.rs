@@ -218,8 +218,9 @@ impl<C: Clock> FilesClient<C> {
                     result: outcome(&answer).map(|value| (value, answer.detail)),
                     is_late: answer.code & LATE != 0,
                 };
-                if let Some(free) = self.blocks.iter_mut().find(|free| free.is_none()) {
-                    *free = Some(answer);
+                // Kept in order: those of one stream are taken as they came.
+                if let Some(place) = self.blocks.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(answer);
                 }
             }
             Some(Pending::Data { file, tag, buffer }) => {
@@ -562,11 +563,18 @@ impl<C: Clock> FilesClient<C> {
     /// The next answer to a block of a stream. `Err`: the session is over.
     pub(crate) fn take_block(&mut self, file: FileNumber) -> Result<Option<BlockAnswer>, Failure> {
         while self.take_in() {}
-        let mut blocks = self.blocks.iter_mut();
-        let found = blocks.find(|block| block.is_some_and(|block| block.file == file));
-        match found.and_then(Option::take) {
+        let mut blocks = self.blocks.iter();
+        let found = blocks.position(|block| block.is_some_and(|block| block.file == file));
+        // Those behind it move up, so that the free places stay behind the last.
+        let rest = found.and_then(|at| self.blocks.get_mut(at..));
+        let taken = rest.and_then(|rest| {
+            let taken = rest.first_mut()?.take();
+            rest.rotate_left(1);
+            taken
+        });
+        match taken {
             None if self.client.is_gone() => Err(self.gone()),
-            found => Ok(found),
+            taken => Ok(taken),
         }
     }
 
