@@ -4,7 +4,7 @@
 /// The first eight bytes: `SWCOPRO` and the major version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SWCOPRO1");
 /// The version of the interface: major in the upper half, minor in the lower.
-pub const VERSION: u32 = 1 << 16;
+pub const VERSION: u32 = 1 << 16 | 1;
 /// Clients that can be attached at once.
 pub const CLIENTS: usize = 4;
 /// Entries of each ring, a power of two.

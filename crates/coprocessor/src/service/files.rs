@@ -200,7 +200,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             }
         }
         self.finish_transfers();
-        let _ = work.poll(&mut Context::from_waker(Waker::noop()));
+        let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.end_sessions();
         self.state().has_moved
     }
