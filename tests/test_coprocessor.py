@@ -126,11 +126,11 @@ def recorded(size):
     return bytes((at ^ at >> 8 ^ at >> 16) & 0xFF for at in range(size))
 
 
-@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("bits", [[], ["--bits", 64]], ids=["32-bits", "64-bits"])
 def test_record_and_play_over_the_ring(tmp_path, bits):
     image, back = tmp_path / "image", tmp_path / "back"
     size = (3 << 20) + 1000
-    with coprocessor(tmp_path, "--bits", bits, "--drive", f"size=96M,file={image},{DRIVE}") as running:
+    with coprocessor(tmp_path, *bits, "--drive", f"size=96M,file={image},{DRIVE}") as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
         # As fast as it goes; and at a rate, while another client plays.
         output = running.files("record", "take", size, 0)

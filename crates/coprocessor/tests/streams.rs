@@ -387,8 +387,11 @@ impl Device for Gate {
     }
 }
 
+/// How it ended, its report, what was handed in, the file, and its companion's lines.
+type Stalled = (Result<(), Error>, RecordReport, Vec<u64>, Vec<u8>, Vec<u8>);
+
 /// Records 40 blocks, of which the drive stands still for some; says which were handed in.
-fn stalled(with_gaps: bool) -> (Result<(), Error>, RecordReport, Vec<u64>, Vec<u8>, Vec<u8>) {
+fn stalled(with_gaps: bool) -> Stalled {
     let is_shut = Arc::new(AtomicBool::new(false));
     let shut = Arc::clone(&is_shut);
     let make = move || Gate {
