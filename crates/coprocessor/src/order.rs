@@ -134,6 +134,7 @@ fn take(bytes: &[u8], words: &mut [u64]) {
 const COUNTS: usize = (REPORT_BYTES / 8) - BUCKETS;
 const END: usize = 3;
 
+#[cfg_attr(not(feature = "service"), allow(dead_code))]
 fn report_bytes(
     end: &StreamEnd,
     counts: &[u64],
@@ -174,6 +175,7 @@ fn report_parts(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, [u64; COUNTS 
 }
 
 /// Writes a recording's report.
+#[cfg_attr(not(feature = "service"), allow(dead_code))]
 pub(crate) fn encode_record(
     end: &StreamEnd,
     report: &RecordReport,
@@ -263,6 +265,7 @@ pub fn decode_record(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, RecordRe
 }
 
 /// Writes a playback's report.
+#[cfg_attr(not(feature = "service"), allow(dead_code))]
 pub(crate) fn encode_play(end: &StreamEnd, report: &PlayReport, bytes: &mut [u8; REPORT_BYTES]) {
     let counts = [
         report.blocks,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use block::{Device, blocking};
 use coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
-use coprocessor::{Access, Command, CoprocessorDisk, FilesClient, Opcode, Order};
+use coprocessor::{Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order};
 use support::{
     Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
 };
@@ -122,7 +122,9 @@ fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
             data_bytes: 3 + index as u32,
             ..Command::new(Opcode::Open)
         };
-        named.flags = 2 * random.u8(..2) | 2 * u8::from(begins == Opcode::Record);
+        if begins == Opcode::Record || random.bool() {
+            named.flags = FLAG_WRITE;
+        }
         raw.submit(named.encode());
         soon(|| answer(raw, id).is_some());
         if answer(raw, id).is_none_or(|(code, _)| code != 0) {

@@ -10,7 +10,7 @@ pub const STACK_BYTES: usize = match (usize::BITS, cfg!(feature = "stream")) {
     (32, false) => 26 << 10,
     (32, true) => 41 << 10,
     (_, false) => 28 << 10,
-    (_, true) => 56 << 10,
+    (_, true) => 46 << 10,
 };
 
 /// The stack, in a section of its own so that the build prints its size.
