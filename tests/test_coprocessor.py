@@ -121,6 +121,39 @@ def test_every_verb_works_through_the_ring(tmp_path):
     assert checked["sound"] and not checked["findings"], checked
 
 
+def recorded(size):
+    """What the example records."""
+    return bytes((at ^ at >> 8 ^ at >> 16) & 0xFF for at in range(size))
+
+
+@pytest.mark.parametrize("bits", [[], ["--bits", 64]], ids=["32-bits", "64-bits"])
+def test_record_and_play_over_the_ring(tmp_path, bits):
+    image, back = tmp_path / "image", tmp_path / "back"
+    size = (3 << 20) + 1000
+    with coprocessor(tmp_path, *bits, "--drive", f"size=96M,file={image},{DRIVE}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        # As fast as it goes; and at a rate, while another client plays.
+        output = running.files("record", "take", size, 0)
+        assert f"durable {size}" in output and re.search(r"blocks 49 misses \d+ .* lost 0 in 0 gaps", output), output
+        player = subprocess.Popen([FILES, running.window, "play", "take", back, "2000000"], stdout=subprocess.PIPE,
+                                  text=True)  # fmt: skip
+        output = running.files("record", "second", 1 << 20, 1000000)
+        blocks, lost = map(int, re.search(r"blocks (\d+) .* lost (\d+) in", output).groups())
+        assert blocks + lost == 16, output
+        # The last block was due a second after the first, less a block's time.
+        assert int(re.search(r", (\d+) us$", output.strip())[1]) > 900000, output
+        played, _ = player.communicate(timeout=120)
+        assert player.returncode == 0 and played.startswith("blocks 49 "), played
+        assert int(re.search(r", (\d+) us$", played.strip())[1]) > 1400000, played
+        assert back.read_bytes() == recorded(size)
+        assert running.count("client") == 0, running.log
+    back.unlink()
+    running.good("get", f"file:{image}", "take", back)
+    assert back.read_bytes() == recorded(size)
+    checked = json.loads(running.good("check", f"file:{image}", "--json"))
+    assert checked["sound"] and not checked["findings"], checked
+
+
 def test_several_processes_at_once(tmp_path):
     inputs = []
     with coprocessor(tmp_path, "--drive", f"size=96M,{DRIVE}") as running:

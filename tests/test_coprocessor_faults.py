@@ -186,7 +186,9 @@ def check_image(image, path, known, running):
     return size
 
 
-def test_nothing_acknowledged_is_lost_when_the_power_goes(tmp_path):
+@pytest.mark.parametrize("client", [["grow", "take"], ["record", "take", 1 << 30, 0]],
+                         ids=["appends", "record"])  # fmt: skip
+def test_nothing_acknowledged_is_lost_when_the_power_goes(tmp_path, client):
     seed = int(os.environ.get("STRAIGHTWAY_SEED", random.SystemRandom().getrandbits(32)))
     print(f"STRAIGHTWAY_SEED={seed}")
     choice = random.Random(seed)
@@ -200,7 +202,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes(tmp_path):
                 running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
                 with drive.lock:
                     formatted, start = bytes(drive.image), len(drive.log)
-                grower = subprocess.Popen([FILES, running.window, "grow", "take"], stdout=subprocess.PIPE, text=True)
+                grower = subprocess.Popen([FILES, running.window, *map(str, client)], stdout=subprocess.PIPE, text=True)
                 for line in grower.stdout:
                     with drive.lock:
                         acknowledged.append((len(drive.log) - start, int(line.split()[1])))

@@ -18,7 +18,8 @@ LAB = ROOT / "lab" / "coprocessor"
 PROGRAMS = (
     ("blocks", [], "<= 24576", None),
     ("blocks_files", ["files"], "<= 49152", "<= 65536"),
-    ("blocks_files_check", None, None, None),
+    ("blocks_files_stream", ["stream"], None, None),
+    ("blocks_files_stream_check", None, None, None),
 )
 COMMAND_BYTES = 128 << 10
 RATE_BYTES = "256M"

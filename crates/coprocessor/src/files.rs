@@ -10,11 +10,17 @@ use volume::{NAME_BYTES, Name};
 use crate::client::Client;
 use crate::command::{Answer, Command, FLAG_CHECKSUMS, FLAG_WRITE, LATE, Opcode};
 use crate::layout::{ENTRY_BYTES, RING_ENTRIES};
+#[cfg(feature = "stream")]
+use crate::layout::{ORDER_BYTES, REPORT_BYTES};
+#[cfg(feature = "stream")]
+use crate::order::Order;
+#[cfg(feature = "stream")]
+use crate::status::Code;
 use crate::status::{Failure, Status};
 
 /// The coprocessor's number for an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileNumber(u32);
+pub struct FileNumber(pub(crate) u32);
 
 /// An open file's sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +73,29 @@ pub struct Moved {
 #[derive(Debug)]
 enum Pending {
     Call,
+    /// A stream's block, and the place that it is in.
+    #[cfg(feature = "stream")]
+    Block {
+        file: FileNumber,
+        place: u8,
+    },
     Data {
         file: FileNumber,
         tag: u32,
         buffer: Buffer,
     },
+}
+
+/// A stream's block that was answered.
+#[cfg(feature = "stream")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockAnswer {
+    file: FileNumber,
+    /// Where in the ring.
+    pub(crate) place: u8,
+    /// The answer's value and detail, or why there is none.
+    pub(crate) result: Result<(u64, u32), Failure>,
+    pub(crate) is_late: bool,
 }
 
 const PLACES: usize = RING_ENTRIES as usize;
@@ -86,6 +110,8 @@ pub struct FilesClient<C> {
     scratch: Buffer,
     pending: [Option<Pending>; PLACES],
     moved: [Option<Moved>; PLACES],
+    #[cfg(feature = "stream")]
+    blocks: [Option<BlockAnswer>; PLACES],
     answer: Option<Answer>,
     /// For the commands that follow; 0: none.
     pub deadline_ms: u32,
@@ -104,6 +130,8 @@ impl<C: Clock> FilesClient<C> {
             scratch,
             pending: [const { None }; PLACES],
             moved: [const { None }; PLACES],
+            #[cfg(feature = "stream")]
+            blocks: [None; PLACES],
             answer: None,
             deadline_ms: 0,
         };
@@ -144,7 +172,12 @@ impl<C: Clock> FilesClient<C> {
             let free = self.pending.iter().position(Option::is_none);
             if let (Some(index), true) = (free, self.client.has_credit()) {
                 let id = index as u16;
-                let deadline_ms = self.deadline_ms;
+                let deadline_ms = match pending {
+                    // A block's deadline is its stream's.
+                    #[cfg(feature = "stream")]
+                    Pending::Block { .. } => 0,
+                    _ => self.deadline_ms,
+                };
                 self.client.submit(&Command {
                     id,
                     deadline_ms,
@@ -177,6 +210,19 @@ impl<C: Clock> FilesClient<C> {
         match place.and_then(Option::take) {
             None => {}
             Some(Pending::Call) => self.answer = Some(answer),
+            #[cfg(feature = "stream")]
+            Some(Pending::Block { file, place }) => {
+                let answer = BlockAnswer {
+                    file,
+                    place,
+                    result: outcome(&answer).map(|value| (value, answer.detail)),
+                    is_late: answer.code & LATE != 0,
+                };
+                // Kept in order: those of one stream are taken as they came.
+                if let Some(place) = self.blocks.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(answer);
+                }
+            }
             Some(Pending::Data { file, tag, buffer }) => {
                 let moved = Moved {
                     file,
@@ -406,7 +452,7 @@ impl<C: Clock> FilesClient<C> {
         let sent = self.send(command, Pending::Data { file, tag, buffer });
         sent.map_err(|(failure, pending)| match pending {
             Pending::Data { buffer, .. } => (failure, buffer),
-            Pending::Call => (failure, Buffer::from_static(&mut [])),
+            _ => (failure, Buffer::from_static(&mut [])),
         })
     }
 
@@ -430,7 +476,9 @@ impl<C: Clock> FilesClient<C> {
 
     /// Appends and reads whose end has not been polled.
     pub fn outstanding(&self) -> usize {
-        self.pending.iter().flatten().count() + self.moved.iter().flatten().count()
+        let is_data = |pending: &&Pending| matches!(pending, Pending::Data { .. });
+        let pending = self.pending.iter().flatten().filter(is_data);
+        pending.count() + self.moved.iter().flatten().count()
     }
 
     fn end_one(&mut self) -> Option<Moved> {
@@ -439,6 +487,8 @@ impl<C: Clock> FilesClient<C> {
         loop {
             match self.pending.iter_mut().find_map(Option::take)? {
                 Pending::Call => {}
+                #[cfg(feature = "stream")]
+                Pending::Block { .. } => {}
                 Pending::Data { file, tag, buffer } => {
                     return Some(Moved {
                         file,
@@ -455,6 +505,118 @@ impl<C: Clock> FilesClient<C> {
     /// Ends the session: its files are closed. True when its data is the caller's alone again.
     pub fn detach(mut self) -> bool {
         self.client.detach()
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<C: Clock> FilesClient<C> {
+    /// Begins a stream on `file`, by an order.
+    pub(crate) fn begin_stream(
+        &mut self,
+        opcode: Opcode,
+        file: FileNumber,
+        order: &Order,
+    ) -> Result<u64, Failure> {
+        let table = order.encode();
+        // The report of its end needs a place as well.
+        let data_offset = match self.scratch.len() < REPORT_BYTES {
+            true => None,
+            false => self.offset_of(&self.scratch),
+        };
+        let data_offset = data_offset.ok_or(Failure::Block(block::Error::BufferUnreachable))?;
+        if let Some(place) = self.scratch.get_mut(..ORDER_BYTES) {
+            place.copy_from_slice(&table);
+        }
+        self.call(Command {
+            data_offset,
+            data_bytes: ORDER_BYTES as u32,
+            extra: u64::from(file.0),
+            ..Command::new(opcode)
+        })
+    }
+
+    /// Sends a command for the block in `place` of a stream's ring.
+    pub(crate) fn send_block(
+        &mut self,
+        opcode: Opcode,
+        file: FileNumber,
+        place: u8,
+        number: u64,
+        len_bytes: u32,
+    ) -> Result<(), Failure> {
+        let is_block = |pending: &&Pending| matches!(pending, Pending::Block { .. });
+        let blocks = self.pending.iter().flatten().filter(is_block);
+        if blocks.count() + self.blocks.iter().flatten().count() >= PLACES {
+            return Err(Failure::Block(block::Error::QueueFull));
+        }
+        let command = Command {
+            data_bytes: len_bytes,
+            argument: number,
+            extra: u64::from(file.0),
+            ..Command::new(opcode)
+        };
+        let sent = self.send(command, Pending::Block { file, place });
+        self.client.kick();
+        sent.map_err(|(failure, _)| failure)
+    }
+
+    /// The next answer to a block of a stream. `Err`: the session is over.
+    pub(crate) fn take_block(&mut self, file: FileNumber) -> Result<Option<BlockAnswer>, Failure> {
+        while self.take_in() {}
+        let mut blocks = self.blocks.iter();
+        let found = blocks.position(|block| block.is_some_and(|block| block.file == file));
+        // Those behind it move up, so that the free places stay behind the last.
+        let rest = found.and_then(|at| self.blocks.get_mut(at..));
+        let taken = rest.and_then(|rest| {
+            let taken = rest.first_mut()?.take();
+            rest.rotate_left(1);
+            taken
+        });
+        match taken {
+            None if self.client.is_gone() => Err(self.gone()),
+            taken => Ok(taken),
+        }
+    }
+
+    /// Ends a stream: the last answer, and the report. An error of the stream is in the report.
+    pub(crate) fn end_stream(
+        &mut self,
+        opcode: Opcode,
+        file: FileNumber,
+        count: u64,
+    ) -> Result<[u8; REPORT_BYTES], Failure> {
+        let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
+        // A code that no report has, so that one that was not written is seen.
+        if let Some(place) = self.scratch.get_mut(..8) {
+            place.fill(0xff);
+        }
+        let answered = self.call(Command {
+            data_offset,
+            data_bytes: REPORT_BYTES as u32,
+            argument: count,
+            extra: u64::from(file.0),
+            ..Command::new(opcode)
+        });
+        let mut report = [0; REPORT_BYTES];
+        if let Some(found) = self.scratch.get(..REPORT_BYTES) {
+            report.copy_from_slice(found);
+        }
+        match (answered, report.starts_with(&[0xff; 8])) {
+            (Err(failure), true) => Err(failure),
+            (Ok(_), true) => Err(Failure::Interface(Code::NoStream)),
+            (_, false) => Ok(report),
+        }
+    }
+
+    /// Where in the session's data a buffer is.
+    pub(crate) fn place_of(&self, buffer: &Buffer) -> Result<u32, Failure> {
+        let offset = self.offset_of(buffer);
+        offset.ok_or(Failure::Block(block::Error::BufferUnreachable))
+    }
+
+    /// Whether the coprocessor surely touches nothing of the session any more.
+    pub(crate) fn is_released(&self) -> bool {
+        self.client.is_released()
     }
 }
 

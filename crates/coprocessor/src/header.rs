@@ -160,6 +160,7 @@ pub(crate) fn feature_bits(features: &Features) -> u32 {
         (features.write_zeroes, feature::WRITE_ZEROES),
         (features.read_only, feature::READ_ONLY),
         (cfg!(feature = "files"), feature::FILES),
+        (cfg!(feature = "stream"), feature::STREAM),
     ];
     bits.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum()
 }

@@ -4,7 +4,7 @@
 /// The first eight bytes: `SWCOPRO` and the major version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SWCOPRO1");
 /// The version of the interface: major in the upper half, minor in the lower.
-pub const VERSION: u32 = 1 << 16;
+pub const VERSION: u32 = 1 << 16 | 1;
 /// Clients that can be attached at once.
 pub const CLIENTS: usize = 4;
 /// Entries of each ring, a power of two.
@@ -17,6 +17,12 @@ pub const SUBMISSION_BYTES: usize = 32;
 pub const COMPLETION_BYTES: usize = 16;
 /// A file's entry, as `List` writes it.
 pub const ENTRY_BYTES: usize = 112;
+/// What a client says of a stream when it begins.
+pub const ORDER_BYTES: usize = 96;
+/// What it is told at its end.
+pub const REPORT_BYTES: usize = 448;
+/// Most places of a stream's ring: one credit stays for its end.
+pub const STREAM_PLACES: usize = 15;
 /// Pages of the window.
 pub const PAGE_BYTES: usize = 4096;
 /// Where data begins, behind the header and the clients' pages.
@@ -121,6 +127,7 @@ const _: () = {
     assert!(client::COMPLETIONS + ring * COMPLETION_BYTES <= client::SUBMISSIONS);
     assert!(client::SUBMISSIONS + ring * SUBMISSION_BYTES <= PAGE_BYTES);
     assert!(client_offset(CLIENTS) <= DATA_OFFSET);
+    assert!(STREAM_PLACES < CREDITS as usize);
     assert!(CREDITS <= RING_ENTRIES && RING_ENTRIES.is_power_of_two());
 };
 

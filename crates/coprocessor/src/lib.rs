@@ -7,6 +7,7 @@
 //! | `memory` | access to the window; the only `unsafe` |
 //! | `service` | the coprocessor's side: sessions, blocks, files, streams |
 //! | `client`, `device`, `files` | the main CPU's side: a session, a block device, a volume |
+//! | `order`, `record`, `play` | streams: what is said of one, and the main CPU's side of each kind |
 //!
 //! The service believes nothing that a client writes: an entry is copied out of the window once and
 //! then checked, and what decides anything is kept in the coprocessor's own memory. The client
@@ -29,6 +30,12 @@ mod files;
 mod header;
 pub mod layout;
 mod memory;
+#[cfg(feature = "stream")]
+mod order;
+#[cfg(all(feature = "client", feature = "stream"))]
+mod play;
+#[cfg(all(feature = "client", feature = "stream"))]
+mod record;
 #[cfg(feature = "service")]
 mod service;
 mod status;
@@ -44,9 +51,17 @@ pub use device::CoprocessorDisk;
 pub use files::{Entry, FileNumber, FileSizes, FilesClient, Moved};
 pub use header::{Access, Drive, Grant, Header, HeaderError, State};
 pub use memory::Window;
+#[cfg(feature = "stream")]
+pub use order::{ORDER_GAPS, ORDER_VERIFY, Order, decode_play, decode_record};
+#[cfg(all(feature = "client", feature = "stream"))]
+pub use play::{Delivered, Playing, PlayingOptions};
+#[cfg(all(feature = "client", feature = "stream"))]
+pub use record::{Recording, RecordingOptions, Written};
 #[cfg(feature = "files")]
 #[cfg(feature = "service")]
 pub use service::files::Files;
 #[cfg(feature = "service")]
 pub use service::{Event, Service, Want};
+#[cfg(feature = "stream")]
+pub use status::StreamEnd;
 pub use status::{Code, Failure, Status};

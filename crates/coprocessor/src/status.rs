@@ -27,16 +27,20 @@ pub enum Code {
     Detached = 0x87,
     /// Another session uses the drive in a way that excludes this one: try again when it is gone.
     InUse = 0x88,
-    /// A stream of the same kind is under way.
+    /// The file belongs to a stream that is under way, or no more streams can be.
     StreamBusy = 0x89,
     /// No such stream of this session is under way.
     NoStream = 0x8a,
     /// The stream ended; nothing more is taken in.
     StreamEnded = 0x8b,
-    /// A block arrived and the stream's ring was full.
+    /// A block arrived and no place of the stream's ring was empty.
     Overrun = 0x8c,
     /// The volume cannot be mounted: there is none, or one that this coprocessor cannot use.
     NoVolume = 0x8d,
+    /// A stream's ring, its companion's block or that file is not what a stream needs.
+    BadRing = 0x8e,
+    /// More blocks were handed in or given back than were taken.
+    NotTaken = 0x8f,
     /// The machine has no PCI Express root complex.
     NoRootComplex = 0xa0,
     /// There is no drive.
@@ -68,6 +72,8 @@ impl Code {
         Code::StreamEnded,
         Code::Overrun,
         Code::NoVolume,
+        Code::BadRing,
+        Code::NotTaken,
         Code::NoRootComplex,
         Code::NoDrive,
         Code::SeveralDrives,
@@ -94,11 +100,16 @@ impl Code {
             Code::LeaseOver => "the client's lease ran out",
             Code::Detached => "the session was ended by its client or by another in its place",
             Code::InUse => "another client uses the drive in a way that excludes this",
-            Code::StreamBusy => "another stream of this kind is under way",
+            Code::StreamBusy => "the file belongs to a stream under way, or no more streams can be",
             Code::NoStream => "no such stream of this session is under way",
             Code::StreamEnded => "the stream has ended",
             Code::Overrun => "the drive did not keep up: the stream's ring was full",
             Code::NoVolume => "no volume that the coprocessor can mount is on the drive",
+            Code::BadRing => {
+                "the ring's places are no whole number of the drive's blocks (of 64 KiB to compare \
+                 checksums), or the file of gaps is not empty"
+            }
+            Code::NotTaken => "more blocks were given back than were taken",
             Code::NoRootComplex => "the machine has no PCI Express root complex",
             Code::NoDrive => "there is no NVMe drive",
             Code::SeveralDrives => {
@@ -353,6 +364,117 @@ mod files {
                 assert_eq!(status.result(), Err(Failure::Volume(error)));
                 assert!(Code::from_number(status.code).is_none(), "{error:?}");
             }
+        }
+    }
+}
+
+#[cfg(feature = "stream")]
+pub use streams::StreamEnd;
+
+#[cfg(feature = "stream")]
+mod streams {
+    use super::{Code, Failure, Status};
+    use stream::Error;
+
+    /// How a stream ended, in numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct StreamEnd {
+        /// Why.
+        pub status: Status,
+        /// Where in the file.
+        pub offset_bytes: u64,
+        /// Of an overrun: when, counted from the first block's arrival.
+        pub at_us: u64,
+    }
+
+    /// An error of a later version of `stream`.
+    const OTHER: Status = Status::with(0x7e, 0);
+
+    impl From<Result<(), Error>> for StreamEnd {
+        fn from(result: Result<(), Error>) -> Self {
+            let (status, offset_bytes, at_us) = match result {
+                Ok(()) => (Status::OK, 0, 0),
+                Err(Error::Overrun {
+                    offset_bytes,
+                    at_us,
+                }) => (Code::Overrun.into(), offset_bytes, at_us),
+                Err(Error::Device {
+                    offset_bytes,
+                    error,
+                }) => (error.into(), offset_bytes, 0),
+                Err(Error::Volume {
+                    offset_bytes,
+                    error,
+                }) => (error.into(), offset_bytes, 0),
+                Err(Error::BadRing) => (Code::BadRing.into(), 0, 0),
+                Err(Error::NotTaken) => (Code::NotTaken.into(), 0, 0),
+                Err(Error::Ended) => (Code::StreamEnded.into(), 0, 0),
+                Err(_) => (OTHER, 0, 0),
+            };
+            Self {
+                status,
+                offset_bytes,
+                at_us,
+            }
+        }
+    }
+
+    impl StreamEnd {
+        /// What it says. A code that this side does not know is an end all the same.
+        ///
+        /// # Errors
+        /// Anything but done.
+        pub fn result(self) -> Result<(), Error> {
+            let offset_bytes = self.offset_bytes;
+            Err(match self.status.result() {
+                Ok(()) => return Ok(()),
+                Err(Failure::Block(error)) => Error::Device {
+                    offset_bytes,
+                    error,
+                },
+                Err(Failure::Volume(error)) => Error::Volume {
+                    offset_bytes,
+                    error,
+                },
+                Err(Failure::Interface(Code::Overrun)) => Error::Overrun {
+                    offset_bytes,
+                    at_us: self.at_us,
+                },
+                Err(Failure::Interface(Code::BadRing)) => Error::BadRing,
+                Err(Failure::Interface(Code::NotTaken)) => Error::NotTaken,
+                Err(Failure::Interface(_) | Failure::Unknown(_)) => Error::Ended,
+            })
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::{Error, StreamEnd};
+
+        #[test]
+        fn every_error_of_a_stream_comes_back_as_it_was() {
+            let offset_bytes = 1 << 40;
+            let all = [
+                Error::Overrun {
+                    offset_bytes,
+                    at_us: 1 << 33,
+                },
+                Error::Device {
+                    offset_bytes,
+                    error: block::Error::Nvme { status: 0x4281 },
+                },
+                Error::Volume {
+                    offset_bytes,
+                    error: volume::Error::Rot { chunk: 9 },
+                },
+                Error::BadRing,
+                Error::NotTaken,
+                Error::Ended,
+            ];
+            for error in all {
+                assert_eq!(StreamEnd::from(Err(error)).result(), Err(error));
+            }
+            assert_eq!(StreamEnd::from(Ok(())).result(), Ok(()));
         }
     }
 }

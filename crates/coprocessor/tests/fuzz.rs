@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use block::{Device, blocking};
 use coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
-use coprocessor::{Access, Command, CoprocessorDisk, FilesClient, Opcode};
+use coprocessor::{Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order};
 use support::{
     Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
 };
@@ -20,7 +20,7 @@ fn time() -> Duration {
     Duration::from_secs(seconds.map_or(2, |text| text.parse().unwrap()))
 }
 
-const OPCODES: [Opcode; 16] = [
+const OPCODES: [Opcode; 22] = [
     Opcode::Read,
     Opcode::Write,
     Opcode::Flush,
@@ -37,7 +37,16 @@ const OPCODES: [Opcode; 16] = [
     Opcode::Delete,
     Opcode::List,
     Opcode::Status,
+    Opcode::Record,
+    Opcode::RecordBlock,
+    Opcode::RecordEnd,
+    Opcode::Play,
+    Opcode::PlayBlock,
+    Opcode::PlayEnd,
 ];
+
+/// Marks the commands that begin a stream.
+const BEGINS: u16 = 0xbeef;
 
 /// A number that is often near something that matters.
 fn number(random: &mut fastrand::Rng) -> u64 {
@@ -60,6 +69,131 @@ fn number(random: &mut fastrand::Rng) -> u64 {
             .wrapping_add(random.u64(..3))
             .wrapping_sub(1),
     }
+}
+
+/// Waits a moment for a condition; what never comes is not waited for.
+fn soon(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_millis(50);
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// The answer in the first round of the completion ring to a command of this name: code and value.
+fn answer(raw: &Raw, id: u16) -> Option<(u32, u64)> {
+    let word = |entry: usize, at: usize| raw.word(client::COMPLETIONS + 16 * entry + at);
+    let mut entries = 0..32;
+    let entry = entries
+        .find(|&entry| word(entry, 0) >> 31 == 1 && word(entry, 0) & 0xffff == u32::from(id))?;
+    let code = word(entry, 0) >> 16 & 0x3fff;
+    Some((
+        code,
+        u64::from(word(entry, 8)) | u64::from(word(entry, 12)) << 32,
+    ))
+}
+
+/// A session that is patient and almost right: it opens a file, gives an order that is good or
+/// nearly so, hands in blocks, ends the stream or leaves it. True if a stream began.
+fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
+    let (start, _) = data_part(WINDOW_BYTES, 0);
+    raw.set(client::ATTACH, 0);
+    let session = random.u32(1..);
+    if !soon(|| raw.word(client::ACCEPTED) == 0) {
+        return false;
+    }
+    raw.attach(session, Access::Files as u32);
+    if !soon(|| raw.word(client::ACCEPTED) == session) {
+        return false;
+    }
+    let (begins, blocks, ends) = match random.u8(..3) {
+        0 => (Opcode::Play, Opcode::PlayBlock, Opcode::PlayEnd),
+        _ => (Opcode::Record, Opcode::RecordBlock, Opcode::RecordEnd),
+    };
+    raw.window.copy_in(start, b"loot");
+    let mut files = [0; 2];
+    for (index, file) in files.iter_mut().enumerate() {
+        let id = 1 + index as u16;
+        let mut named = Command {
+            id,
+            data_bytes: 3 + index as u32,
+            ..Command::new(Opcode::Open)
+        };
+        if begins == Opcode::Record || random.bool() {
+            named.flags = FLAG_WRITE;
+        }
+        raw.submit(named.encode());
+        soon(|| answer(raw, id).is_some());
+        if answer(raw, id).is_none_or(|(code, _)| code != 0) {
+            let id = 3 + index as u16;
+            (named.opcode, named.flags, named.id) = (Opcode::Create, 0, id);
+            raw.submit(named.encode());
+            soon(|| answer(raw, id).is_some());
+            *file = answer(raw, id).map_or(0, |(_, file)| file);
+        } else {
+            *file = answer(raw, id).map_or(0, |(_, file)| file);
+        }
+    }
+    let nearly = |random: &mut fastrand::Rng, good: u32| match random.u8(..16) {
+        0 => number(random) as u32,
+        _ => good,
+    };
+    let good = 512 << random.u32(..4);
+    let order = Order {
+        ring_offset: nearly(random, 8192),
+        block_bytes: nearly(random, good),
+        places: { random.u32(1..16) }.min(nearly(random, 15)),
+        flags: { random.u32(..3) } & nearly(random, u32::from(begins == Opcode::Record)),
+        bytes_per_second: { random.u64(..1 << 20) }.saturating_mul(random.u64(..3)),
+        deadline_us: number(random),
+        commit_bytes: number(random),
+        commit_us: number(random),
+        low_water_bytes: random.u64(..1 << 16),
+        reserve_bytes: random.u64(..1 << 16),
+        total_bytes: if random.bool() { 0 } else { number(random) },
+        gap_file: files[1],
+        gap_offset: nearly(random, 4096),
+        retries: nearly(random, 2),
+    };
+    raw.window.copy_in(start + 512, &order.encode());
+    let command = |opcode, data_offset, data_bytes, argument| Command {
+        data_offset,
+        data_bytes,
+        argument,
+        extra: files[0],
+        ..Command::new(opcode)
+    };
+    let begin = Command {
+        id: BEGINS,
+        ..command(begins, 512, 96, 0)
+    };
+    raw.submit(begin.encode());
+    for block in 0..random.u64(..9) {
+        let argument = match random.u8(..6) {
+            0 => number(random),
+            1 => block + random.u64(..5),
+            _ if begins == Opcode::Play => 0,
+            _ => block,
+        };
+        let block = command(blocks, 0, nearly(random, order.block_bytes), argument);
+        raw.submit(block.encode());
+    }
+    if random.bool() {
+        raw.submit(command(ends, 1024, nearly(random, 448), number(random)).encode());
+    }
+    soon(|| answer(raw, BEGINS).is_some());
+    let has_begun = answer(raw, BEGINS).is_some_and(|(code, _)| code == 0);
+    // What it does meanwhile to its file, its data and itself.
+    for _ in 0..random.u8(..4) {
+        let opcode = OPCODES[random.usize(..OPCODES.len())];
+        raw.submit(command(opcode, 1024, number(random) as u32, number(random)).encode());
+        raw.window
+            .write32(start + 4 * random.usize(..4096), random.u32(..));
+    }
+    has_begun
 }
 
 /// One step of mischief on client 0's page.
@@ -166,10 +300,15 @@ fn hostile_file_commands_leave_the_volume_whole() {
     let mut honest = FilesClient::new(honest, coprocessor.buffer(1, 0, 4096)).unwrap();
     let mut raw = Raw::new(coprocessor.window, 0);
     let end = Instant::now() + time();
-    let mut rounds = 0;
-    while Instant::now() < end {
+    let (mut rounds, mut streams) = (0, 0);
+    // On a busy machine a stream may take long to begin; one must.
+    let latest = end + Duration::from_secs(60);
+    while Instant::now() < end || (streams == 0 && Instant::now() < latest) {
         for _ in 0..50 {
             mischief(&mut raw, &mut random, Access::Files);
+        }
+        for _ in 0..4 {
+            streams += u64::from(stream(&mut raw, &mut random));
         }
         // Names that the other can only guess; what fails may fail for lack of space alone.
         let name = format!("honest {rounds} {seed}");
@@ -204,8 +343,16 @@ fn hostile_file_commands_leave_the_volume_whole() {
         }
     }
     assert!(rounds > 0, "an honest client was never served");
+    println!("{rounds} honest rounds, {streams} streams seen");
+    assert!(streams > 0, "no stream ever began");
     raw.set(client::ATTACH, 0);
     assert!(honest.detach());
+    // Its streams and files are ended before the drive is looked at.
+    let end = Instant::now() + Duration::from_secs(60);
+    while raw.word(client::ACCEPTED) != 0 {
+        assert!(Instant::now() < end, "the session never ended");
+        std::thread::yield_now();
+    }
     let (mut disk, _) = coprocessor.stop();
     let mut table = [const { volume::OpenFile::new() }; 1];
     let nodes = [(); 3].map(|()| memory(4096));

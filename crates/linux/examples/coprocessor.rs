@@ -1,6 +1,11 @@
 //! A coprocessor's drive and files from the command line, for the lab's tests and figures.
 //!
-//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write`
+//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write |
+//! record NAME BYTES RATE | play NAME FILE RATE`
+//!
+//! `record` records BYTES of `grow`'s pattern, in blocks of 64 KiB at RATE bytes a second (0: as fast
+//! as places come free), and prints `durable N` whenever more is durable. Blocks that find no place are
+//! gaps in NAME.gaps. `play` plays to FILE. Both print their report.
 //!
 //! `grow` appends and syncs until it is ended and prints `durable N` each time. `rate` moves the whole
 //! drive once, eight commands of 128 KiB in flight, and prints bytes, microseconds and the processor
@@ -14,12 +19,19 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use block::{Buffer, Device, Operation, Request};
-use coprocessor::{Access, FilesClient, Moved};
+use coprocessor::layout::STREAM_PLACES;
+use coprocessor::{
+    Access, FilesClient, Moved, Playing, PlayingOptions, Recording, RecordingOptions,
+};
 use linux::coprocessor::{CoprocessorOptions, attach};
 use linux::{Coprocessor, DmaMemory, TscClock};
+use stream::{PlayOptions, RecordOptions};
 
 const PIECE: usize = 128 << 10;
 const DEPTH: u32 = 8;
+/// A block of a stream.
+const BLOCK: usize = 64 << 10;
+const DEADLINE_US: u64 = 1_000_000;
 
 type Anything<T> = Result<T, Box<dyn Error>>;
 
@@ -108,6 +120,123 @@ fn list(window: &Path) -> Anything<()> {
 }
 
 /// Byte `at` of the file is `at` mixed a little, so that what a power cut left can be checked.
+fn fill(block: &mut [u8], from: u64) {
+    for (index, place) in block.iter_mut().enumerate() {
+        let at = from + index as u64;
+        *place = (at ^ at >> 8 ^ at >> 16) as u8;
+    }
+}
+
+fn record(window: &Path, name: &str, bytes: u64, rate: u64) -> Anything<()> {
+    let mut files = open(window)?;
+    let client = &mut files.client;
+    let number = client.create(name, 0, false)?;
+    let companion = client.create(&format!("{name}.gaps"), 0, false)?;
+    let gap_block = files.memory.allocate(client.block_bytes())?;
+    let ring = files.memory.allocate(STREAM_PLACES * BLOCK)?;
+    let options = RecordingOptions {
+        block_bytes: BLOCK as u32,
+        bytes_per_second: rate,
+        record: RecordOptions {
+            deadline_us: DEADLINE_US,
+            commit_bytes: 4 * BLOCK as u64,
+            low_water_bytes: 1 << 20,
+            reserve_bytes: 2 << 20,
+            total_bytes: Some(bytes),
+            ..RecordOptions::default()
+        },
+    };
+    let gaps = Some((companion, gap_block));
+    let mut recording = Recording::begin(client, number, ring, gaps, &options)?;
+    let begin = Instant::now();
+    let (mut at, mut durable) = (0u64, 0);
+    while at < bytes {
+        while recording.poll(client)?.is_some() {
+            if recording.durable_bytes() > durable {
+                durable = recording.durable_bytes();
+                println!("durable {durable}");
+            }
+        }
+        let due = at as f64 / rate.max(1) as f64;
+        if rate > 0 && begin.elapsed().as_secs_f64() < due {
+            std::thread::yield_now();
+            continue;
+        }
+        let len = BLOCK.min((bytes - at) as usize);
+        match recording.take() {
+            Some(mut block) => {
+                fill(&mut block[..len], at);
+                let handed = recording.hand_in(client, block, len);
+                handed.map_err(|(failure, _)| failure)?;
+            }
+            None if rate > 0 => recording.overrun(1),
+            None => {
+                std::thread::yield_now();
+                continue;
+            }
+        }
+        at += len as u64;
+    }
+    let (result, report) = recording.finish(client)?;
+    println!("durable {}", report.durable_bytes);
+    println!(
+        "blocks {} misses {} lateness {} us, smallest ring {:?} blocks, lost {} in {} gaps, \
+         commits {}, {} us",
+        report.blocks,
+        report.misses,
+        report.lateness_max_us,
+        report.smallest_ring_blocks(),
+        report.lost_blocks,
+        report.gaps,
+        report.commits,
+        begin.elapsed().as_micros()
+    );
+    result?;
+    client.close(companion)?;
+    client.close(number)?;
+    Ok(())
+}
+
+fn play(window: &Path, name: &str, file: &str, rate: u64) -> Anything<()> {
+    let mut files = open(window)?;
+    let client = &mut files.client;
+    let number = client.open(name, false)?;
+    let ring = files.memory.allocate(STREAM_PLACES * BLOCK)?;
+    let options = PlayingOptions {
+        block_bytes: BLOCK as u32,
+        play: PlayOptions {
+            bytes_per_second: rate,
+            deadline_us: DEADLINE_US,
+            ..PlayOptions::default()
+        },
+    };
+    let mut output = std::fs::File::create(file)?;
+    let mut playing = Playing::begin(client, number, ring, &options)?;
+    let begin = Instant::now();
+    while !playing.is_over() {
+        match playing.next(client)? {
+            Some(block) => {
+                output.write_all(&block.buffer[..block.len_bytes])?;
+                playing.give_back(client, block.buffer)?;
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+    let (result, report) = playing.finish(client)?;
+    println!(
+        "blocks {} misses {} lateness {} us, underruns {}, smallest ring {:?} blocks, {} us",
+        report.blocks,
+        report.misses,
+        report.lateness_max_us,
+        report.underruns,
+        report.smallest_ring_blocks(),
+        begin.elapsed().as_micros()
+    );
+    result?;
+    client.close(number)?;
+    Ok(())
+}
+
 fn grow(window: &Path, name: &str) -> Anything<()> {
     const STEP: usize = 32 << 10;
     let mut files = open(window)?;
@@ -115,10 +244,7 @@ fn grow(window: &Path, name: &str) -> Anything<()> {
     let mut buffer = files.memory.allocate(STEP)?;
     let mut from = 0u64;
     loop {
-        for (index, place) in buffer.iter_mut().enumerate() {
-            let at = from + index as u64;
-            *place = (at ^ at >> 8 ^ at >> 16) as u8;
-        }
+        fill(&mut buffer, from);
         let sent = files.client.append(number, buffer, STEP, 0);
         sent.map_err(|(failure, _)| failure)?;
         let moved = next(&mut files.client);
@@ -179,6 +305,10 @@ fn run(words: &[&str]) -> Anything<()> {
         [window, "ls"] => list(Path::new(window)),
         [window, "rm", name] => Ok(open(Path::new(window))?.client.delete(name)?),
         [window, "grow", name] => grow(Path::new(window), name),
+        [window, "record", name, bytes, rate] => {
+            record(Path::new(window), name, bytes.parse()?, rate.parse()?)
+        }
+        [window, "play", name, file, rate] => play(Path::new(window), name, file, rate.parse()?),
         [window, "rate", way] => rate(Path::new(window), way == "write"),
         _ => Err("see the top of crates/linux/examples/coprocessor.rs".into()),
     }

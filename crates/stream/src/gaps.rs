@@ -10,7 +10,6 @@
 //! was cut off by a power failure has no gap that its companion does not name.
 
 use block::Buffer;
-use core::fmt::Write;
 use volume::File;
 
 use crate::Gap;
@@ -123,40 +122,33 @@ impl Gaps {
     }
 }
 
-struct Line {
-    bytes: [u8; GAP_LINE_BYTES],
-    len: usize,
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.len + text.len();
-        let place = self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?;
-        place.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
-}
-
+/// A gap's line. By hand, because a bare machine has no other use for formatting.
 fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
-    let mut line = Line {
-        bytes: [b' '; GAP_LINE_BYTES],
-        len: 0,
-    };
-    let Gap {
-        offset_bytes,
-        lost_bytes,
-        at_us,
-        count,
-    } = *gap;
-    // 16 digits of microseconds are 300 years; both fields always fit.
-    let at_us = at_us.min(9_999_999_999_999_999);
-    let count = count.min(9_999);
-    let _ = writeln!(
-        line,
-        "{offset_bytes:>20} {lost_bytes:>20} {at_us:>16} {count:>4}"
-    );
-    line.bytes
+    let mut line = [b' '; GAP_LINE_BYTES];
+    // 16 digits of microseconds are 300 years.
+    let at_us = gap.at_us.min(9_999_999_999_999_999);
+    let count = gap.count.min(9_999);
+    // Where each field ends.
+    put(&mut line, 20, gap.offset_bytes);
+    put(&mut line, 41, gap.lost_bytes);
+    put(&mut line, 58, at_us);
+    put(&mut line, 63, u64::from(count));
+    if let Some(last) = line.last_mut() {
+        *last = b'\n';
+    }
+    line
+}
+
+/// Writes a number that ends before `end`: at most 20 digits.
+fn put(line: &mut [u8; GAP_LINE_BYTES], end: usize, number: u64) {
+    let mut rest = number;
+    for place in line.iter_mut().take(end).rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
 }
 
 /// Reads a line of a companion file. None: it is no such line.
@@ -199,6 +191,13 @@ mod tests {
         for gap in [gap(0), gap(7), longest] {
             let line = line(&gap);
             assert_eq!(line.last(), Some(&b'\n'));
+            let (at_us, count) = (gap.at_us.min(9_999_999_999_999_999), gap.count.min(9_999));
+            let formatted = std::format!(
+                "{:>20} {:>20} {at_us:>16} {count:>4}\n",
+                gap.offset_bytes,
+                gap.lost_bytes
+            );
+            assert_eq!(&line, formatted.as_bytes());
             let parsed = parse_gap(&line).unwrap();
             assert_eq!(
                 (parsed.offset_bytes, parsed.lost_bytes),

@@ -40,6 +40,16 @@ impl Pace {
         self.ticks != 0 || self.rest != 0
     }
 
+    /// Goes on by so many blocks.
+    pub fn skip(&mut self, blocks: u64) {
+        let rest = u128::from(self.passed_rest) + u128::from(self.rest) * u128::from(blocks);
+        let whole = u128::from(self.ticks) * u128::from(blocks);
+        let ticks = whole.saturating_add(rest / u128::from(self.rate));
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        self.passed_ticks = self.passed_ticks.saturating_add(ticks);
+        self.passed_rest = (rest % u128::from(self.rate)) as u64;
+    }
+
     /// Goes on by a block.
     pub fn advance(&mut self) {
         self.passed_ticks = self.passed_ticks.saturating_add(self.ticks);
@@ -80,6 +90,24 @@ mod tests {
         let mut slow = Pace::new(u64::MAX, 1, usize::MAX);
         slow.advance();
         slow.advance();
+        assert_eq!(slow.passed(), u64::MAX);
+    }
+
+    #[test]
+    fn a_skip_is_as_many_steps() {
+        let mut stepped = Pace::new(1_000, 3, 7);
+        let mut skipped = stepped;
+        for blocks in [0, 1, 2, 30, 1_000, 1] {
+            (0..blocks).for_each(|_| stepped.advance());
+            skipped.skip(blocks);
+            assert_eq!(skipped.passed(), stepped.passed());
+            assert_eq!(skipped.passed_rest, stepped.passed_rest);
+        }
+        skipped.skip(u64::MAX);
+        skipped.skip(u64::MAX);
+        assert_eq!(skipped.passed(), u64::MAX);
+        let mut slow = Pace::new(u64::MAX, 1, usize::MAX);
+        slow.skip(u64::MAX);
         assert_eq!(slow.passed(), u64::MAX);
     }
 

@@ -251,6 +251,15 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                 others(event);
             }
         }
+        self.advance(upkeep)
+    }
+
+    /// [`step`](Player::step) for a caller that polls the volume itself and gives each event to
+    /// [`accept`](Player::accept), because several streams share the volume.
+    pub fn advance<F: Future<Output = Result<(), Error>>>(
+        &self,
+        upkeep: Pin<&mut F>,
+    ) -> Poll<Result<(), Error>> {
         {
             let mut state = self.state();
             state.accept_read();

@@ -232,12 +232,21 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// [`Error::Overrun`] where it ends; what was handed in is still written. The same, or
     /// another error, when it has ended before.
     pub fn overrun(&self, len_bytes: u64, arrival: u64) -> Result<(), Error> {
+        self.overrun_by(1, len_bytes, arrival)
+    }
+
+    /// The same for several blocks, one after another: `len_bytes` is what they have together, and
+    /// the first of them arrived at `arrival`.
+    ///
+    /// # Errors
+    /// As [`overrun`](Recorder::overrun).
+    pub fn overrun_by(&self, blocks: u64, len_bytes: u64, arrival: u64) -> Result<(), Error> {
         let mut state = self.state();
         if let Some(error) = state.failure {
             return Err(error);
         }
         let at_us = state.at_us(arrival, &self.limits);
-        state.lose(len_bytes, at_us);
+        state.lose(blocks, len_bytes, at_us);
         if state.gaps.file.is_some() {
             return Ok(());
         }
@@ -273,6 +282,15 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
                 others(event);
             }
         }
+        self.advance(upkeep)
+    }
+
+    /// [`step`](Recorder::step) for a caller that polls the volume itself and gives each event to
+    /// [`accept`](Recorder::accept), because several streams share the volume.
+    pub fn advance<F: Future<Output = Result<(), Error>>>(
+        &self,
+        upkeep: Pin<&mut F>,
+    ) -> Poll<Result<(), Error>> {
         self.state().submit(self.volume, self.file, &self.limits);
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
@@ -311,6 +329,22 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
     /// The size up to which the file is durable.
     pub fn durable_bytes(&self) -> u64 {
         self.state().report.durable_bytes
+    }
+
+    /// Whether no more blocks are taken in: it was finished, or failed.
+    pub fn has_ended(&self) -> bool {
+        let state = self.state();
+        state.ending || state.failure.is_some()
+    }
+
+    /// Blocks whose buffers are empty again, from the first one handed in without exception.
+    pub fn written_blocks(&self) -> u64 {
+        self.state().done
+    }
+
+    /// Deadlines missed so far.
+    pub fn misses(&self) -> u64 {
+        self.state().report.misses
     }
 
     /// The buffer lent for the gaps, once the recording is over.

@@ -87,9 +87,9 @@ impl RecordState<'_> {
         us_from_ticks(time.saturating_sub(start), limits.ticks_per_second)
     }
 
-    /// Counts a lost block.
-    pub(crate) fn lose(&mut self, len_bytes: u64, at_us: u64) {
-        self.report.lost_blocks += 1;
+    /// Counts lost blocks.
+    pub(crate) fn lose(&mut self, blocks: u64, len_bytes: u64, at_us: u64) {
+        self.report.lost_blocks = self.report.lost_blocks.saturating_add(blocks);
         self.report.lost_bytes = self.report.lost_bytes.saturating_add(len_bytes);
         match &mut self.gaps.open {
             Some(gap) => gap.lost_bytes = gap.lost_bytes.saturating_add(len_bytes),

@@ -1,6 +1,8 @@
 //! Commands on files of the volume: the coprocessor keeps the volume, clients keep numbers of open
 //! files. Several clients at once; each file that is open for writing has one writer.
 //!
+//! A file that a stream works on is the stream's alone until it ends; its events go to the stream.
+//!
 //! Data commands of one file go to the drive in the order in which they came; commits and closes wait
 //! for the data commands before them.
 
@@ -15,6 +17,8 @@ use volume::{Error, File, NAME_BYTES, Volume};
 use super::blocks::{due, is_past};
 use super::jobs::{Job, NameBytes, Task};
 use super::session::{Phase, Taken};
+#[cfg(feature = "stream")]
+use super::streams::Streams;
 use super::transfer::{Asker, Need, Progress, Transfer, Way};
 use super::{Service, Want};
 use crate::command::{Command, Opcode};
@@ -30,7 +34,7 @@ const JOBS: usize = 8;
 /// Files that are open, at most.
 const HANDLES: usize = 16;
 /// No open file.
-const NO_HANDLE: u8 = u8::MAX;
+pub(super) const NO_HANDLE: u8 = u8::MAX;
 
 /// An open file of a client.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +47,8 @@ pub(crate) struct Handle {
     /// or sync).
     has_failed: bool,
     is_closing: bool,
+    /// A stream works on it.
+    pub(super) has_stream: bool,
 }
 
 impl Handle {
@@ -54,11 +60,26 @@ impl Handle {
             checksums,
             has_failed: false,
             is_closing: false,
+            has_stream: false,
+        }
+    }
+
+    #[cfg(feature = "stream")]
+    pub(super) const fn file(&self) -> File {
+        self.file
+    }
+
+    /// Whether appends to it are taken.
+    pub(super) const fn can_append(&self) -> Result<(), Error> {
+        match (self.writable, self.has_failed) {
+            (false, _) => Err(Error::NotWritable),
+            (true, true) => Err(Error::AppendFailed),
+            (true, false) => Ok(()),
         }
     }
 }
 
-struct State {
+pub(super) struct State {
     handles: [Option<Handle>; HANDLES],
     /// Counts each use of a place, so that an old number is not taken for a new file.
     generations: [u16; HANDLES],
@@ -74,7 +95,9 @@ struct State {
     closing: Option<u8>,
     /// The client whose command the worker runs.
     running: Option<Job>,
-    has_moved: bool,
+    pub(super) has_moved: bool,
+    #[cfg(feature = "stream")]
+    pub(super) streams: Streams,
 }
 
 /// The files of a mounted volume, served to the sessions.
@@ -104,16 +127,23 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 closing: None,
                 running: None,
                 has_moved: false,
+                #[cfg(feature = "stream")]
+                streams: Streams::new(),
             }),
         }
     }
 
-    fn state(&self) -> RefMut<'_, State> {
+    pub(super) fn state(&self) -> RefMut<'_, State> {
         self.state.borrow_mut()
     }
 
-    fn service(&self) -> RefMut<'_, &'s mut Service> {
+    pub(super) fn service(&self) -> RefMut<'_, &'s mut Service> {
         self.service.borrow_mut()
+    }
+
+    #[cfg(feature = "stream")]
+    pub(super) const fn clock(&self) -> &'r C {
+        self.clock
     }
 
     pub(crate) fn window(&self) -> Window {
@@ -143,7 +173,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
 
     /// Takes commands in, moves data, goes on with metadata, and answers what has ended. Bounded
     /// work, no waiting. True while there was something to do.
-    pub fn step<F: Future<Output = ()>>(&self, work: Pin<&mut F>) -> bool {
+    pub fn step<F: Future<Output = ()>>(&self, mut work: Pin<&mut F>) -> bool {
         self.state().has_moved = false;
         let now = self.clock.ticks();
         self.take_commands(now);
@@ -153,13 +183,24 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         while let Some(event) = self.volume.poll() {
             let mut state = self.state();
             state.has_moved = true;
+            #[cfg(feature = "stream")]
+            let event = match state.streams.keep(event) {
+                Some(event) => event,
+                None => {
+                    // The stream takes it in before the next one comes.
+                    drop(state);
+                    let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                    self.state().streams.drop_event();
+                    continue;
+                }
+            };
             let transfer = state.transfers.get_mut(usize::from(event.tag));
             if let Some(transfer) = transfer.and_then(Option::as_mut) {
                 transfer.take_back(event.buffer, event.offset, event.result);
             }
         }
         self.finish_transfers();
-        let _ = work.poll(&mut Context::from_waker(Waker::noop()));
+        let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.end_sessions();
         self.state().has_moved
     }
@@ -247,7 +288,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 self.put_job(asker, command, NameBytes::NONE, NO_HANDLE, start)
             }
             Opcode::Reserve | Opcode::Commit | Opcode::Sync | Opcode::Close => {
-                let (index, _) = self.handle(asker.client, command.extra)?;
+                let (index, _) = self.free_handle(asker.client, command.extra)?;
                 let mut state = self.state();
                 if let Some(handle) = state.handle_mut(index) {
                     handle.is_closing |= command.opcode == Opcode::Close;
@@ -276,6 +317,13 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 }
                 Ok(())
             }
+            #[cfg(feature = "stream")]
+            Opcode::Record
+            | Opcode::RecordBlock
+            | Opcode::RecordEnd
+            | Opcode::Play
+            | Opcode::PlayBlock
+            | Opcode::PlayEnd => self.begin_stream(service, asker, taken),
             #[cfg(feature = "hang")]
             Opcode::Hang => loop {
                 core::hint::spin_loop();
@@ -290,7 +338,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         command: &Command,
         buffer: Buffer,
     ) -> Result<(), Status> {
-        let (index, handle) = self.handle(asker.client, command.extra)?;
+        let (index, handle) = self.free_handle(asker.client, command.extra)?;
         let way = match command.opcode {
             Opcode::Append => Way::Append,
             _ => Way::Read,
@@ -298,12 +346,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         let mut len = command.data_bytes as usize;
         let mut buffer = buffer;
         if way == Way::Append {
-            if !handle.writable {
-                return Err(Error::NotWritable.into());
-            }
-            if handle.has_failed {
-                return Err(Error::AppendFailed.into());
-            }
+            handle.can_append()?;
         } else {
             // What lies past the end is not read; how much there was is the answer.
             let status = self.volume.file_status(handle.file)?;
@@ -378,8 +421,17 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         Ok(())
     }
 
+    /// The same, if no stream works on it.
+    pub(super) fn free_handle(&self, client: u8, number: u64) -> Result<(usize, Handle), Code> {
+        let (index, handle) = self.handle(client, number)?;
+        match handle.has_stream {
+            true => Err(Code::StreamBusy),
+            false => Ok((index, handle)),
+        }
+    }
+
     /// The open file of a client's number.
-    fn handle(&self, client: u8, number: u64) -> Result<(usize, Handle), Code> {
+    pub(super) fn handle(&self, client: u8, number: u64) -> Result<(usize, Handle), Code> {
         let number = u32::try_from(number).map_err(|_| Code::BadFile)?;
         let index = (number & 0xffff) as usize;
         let state = self.state();
@@ -533,7 +585,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             let is_ending = session.is_some_and(|session| session.phase == Phase::Ending);
             let mut transfers = state.transfers.iter().flatten();
             let is_used = transfers.any(|one| usize::from(one.handle) == index);
-            if is_ending && !is_used && state.closing.is_none() {
+            if is_ending && !is_used && !handle.has_stream && state.closing.is_none() {
                 handle.is_closing = true;
                 state.closing = Some(index as u8);
                 return Some(Task::Close(index, handle.file));
@@ -623,8 +675,19 @@ impl State {
         self.transfers.iter().any(Option::is_none) && self.jobs.iter().any(Option::is_none)
     }
 
-    fn handle_mut(&mut self, index: usize) -> Option<&mut Handle> {
+    pub(super) fn handle_mut(&mut self, index: usize) -> Option<&mut Handle> {
         self.handles.get_mut(index)?.as_mut()
+    }
+
+    /// Whether a command on this open file is under way.
+    #[cfg(feature = "stream")]
+    pub(super) fn uses(&self, handle: u8) -> bool {
+        let is_its = |job: &Job| job.handle == handle;
+        let mut transfers = self.transfers.iter().flatten();
+        handle != NO_HANDLE
+            && (transfers.any(|transfer| transfer.handle == handle)
+                || self.jobs.iter().flatten().any(is_its)
+                || self.running.as_ref().is_some_and(is_its))
     }
 
     /// The oldest job that may run: one on a file waits until each data command of that file that

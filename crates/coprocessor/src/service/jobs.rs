@@ -1,7 +1,11 @@
 //! Commands that look up or change metadata. One is under way at a time, in one future that the
 //! caller pins; data keeps flowing meanwhile.
 
+#[cfg(feature = "stream")]
+use core::future::Future;
 use core::future::poll_fn;
+#[cfg(feature = "stream")]
+use core::pin::pin;
 use core::task::Poll;
 
 use block::{Clock, Device};
@@ -52,7 +56,30 @@ pub(crate) enum Task {
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Works for ever; pin it once and pass it to each [`step`](Files::step).
+    #[cfg(feature = "stream")]
     pub async fn work(&self) {
+        let mut jobs = pin!(self.run_jobs());
+        let mut first = pin!(self.run_streams(0));
+        let mut second = pin!(self.run_streams(1));
+        poll_fn(|context| {
+            // With an event it is the streams' turn alone.
+            if !self.state().streams.has_event() {
+                let _ = jobs.as_mut().poll(context);
+            }
+            let _ = first.as_mut().poll(context);
+            let _ = second.as_mut().poll(context);
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+
+    /// Works for ever; pin it once and pass it to each [`step`](Files::step).
+    #[cfg(not(feature = "stream"))]
+    pub async fn work(&self) {
+        self.run_jobs().await;
+    }
+
+    async fn run_jobs(&self) {
         // After a power cut removed files may still hold space. If it cannot be had now, the next
         // command that lacks space tries again.
         if self

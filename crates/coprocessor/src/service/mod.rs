@@ -9,7 +9,13 @@ mod blocks;
 pub mod files;
 #[cfg(feature = "files")]
 mod jobs;
+#[cfg(feature = "stream")]
+mod playing;
+#[cfg(feature = "stream")]
+mod recording;
 mod session;
+#[cfg(feature = "stream")]
+mod streams;
 #[cfg(feature = "files")]
 mod transfer;
 

@@ -74,9 +74,9 @@ pub fn grants(disk: &Disk) -> [Grant; CLIENTS] {
 }
 
 /// What the firmware's main loop is: blocks, and files while somebody wants them, until `ended`.
-pub fn serve(
+pub fn serve<D: Device>(
     window: &Window,
-    disk: &mut Disk,
+    disk: &mut D,
     grants: [Grant; CLIENTS],
     ended: &dyn Fn() -> bool,
 ) -> Vec<Event> {
@@ -99,9 +99,9 @@ pub fn serve(
     events
 }
 
-fn files(
+fn files<D: Device>(
     service: &mut Service,
-    disk: &mut Disk,
+    disk: &mut D,
     clock: &Microseconds,
     events: &mut Vec<Event>,
     ended: &dyn Fn() -> bool,
@@ -128,11 +128,11 @@ fn files(
     let _ = volume.unmount();
 }
 
-/// A coprocessor in a thread.
-pub struct Coprocessor {
+/// A coprocessor in a thread, and what is made of its disk at the end.
+pub struct Coprocessor<R = Disk> {
     pub window: Window,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(Disk, Vec<Event>)>>,
+    thread: Option<JoinHandle<(R, Vec<Event>)>>,
 }
 
 impl Coprocessor {
@@ -141,16 +141,33 @@ impl Coprocessor {
         Self::start_with(window(), disk, grants)
     }
 
-    pub fn start_with(window: Window, mut disk: Disk, grants: [Grant; CLIENTS]) -> Self {
+    pub fn start_with(window: Window, disk: Disk, grants: [Grant; CLIENTS]) -> Self {
+        Self::start_made(window, Some(grants), || disk, |disk| disk)
+    }
+}
+
+impl<R: Send + 'static> Coprocessor<R> {
+    /// With a device that its thread makes, which therefore need not be `Send`.
+    pub fn start_made<D: Device>(
+        window: Window,
+        grants: Option<[Grant; CLIENTS]>,
+        make: impl FnOnce() -> D + Send + 'static,
+        finish: impl FnOnce(D) -> R + Send + 'static,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            let mut disk = make();
+            let blocks = disk.geometry().block_count;
+            let whole = std::array::from_fn(|index| Grant::whole(WINDOW_BYTES, index, blocks));
+            let grants = grants.unwrap_or(whole);
             let events = serve(&window, &mut disk, grants, &|| flag.load(Ordering::Relaxed));
-            (disk, events)
+            (finish(disk), events)
         });
         // What is written before it has started is cleared by the start.
         let is_ready = |header: coprocessor::Header| header.state == coprocessor::State::Ready;
         while !coprocessor::Header::read(&window).is_ok_and(is_ready) {
+            assert!(!thread.is_finished(), "the coprocessor's thread ended");
             std::thread::yield_now();
         }
         Self {
@@ -161,7 +178,7 @@ impl Coprocessor {
     }
 
     /// Stops it: the disk, and what was logged.
-    pub fn stop(mut self) -> (Disk, Vec<Event>) {
+    pub fn stop(mut self) -> (R, Vec<Event>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
     }
