@@ -1,5 +1,6 @@
 """The hardware cores' file lists, from their FuseSoC .core files, and the tools that work on them."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -67,7 +68,10 @@ def build_bench(name, top, source, parameters, fast=False):
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
                *make_flags(level),
                *map(str, files("sim")), str(RTL / "sim" / source)]
-    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # Test files that run at the same time share a bench.
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{name} did not build:\n{done.stdout}")
     return folder / "bench"

@@ -30,8 +30,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import isa  # noqa: E402
 
-SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "space.asm", "change.asm",
-           "recover.asm")
+SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "space.asm", "leaves.asm",
+           "grow.asm", "change.asm", "recover.asm")
 OUTPUT = HERE.parent / "hwfs_rom.sv"
 REGISTER = re.compile(r"r(\d+)$")
 
@@ -157,7 +157,7 @@ def assemble():
 
 def module(words):
     entries = [f"12'd{address}: word = 32'h{word:08x};" for address, word in enumerate(words)]
-    lines = "\n".join("      " + " ".join(entries[at:at + 4]) for at in range(0, len(entries), 4))
+    lines = "\n".join("      " + " ".join(entries[at:at + 6]) for at in range(0, len(entries), 6))
     return f"""// The control store. Made by microcode/assemble.py from microcode/*.asm: change those.
 //
 // ProgramLog2  log2 of the instructions

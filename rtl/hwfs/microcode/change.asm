@@ -119,8 +119,6 @@ create_made:
   ld [LENGTH]
   mov r3, md
   call grow
-  wait written
-  b.error fail_device
   ld [file + F_ALLOC]
   mov r1, md
   shl r1, unit
@@ -422,9 +420,21 @@ deleted:
   call tag_none
   st r0, [V_CHANGING]
   ret
+; The name goes first, then the units, from the map's end.
 delete_deep:
-  st r0, [V_CHANGING]
-  b fail_unsupported
+  call mark_in_use
+  call order                ; the slot's last commit, before its removal in the other member
+  sub r2, r0, 1
+  st r2, [V_CSLOT]          ; until it is written
+  ld [snode + S_STATE]
+  mov r1, mdl
+  add r1, 1                 ; live to reap
+  stl r1, [snode + S_STATE]
+  st r0, [snode + S_SIZE]
+  st r0, [V_KEEP]
+  call write_slot
+  call order
+  b delete_more
 
 cmd_rename:
   call changeable

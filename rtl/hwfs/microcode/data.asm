@@ -248,6 +248,8 @@ grow:
 grow_more:
   call reserve_once
   ; This operation is whole: what the next one fails for changes nothing.
+  wait written
+  b.error fail_device
   st r0, [V_CHANGING]
   ld [snode + S_ALLOC]
   mov r2, md
@@ -274,8 +276,6 @@ cmd_reserve:
   add r3, r1, md
   bc fail_space
   call grow
-  wait written
-  b.error fail_device
   ld [file + F_ALLOC]
   mov r1, md
   shl r1, unit

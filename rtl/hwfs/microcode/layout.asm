@@ -73,6 +73,18 @@ F_LOGICAL  = 32     ; an extent: its first unit in the file, in the volume, its 
 F_START    = 40
 F_UNITS    = 48
 
+; --- Variables of a map with leaves, in what the records above leave free ---
+V_LEVEL    = 0x30
+V_LEAF     = 0x238  ; see `tail`
+V_LFIRST   = 0x278
+V_LLIVE    = 0x2b8
+V_NODE     = 0x2f8
+V_NFIRST   = 0x338
+V_NLIVE    = 0x378
+V_PAIRS    = 0x3b8  ; leaf pairs that a growth takes
+V_KIND     = 0x3f8  ; how it changes the map
+V_LAST     = 0x5f8  ; units of the last extent that are the file's
+
 ; --- The superblock in force ---
 SB         = 0x400
 SB_VERSION = 8      ; high half
@@ -97,7 +109,7 @@ SB_RUNS    = 144
 
 ; --- Nodes. NODES is followed by three of the longest kind, then the index ---
 EDGE       = 0x580
-BRIEF      = 0x5c0  ; the place of a file that one command opens and closes
+BRIEF      = 0x5c0  ; the place of a file that one command opens and closes, as FILES
 NODES      = 0x600
 SEQ        = 8
 LAST_OP    = 16

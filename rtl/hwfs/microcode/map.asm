@@ -118,33 +118,20 @@ load_leaf:
   st r1, [V_T3]
   st r4, [V_T4]
   st r8, [V_T5]
-  st r5, [V_GOT]
+  st r5, [V_S8]
   sub r2, r0, 1
   st r2, [V_CLEAF]
   ld [snode + FILE_ID]
   mov r2, md
   st r2, [V_FILEID]
-  shl r1, r5, unit
-  ld [SB + SB_DATA]
-  add r1, r1, md
-  ; B stands half the pair's length behind A: half a unit, or a node.
-  mov r7, 1
-  shl r7, nlog
-  mov r2, 1
-  shl r2, unit
-  shr r2, 1
-  cmp r7, r2
-  bnc leaf_apart
-  mov r7, r2
-leaf_apart:
-  add r7, r1
+  call leaf_addresses
   mov r2, spare
   ld [V_MLEAF]
   mov r3, md
   call load_pair
   cmp r5, 0
   bz fail_corrupt
-  ld [V_GOT]
+  ld [V_S8]
   mov r5, md
   st r5, [V_CLEAF]
   ld [V_T2]

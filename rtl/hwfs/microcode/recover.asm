@@ -197,9 +197,6 @@ reap_next:
   and r2, r1, 255
   cmp r2, 2
   bnz reap_skip
-  shr r2, r1, 8
-  and r2, 255
-  bnz reap_skip             ; a map with leaves is left to the software
   st r0, [V_KEEP]
 reap_more:
   call release_once
@@ -208,6 +205,7 @@ reap_more:
   mov r1, md
   cmp r1, 0
   bnz reap_more
+  st r0, [V_CHANGING]
   call tag_none
 reap_skip:
   add slot, 1

@@ -246,12 +246,17 @@ record:
 ; V_GOT <- how many. Nothing has changed where it fails for want of space. Clobbers all of r1 to r8.
 reserve_once:
   ld [snode + S_STATE]
-  mov r2, mdh
+  mov r4, mdh
   mov r1, mdl
   shr r1, 8
   tst r1, 255
-  bnz fail_unsupported      ; a map with leaves does not grow here
+  bnz reserve_deep
+  call slot_room
+  cmp r4, r2
+  bz reserve_deep
+  mov r2, r4
   call plan
+reserve_planned:
   call take
   call order                ; what the last operation wrote, before the record of the next
   call write_super
@@ -333,7 +338,7 @@ reserve_over:
   ld [V_TURN]
   mov r2, md
   sub r2, 1
-  bz reserve_full
+  bz fail_space
   st r2, [V_TURN]
   ld [V_GROUP]
   mov r1, md
@@ -344,12 +349,6 @@ reserve_over:
   bc reserve_group
   mov r1, 0
   b reserve_group
-reserve_full:
-  ld [V_ROOM]
-  mov r1, md
-  cmp r1, 0
-  bz fail_map
-  b fail_space
 
 reserve_found:
   st r3, [V_RUNS]
@@ -522,7 +521,8 @@ scan_end:
   ret
 
 ; One release operation for the file in snode: units from its end, until V_KEEP are left, the record is
-; full, or a group ends. A slot that is to be reaped becomes free with its last unit. Clobbers r1 to r8.
+; full, or a group ends. A slot that is to be reaped becomes free with its last unit. The change is under way
+; (V_CHANGING) until the caller knows that all is written. Clobbers r1 to r8.
 release_once:
   wait sent                 ; the slot may still be on its way from the release before
   mov r1, 1
@@ -535,7 +535,7 @@ release_run:
   mov r1, mdl
   shr r1, 8
   tst r1, 255
-  bnz fail_unsupported      ; nor does a map with leaves shrink here
+  bnz release_deep
   cmp r2, 0
   bz release_counted
   ld [snode + S_ALLOC]
@@ -635,9 +635,7 @@ release_bitmap:
   ld [SB + SB_SEQ]
   mov r1, md
   st r1, [snode + LAST_OP]
-  call write_slot
-  st r0, [V_CHANGING]
-  ret
+  b write_slot
 
 ; snode becomes a free slot; SEQ and LAST_OP stay. What is past its entries is zero already. Clobbers r1, r2.
 zero_slot:

@@ -1,0 +1,236 @@
+"""Files whose map has leaves, under the file system core: growth past the slot, level by level, and release from
+the end; on the same volumes as the command's, and by power cuts.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import hwfs_script as hw  # noqa: E402
+from test_hwfs import POWER_CUTS, SEED, Model, add_commands, contents, expect_after_cut, seeded, slot_of  # noqa: E402
+
+UNIT = 512
+# Turns after which the next one adds: a first leaf, an entry of a leaf, a leaf, a first index node, an index node.
+STAGES = {"slot_full": 23, "leaf": 30, "leaf_full": 28, "slot_full_of_leaves": 644, "node_full": 784}
+TURNS = 800
+
+
+@pytest.fixture(scope="module")
+def program():
+    return hw.build("test")
+
+
+def level_of(image, name):
+    return max(image.read_bytes()[place + 57] for place in slot_of(image, name))
+
+
+def grow(script, data, pick, turns):
+    """Both files grow by a unit in turns, so that each unit is an extent of its own."""
+    for _ in range(turns):
+        for file, name in enumerate(("a", "b")):
+            piece = pick.randbytes(UNIT)
+            script.write(file, len(data[name]), piece)
+            data[name] += piece
+
+
+@pytest.fixture(scope="module")
+def stages(program, tmp_path_factory):
+    """The volume after so many turns, mounted and synced, with what the files hold; and at the end, unmounted."""
+    folder = tmp_path_factory.mktemp("stages")
+    pick = seeded("stages")
+    image = hw.make_volume(folder / "v", size="2M", slots=16)
+    # The files begin in one group and go on in the next, and little is left when they are whole.
+    units = int.from_bytes(image.read_bytes()[112:120], "little") - 2 * TURNS - 300
+    (folder / "filler").write_bytes(bytes(units * UNIT))
+    hw.command("put", image, folder / "filler", "filler")
+    data, found, done = {"a": b"", "b": b""}, {"filler": bytes(units * UNIT)}, 0
+    script = hw.Session(program, folder, image, seed=SEED)
+    script.mount()
+    script.create(0, "a", 0)
+    script.create(1, "b", 0)
+    for name, turns in sorted(STAGES.items(), key=lambda stage: stage[1]):
+        grow(script, data, pick, turns - done)
+        done = turns
+        script.sync(0)
+        script.sync(1)
+        script.save(folder / name)
+        found[name] = (folder / name, dict(data))
+    grow(script, data, pick, TURNS - done)
+    script.close(0)
+    script.close(1)
+    script.unmount()
+    script.save(folder / "end")
+    for number, result in enumerate(script.run()):
+        assert result.status == hw.OK, f"STRAIGHTWAY_SEED={SEED} stages: command {number}: {result}"
+    found["end"] = (folder / "end", data)
+    return found
+
+
+def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
+    """What the core made is sound and reads back on both sides; each adds to and deletes the other's."""
+    pick = seeded("levels")
+    source, data = stages["end"]
+    image = tmp_path / "v"
+    image.write_bytes(source.read_bytes())
+    assert "3 files" in hw.check(image)
+    for name in ("a", "b"):
+        assert contents(image, name, tmp_path) == data[name]
+        assert level_of(image, name) == 2
+
+    mine = bytearray(data["a"])
+    script = hw.Session(program, tmp_path, image, seed=SEED, stall=5)
+    script.mount()
+    script.get("b", 0, len(data["b"]), "whole")
+    script.open(0, "a", "w")
+    for number in range(6):
+        offset = pick.randrange(len(mine))
+        piece = pick.randbytes(min(len(mine) - offset, pick.randint(1, 3000)))
+        script.write(0, offset, piece)
+        mine[offset:offset + len(piece)] = piece
+        offset = pick.randrange(len(mine))
+        length = min(len(mine) - offset, pick.randint(1, 3000))
+        script.read(0, offset, length, f"part{number}")
+        (tmp_path / f"wanted{number}").write_bytes(mine[offset:offset + length])
+    # More is reserved than is written: closing gives it back, from the leaves.
+    script.reserve(0, 40 * UNIT)
+    script.write(0, len(mine), b"the end")
+    mine += b"the end"
+    script.close(0)
+    script.rename("a", "c")
+    script.delete("b")
+    script.unmount()
+    script.save(image)
+    for result, line in zip(script.run(), script.lines[1:]):
+        assert result.status == hw.OK, f"STRAIGHTWAY_SEED={SEED} levels: {line}: {result}"
+    assert (tmp_path / "whole").read_bytes() == data["b"]
+    for number in range(6):
+        assert (tmp_path / f"part{number}").read_bytes() == (tmp_path / f"wanted{number}").read_bytes(), number
+    assert "2 files" in hw.check(image)
+    assert contents(image, "c", tmp_path) == mine
+
+    # The command fills holes; the core makes room, adds to what the command stored, and deletes it.
+    theirs = pick.randbytes(250 * UNIT)
+    (tmp_path / "source").write_bytes(theirs)
+    hw.command("put", image, tmp_path / "source", "d")
+    assert level_of(image, "d") == 1
+    more = pick.randbytes(20 * UNIT)
+    script = hw.Session(program, tmp_path, image, seed=SEED)
+    script.mount()
+    script.get("d", 1, len(theirs) - 1, "whole")
+    script.delete("filler")
+    script.open(1, "d", "w")
+    script.write(1, len(theirs), more)
+    script.close(1)
+    script.unmount()
+    script.save(image)
+    assert [result.status for result in script.run()] == [hw.OK] * 7
+    assert (tmp_path / "whole").read_bytes() == theirs[1:]
+    hw.check(image)
+    assert contents(image, "d", tmp_path) == theirs + more
+    hw.command("rm", image, "c")
+    script = hw.Session(program, tmp_path, image, seed=SEED)
+    script.mount()
+    script.delete("d")
+    script.unmount()
+    script.save(image)
+    assert [result.status for result in script.run()] == [hw.OK] * 3
+    assert "0 files" in hw.check(image)
+
+
+def workload(pick, model, small):
+    """Growth of both files with a sync here and there; then one of them goes, if it is `small`."""
+    nothing = lambda: None  # noqa: E731
+    commands = [(("open", 0, "a", "w"), nothing, nothing), (("open", 1, "b", "w"), nothing, nothing)]
+    for _ in range(3):
+        for file, name in enumerate(("a", "b")):
+            piece = pick.randbytes(pick.choice([UNIT, UNIT, 3 * UNIT]))
+            commands.append(((file, len(model.data[name]), piece), nothing, nothing))
+            model.data[name] += piece
+            if pick.random() < 0.4:
+                size = len(model.data[name])
+                commands.append((("sync", file), lambda n=name, s=size: model.lengths[n].add(s),
+                                 lambda n=name, s=size: model.lengths.update({n: {s}})))
+    for file, name in enumerate(("a", "b")):
+        size = len(model.data[name])
+        commands.append((("close", file), lambda n=name, s=size: model.lengths[n].add(s),
+                         lambda n=name, s=size: model.lengths.update({n: {s}})))
+    if small:
+        commands.append((("delete", "a"), lambda: model.lengths["a"].add(None), lambda: model.lengths.pop("a")))
+        model.gone = {"a": model.data.pop("a")}
+    return commands
+
+
+def session(program, folder, image, commands, **options):
+    script = hw.Session(program, folder, image, journal=1, seed=SEED, write_latency=4, flush_latency=9, **options)
+    script.mount()
+    add_commands(script, commands)
+    script.unmount()
+    script.count()
+    return script
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
+    """At writes and flushes of growth and release, at each step from one level to the next: the volume is sound,
+    nothing that was synced is lost, and the map grows on from what is left."""
+    image, data = stages[stage]
+    pick = seeded(f"cuts {stage}")
+    small = STAGES[stage] < 100
+    state = pick.getstate()
+
+    def fresh():
+        again, model = random.Random(), Model()
+        again.setstate(state)
+        model.data = dict(data, filler=stages["filler"])
+        model.lengths = {name: {len(held)} for name, held in model.data.items()}
+        return model, workload(again, model, small)
+
+    whole = session(program, tmp_path, image, fresh()[1]).run()
+    assert all(result.status == hw.OK for result in whole[:-1]), f"STRAIGHTWAY_SEED={SEED} {stage}: {whole}"
+    _, writes, flushes, _ = whole[-1]
+    points = [("cut", point) for point in range(1, writes + flushes + 1)]
+    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 4
+    for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 10))):
+        how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
+        what = f"STRAIGHTWAY_SEED={SEED} {stage}, {kind}={point}, {how}"
+        model, commands = fresh()
+        script = session(program, tmp_path, image, commands, **{kind: point}, cut_delay=pick.choice([0, 150]))
+        script.cut(how, point, tmp_path / "cut")
+        results = script.run()
+        if results[0] is not None:
+            for (_, begin, end), result in zip(commands, results[1:]):
+                begin()
+                if result is None:
+                    break
+                end()
+        # The core mends it, and goes on.
+        script = hw.Session(program, tmp_path, tmp_path / "cut")
+        script.mount()
+        script.unmount()
+        script.save(tmp_path / "mended")
+        assert [result.status for result in script.run()] == [hw.OK, hw.OK], what
+        hw.check(tmp_path / "mended")
+        expect_after_cut(tmp_path / "mended", model, tmp_path, f"{what}, core")
+        left = {name: contents(tmp_path / "mended", name, tmp_path) for name in model.data if name != "filler"}
+        script = hw.Session(program, tmp_path, tmp_path / "mended")
+        script.mount()
+        for file, name in enumerate(left):
+            script.open(file, name, "w")
+            script.write(file, len(left[name]), b"x" * 3 * UNIT)
+            script.close(file)
+        script.unmount()
+        script.save(tmp_path / "mended")
+        assert {result.status for result in script.run()} == {hw.OK}, what
+        hw.check(tmp_path / "mended")
+        for name, held in left.items():
+            assert contents(tmp_path / "mended", name, tmp_path) == held + b"x" * 3 * UNIT, what
+        # The command mends it.
+        (tmp_path / "probe").write_bytes(b"x")
+        hw.command("put", tmp_path / "cut", tmp_path / "probe", "probe")
+        hw.check(tmp_path / "cut")
+        expect_after_cut(tmp_path / "cut", model, tmp_path, f"{what}, command")
