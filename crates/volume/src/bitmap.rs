@@ -138,6 +138,17 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_past_the_end_that_is_said_to_be_free_is_corruption() {
+        for unit in [SHAPE.unit_count(), SHAPE.unit_count() + 1, 1023] {
+            let mut bytes = fresh();
+            set(&mut bytes, unit, 1, false);
+            // The count agrees, as it would in a forged node.
+            stamp(&mut bytes, 0, 0);
+            assert!(check(&bytes, 0, &SHAPE).is_err(), "unit {unit}");
+        }
+    }
+
+    #[test]
     fn find_agrees_with_a_search_of_every_start() {
         let seed = fastrand::u64(..);
         let mut random = fastrand::Rng::with_seed(seed);

@@ -185,7 +185,9 @@ impl Platform {
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, address: usize, len: usize) -> Option<BusRun> {
-        self.memory.iter().find_map(|memory| memory.run(address, len))
+        self.memory
+            .iter()
+            .find_map(|memory| memory.run(address, len))
     }
 }
 
@@ -231,12 +233,16 @@ unsafe impl Dma for Platform {
     #[inline(always)]
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {
         let [first, ..] = &self.memory;
-        first.run(address, len).or_else(|| self.elsewhere(address, len))
+        first
+            .run(address, len)
+            .or_else(|| self.elsewhere(address, len))
     }
 
     #[inline(always)]
     fn bus_address(&self, address: usize) -> Option<u64> {
-        self.memory.iter().find_map(|memory| memory.address(address))
+        self.memory
+            .iter()
+            .find_map(|memory| memory.address(address))
     }
 }
 
