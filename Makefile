@@ -18,7 +18,7 @@ help:
 	@echo "make setup      install what all of these need"
 
 setup:
-	@tools/setup base lab lab-aarch64 chario riscv python rtl
+	@tools/setup base lab lab-aarch64 chario riscv instrument python rtl
 
 build:
 	@tools/setup base
@@ -30,7 +30,7 @@ demo:
 	@tools/demo
 
 test:
-	@tools/setup base lab lab-aarch64 chario riscv python rtl
+	@tools/setup base lab lab-aarch64 chario riscv instrument python rtl
 	@tools/test rust chario lab firmware rtl proofs
 
 test-fast:

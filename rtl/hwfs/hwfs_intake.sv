@@ -12,7 +12,8 @@ module hwfs_intake
   parameter int unsigned BlockSizeLog2 = 6,
   parameter int unsigned NodeLog2Max   = 9,
   parameter int unsigned Files         = 4,
-  parameter int unsigned IndexSlots    = 1024
+  parameter int unsigned IndexSlots    = 1024,
+  parameter int unsigned Outstanding   = 2
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -25,7 +26,8 @@ module hwfs_intake
   output logic        name_ready_o,
   input  logic [31:0] name_data_i,
 
-  output logic        ready_o,     // a command's fields are in memory, and it is not answered
+  output logic        begun_o,     // a command's first field is in memory, and it is not answered
+  output logic        ready_o,     // all of its fields are
   output logic        hashed_o,    // its names and their hashes too
   input  logic        answered_i,  // it was answered
 
@@ -34,7 +36,7 @@ module hwfs_intake
   output logic [63:0]            write_data_o
 );
   typedef logic [AddressBits-1:3] word_t;
-  // Words of the memory; `microcode/layout.inc` has them too.
+  // Words of the memory; `microcode/layout.asm` has them too.
   localparam word_t AtName  = word_t'(8);
   localparam word_t AtName2 = word_t'(16);
   localparam word_t AtHash  = word_t'(4);
@@ -75,8 +77,9 @@ module hwfs_intake
 
   assign cmd_ready_o  = state_q == Idle;
   assign hashed_o     = state_q == Done;
+  assign begun_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q != '0)));
   assign ready_o      = ~answered_q & (hashed_o | ((state_q == Take) & (field_q > last_field)));
-  assign name_ready_o = (state_q == Take) & (name_q == NameWord);
+  assign name_ready_o = (state_q == Take) & (name_q == NameWord) & (field_q != '0);
   assign name_write   = name_ready_o & name_valid_i;
 
   always_comb begin
@@ -168,18 +171,27 @@ module hwfs_intake
     endcase
   end
 
-  // One word a cycle: a name's first, then a hash, then the fields.
+  // What the sequencer takes for the operation: a read by name and a put have numbers of their own.
+  logic [3:0] op;
+  always_comb begin
+    op = cmd_q.op;
+    if (cmd_q.op > CmdList) op = 4'd15;
+    if ((cmd_q.op == CmdRead) && (cmd_q.name_bytes != '0)) op = 4'd13;
+    if ((cmd_q.op == CmdCreate) && cmd_q.flags[0]) op = 4'd14;
+  end
+
+  // One word a cycle: the first field, then a name's, then a hash, then the other fields.
   always_comb begin
     write_o      = 2'b00;
     write_word_o = word_t'(field_q);
     write_data_o = '0;
     unique case (field_q)
-      3'd0: write_data_o = 64'({1'b0, cmd_q.name2_bytes, 1'b0, cmd_q.name_bytes, 32'(cmd_q.file) >= Files, 4'b0, cmd_q.file, cmd_q.flags,
-                                cmd_q.op});
+      3'd0: write_data_o = 64'({1'b0, cmd_q.name2_bytes, 1'b0, cmd_q.name_bytes, 32'(cmd_q.file) >= Files, 4'b0,
+                                cmd_q.file, cmd_q.flags, op});
       3'd1: write_data_o = cmd_q.offset;
       3'd2: write_data_o = cmd_q.length;
-      3'd3: write_data_o = {geometry_i.block_count, 2'b0, 5'(NodeLog2Max), 5'(BlockSizeLog2), geometry_i.read_only, geometry_i.fua,
-                            geometry_i.volatile_write_cache, geometry_i.ready};
+      3'd3: write_data_o = {geometry_i.block_count, 5'(NodeLog2Max), Outstanding > 1, 1'b0, 5'(BlockSizeLog2),
+                            geometry_i.read_only, geometry_i.fua, geometry_i.volatile_write_cache, geometry_i.ready};
       default: begin
         write_word_o = word_t'(7);
         write_data_o = {32'(IndexSlots), 32'(geometry_i.max_transfer_blocks)};

@@ -1,5 +1,6 @@
 // Loads nodes from the device into memory and checks their CRC32C on the way; sets the CRC32C of nodes
-// in memory that are about to be stored. One CRC unit, a word of the data stream a cycle.
+// in memory that are about to be stored. One CRC unit: a word of the data stream a cycle, a row of memory where it
+// seals.
 //
 // The CRC32C of a node covers the volume's identity, the node's byte address and the node without its
 // checksum (FORMAT.md, "Checksums of nodes"). Owns the identity's CRC32C. Never starts a request:
@@ -26,6 +27,7 @@ module hwfs_load
   output logic                 idle_o,
   output logic                 sealing_o,
   output logic                 good_o,      // the checksum of what was loaded last is right
+  output logic                 head_o,      // its first 96 bytes are in memory
   output logic                 part_o,      // its first 160 bytes are in memory
   output logic [15:0]          node_bytes_o,
 
@@ -44,7 +46,10 @@ module hwfs_load
   localparam int unsigned WordLog2 = $clog2(DataWidth / 8);
   typedef logic [AddressBits-1:WordLog2] word_t;  // an address in memory, in words of the stream
 
-  typedef enum logic [2:0] {Idle, Seed, SeedHigh, Load, SealRead, Seal, SealWrite} state_e;
+  // Words of the stream in a row: sealing takes a row a cycle.
+  localparam int unsigned RowWords = RowBits / DataWidth;
+
+  typedef enum logic [2:0] {Idle, Seed, Load, SealRead, Seal, SealWrite} state_e;
 
   state_e state_q, state_d;
   logic [31:0] crc_q, crc_d, stored_q, identity_q;
@@ -54,67 +59,72 @@ module hwfs_load
   logic [15:0] node_bytes_q;
 
   // The word to be taken in now.
-  logic                 take;
-  logic [DataWidth-1:0] word;
-  logic [DataWidth-1:0] crc_data;
-  logic [31:0]          crc_next;
+  logic               take;
+  logic [RowBits-1:0] word;
+  logic [RowBits-1:0] crc_data;
+  logic [31:0]        crc_next;
 
   assign idle_o       = state_q == Idle;
   assign sealing_o    = sealing_q & ~idle_o;
   assign node_bytes_o = node_bytes_q;
   assign good_o       = raw_q | (~crc_q == stored_q);
+  assign head_o       = idle_o | ((state_q == Load) & (index_q >= word_t'(96 >> WordLog2)));
   assign part_o       = idle_o | ((state_q == Load) & (index_q >= word_t'(160 >> WordLog2)));
   assign read_ready_o = (state_q == Load) | idle_o;
 
-  hwfs_crc #(.Width(DataWidth)) u_crc (.data_i(crc_data), .crc_o(crc_next));
+  hwfs_crc #(.Width(RowBits)) u_crc (.data_i(crc_data), .crc_o(crc_next));
 
-  if (DataWidth == 32) begin : gen_narrow
-    // The checksum's own word is left out; an address takes two steps.
-    always_comb begin
-      crc_data = word ^ crc_q;
-      if (state_q == Seed)     crc_data = address_q[31:0] ^ crc_q;
-      if (state_q == SeedHigh) crc_data = address_q[63:32] ^ crc_q;
+  // Half a row waits for the other half, so that the sequencer can write every other cycle.
+  if (RowWords == 2) begin : gen_row
+    logic [31:0] low_q;
+    always_ff @(posedge clk_i) if (take) low_q <= word[31:0];
+    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : {word[31:0], low_q};
+  end else begin : gen_word
+    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : word;
+  end
+  assign word = (state_q == Load) ? {RowWords{read_data_i}} : ram_data_i;
+
+  logic [RowBits-1:0] super_data;
+  if (RowBits == 64) begin : gen_super_64
+    assign super_data = {word[63:32] ^ crc_q, 32'b0};
+  end else begin : gen_super_wide
+    assign super_data = {word[RowBits-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
+  end
+
+  // What stands before the checksum in its row moves over it, and zeroes lead. A node's is behind four bytes, a
+  // superblock's behind eight. Likewise a word that is half a row moves to its end.
+  always_comb begin
+    crc_data = word ^ RowBits'(crc_q);
+    if ((state_q == Load) && (RowWords == 2)) begin
+      crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
+    end else if (!super_q && (index_q == '0)) begin
+      crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
+    end else if (super_q && (index_q == word_t'((RowBits == 64) ? RowWords : 0))) begin
+      crc_data = super_data;
     end
-    assign write_data_o = (state_q == SealWrite) ? {2{~crc_q}} : {2{word}};
-    assign word = (state_q == Load) ? read_data_i : (index_q[WordLog2] ? ram_data_i[63:32] : ram_data_i[31:0]);
-  end else begin : gen_wide
-    logic [DataWidth-1:0] super_data;
-    if (DataWidth == 64) begin : gen_super_64
-      assign super_data = {word[63:32] ^ crc_q, 32'b0};
-    end else begin : gen_super_wide
-      assign super_data = {word[DataWidth-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
+    if (state_q == Seed) begin
+      crc_data = '0;
+      crc_data[RowBits-1-:64] = address_q ^ 64'(crc_q);
     end
-    // What stands before the checksum in its word moves over it, and zeroes lead. A node's is behind four
-    // bytes, a superblock's behind eight.
-    always_comb begin
-      crc_data = word ^ DataWidth'(crc_q);
-      if ((index_q == '0) && !super_q) begin
-        crc_data[63:0] = {word[31:0] ^ crc_q, 32'b0};
-      end
-      if (super_q && (index_q == word_t'((DataWidth == 64) ? 1 : 0))) crc_data = super_data;
-      if (state_q == Seed) begin
-        crc_data = '0;
-        crc_data[DataWidth-1-:64] = address_q ^ 64'(crc_q);
-      end
-    end
-    assign write_data_o = (state_q == SealWrite) ? {Halves{~crc_q}} : RowBits'(word);
-    assign word = (state_q == Load) ? read_data_i : ram_data_i;
   end
 
   logic skip;  // nothing of this word is covered
-  assign skip = (DataWidth == 32) && (index_q == (super_q ? word_t'(2) : word_t'(1)));
+  assign skip = (state_q == Load) && (RowWords == 2) && (index_q == (super_q ? word_t'(2) : word_t'(1)));
 
   // The word with the checksum, and its place there.
   logic        has_stored;
   logic [31:0] stored;
-  if (DataWidth == 32) begin : gen_stored_narrow
+  if (RowWords == 2) begin : gen_stored_narrow
     assign has_stored = skip;
-    assign stored     = word;
+    assign stored     = word[31:0];
   end else begin : gen_stored_wide
     assign has_stored = index_q == word_t'((super_q && (DataWidth == 64)) ? 1 : 0);
     localparam int unsigned SuperAt = (DataWidth == 64) ? 0 : 64;
     assign stored = super_q ? word[SuperAt+:32] : word[63:32];
   end
+
+  word_t step;
+  assign step = (state_q == Seal) ? word_t'(RowWords) : word_t'(1);
 
   always_comb begin
     state_d = state_q;
@@ -132,10 +142,6 @@ module hwfs_load
       end
       Seed: begin
         crc_d   = crc_next;
-        state_d = (DataWidth == 32) ? SeedHigh : (identity_step_q ? Idle : (sealing_q ? SealRead : Load));
-      end
-      SeedHigh: begin
-        crc_d   = crc_next;
         state_d = identity_step_q ? Idle : (sealing_q ? SealRead : Load);
       end
       Load: if (read_valid_i) begin
@@ -151,8 +157,8 @@ module hwfs_load
       default: state_d = Idle;
     endcase
     if (take) begin
-      index_d = index_q + word_t'(1);
-      at_d    = at_q + word_t'(1);
+      index_d = index_q + step;
+      at_d    = at_q + step;
       if (!skip) crc_d = crc_next;
       if ((state_q == Seal) && (index_d == words_q)) state_d = SealWrite;
     end
@@ -169,9 +175,7 @@ module hwfs_load
   always_comb begin
     write_o     = '0;
     write_row_o = at_q[AddressBits-1:RowLog2];
-    if ((state_q == Load) && take) begin
-      write_o = (DataWidth == 32) ? Halves'(at_q[WordLog2] ? 2'b10 : 2'b01) : '1;
-    end
+    if ((state_q == Load) && take && ((RowWords == 1) || at_q[WordLog2])) write_o = '1;
     if (state_q == SealWrite) begin
       write_row_o = seal_at[AddressBits-1:RowLog2];
       write_o     = Halves'(super_q ? 4'b0100 : 4'b0010);

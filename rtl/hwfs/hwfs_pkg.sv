@@ -88,15 +88,19 @@ package hwfs_pkg;
     AluShr   = 4'd7,
     AluAndn  = 4'd8,   // a and not b
     AluCtz   = 4'd9,   // trailing zeroes of b; 64 for 0
-    AluMatch = 4'd10   // bit i: the low six bits of byte i of a are those of b
+    AluMatch = 4'd10,  // bit i: the low six bits of byte i of a are those of b
+    AluTag   = 4'd11,  // the index's tag of a name with hash b
+    AluByte  = 4'd12,  // byte b[2:0] of a, and those above it
+    AluOnes  = 4'd13   // ones in the low byte of b
   } alu_e;
 
   typedef enum logic [2:0] {SrcReg, SrcImm, SrcMd, SrcMdLo, SrcMdHi} src_e;
+  typedef enum logic [1:0] {FromReg, FromMd, FromMdLo, FromMdHi} from_e;  // the first operand of the ALU
 
   typedef enum logic [4:0] {
     CondAlways, CondZero, CondCarry, CondCommand, CondLoaded, CondGood, CondPart, CondSent,
     CondWritten, CondFlushed, CondFetched, CondDrained, CondSealed, CondError, CondAnswered,
-    CondReady, CondHashed
+    CondReady, CondHashed, CondHead, CondBegun, CondTaken
   } cond_e;
 
   typedef enum logic [3:0] {
@@ -112,7 +116,8 @@ package hwfs_pkg;
     DoWriteTo  = 4'd9,   // a: offset, b: bytes: what the application gives for the puts that follow
     DoPut      = 4'd10,  // a: byte address, b: bytes
     DoEmit     = 4'd11,  // a: eight bytes for the application; imm[0]: the last
-    DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors
+    DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors; imm[2]: let
+                         // go of data that are held back; imm[3]: as soon as the node on its way is proven
     DoEdges    = 4'd13   // a: memory with the first block, b: with the last; see DoWriteTo
   } do_e;
 

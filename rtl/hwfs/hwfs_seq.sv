@@ -1,7 +1,7 @@
 // The sequencer: runs the microprograms of `microcode/`, one instruction a cycle, none of them
 // delayed by a branch. It decides; the engines move.
 //
-// Owns the program counter, 16 registers of 64 bits, the return addresses and the watchdog: an
+// Owns the program counter, 32 registers of 64 bits, the return addresses and the watchdog: an
 // instruction that waits while nothing moves for `TimeoutCycles` is left for the program's time-out
 // entry. Never touches a stream.
 //
@@ -39,7 +39,7 @@ module hwfs_seq
   localparam pc_t TimeoutEntry = pc_t'(1);
   localparam int unsigned WatchWidth = $clog2(TimeoutCycles + 1);
 
-  logic [31:0] instr;
+  logic [35:0] instr;
   pc_t pc_q, pc_d, pc_next;
   logic stall, timeout, run_q;
 
@@ -54,13 +54,14 @@ module hwfs_seq
   instr_e kind;
   assign kind = instr_e'(instr[31:28]);
 
-  logic [63:0] regs_q [16];
-  logic [3:0]  index_a, index_b;
-  logic [63:0] reg_a, reg_b, operand, result, alu_result;
+  logic [63:0] regs_q [32];
+  logic [4:0]  index_a, index_b, index_d;
+  logic [63:0] reg_a, reg_b, first, operand, result, alu_result;
   logic        alu_carry, reg_write;
 
-  assign index_a = instr[19:16];
-  assign index_b = (kind == InstrAlu) ? instr[3:0] : instr[23:20];
+  assign index_a = {instr[33], instr[19:16]};
+  assign index_d = {instr[32], instr[23:20]};
+  assign index_b = (kind == InstrAlu) ? instr[4:0] : index_d;
   assign reg_a   = regs_q[index_a];
   assign reg_b   = regs_q[index_b];
 
@@ -74,9 +75,18 @@ module hwfs_seq
     endcase
   end
 
+  always_comb begin
+    unique case (from_e'(instr[35:34]))
+      FromMd:   first = read_data_i;
+      FromMdLo: first = 64'(read_data_i[31:0]);
+      FromMdHi: first = 64'(read_data_i[63:32]);
+      default:  first = reg_a;
+    endcase
+  end
+
   hwfs_alu u_alu (
     .func_i   (alu_e'(instr[27:24])),
-    .a_i      (reg_a),
+    .a_i      (first),
     .b_i      (operand),
     .result_o (alu_result),
     .carry_o  (alu_carry)
@@ -90,7 +100,7 @@ module hwfs_seq
   assign reg_write = ~stall & run_q & ((kind == InstrLi) | ((kind == InstrAlu) & instr[15]));
 
   always_ff @(posedge clk_i) begin
-    if (reg_write) regs_q[instr[23:20]] <= result;
+    if (reg_write) regs_q[index_d] <= result;
   end
 
   // Flags: zero from every ALU instruction, carry from sums and differences.

@@ -14,6 +14,7 @@
 //   command OP FILE FLAGS OFFSET BYTES NAME    anything, for tests of what is refused
 //   bad read|write|flush BLOCK    requests that touch that block fail; `bad none` ends it
 //   stop give|take WORDS          the application stops after so many words; -1: never
+//   flip BYTE                     a bit of that byte of the device changes
 //   hang 0|1                      the device takes and gives nothing
 //   save IMAGE | cut lost|kept|torn SEED IMAGE   the bytes now, or what a power cut now leaves
 //   count                         reads, writes, flushes and cycles so far
@@ -176,6 +177,11 @@ int run() {
             long limit;
             words >> word >> limit;
             (word == "give" ? bench.app->give_limit : bench.app->take_limit) = limit;
+            continue;
+        }
+        if (verb == "flip") {
+            words >> offset;
+            bench.device->bytes().at(offset) ^= 4;
             continue;
         }
         if (verb == "hang") {

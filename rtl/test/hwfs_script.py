@@ -14,6 +14,9 @@ import cores  # noqa: E402
 (BAD_COMMAND, NOT_MOUNTED, NOT_A_VOLUME, NEWER_VERSION, UNSUITABLE, CORRUPT, STALE, READ_ONLY, BAD_NAME, NOT_FOUND,
  EXISTS, TABLE_FULL, NO_SPACE, MAP_FULL, IN_USE, NOT_OPEN, NOT_WRITABLE, PAST_END, UNSUPPORTED) = range(16, 35)
 
+# How many power cuts a test makes, about: a sample by the seed. 0: all of them.
+CUTS = int(os.environ.get("STRAIGHTWAY_CUTS", "60"))
+
 # A core whose blocks are those of the command's plain files.
 PARAMETERS = {"DataWidth": 32, "BlockSizeLog2": 9, "NodeLog2Max": 9, "Files": 4, "IndexSlots": 1024,
               "Outstanding": 2, "TimeoutCycles": 20000}
@@ -98,3 +101,120 @@ def make_volume(path, size="4M", unit=512, node=512, slots=64):
 def check(path):
     """`straightway check` says that the volume is sound; what it printed."""
     return command("check", path).stdout
+
+
+def contents(path, name, folder):
+    """What the command reads from the file."""
+    target = folder / "fetched"
+    target.unlink(missing_ok=True)
+    command("get", path, name, target)
+    return target.read_bytes()
+
+
+class Model:
+    """What the files hold, and what a power cut may leave of them: the contents of each name as bytes, and
+    how long it may be. None among the lengths: the name may be absent."""
+
+    def __init__(self):
+        self.data, self.lengths = {}, {}
+
+    def settle(self, name):
+        """What the file holds now is durable."""
+        self.lengths[name] = {len(self.data[name])}
+
+
+def add_commands(script, commands):
+    for words, _, _ in commands:
+        if words[0] == "put":
+            script.put(*words[1:])
+        elif isinstance(words[0], str):
+            getattr(script, words[0])(*words[1:])
+        else:
+            script.write(*words)
+
+
+def names_on(path):
+    """The names of the volume's files, by the command."""
+    return set(command("ls", path).stdout.split("\n")) - {""}
+
+
+def expect_after_cut(path, model, folder, what):
+    """The volume has the files that the model allows, and no others; what they hold is what was written."""
+    names = names_on(path)
+    everything = {**getattr(model, "gone", {}), **model.data}
+    pair = getattr(model, "pair", None)
+    for name, lengths in model.lengths.items():
+        if name not in names:
+            assert None in lengths or lengths == set(), f"{what}: {name} is lost"
+            continue
+        data = contents(path, name, folder)
+        assert len(data) in lengths, f"{what}: {name} has {len(data)} bytes, not {lengths}"
+        assert data == everything[name][:len(data)], f"{what}: {name} holds something else"
+    assert names <= set(model.lengths) | {"probe"}, f"{what}: {names - set(model.lengths)}"
+    if pair:
+        assert (pair[0] in names) != (pair[1] in names), f"{what}: the rename is half done"
+
+
+def run_workload(program, folder, image, commands, options):
+    """The script of the workload, from the mount to the unmount, with the counts at its end."""
+    script = Session(program, folder, image, journal=1, **options)
+    script.mount()
+    add_commands(script, commands)
+    script.unmount()
+    script.count()
+    return script
+
+
+def share(parts):
+    """One of so many equal parts of CUTS, for `sweep`."""
+    return max(1, CUTS // parts) if CUTS else 0
+
+
+def cut_points(writes, flushes):
+    """Every cut of a workload: at each write and flush, and at each flush of which nothing is done yet, with what was
+    not flushed lost, kept or torn."""
+    ways = ("lost", "kept", "torn")
+    return [("cut", point, how) for point in range(1, writes + flushes + 1) for how in ways] + \
+        [("cut_flush", point, how) for point in range(1, flushes + 1) for how in ways]
+
+
+def sweep(program, folder, image, fresh, pick, number, what, **options):
+    """Cuts the power in so many places of a workload (0: in all), chosen by `pick`; after each, the core and then the
+    command mend the volume: it is sound, and each file is as it was synced, or committed later. `fresh` gives a model
+    and the commands that change it. Between the core and the command the caller has the turn:
+    (what, model, the volume as the core left it)."""
+    whole = run_workload(program, folder, image, fresh()[1], options).run()
+    assert all(result.status == OK for result in whole[:-1]), f"{what}: {whole}"
+    _, writes, flushes, _ = whole[-1]
+    points = cut_points(writes, flushes)
+    # Half of a bounded number are at flushes, where the most is at stake.
+    late = [point for point in points if point[0] == "cut_flush"]
+    if 0 < number < len(points):
+        points = pick.sample(points, (number + 1) // 2) + pick.sample(late, min(len(late), number // 2))
+    for kind, point, how in points:
+        cut = {kind: point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
+        where = f"{what}, {cut}, {how}"
+        model, commands = fresh()
+        script = run_workload(program, folder, image, commands, {**options, **cut})
+        script.cut(how, point, folder / "cut")
+        results = script.run()
+        if results[0] is not None:
+            for (_, begin, end), result in zip(commands, results[1:]):
+                begin()
+                if result is None:
+                    break
+                end()
+        # The core mends it; the command finds it sound.
+        script = Session(program, folder, folder / "cut")
+        script.mount()
+        script.unmount()
+        script.save(folder / "mended")
+        assert [result.status for result in script.run()] == [OK, OK], where
+        check(folder / "mended")
+        expect_after_cut(folder / "mended", model, folder, f"{where}, core")
+        yield where, model, folder / "mended"
+        # The command mends it.
+        (folder / "probe").write_bytes(b"x")
+        command("put", folder / "cut", folder / "probe", "probe")
+        check(folder / "cut")
+        expect_after_cut(folder / "cut", model, folder, f"{where}, command")

@@ -5,6 +5,7 @@ under the command do not have.
     make_volume.py FILE SIZE_BYTES UNIT_BYTES NODE_BYTES SLOTS [BLOCK_BYTES]
 """
 
+import math
 import os
 import sys
 
@@ -80,6 +81,77 @@ def make(size, unit, node, slots, block=64):
         at = 65536 * member
         image[at:at + 256] = sealed(bare, b"", at, 8)
     return image
+
+
+def slot_for(name, slots):
+    """The first slot of the first bucket that the name may be in."""
+    return crc32c(name.encode()) % (slots // 8) * 8
+
+
+def scatter(image, name, size, piece):
+    """Adds a file to an empty volume: `size` bytes in extents of `piece` bytes, in an order that is never that of the
+    file, under a map of one level of leaves at the volume's end. Returns where in the volume each extent begins.
+    The data are the caller's."""
+    unit, node, slots = 1 << image[48], 1 << image[49], 8 << image[50]
+    slots_a, slots_b, bitmap_a, bitmap_b, data, units = (int.from_bytes(image[at:at + 8], "little")
+                                                         for at in range(72, 120, 8))
+    uuid, pieces, each = bytes(image[24:40]), size // piece, piece // unit
+    per_leaf, pair = (node - 64) // 16, max(1, 2 * node // unit)
+    in_slot = pieces <= (node - 144) // 16
+    leaves = 0 if in_slot else -(-pieces // per_leaf)
+    if size % piece or piece % unit or leaves > (node - 144) // 16 or pieces * each + (leaves + 1) * pair > units:
+        raise ValueError("the file does not fit")
+    step = next(step for step in range(pieces // 3 | 1, 2 * pieces, 2) if math.gcd(step, pieces) == 1)
+    starts = [index * step % pieces * each for index in range(pieces)]
+    number = slot_for(name, slots)
+    identity, used = number << 44 | 1, [(0, pieces * each)]
+    entries = []
+    for leaf in range(leaves):
+        bare = bytearray(node)
+        first_unit = (units // pair - leaves + leaf) * pair
+        first = leaf * per_leaf
+        count = min(per_leaf, pieces - first)
+        bare[:4] = b"SWlf"
+        for offset, value, width in ((24, identity, 8), (32, first * each, 8), (40, count, 4), (44, 1, 4)):
+            put(bare, offset, value, width)
+        for index in range(count):
+            at = 64 + 16 * index
+            put(bare, at, starts[first + index], 8)
+            put(bare, at + 8, each, 4)
+            put(bare, at + 12, (first + index) * each, 4)
+        at = data + first_unit * unit
+        image[at:at + node] = sealed(bare, uuid, at, 4)
+        used.append((first_unit, pair))
+        entries.append((first * each, first_unit))
+    bare = bytearray(node)
+    bare[:4] = b"SWsl"
+    put(bare, 8, 2, 8)
+    for offset, value, width in ((24, identity, 8), (32, size, 8), (40, pieces * each, 8), (56, 1, 1),
+                                 (57, int(not in_slot), 1), (58, len(name), 1), (60, leaves or pieces, 4)):
+        put(bare, offset, value, width)
+    bare[80:80 + len(name)] = name.encode()
+    for index in range(pieces if in_slot else 0):
+        put(bare, 144 + 16 * index, starts[index], 8)
+        put(bare, 152 + 16 * index, each, 4)
+        put(bare, 156 + 16 * index, index * each, 4)
+    for index, (logical, first_unit) in enumerate(entries):
+        put(bare, 144 + 16 * index, logical, 8)
+        put(bare, 152 + 16 * index, first_unit, 8)
+    at = slots_a + number * node
+    image[at:at + node] = sealed(bare, uuid, at, 4)
+    taken = 0
+    for first, count in used:
+        taken |= (1 << count) - 1 << first
+    for group in range(-(-units // (4 * node))):
+        mine = taken >> group * 4 * node & (1 << 4 * node) - 1
+        for member, table in enumerate((bitmap_a, bitmap_b)):
+            at = table + group * node
+            bare = bytearray(image[at:at + node])
+            put(bare, 4, 0, 4)
+            put(bare, 32, int.from_bytes(bare[32:36], "little") - mine.bit_count(), 4)
+            put(bare, node // 2, int.from_bytes(bare[node // 2:], "little") | mine, node // 2)
+            image[at:at + node] = sealed(bare, uuid, at, 4)
+    return [data + start * unit for start in starts]
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import hwfs_script as hw  # noqa: E402
 from hwfs_script import cores  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
-POWER_CUTS = int(os.environ.get("STRAIGHTWAY_CUTS", "60"))
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +74,6 @@ def volume_with(path, files, **shape):
         source.write_bytes(data)
         hw.command("put", path, source, name)
     return path
-
-
-def contents(path, name, folder):
-    target = folder / "fetched"
-    target.unlink(missing_ok=True)
-    hw.command("get", path, name, target)
-    return target.read_bytes()
 
 
 def test_reads_what_the_command_stored(any_width, tmp_path):
@@ -172,22 +164,10 @@ def test_writes_what_the_command_reads(any_width, tmp_path):
     del files["made-1"]
     assert f"{len(files)} files" in hw.check(tmp_path / "after")
     for name, data in files.items():
-        assert contents(tmp_path / "after", name, tmp_path) == data, name
+        assert hw.contents(tmp_path / "after", name, tmp_path) == data, name
         if name.startswith("put-"):
             got = (tmp_path / name.replace("put", "got")).read_bytes()
             assert got == data[len(data) // 3:len(data) // 3 + len(data) // 2]
-
-
-class Model:
-    """What the files hold, and what a power cut may leave of them: the contents of each name as bytes, and
-    how long it may be. None among the lengths: the name may be absent."""
-
-    def __init__(self):
-        self.data, self.lengths = {}, {}
-
-    def settle(self, name):
-        """What the file holds now is durable."""
-        self.lengths[name] = {len(self.data[name])}
 
 
 def appending_workload(pick, model, steps):
@@ -264,91 +244,60 @@ def appending_workload(pick, model, steps):
     return commands
 
 
-def add_commands(script, commands):
-    for words, _, _ in commands:
-        if words[0] == "put":
-            script.put(*words[1:])
-        elif isinstance(words[0], str):
-            getattr(script, words[0])(*words[1:])
-        else:
-            script.write(*words)
-
-
-def names_on(path):
-    return set(hw.command("ls", path).stdout.split("\n")) - {""}
-
-
-def expect_after_cut(path, model, folder, what):
-    """The volume has the files that the model allows, and no others; what they hold is what was written."""
-    names = names_on(path)
-    everything = {**getattr(model, "gone", {}), **model.data}
-    pair = getattr(model, "pair", None)
-    for name, lengths in model.lengths.items():
-        if name not in names:
-            assert None in lengths or lengths == set(), f"{what}: {name} is lost"
-            continue
-        data = contents(path, name, folder)
-        assert len(data) in lengths, f"{what}: {name} has {len(data)} bytes, not {lengths}"
-        assert data == everything[name][:len(data)], f"{what}: {name} holds something else"
-    assert names <= set(model.lengths) | {"probe"}, f"{what}: {names - set(model.lengths)}"
-    if pair:
-        assert (pair[0] in names) != (pair[1] in names), f"{what}: the rename is half done"
-
-
-def run_cut(program, folder, image, commands, cut, options):
-    """The workload up to the cut: how many commands were answered, and whether the power was cut at all."""
-    script = hw.Session(program, folder, image, journal=1, **options, **cut)
-    script.mount()
-    add_commands(script, commands)
-    script.unmount()
-    script.count()
-    return script
-
-
 @pytest.mark.parametrize("number", range(3))
 def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
     """Stops at writes and flushes all over a workload; unflushed blocks are lost, kept or torn. The command
     and the core both recover, the volume is sound, and each file is as it was synced or committed later."""
-    name = f"power cuts {number}"
-    pick = seeded(name)
+    pick = seeded(f"power cuts {number}")
     image = hw.make_volume(tmp_path / "v", size="1M", slots=16)
     state = pick.getstate()
-    commands = appending_workload(pick, Model(), 24)
-    options = {"seed": SEED, "stall": 5, "write_latency": 4, "flush_latency": 9}
-    whole = run_cut(program, tmp_path, image, commands, {}, options).run()
-    assert all(result.status == hw.OK for result in whole[:-1]), whole
-    _, writes, flushes, _ = whole[-1]
-    points = [("cut", point) for point in range(1, writes + flushes + 1)]
-    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 4
-    for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 3))):
-        how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
-        cut = {kind: point, "cut_delay": pick.choice([0, pick.randint(1, 400)])}
-        what = f"STRAIGHTWAY_SEED={SEED} {name}, {cut}, {how}"
-        again, model = random.Random(), Model()
+
+    def fresh():
+        again, model = random.Random(), hw.Model()
         again.setstate(state)
-        commands = appending_workload(again, model, 24)
-        script = run_cut(program, tmp_path, image, commands, cut, options)
-        script.cut(how, point, tmp_path / "cut")
-        results = script.run()
-        if results[0] is not None:
-            for (_, begin, end), result in zip(commands, results[1:]):
-                begin()
-                if result is None:
-                    break
-                end()
-        # The core mends it; the command finds it sound.
-        script = hw.Session(program, tmp_path, tmp_path / "cut")
-        script.mount()
-        script.unmount()
-        script.save(tmp_path / "mended")
-        assert [result.status for result in script.run()] == [hw.OK, hw.OK], what
-        hw.check(tmp_path / "mended")
-        expect_after_cut(tmp_path / "mended", model, tmp_path, f"{what}, core")
-        # The command mends it.
-        (tmp_path / "probe").write_bytes(b"x")
-        hw.command("put", tmp_path / "cut", tmp_path / "probe", "probe")
-        hw.check(tmp_path / "cut")
-        expect_after_cut(tmp_path / "cut", model, tmp_path, f"{what}, command")
+        return model, appending_workload(again, model, 24)
+
+    options = {"seed": SEED, "stall": 5, "write_latency": 4, "flush_latency": 9}
+    what = f"STRAIGHTWAY_SEED={SEED} power cuts {number}"
+    for _ in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(3), what, **options):
+        pass
+
+
+def churning_workload(pick, model, steps):
+    """Puts and deletes in turns, and nothing else: the short ways of both."""
+    commands = []
+    model.gone = {}
+    for count in range(steps):
+        if not model.data or pick.random() < 0.6:
+            name, size = f"put-{count}", pick.choice([1, 512, 513, pick.randint(1, 9000)])
+            model.data[name] = pick.randbytes(size)
+            commands.append((("put", name, model.data[name]),
+                             lambda n=name, s=size: model.lengths.update({n: {None, 0, s}}),
+                             lambda n=name, s=size: model.lengths.update({n: {s}})))
+        else:
+            name = pick.choice(sorted(model.data))
+            model.gone[name] = model.data.pop(name)
+            commands.append((("delete", name), lambda n=name: model.lengths[n].add(None),
+                             lambda n=name: model.lengths.pop(n)))
+    return commands
+
+
+@pytest.mark.parametrize("unit", [512, 4096])
+def test_a_power_cut_among_puts_and_deletes(program, tmp_path, unit):
+    """As above, with units of the device's block and longer ones, on a device that is slow to flush."""
+    pick = seeded(f"churn {unit}")
+    image = hw.make_volume(tmp_path / "v", size="1M", slots=16, unit=unit)
+    state = pick.getstate()
+
+    def fresh():
+        again, model = random.Random(), hw.Model()
+        again.setstate(state)
+        return model, churning_workload(again, model, 16)
+
+    options = {"seed": SEED, "stall": 5, "write_latency": 4, "flush_latency": 40}
+    what = f"STRAIGHTWAY_SEED={SEED} churn {unit}"
+    for _ in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(3), what, **options):
+        pass
 
 
 def test_the_core_and_the_command_take_turns(program, tmp_path):
@@ -402,9 +351,9 @@ def test_the_core_and_the_command_take_turns(program, tmp_path):
         for result, line in zip(script.run(), script.lines[1:]):
             assert result.status == hw.OK, line
         hw.check(image)
-        assert names_on(image) == set(files)
+        assert hw.names_on(image) == set(files)
         for name, data in files.items():
-            assert contents(image, name, tmp_path) == data, name
+            assert hw.contents(image, name, tmp_path) == data, name
 
 
 def mounted(program, folder, image, **options):
@@ -463,7 +412,7 @@ def test_what_cannot_be_done_has_a_status_and_changes_nothing(program, tmp_path)
     for (status, verb, words), result in zip(wanted, script.run()):
         assert result.status == status, (verb, words, result)
     assert hw.check(tmp_path / "after")
-    assert contents(tmp_path / "after", "one", tmp_path) == b"1" * 1000
+    assert hw.contents(tmp_path / "after", "one", tmp_path) == b"1" * 1000
 
 
 def test_a_full_volume(program, tmp_path):
@@ -482,7 +431,7 @@ def test_a_full_volume(program, tmp_path):
     assert 3 <= good and set(written[good:]) <= {hw.NO_SPACE, hw.PAST_END}
     assert [result.status for result in results[14:]] == [hw.OK, hw.OK]
     hw.check(tmp_path / "after")
-    assert contents(tmp_path / "after", "all", tmp_path) == b"".join(bytes([n]) * 20000 for n in range(good))
+    assert hw.contents(tmp_path / "after", "all", tmp_path) == b"".join(bytes([n]) * 20000 for n in range(good))
 
 
 def slot_of(image, name):
@@ -640,7 +589,7 @@ def test_files_in_pieces(program, tmp_path):
     assert (tmp_path / "whole").read_bytes() == before
     for number in range(8):
         assert (tmp_path / f"part{number}").read_bytes() == (tmp_path / f"wanted{number}").read_bytes(), number
-    assert contents(tmp_path / "changed", "leaf", tmp_path) == data
+    assert hw.contents(tmp_path / "changed", "leaf", tmp_path) == data
     hw.check(image)
 
     data = bytearray(pick.randbytes(20 * 1024 - 300))
@@ -663,10 +612,10 @@ def test_files_in_pieces(program, tmp_path):
     script.unmount()
     script.save(image)
     assert [result.status for result in script.run()] == [hw.OK] * 7 + [hw.NO_SPACE] * 2 + [hw.OK] * 5
-    assert names_on(image) == {"mine", "filler", *(f"small-{number}" for number in range(3, 60, 2))}
+    assert hw.names_on(image) == {"mine", "filler", *(f"small-{number}" for number in range(3, 60, 2))}
     assert (tmp_path / "whole").read_bytes() == data[1:]
     hw.check(image)
-    assert contents(image, "mine", tmp_path) == data
+    assert hw.contents(image, "mine", tmp_path) == data
     script = mounted(program, tmp_path, image)
     script.delete("mine")
     script.unmount()

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hwfs_script as hw  # noqa: E402
-from test_hwfs import POWER_CUTS, SEED, Model, add_commands, contents, expect_after_cut, seeded, slot_of  # noqa: E402
+from test_hwfs import SEED, seeded, slot_of  # noqa: E402
 
 UNIT = 512
 # Turns after which the next one adds: a first leaf, an entry of a leaf, a leaf, a first index node, an index node.
@@ -79,7 +79,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
     image.write_bytes(source.read_bytes())
     assert "3 files" in hw.check(image)
     for name in ("a", "b"):
-        assert contents(image, name, tmp_path) == data[name]
+        assert hw.contents(image, name, tmp_path) == data[name]
         assert level_of(image, name) == 2
 
     mine = bytearray(data["a"])
@@ -111,7 +111,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
     for number in range(6):
         assert (tmp_path / f"part{number}").read_bytes() == (tmp_path / f"wanted{number}").read_bytes(), number
     assert "2 files" in hw.check(image)
-    assert contents(image, "c", tmp_path) == mine
+    assert hw.contents(image, "c", tmp_path) == mine
 
     # The command fills holes; the core makes room, adds to what the command stored, and deletes it.
     theirs = pick.randbytes(250 * UNIT)
@@ -131,7 +131,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
     assert [result.status for result in script.run()] == [hw.OK] * 7
     assert (tmp_path / "whole").read_bytes() == theirs[1:]
     hw.check(image)
-    assert contents(image, "d", tmp_path) == theirs + more
+    assert hw.contents(image, "d", tmp_path) == theirs + more
     hw.command("rm", image, "c")
     script = hw.Session(program, tmp_path, image, seed=SEED)
     script.mount()
@@ -165,15 +165,6 @@ def workload(pick, model, small):
     return commands
 
 
-def session(program, folder, image, commands, **options):
-    script = hw.Session(program, folder, image, journal=1, seed=SEED, write_latency=4, flush_latency=9, **options)
-    script.mount()
-    add_commands(script, commands)
-    script.unmount()
-    script.count()
-    return script
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
     """At writes and flushes of growth and release, at each step from one level to the next: the volume is sound,
@@ -184,53 +175,25 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
     state = pick.getstate()
 
     def fresh():
-        again, model = random.Random(), Model()
+        again, model = random.Random(), hw.Model()
         again.setstate(state)
         model.data = dict(data, filler=stages["filler"])
         model.lengths = {name: {len(held)} for name, held in model.data.items()}
         return model, workload(again, model, small)
 
-    whole = session(program, tmp_path, image, fresh()[1]).run()
-    assert all(result.status == hw.OK for result in whole[:-1]), f"STRAIGHTWAY_SEED={SEED} {stage}: {whole}"
-    _, writes, flushes, _ = whole[-1]
-    points = [("cut", point) for point in range(1, writes + flushes + 1)]
-    points += [("cut_flush", point) for point in range(1, flushes + 1)] * 4
-    for kind, point in pick.sample(points, min(len(points), max(1, POWER_CUTS // 10))):
-        how = "torn" if kind == "cut_flush" else pick.choice(["lost", "kept", "torn"])
-        what = f"STRAIGHTWAY_SEED={SEED} {stage}, {kind}={point}, {how}"
-        model, commands = fresh()
-        script = session(program, tmp_path, image, commands, **{kind: point}, cut_delay=pick.choice([0, 150]))
-        script.cut(how, point, tmp_path / "cut")
-        results = script.run()
-        if results[0] is not None:
-            for (_, begin, end), result in zip(commands, results[1:]):
-                begin()
-                if result is None:
-                    break
-                end()
-        # The core mends it, and goes on.
-        script = hw.Session(program, tmp_path, tmp_path / "cut")
-        script.mount()
-        script.unmount()
-        script.save(tmp_path / "mended")
-        assert [result.status for result in script.run()] == [hw.OK, hw.OK], what
-        hw.check(tmp_path / "mended")
-        expect_after_cut(tmp_path / "mended", model, tmp_path, f"{what}, core")
-        left = {name: contents(tmp_path / "mended", name, tmp_path) for name in model.data if name != "filler"}
-        script = hw.Session(program, tmp_path, tmp_path / "mended")
+    options = {"seed": SEED, "write_latency": 4, "flush_latency": 9}
+    for what, model, mended in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(10),
+                                        f"STRAIGHTWAY_SEED={SEED} {stage}", **options):
+        left = {name: hw.contents(mended, name, tmp_path) for name in model.data if name != "filler"}
+        script = hw.Session(program, tmp_path, mended)
         script.mount()
         for file, name in enumerate(left):
             script.open(file, name, "w")
             script.write(file, len(left[name]), b"x" * 3 * UNIT)
             script.close(file)
         script.unmount()
-        script.save(tmp_path / "mended")
+        script.save(mended)
         assert {result.status for result in script.run()} == {hw.OK}, what
-        hw.check(tmp_path / "mended")
+        hw.check(mended)
         for name, held in left.items():
-            assert contents(tmp_path / "mended", name, tmp_path) == held + b"x" * 3 * UNIT, what
-        # The command mends it.
-        (tmp_path / "probe").write_bytes(b"x")
-        hw.command("put", tmp_path / "cut", tmp_path / "probe", "probe")
-        hw.check(tmp_path / "cut")
-        expect_after_cut(tmp_path / "cut", model, tmp_path, f"{what}, command")
+            assert hw.contents(mended, name, tmp_path) == held + b"x" * 3 * UNIT, what

@@ -35,6 +35,11 @@ ARRAYS = {
     ("raid0_sim", "sim", {}),
     ("ramdisk_sim", "sim", {"Disks": 2}),
     ("hwfs_sim", "sim", {}),
+    ("hwfs_twin_sim", "sim", {}),
+    ("hwfs_disks_sim", "sim", {"Disks": 2, "Mirror": 1}),
+    ("workload", "workload", {"DataWidth": 256}),
+    ("example_top", "example", {"Async": 1}),
+    ("example_sim", "sim", {}),
 ])
 def test_lint(top, core, parameters):
     generics = [f"-G{key}={value}" for key, value in parameters.items()]

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from .stack import Unbounded, deepest
-from .support import ROOT, build_example, dumps, run
+from .support import ROOT, TARGET, build_example, dumps, run
 
 sys.path.insert(0, str(ROOT / "firmware"))
 import build  # noqa: E402
@@ -22,6 +22,10 @@ PROGRAMS = (
     ("blocks_files_stream_check", None, None, None),
 )
 COMMAND_BYTES = 128 << 10
+STREAM_BLOCK_BYTES = 64 << 10
+STREAM_BLOCKS = 256
+# The clock of the small processor that the targets speak of; one instruction a clock.
+CLOCK_HZ = 100_000_000
 RATE_BYTES = "256M"
 ROUNDS = 5
 
@@ -57,6 +61,52 @@ def instructions(figures, bits):
         target = "<= 600" if bits == 32 else None
         figures.add(f"firmware.riscv{bits}_{way}_128k_instructions", mean, "instructions", target)
         figures.add(f"firmware.riscv{bits}_{way}_128k_worst_instructions", worst, "instructions")
+
+
+def serving(window, *words):
+    """What the coprocessor says that it executed for the last of these commands: how many of its own
+    commands that were, and the instructions, empty rounds of its loop left out."""
+    start = [LAB, "--firmware", build.build(32), "--drive", f"size=64M,serial=LAB1,file={window}.drive",
+             "--window", window, "--orders", "mode=count", "--icount", "0"]  # fmt: skip
+    machine = subprocess.Popen(start, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for(machine, "ready")
+        for command in words:
+            run(list(map(str, command)))
+            # It comes when the coprocessor has noticed that the client is gone.
+            line = wait_for(machine, "served")
+    finally:
+        machine.terminate()
+        machine.communicate()
+    commands, instructions = re.search(r"commands (\d+), .* instructions (\d+)", line).groups()
+    return int(commands), int(instructions)
+
+
+def wait_for(machine, start):
+    """The next line of the coprocessor's log that begins so."""
+    for line in machine.stdout:
+        if line.startswith(start):
+            return line
+    sys.exit(f"figures: the coprocessor never said {start!r}")
+
+
+def ring_instructions(figures):
+    """Commands over the ring: all that the coprocessor executes for one, its driver included."""
+    example = build_example("straightway-linux", "coprocessor")
+    run(["cargo", "build", "--quiet", "--locked", "--release", "-p", "straightway-cli"])
+    command = TARGET / "release" / "straightway"
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        window = Path(folder) / "window"
+        for way in ("read", "write"):
+            commands, instructions = serving(window, [example, window, "rate", way])
+            each = instructions / commands
+            figures.add(f"firmware.riscv32_ring_{way}_128k_instructions", each, "instructions")
+            rate = COMMAND_BYTES * CLOCK_HZ / each / 1e6
+            figures.add(f"firmware.riscv32_ring_{way}_128k_bound_mb_per_s_at_100_mhz", rate, "MB/s")
+        _, instructions = serving(
+            window, [command, "format", f"coprocessor:{window}", "--destroy-data", "LAB1", "--node", "4K"],
+            [example, window, "record", "take", STREAM_BLOCK_BYTES * STREAM_BLOCKS, 0])  # fmt: skip
+        figures.add("firmware.riscv32_ring_record_64k_block_instructions", instructions / STREAM_BLOCKS, "instructions")
 
 
 def host_instructions(figures):
@@ -95,10 +145,16 @@ def main_cpu(figures):
 
 
 def rates(figures):
-    """The same drive with the ring and without, in turns: wall time, as QEMU has it on this machine."""
+    """The same drive with the ring and without, in turns: wall time, as QEMU has it on this machine.
+
+    The client waits as every user of the library does: it looks for a while and then naps. One that
+    never sleeps is measured beside it: where the emulated machine's two threads have no third processor
+    it takes one from them.
+    """
     example = build_example("straightway-linux", "coprocessor")
     firmware = build.build(32)
-    with_ring, without = {"read": [], "write": []}, {"read": [], "write": []}
+    ways = ("write", "read")
+    with_ring, looking, without = ({way: [] for way in ways} for _ in range(3))
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             drive = f"size={RATE_BYTES},serial=LAB1,file={folder}/drive"
@@ -107,15 +163,20 @@ def rates(figures):
             log = run([*start, "--benchmark"])
             for way, rate in re.findall(r"benchmark (\w+): .* (\d+) KiB/s", log)[2:]:
                 without[way].append(int(rate))
-            for way in ("write", "read"):
-                output = run([*start, "--", example, window, "rate", way], stderr=subprocess.DEVNULL)
-                size, us = map(int, re.search(r"bytes (\d+) us (\d+)", output).groups())
-                with_ring[way].append(size * 1_000_000 // us >> 10)
+            for way in ways:
+                for rates, words in ((with_ring, []), (looking, ["look"])):
+                    output = run([*start, "--", example, window, "rate", way, *words], stderr=subprocess.DEVNULL)
+                    size, us = map(int, re.search(r"bytes (\d+) us (\d+)", output).groups())
+                    rates[way].append(size * 1_000_000 // us >> 10)
     for way in ("read", "write"):
         ring, alone = statistics.median(with_ring[way]), statistics.median(without[way])
         figures.add(f"firmware.sequential_{way}_without_ring_kib_per_s", alone, "KiB/s")
         figures.add(f"firmware.sequential_{way}_with_ring_kib_per_s", ring, "KiB/s")
         figures.add(f"firmware.sequential_{way}_ring_percent", 100 * ring / alone, "%", ">= 98")
+        best = 100 * max(with_ring[way]) / max(without[way])
+        figures.add(f"firmware.sequential_{way}_ring_percent_of_the_best", best, "%")
+        never = 100 * statistics.median(looking[way]) / alone
+        figures.add(f"firmware.sequential_{way}_ring_percent_without_sleep", never, "%")
 
 
 def firmware_counts(figures):
@@ -124,6 +185,7 @@ def firmware_counts(figures):
         for bits in (32, 64):
             sizes(figures, bits)
             instructions(figures, bits)
+        ring_instructions(figures)
     except build.Missing as missing:
         figures.remark(f"SKIPPED: the coprocessor's sizes and instructions: {missing}")
     host_instructions(figures)

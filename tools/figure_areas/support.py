@@ -1,5 +1,6 @@
 """What every area needs: the figures so far, running commands, building examples, Callgrind."""
 
+import operator
 import os
 import re
 import subprocess
@@ -11,6 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
+
+
 class Figures:
     """The figures measured so far."""
 
@@ -18,11 +22,11 @@ class Figures:
         self.rows = []
 
     def add(self, name, value, unit, target=None):
-        """`target` is like `<= 90` or `>= 3.5`, or None where there is none."""
+        """`target` is like `<= 90`, `< 90` or `>= 3.5`, or None where there is none."""
         verdict = "ok"
         if target is not None:
             relation, bound = target.split()
-            met = value <= float(bound) if relation == "<=" else value >= float(bound)
+            met = RELATIONS[relation](value, float(bound))
             verdict = "ok" if met else "short"
         shown = f"{value:.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
         print(f"{name} {shown} {unit} {(target or '-').replace(' ', '')} {verdict}", flush=True)

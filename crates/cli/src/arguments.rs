@@ -1,8 +1,9 @@
 //! The command line. Help, completions and manual pages come from here.
 
 use crate::verbs::{
-    bind, check, compare, completions, doctor, format, get, info, list, ls, man, mv, play, put,
-    read, record, release, rm, schema, stat, write,
+    bind, check, compare, completions, doctor, explain, format, get, import, info, list, ls, man,
+    mv, periodic, play, profile, put, read, record, release, rm, schema, speed, stat, sustain,
+    sweep, trace, workload, write,
 };
 use clap::{Parser, Subcommand};
 
@@ -49,6 +50,24 @@ pub enum Verb {
     Write(write::Write),
     /// Measure what each path to a drive costs
     Compare(compare::Compare),
+    /// Tell whether a path sustains a rate, each block by its deadline
+    Sustain(sustain::Sustain),
+    /// Measure every path over block sizes, patterns, operations and queue depths
+    Sweep(sweep::Sweep),
+    /// Time a task that moves a buffer every period, at priorities and under loads
+    Periodic(periodic::Periodic),
+    /// Tell where the time of each request goes: application, kernel, device, interrupt, resume
+    Trace(trace::Trace),
+    /// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device
+    Explain(explain::Explain),
+    /// Tell which functions the processor's time goes to: copying, flushing, locking, each layer
+    Profile(profile::Profile),
+    /// Tell how much of each path's time the processor's speed decides
+    Speed(speed::Speed),
+    /// Run a simulated application in a folder or on a volume: webserver, varmail, oltp and four others
+    Workload(workload::Workload),
+    /// Show results of fio as a table, a report, JSON or CSV
+    Import(import::Import),
     /// Make an empty volume on a device
     Format(format::Format),
     /// Store a file, or standard input, in a volume

@@ -8,7 +8,8 @@
 //! | `transfer` | moving a stretch of it |
 //! | `volume` | a mounted volume on it |
 //! | `stream` | where a recording comes from, where a playback goes |
-//! | `bench` | every path as the instrument wants it, for `compare` |
+//! | `bench` | every path as the instrument wants it, for all verbs that measure |
+//! | `output` | what a run leaves |
 //! | `facts`, `guard`, `keep` | what a drive is; what protects it; keeping it bound |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
 //!
@@ -23,6 +24,7 @@ pub mod drive;
 pub mod facts;
 pub mod failure;
 pub mod guard;
+pub mod output;
 pub mod path;
 pub mod signals;
 pub mod stream;

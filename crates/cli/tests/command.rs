@@ -186,7 +186,7 @@ fn exit_codes() {
         (&["read", "tcp://10.0.0.1/x", "--checksum"], 4),
         (&["info", "ram:1M"], 4),
         (&["bind", "ram:1M"], 2),
-        (&["compare", "ram:1M"], 4),
+        (&["compare", "ram:1M"], 2),
         (&["compare", "model:1M"], 2),
         (&["compare", "model:64M", "--cell-duration", "250"], 2),
         (&["compare", "model:64M", "--sizes", "4q"], 2),

@@ -3,10 +3,24 @@
 
 use crate::status::Code;
 
-/// What a command asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Opcode {
+/// The opcodes, and the list of them all.
+macro_rules! opcodes {
+    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident = $number:literal,)*) => {
+        /// What a command asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Opcode {
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $name = $number,)*
+        }
+
+        impl Opcode {
+            /// Each of them once.
+            pub const ALL: &'static [Opcode] = &[$($(#[cfg($cfg)])? Opcode::$name,)*];
+        }
+    };
+}
+
+opcodes! {
     /// Read blocks into the data.
     Read = 0x01,
     /// Write blocks.
@@ -57,33 +71,6 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    const ALL: &'static [Opcode] = &[
-        Opcode::Read,
-        Opcode::Write,
-        Opcode::Flush,
-        Opcode::Discard,
-        Opcode::WriteZeroes,
-        Opcode::Create,
-        Opcode::Open,
-        Opcode::Reserve,
-        Opcode::Append,
-        Opcode::ReadFile,
-        Opcode::Commit,
-        Opcode::Sync,
-        Opcode::Close,
-        Opcode::Delete,
-        Opcode::List,
-        Opcode::Status,
-        Opcode::Record,
-        Opcode::RecordBlock,
-        Opcode::RecordEnd,
-        Opcode::Play,
-        Opcode::PlayBlock,
-        Opcode::PlayEnd,
-        #[cfg(feature = "hang")]
-        Opcode::Hang,
-    ];
-
     fn from_byte(byte: u8) -> Option<Self> {
         // The two that are frequent come first.
         match byte {

@@ -137,14 +137,17 @@ const END: usize = 3;
 #[cfg_attr(not(feature = "service"), allow(dead_code))]
 fn report_bytes(
     end: &StreamEnd,
-    counts: &[u64],
+    counts: &[&mut u64],
     histogram: &Histogram,
     bytes: &mut [u8; REPORT_BYTES],
 ) {
     let status = u64::from(end.status.code) | u64::from(end.status.detail) << 32;
     bytes.fill(0);
     put(bytes, &[status, end.offset_bytes, end.at_us]);
-    put(bytes.get_mut(8 * END..).unwrap_or_default(), counts);
+    let places = bytes.get_mut(8 * END..).unwrap_or_default();
+    for (place, count) in places.chunks_exact_mut(8).zip(counts) {
+        place.copy_from_slice(&count.to_le_bytes());
+    }
     put(
         bytes.get_mut(8 * COUNTS..).unwrap_or_default(),
         &histogram.counts,
@@ -174,143 +177,109 @@ fn report_parts(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, [u64; COUNTS 
     (end.result(), counts, histogram)
 }
 
+/// A recording's numbers in the table's order, for both ways; the first gap's are beside them.
+fn record_counts<'r>(report: &'r mut RecordReport, gap: &'r mut [u64; 4]) -> [&'r mut u64; 21] {
+    let [gap_offset, gap_lost, gap_at, gap_count] = gap;
+    [
+        &mut report.blocks,
+        &mut report.bytes,
+        &mut report.written_bytes,
+        &mut report.durable_bytes,
+        &mut report.misses,
+        &mut report.lateness_max_us,
+        &mut report.latency_max_us,
+        &mut report.waiting_max_blocks,
+        &mut report.waiting_max_bytes,
+        &mut report.block_max_bytes,
+        &mut report.lost_blocks,
+        &mut report.lost_bytes,
+        &mut report.gaps,
+        gap_offset,
+        gap_lost,
+        gap_at,
+        gap_count,
+        &mut report.abandoned_bytes,
+        &mut report.retries,
+        &mut report.commits,
+        &mut report.reservations,
+    ]
+}
+
+/// The same of a playback, with the fewest blocks that were ahead.
+fn play_counts<'r>(report: &'r mut PlayReport, ready_min: &'r mut u64) -> [&'r mut u64; 10] {
+    [
+        &mut report.blocks,
+        &mut report.bytes,
+        &mut report.misses,
+        &mut report.lateness_max_us,
+        &mut report.latency_max_us,
+        &mut report.underruns,
+        ready_min,
+        &mut report.ring_blocks,
+        &mut report.verified_bytes,
+        &mut report.retries,
+    ]
+}
+
 /// Writes a recording's report.
 #[cfg_attr(not(feature = "service"), allow(dead_code))]
 pub(crate) fn encode_record(
     end: &StreamEnd,
-    report: &RecordReport,
+    mut report: RecordReport,
     bytes: &mut [u8; REPORT_BYTES],
 ) {
     let gap = report.first_gap.unwrap_or_default();
-    let counts = [
-        report.blocks,
-        report.bytes,
-        report.written_bytes,
-        report.durable_bytes,
-        report.misses,
-        report.lateness_max_us,
-        report.latency_max_us,
-        report.waiting_max_blocks,
-        report.waiting_max_bytes,
-        report.block_max_bytes,
-        report.lost_blocks,
-        report.lost_bytes,
-        report.gaps,
+    let mut gap = [
         gap.offset_bytes,
         gap.lost_bytes,
         gap.at_us,
         u64::from(gap.count),
-        report.abandoned_bytes,
-        report.retries,
-        report.commits,
-        report.reservations,
     ];
-    report_bytes(end, &counts, &report.latencies, bytes);
+    let latencies = report.latencies;
+    let counts = record_counts(&mut report, &mut gap);
+    report_bytes(end, &counts, &latencies, bytes);
 }
 
 /// Reads a recording's report: how it ended, and what was counted.
 pub fn decode_record(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, RecordReport) {
     let (result, counts, latencies) = report_parts(bytes);
-    let [
-        blocks,
-        bytes,
-        written_bytes,
-        durable_bytes,
-        misses,
-        lateness_max_us,
-        latency_max_us,
-        waiting_max_blocks,
-        waiting_max_bytes,
-        block_max_bytes,
-        lost_blocks,
-        lost_bytes,
-        gaps,
-        gap_offset,
-        gap_lost,
-        gap_at,
-        gap_count,
-        abandoned_bytes,
-        retries,
-        commits,
-        reservations,
-    ] = counts;
-    let first_gap = (gap_count > 0).then_some(Gap {
-        offset_bytes: gap_offset,
-        lost_bytes: gap_lost,
-        at_us: gap_at,
-        count: gap_count as u32,
-    });
-    let report = RecordReport {
-        blocks,
-        bytes,
-        written_bytes,
-        durable_bytes,
-        misses,
-        lateness_max_us,
-        latency_max_us,
+    let mut report = RecordReport {
         latencies,
-        waiting_max_blocks,
-        waiting_max_bytes,
-        block_max_bytes,
-        lost_blocks,
-        lost_bytes,
-        gaps,
-        first_gap,
-        abandoned_bytes,
-        retries,
-        commits,
-        reservations,
+        ..RecordReport::default()
     };
+    let mut gap = [0; 4];
+    let places = record_counts(&mut report, &mut gap).into_iter();
+    places.zip(counts).for_each(|(place, count)| *place = count);
+    let [offset_bytes, lost_bytes, at_us, count] = gap;
+    report.first_gap = (count > 0).then_some(Gap {
+        offset_bytes,
+        lost_bytes,
+        at_us,
+        count: count as u32,
+    });
     (result, report)
 }
 
 /// Writes a playback's report.
 #[cfg_attr(not(feature = "service"), allow(dead_code))]
-pub(crate) fn encode_play(end: &StreamEnd, report: &PlayReport, bytes: &mut [u8; REPORT_BYTES]) {
-    let counts = [
-        report.blocks,
-        report.bytes,
-        report.misses,
-        report.lateness_max_us,
-        report.latency_max_us,
-        report.underruns,
-        report.ready_min_blocks.unwrap_or(u64::MAX),
-        report.ring_blocks,
-        report.verified_bytes,
-        report.retries,
-    ];
-    report_bytes(end, &counts, &report.latencies, bytes);
+pub(crate) fn encode_play(end: &StreamEnd, mut report: PlayReport, bytes: &mut [u8; REPORT_BYTES]) {
+    let mut ready_min = report.ready_min_blocks.unwrap_or(u64::MAX);
+    let latencies = report.latencies;
+    let counts = play_counts(&mut report, &mut ready_min);
+    report_bytes(end, &counts, &latencies, bytes);
 }
 
 /// Reads a playback's report: how it ended, and what was counted.
 pub fn decode_play(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, PlayReport) {
     let (result, counts, latencies) = report_parts(bytes);
-    let [
-        blocks,
-        bytes,
-        misses,
-        lateness_max_us,
-        latency_max_us,
-        underruns,
-        ready_min,
-        ring_blocks,
-        verified_bytes,
-        retries,
-        ..,
-    ] = counts;
-    let report = PlayReport {
-        blocks,
-        bytes,
-        misses,
-        lateness_max_us,
-        latency_max_us,
+    let mut report = PlayReport {
         latencies,
-        underruns,
-        ready_min_blocks: (ready_min != u64::MAX).then_some(ready_min),
-        ring_blocks,
-        verified_bytes,
-        retries,
+        ..PlayReport::default()
     };
+    let mut ready_min = 0;
+    let places = play_counts(&mut report, &mut ready_min).into_iter();
+    places.zip(counts).for_each(|(place, count)| *place = count);
+    report.ready_min_blocks = (ready_min != u64::MAX).then_some(ready_min);
     (result, report)
 }
 
@@ -336,11 +305,11 @@ mod tests {
         let (ended, record) = decode_record(&numbers());
         assert_eq!(ended, Err(overrun));
         let mut again = [0; REPORT_BYTES];
-        encode_record(&StreamEnd::from(Err(overrun)), &record, &mut again);
+        encode_record(&StreamEnd::from(Err(overrun)), record, &mut again);
         assert_eq!(again, numbers());
         let (ended, play) = decode_play(&numbers());
         assert_eq!(ended, Err(overrun));
-        encode_play(&StreamEnd::from(Ok(())), &play, &mut again);
+        encode_play(&StreamEnd::from(Ok(())), play, &mut again);
         assert_eq!(decode_play(&again), (Ok(()), play));
     }
 

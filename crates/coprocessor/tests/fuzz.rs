@@ -20,31 +20,6 @@ fn time() -> Duration {
     Duration::from_secs(seconds.map_or(2, |text| text.parse().unwrap()))
 }
 
-const OPCODES: [Opcode; 22] = [
-    Opcode::Read,
-    Opcode::Write,
-    Opcode::Flush,
-    Opcode::Discard,
-    Opcode::WriteZeroes,
-    Opcode::Create,
-    Opcode::Open,
-    Opcode::Reserve,
-    Opcode::Append,
-    Opcode::ReadFile,
-    Opcode::Commit,
-    Opcode::Sync,
-    Opcode::Close,
-    Opcode::Delete,
-    Opcode::List,
-    Opcode::Status,
-    Opcode::Record,
-    Opcode::RecordBlock,
-    Opcode::RecordEnd,
-    Opcode::Play,
-    Opcode::PlayBlock,
-    Opcode::PlayEnd,
-];
-
 /// Marks the commands that begin a stream.
 const BEGINS: u16 = 0xbeef;
 
@@ -188,7 +163,7 @@ fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
     let has_begun = answer(raw, BEGINS).is_some_and(|(code, _)| code == 0);
     // What it does meanwhile to its file, its data and itself.
     for _ in 0..random.u8(..4) {
-        let opcode = OPCODES[random.usize(..OPCODES.len())];
+        let opcode = Opcode::ALL[random.usize(..Opcode::ALL.len())];
         raw.submit(command(opcode, 1024, number(random) as u32, number(random)).encode());
         raw.window
             .write32(start + 4 * random.usize(..4096), random.u32(..));
@@ -221,7 +196,7 @@ fn mischief(raw: &mut Raw, random: &mut fastrand::Rng, access: Access) {
                 } else {
                     1 << 16
                 },
-                ..Command::new(OPCODES[random.usize(..OPCODES.len())])
+                ..Command::new(Opcode::ALL[random.usize(..Opcode::ALL.len())])
             };
             raw.submit(command.encode());
             // It takes its completions now and then, so that commands go on.

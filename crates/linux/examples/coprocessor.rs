@@ -1,6 +1,6 @@
 //! A coprocessor's drive and files from the command line, for the lab's tests and figures.
 //!
-//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write |
+//! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write [look] |
 //! record NAME BYTES RATE | play NAME FILE RATE`
 //!
 //! `record` records BYTES of `grow`'s pattern, in blocks of 64 KiB at RATE bytes a second (0: as fast
@@ -8,8 +8,8 @@
 //! gaps in NAME.gaps. `play` plays to FILE. Both print their report.
 //!
 //! `grow` appends and syncs until it is ended and prints `durable N` each time. `rate` moves the whole
-//! drive once, eight commands of 128 KiB in flight, and prints bytes, microseconds and the processor
-//! time that this process took.
+//! drive once, eight commands of 128 KiB in flight, and prints bytes and microseconds; with `look` it
+//! never sleeps.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::error::Error;
@@ -32,6 +32,8 @@ const DEPTH: u32 = 8;
 /// A block of a stream.
 const BLOCK: usize = 64 << 10;
 const DEADLINE_US: u64 = 1_000_000;
+/// How long a wait for the drive may take at a time.
+const WAIT_US: u32 = 1_000;
 
 type Anything<T> = Result<T, Box<dyn Error>>;
 
@@ -150,11 +152,17 @@ fn record(window: &Path, name: &str, bytes: u64, rate: u64) -> Anything<()> {
     let mut recording = Recording::begin(client, number, ring, gaps, &options)?;
     let begin = Instant::now();
     let (mut at, mut durable) = (0u64, 0);
-    while at < bytes {
-        while recording.poll(client)?.is_some() {
-            if recording.durable_bytes() > durable {
-                durable = recording.durable_bytes();
-                println!("durable {durable}");
+    'producer: while at < bytes {
+        loop {
+            match recording.poll(client) {
+                Ok(Some(_)) if recording.durable_bytes() > durable => {
+                    durable = recording.durable_bytes();
+                    println!("durable {durable}");
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // The recording has failed; its end says why.
+                Err(_) => break 'producer,
             }
         }
         let due = at as f64 / rate.max(1) as f64;
@@ -166,8 +174,9 @@ fn record(window: &Path, name: &str, bytes: u64, rate: u64) -> Anything<()> {
         match recording.take() {
             Some(mut block) => {
                 fill(&mut block[..len], at);
-                let handed = recording.hand_in(client, block, len);
-                handed.map_err(|(failure, _)| failure)?;
+                if recording.hand_in(client, block, len).is_err() {
+                    break;
+                }
             }
             None if rate > 0 => recording.overrun(1),
             None => {
@@ -181,13 +190,14 @@ fn record(window: &Path, name: &str, bytes: u64, rate: u64) -> Anything<()> {
     println!("durable {}", report.durable_bytes);
     println!(
         "blocks {} misses {} lateness {} us, smallest ring {:?} blocks, lost {} in {} gaps, \
-         commits {}, {} us",
+         {} writes repeated, commits {}, {} us",
         report.blocks,
         report.misses,
         report.lateness_max_us,
         report.smallest_ring_blocks(),
         report.lost_blocks,
         report.gaps,
+        report.retries,
         report.commits,
         begin.elapsed().as_micros()
     );
@@ -256,8 +266,8 @@ fn grow(window: &Path, name: &str) -> Anything<()> {
     }
 }
 
-fn rate(window: &Path, write: bool) -> Anything<()> {
-    let options = CoprocessorOptions { write, poll: true };
+fn rate(window: &Path, write: bool, poll: bool) -> Anything<()> {
+    let options = CoprocessorOptions { write, poll };
     let mut device = Coprocessor::open(window, options)?;
     let geometry = *device.geometry();
     let blocks = (PIECE >> geometry.block_size_log2) as u64;
@@ -289,8 +299,11 @@ fn rate(window: &Path, write: bool) -> Anything<()> {
             moved = true;
         }
         if !moved {
-            // The emulated coprocessor may need this processor.
-            std::thread::yield_now();
+            match poll {
+                true => std::thread::yield_now(),
+                // Who only looks takes a processor from the emulated machine, which needs two.
+                false => device.wait(WAIT_US),
+            }
         }
     }
     let us = begin.elapsed().as_micros();
@@ -309,7 +322,8 @@ fn run(words: &[&str]) -> Anything<()> {
             record(Path::new(window), name, bytes.parse()?, rate.parse()?)
         }
         [window, "play", name, file, rate] => play(Path::new(window), name, file, rate.parse()?),
-        [window, "rate", way] => rate(Path::new(window), way == "write"),
+        [window, "rate", way] => rate(Path::new(window), way == "write", false),
+        [window, "rate", way, "look"] => rate(Path::new(window), way == "write", true),
         _ => Err("see the top of crates/linux/examples/coprocessor.rs".into()),
     }
 }

@@ -33,6 +33,21 @@ impl SyncFile {
         })
     }
 
+    /// The same open file for another thread: each has its own request, and a claim on a block
+    /// device is shared.
+    ///
+    /// # Errors
+    /// The process may open no more files.
+    pub fn twin(&self) -> std::io::Result<Self> {
+        Ok(Self {
+            target: Target {
+                descriptor: self.target.descriptor.try_clone()?,
+                ..self.target
+            },
+            request: Single::default(),
+        })
+    }
+
     fn run(&self, request: Request) -> Completion {
         let Request { tag, operation } = request;
         let (result, buffer) = match operation {

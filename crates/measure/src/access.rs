@@ -1,6 +1,6 @@
 //! What is asked of a path: operation, pattern and block size, and the offsets they lead to.
 
-use crate::random::Random;
+use crate::random::{Quick, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -66,7 +66,7 @@ pub struct Offsets {
     block_size_bytes: u64,
     slot_count: u64,
     next: u64,
-    random: Random,
+    random: Quick,
 }
 
 impl Offsets {
@@ -85,16 +85,21 @@ impl Offsets {
             block_size_bytes,
             slot_count: (span_bytes / block_size_bytes).max(1),
             next: 0,
-            random: Random::derived(seed, &salts),
+            random: Quick::from(&mut Random::derived(seed, &salts)),
         }
     }
 
     /// The next operation's offset.
+    #[inline]
     pub fn next_offset(&mut self) -> u64 {
         let slot = match self.pattern {
             Pattern::Sequential => {
                 let slot = self.next;
-                self.next = (slot + 1) % self.slot_count;
+                self.next = if slot + 1 == self.slot_count {
+                    0
+                } else {
+                    slot + 1
+                };
                 slot
             }
             Pattern::Random => self.random.below(self.slot_count),

@@ -6,6 +6,7 @@
 use crate::access::{Access, Offsets, Operation};
 use crate::cell::{CellError, ClosedLoop, ServiceTimes, Tally};
 use crate::cpu::CpuTimes;
+use crate::crew::{Cell, Crew, Part, too_small};
 use crate::host::Host;
 use crate::path::{Missing, Path};
 use crate::plan::{Plan, PlannedCell};
@@ -154,6 +155,7 @@ pub fn compare(
         cell_duration_ms: millis(settings.cell_duration),
         warm_up_ms: millis(settings.warm_up),
         queue_depth: settings.queue_depth,
+        threads: settings.threads,
         span_bytes: settings.span_bytes,
         idle_cpu_percent: idle.percent,
         results,
@@ -433,21 +435,50 @@ impl Session<'_> {
                 random.fill(buffer);
             }
         }
-        let span_bytes = self.settings.span_bytes;
+        let threads = self.settings.threads;
+        let part = Part::of(
+            path.region(&geometry),
+            &geometry,
+            self.settings.span_bytes,
+            access.block_size_bytes,
+            0,
+            threads,
+        );
+        let Some(Part { region, span_bytes }) = part else {
+            release(path.as_mut(), buffers);
+            return Some(CellEnd::Missing(too_small(threads)));
+        };
         let offsets = Offsets::new(access, span_bytes, self.settings.seed, round);
-        let region = path.region(&geometry);
+        let cell_of_all = Cell {
+            access,
+            span_bytes: self.settings.span_bytes,
+            queue_depth: depth,
+            threads,
+            seed: self.settings.seed,
+            round,
+        };
+        let crew = match Crew::new(path.as_mut(), &cell_of_all) {
+            Ok(crew) => crew,
+            Err(missing) => {
+                release(path.as_mut(), buffers);
+                return Some(CellEnd::Missing(missing));
+            }
+        };
         let made = ClosedLoop::new(access, offsets, span_bytes, region, &geometry, buffers);
         let mut closed_loop = match made {
             Ok(closed_loop) => closed_loop,
             Err((error, buffers)) => {
                 release(path.as_mut(), buffers);
+                crew.release(path.as_mut());
                 return Some(CellEnd::Missing(cell_missing(access, &error)));
             }
         };
         if let std::collections::btree_map::Entry::Vacant(place) = self.series.entry(cell) {
-            place.insert(Series::new(access, depth).ok()?);
+            place.insert(Series::new(access, depth, threads).ok()?);
         }
+        let mut crew = crew;
         let timed = Timed {
+            crew: &mut crew,
             host: self.host,
             path: path.as_mut(),
             device: device.as_mut(),
@@ -455,7 +486,9 @@ impl Session<'_> {
             cancel: self.cancel,
         };
         let measured = timed.run(&mut closed_loop, access, round);
-        let times = closed_loop.service_times().clone();
+        let mut times = closed_loop.service_times().ok()?;
+        crew.add_times(&mut times);
+        crew.release(path.as_mut());
         release(path.as_mut(), closed_loop.into_buffers());
         Some(match measured {
             Ok(measured) if measured.tally.cancelled => CellEnd::Cancelled,
@@ -506,6 +539,7 @@ fn remaining(spent_ns: u64, done: usize, total: usize) -> Option<Duration> {
 
 /// The timed part: warm up, then count.
 struct Timed<'a> {
+    crew: &'a mut Crew,
     host: &'a mut dyn Host,
     path: &'a mut dyn Path,
     device: &'a mut dyn Device,
@@ -532,6 +566,7 @@ impl Timed<'_> {
                 });
             }
             closed_loop.forget();
+            self.crew.forget();
         }
         // Nothing is in flight at either end, so that each command belongs to the counted part.
         let counters_before = self.path.counters();
@@ -551,8 +586,9 @@ impl Timed<'_> {
 
     /// The loop; after writes also one flush, for what stopped in a cache was not written yet.
     fn phase(&mut self, closed_loop: &mut ClosedLoop, access: Access, duration_ns: u64) -> Tally {
-        let clock = self.host.clock();
-        let mut tally = closed_loop.run(self.device, clock, duration_ns, self.cancel);
+        let (clock, device, cancel) = (self.host.clock(), &mut *self.device, self.cancel);
+        let first = || closed_loop.run(device, clock, duration_ns, cancel);
+        let mut tally = self.crew.run(duration_ns, cancel, first);
         if access.operation == Operation::Write && !tally.cancelled {
             match block::blocking::flush(self.device) {
                 Ok(()) | Err(block::Error::Unsupported) => {}

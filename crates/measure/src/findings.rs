@@ -17,7 +17,7 @@ pub enum Merit {
 }
 
 impl Merit {
-    fn of(self, result: &PathResult) -> (f64, Ci95) {
+    pub(crate) fn of(self, result: &PathResult) -> (f64, Ci95) {
         match self {
             Merit::Speed => (result.throughput_mib_s, result.throughput_mib_s_ci95),
             Merit::Efficiency => (

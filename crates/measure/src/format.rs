@@ -36,6 +36,23 @@ pub fn half_width(mean: f64, ci95: Option<[f64; 2]>) -> Option<String> {
     Some(format!("{:.decimals$}", (high - low) / 2.0))
 }
 
+/// A share as a percentage: `52.0 %`, `0.1 %`, `0.0012 %`, `3.4e-5 %`.
+pub fn share(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent.abs() {
+        0.0 => "0 %".to_owned(),
+        p if p < 0.001 => format!("{percent:.1e} %"),
+        _ => {
+            let text = figure(percent);
+            let text = match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.'),
+                false => text.as_str(),
+            };
+            format!("{text} %")
+        }
+    }
+}
+
 /// A count with thousands apart.
 pub fn count(value: u64) -> String {
     thousands(&value.to_string())
@@ -88,6 +105,20 @@ pub fn date(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_percentages_without_idle_zeroes() {
+        for (value, text) in [
+            (0.0, "0 %"),
+            (0.52, "52 %"),
+            (0.001, "0.1 %"),
+            (1.0, "100 %"),
+            (0.0003, "0.03 %"),
+            (0.000_001, "1.0e-4 %"),
+        ] {
+            assert_eq!(share(value), text);
+        }
+    }
 
     #[test]
     fn figures_read_well() {

@@ -15,6 +15,11 @@ pub trait Clock {
 
     /// Returns after about `duration_ns` nanoseconds.
     fn sleep_ns(&self, duration_ns: u64);
+
+    /// Called in a loop that waits for the clock itself to move on.
+    fn spin(&self) {
+        std::hint::spin_loop();
+    }
 }
 
 /// The operating system's `CLOCK_MONOTONIC`.

@@ -1,20 +1,30 @@
-//! The instrument: what each path to a drive costs.
+//! The instrument: what each path to a drive costs, why, and whether it holds a deadline.
 //!
 //! A [`Path`] is one way of reaching the drive (through a file system, the block layer, a
-//! user-space driver, ...). [`compare`](compare()) asks all of them for the same operations, in
-//! rounds of random order, and returns a [`Comparison`]: throughput, operations a second, the
-//! whole machine's processor time, and the commands and interrupts that the drive saw, each with
-//! a 95 % confidence interval. [`table()`] and [`report`](report()) show it; its JSON form has a published
-//! schema ([`json_schema`]).
+//! user-space driver, ...). Each question has its module, and each answer a JSON form with a schema
+//! and a report ([`Report`]):
+//!
+//! | question | module | loop |
+//! | --- | --- | --- |
+//! | what does each path cost? | [`mod@compare`], [`sweep`] | closed ([`cell`]) |
+//! | does it keep up with a rate? | [`sustain`] | open ([`open_loop`]) |
+//! | how regular is a periodic task? | [`periodic`] | open |
+//! | where does a request's time go? | [`trace`] | one at a time |
+//! | where does the processor's time go? | [`profile`] | closed, sampled by perf |
+//! | what limits it? | [`explain`] | from results of closed loops |
+//! | what does the processor's speed change? | [`speed`] | from results of closed loops |
+//! | what would an application see? | [`workload`] | threads on a file system |
 //!
 //! What it holds to:
 //!
 //! * Every path is asked the same: the offsets and the data depend on the seed, not on the path.
 //! * Processor time is the whole machine's, less that of the idle machine; a path that polls says
 //!   so.
-//! * No figure without its interval, and no interval from too few samples.
+//! * No figure without its interval, and no interval from too few samples ([`stats`], [`tail`]).
 //! * The environment is read before and after; a run in which it changed is not valid.
-//! * Service times are those of a closed loop, which hides stalls: they are not response times.
+//! * Service times of a closed loop hide stalls; response times count from the intended arrival.
+//! * The timed path allocates nothing, takes no lock and calls nothing but the device and the
+//!   clock.
 //!
 //! ```
 //! use measure::simulated::{Profile, SimulatedHost};
@@ -39,30 +49,52 @@
 
 pub mod access;
 pub mod cell;
+pub mod chart;
 pub mod compare;
 pub mod cpu;
+mod crew;
+pub mod csv;
+pub mod distribution;
 pub mod environment;
+pub mod explain;
 pub mod findings;
+pub mod fio;
+pub mod flame;
+mod flight;
 pub mod format;
 pub mod host;
 pub mod interrupts;
+pub mod open_loop;
+pub mod pages;
 pub mod path;
+pub mod periodic;
 pub mod plan;
 pub mod plot;
+pub mod profile;
 pub mod random;
 pub mod report;
+pub mod run_info;
 pub mod schema;
 pub mod settings;
 pub mod simulated;
+pub mod speed;
 pub mod stats;
 pub mod summary;
+pub mod sustain;
+pub mod sweep;
 pub mod table;
+pub mod tail;
+mod times;
+pub mod trace;
 pub mod trend;
+pub mod warm_up;
+pub mod workload;
 
 pub use access::{Access, Operation, Pattern};
 pub use compare::{CompareError, Progress, compare};
 pub use environment::{Environment, Subject};
 pub use host::{Clock, Host, Monotonic};
+pub use pages::Report;
 pub use path::{Counters, Missing, Path, Region};
 pub use report::{ReportError, report};
 pub use schema::{Comparison, DeviceInfo, MissingPath, PathResult, json_schema};

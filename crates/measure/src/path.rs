@@ -123,6 +123,18 @@ pub trait Path {
     /// What is missing on this machine.
     fn open(&mut self) -> Result<Box<dyn Device>, Missing>;
 
+    /// Another device beside the open one, for a thread of its own. It is dropped before
+    /// [`close`](Path::close).
+    ///
+    /// # Errors
+    /// The path has no more than one, or what is missing.
+    fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
+        Err(Missing::new(
+            "this path has one queue, and one thread that uses it",
+            "--threads 1, with larger --depths",
+        ))
+    }
+
     /// Closes what [`open`](Path::open) gave; every buffer was released before.
     fn close(&mut self, device: Box<dyn Device>) {
         drop(device);

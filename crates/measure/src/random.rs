@@ -3,6 +3,35 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+/// The finaliser of SplitMix64: each bit of the input reaches each of the output.
+#[inline]
+const fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// The step of SplitMix64's counter.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64, for what is drawn on a timed path: a tenth of the instructions of ChaCha8.
+#[derive(Clone, Debug)]
+pub(crate) struct Quick(u64);
+
+impl Quick {
+    /// A stream that begins where `random` says.
+    pub(crate) fn from(random: &mut Random) -> Self {
+        Self(random.draw())
+    }
+
+    /// A number below `limit`, as [`Random::below`].
+    #[inline]
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        ((u128::from(mix(self.0)) * u128::from(limit)) >> 64) as u64
+    }
+}
+
 /// A ChaCha8 stream.
 #[derive(Clone, Debug)]
 pub struct Random(ChaCha8Rng);
@@ -16,13 +45,9 @@ impl Random {
     /// A stream of its own for each (`seed`, `salts`), so that drawing more of one never shifts
     /// another.
     pub fn derived(seed: u64, salts: &[u64]) -> Self {
-        let mixed = salts.iter().fold(seed, |state, salt| {
-            // The finaliser of SplitMix64: each bit of the input reaches each of the output.
-            let mut mixed = (state ^ salt).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
-        });
+        let mixed = salts
+            .iter()
+            .fold(seed, |state, salt| mix((state ^ salt).wrapping_add(STEP)));
         Self::new(mixed)
     }
 
@@ -69,6 +94,20 @@ mod tests {
         let draw = |salts: &[u64]| Random::derived(1, salts).draw();
         assert_eq!(draw(&[2, 3]), draw(&[2, 3]));
         assert_ne!(draw(&[2, 3]), draw(&[3, 2]));
+    }
+
+    #[test]
+    fn a_quick_stream_reaches_every_place_alike() {
+        let mut quick = Quick::from(&mut Random::new(11));
+        let mut counts = [0u32; 64];
+        for _ in 0..64_000 {
+            counts[quick.below(64) as usize] += 1;
+        }
+        // A thousand each; six standard deviations of a binomial are 190.
+        assert!(
+            counts.iter().all(|count| (810..1190).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub struct Comparison {
     pub warm_up_ms: u64,
     /// Operations in flight that were asked for; a path may do fewer.
     pub queue_depth: u16,
+    /// Threads, each with that many operations in flight.
+    #[serde(default = "one")]
+    pub threads: u16,
     /// Bytes from the start of the region over which offsets are spread.
     pub span_bytes: u64,
     /// Processor time of the idle machine, taken off every figure; 100 is one core.
@@ -55,6 +58,11 @@ pub struct Comparison {
     pub results: Vec<PathResult>,
     /// Paths, or parts of them, that could not be measured.
     pub missing: Vec<MissingPath>,
+}
+
+/// Records of before there were threads have one.
+fn one() -> u16 {
+    1
 }
 
 /// The drive.
@@ -87,8 +95,11 @@ pub struct PathResult {
     pub pattern: Pattern,
     /// Bytes that one operation moves.
     pub block_size_bytes: u64,
-    /// Operations that were kept in flight.
+    /// Operations that each thread kept in flight.
     pub queue_depth: u16,
+    /// Threads.
+    #[serde(default = "one")]
+    pub threads: u16,
     /// Mean over rounds.
     pub throughput_mib_s: f64,
     /// Interval of the mean.

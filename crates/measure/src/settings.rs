@@ -23,6 +23,8 @@ pub struct Settings {
     pub idle_duration: Duration,
     /// Operations in flight; a path that can do fewer does fewer.
     pub queue_depth: u16,
+    /// Threads, each with that many operations in flight.
+    pub threads: u16,
     /// Offsets are spread over this much of each path's region: at most the smallest of them.
     pub span_bytes: u64,
     /// Decides order, offsets, data and intervals.
@@ -45,6 +47,7 @@ impl Default for Settings {
             warm_up: Duration::from_millis(200),
             idle_duration: Duration::from_secs(2),
             queue_depth: 1,
+            threads: 1,
             span_bytes: 1 << 30,
             seed: 1,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -85,7 +88,7 @@ impl Settings {
     /// The accesses, if the settings make sense.
     pub(crate) fn check(&self) -> Result<Vec<Access>, CompareError> {
         let accesses = self.accesses();
-        if accesses.is_empty() || self.rounds == 0 || self.queue_depth == 0 {
+        if accesses.is_empty() || self.rounds == 0 || self.queue_depth == 0 || self.threads == 0 {
             return Err(CompareError::NothingToDo);
         }
         let largest = self.block_sizes_bytes.iter().copied().max().unwrap_or(0);

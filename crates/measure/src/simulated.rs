@@ -45,6 +45,10 @@ impl Clock for World {
         self.now_ns
             .set(self.now_ns.get().saturating_add(duration_ns));
     }
+
+    fn spin(&self) {
+        self.work(100);
+    }
 }
 
 /// A machine with a virtual clock.

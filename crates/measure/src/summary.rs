@@ -28,6 +28,7 @@ pub struct Measured {
 pub struct Series {
     access: Access,
     queue_depth: u16,
+    threads: u16,
     samples: Vec<Sample>,
     service_times: ServiceTimes,
     first_error: Option<String>,
@@ -39,10 +40,11 @@ impl Series {
     ///
     /// # Errors
     /// As [`service_times`].
-    pub fn new(access: Access, queue_depth: u16) -> Result<Self, CellError> {
+    pub fn new(access: Access, queue_depth: u16, threads: u16) -> Result<Self, CellError> {
         Ok(Self {
             access,
             queue_depth,
+            threads,
             samples: Vec::new(),
             service_times: service_times()?,
             first_error: None,
@@ -137,6 +139,7 @@ impl Series {
             pattern: self.access.pattern,
             block_size_bytes: self.access.block_size_bytes,
             queue_depth: self.queue_depth,
+            threads: self.threads,
             throughput_mib_s: rounded(mean_throughput),
             throughput_mib_s_ci95: ci95(stats::mean_interval(&throughput, seed)),
             throughput_mib_s_stddev: stats::standard_deviation(&throughput).map(rounded),
@@ -206,7 +209,7 @@ mod tests {
             pattern: Pattern::Random,
             block_size_bytes: 4096,
         };
-        let mut series = Series::new(access, 1).unwrap();
+        let mut series = Series::new(access, 1, 1).unwrap();
         let mut times = service_times().unwrap();
         for _ in 0..2560 {
             times.saturating_record(390_000);

@@ -21,10 +21,14 @@ pub struct Text<const N: usize>([u8; N]);
 impl<const N: usize> Text<N> {
     /// The text without its padding; up to the first byte that is not printable ASCII.
     pub fn as_str(&self) -> &str {
+        core::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// The same as bytes, for who has no use for the weight of `str`.
+    pub fn as_bytes(&self) -> &[u8] {
         let printable = self.0.iter().take_while(|b| (0x20..0x7f).contains(*b));
         let len = printable.count();
-        let text = self.0.get(..len).unwrap_or_default();
-        core::str::from_utf8(text).unwrap_or_default().trim()
+        self.0.get(..len).unwrap_or_default().trim_ascii()
     }
 }
 
@@ -259,6 +263,15 @@ mod tests {
         let info = ControllerInfo::parse(&controller_page()).unwrap();
         assert_eq!(info.serial.as_str(), "S123");
         assert_eq!(info.max_transfer_bytes(12), 128 << 10);
+    }
+
+    #[test]
+    fn text_is_what_prints_without_its_padding() {
+        assert_eq!(Text(*b"  a b  ").as_str(), "a b");
+        assert_eq!(Text(*b" a\x01b   ").as_str(), "a");
+        assert_eq!(Text(*b"a\xe4     ").as_bytes(), b"a");
+        assert_eq!(Text([0; 4]).as_str(), "");
+        assert_eq!(Text([b' '; 4]).as_bytes(), b"");
     }
 
     #[test]

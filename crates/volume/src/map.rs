@@ -81,19 +81,24 @@ pub(crate) fn indexes(entries: &[u8]) -> impl Iterator<Item = Index> + Clone + u
     })
 }
 
-/// Checks extents and gives the file unit after the last; None if one is unsound.
+/// Checks extents and gives the file unit after the last; None if one is unsound. A file has no more
+/// units than the volume, so what lies past that is forged.
 pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape) -> Option<u64> {
     let units = shape.unit_count();
+    if first > units {
+        return None;
+    }
     let mut end = first;
     for (extent, entry) in extents(entries, first).zip(entries.chunks_exact(ENTRY_BYTES)) {
         let sound = extent.len > 0
             && extent.start < units
             && u64::from(extent.len) <= units - extent.start
+            && u64::from(extent.len) <= units - end
             && get_u32(entry, 12) == end as u32;
         if !sound {
             return None;
         }
-        end = extent.logical_end();
+        end += u64::from(extent.len);
     }
     Some(end)
 }
@@ -109,6 +114,7 @@ pub(crate) fn index_is_sound(entries: &[u8], first: u64, shape: &Shape) -> bool 
         };
         previous = Some(index.first_logical);
         grows
+            && index.first_logical < shape.unit_count()
             && index.unit % pair == 0
             && index.unit < shape.unit_count()
             && pair <= shape.unit_count() - index.unit
@@ -299,5 +305,34 @@ mod tests {
         assert_eq!(extent.cut(4), None);
         assert_eq!(extent.cut(6).map(|cut| cut.len), Some(2));
         assert_eq!(extent.cut(99), Some(extent));
+    }
+
+    #[test]
+    fn a_map_that_goes_past_the_volume_s_units_is_unsound() {
+        let shape = Shape {
+            volume_bytes: 1 << 24,
+            unit_log2: 9,
+            node_log2: 8,
+            buckets_log2: 0,
+            lba_log2: 6,
+        };
+        let units = shape.unit_count();
+        let extent = |logical| Extent {
+            logical,
+            start: 0,
+            len: 1,
+        };
+        let ends = |first| extents_end(&extent_entry(&extent(first)), first, &shape);
+        assert_eq!(ends(0), Some(1));
+        assert_eq!(ends(units - 1), Some(units));
+        for first in [units, units + 1, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(ends(first), None, "{first}");
+        }
+        let sound = |first_logical| {
+            let entry = index_entry(first_logical, 0);
+            index_is_sound(&entry, first_logical, &shape)
+        };
+        assert!(sound(units - 1));
+        assert!(!sound(units) && !sound(u64::MAX));
     }
 }

@@ -26,6 +26,9 @@ pub enum Mode {
     Verify,
     /// Measure sequential reads and writes.
     Benchmark,
+    /// Serve the main CPU, and count the instructions that it takes.
+    #[cfg(feature = "check")]
+    Count,
 }
 
 /// The machine and its orders.
@@ -123,6 +126,8 @@ impl Board {
             b"self-test" => Mode::SelfTest,
             b"verify" => Mode::Verify,
             b"benchmark" => Mode::Benchmark,
+            #[cfg(feature = "check")]
+            b"count" => Mode::Count,
             _ => return false,
         };
         true
@@ -199,37 +204,42 @@ impl Board {
 
 /// Makes one range of those that touch; the first of them grows, the others become empty.
 fn join(runs: &mut [Range; RUNS]) {
-    // Each pass empties one range or is the last.
-    for _ in 0..RUNS {
-        for first in 0..RUNS {
-            for second in first + 1..RUNS {
-                let (Some(&one), Some(&other)) = (runs.get(first), runs.get(second)) else {
-                    continue;
-                };
-                let touch = one.start <= other.end() && other.start <= one.end();
-                if one.bytes == 0 || other.bytes == 0 || !touch {
-                    continue;
-                }
+    // Each turn empties one of them.
+    while let Some((first, second, both)) = touching(runs) {
+        if let Some(place) = runs.get_mut(second) {
+            *place = Range::default();
+        }
+        if let Some(place) = runs.get_mut(first) {
+            *place = both;
+        }
+    }
+}
+
+/// Two that touch, and the range that they are together.
+fn touching(runs: &[Range; RUNS]) -> Option<(usize, usize, Range)> {
+    for (second, other) in runs.iter().enumerate() {
+        for (first, one) in runs.iter().enumerate().take(second) {
+            let touch = one.start <= other.end() && other.start <= one.end();
+            if touch && one.bytes > 0 && other.bytes > 0 {
                 let start = one.start.min(other.start);
                 let bytes = one.end().max(other.end()) - start;
-                if let Some(place) = runs.get_mut(first) {
-                    *place = Range { start, bytes };
-                }
-                if let Some(place) = runs.get_mut(second) {
-                    *place = Range::default();
-                }
+                return Some((first, second, Range { start, bytes }));
             }
         }
     }
+    None
 }
 
 /// `BUS:DEVICE.FUNCTION` in hexadecimal.
 fn parse_address(text: &[u8]) -> Option<Address> {
     let mut parts = text.split(|&byte| byte == b':' || byte == b'.');
-    let mut number = |most: u16| {
-        let part = parts.next()?;
-        let value = u16::from_str_radix(core::str::from_utf8(part).ok()?, 16).ok()?;
-        (value <= most).then_some(value)
+    let mut number = |most: u32| {
+        let part = parts.next().filter(|part| (1..=4).contains(&part.len()))?;
+        let mut value = 0;
+        for &byte in part {
+            value = value << 4 | char::from(byte).to_digit(16)?;
+        }
+        (value <= most).then_some(value as u16)
     };
     Some(Address(number(255)? << 8 | number(31)? << 3 | number(7)?))
 }

@@ -84,7 +84,7 @@ pub fn run(mut drive: Drive<'_>, mode: Mode, seed: u64) {
 fn tell(name: &'static str, outcome: &Outcome, counts: bool) {
     let hz = Timer.ticks_per_second();
     let us = outcome.ticks.saturating_mul(1_000_000) / hz;
-    let rate = outcome.bytes.saturating_mul(1_000_000) / us.max(1) >> 10;
+    let rate = (outcome.bytes.saturating_mul(1_000_000) / us.max(1)) >> 10;
     log!(
         name,
         ": ",

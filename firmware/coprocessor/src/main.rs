@@ -8,6 +8,7 @@
 //! | `board`, `memory` | what is made of the machine's description; every byte of memory |
 //! | `serve` | the command interface |
 //! | `check` | the self-test and the benchmark |
+//! | `meter` | the instructions that serving takes |
 #![no_std]
 #![no_main]
 
@@ -15,6 +16,7 @@ mod board;
 #[cfg(feature = "check")]
 mod check;
 mod memory;
+mod meter;
 mod serve;
 mod start;
 
@@ -27,6 +29,7 @@ use interface::{Code, Drive as Identity, Service, Window};
 use nvme::{Controller, NamespaceInfo, Options};
 
 use board::{Board, Mode};
+use meter::Meter;
 
 /// How long commands may take. The watchdog does not see these waits: each is bounded by itself.
 const OPTIONS: Options = Options {
@@ -116,14 +119,14 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     })?;
     let info = controller.info();
     let mut identity = Identity::default();
-    let fill = |target: &mut [u8], text: &str| {
+    let fill = |target: &mut [u8], text: &[u8]| {
         target
             .iter_mut()
-            .zip(text.bytes())
-            .for_each(|(place, byte)| *place = byte);
+            .zip(text)
+            .for_each(|(place, byte)| *place = *byte);
     };
-    fill(&mut identity.serial, info.serial.as_str());
-    fill(&mut identity.model, info.model.as_str());
+    fill(&mut identity.serial, info.serial.as_bytes());
+    fill(&mut identity.model, info.model.as_bytes());
     log!(
         "namespace ",
         namespace.namespace,
@@ -135,7 +138,9 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
         &identity.serial[..]
     );
     match board.mode {
-        Mode::Serve => serve::run(opened, window, &identity),
+        Mode::Serve => serve::run(opened, window, &identity, Meter::default()),
+        #[cfg(feature = "check")]
+        Mode::Count => serve::run(opened, window, &identity, Meter::counting()),
         #[cfg(feature = "check")]
         mode => {
             check::run(opened, mode, board.seed);

@@ -71,9 +71,10 @@ static mut OPEN_FILES: [volume::OpenFile; FILES] = [const { volume::OpenFile::ne
 #[cfg(feature = "files")]
 pub fn open_files() -> &'static mut [volume::OpenFile] {
     let is_first = LENT.fetch_or(1 << 4, Ordering::Relaxed) & 1 << 4 == 0;
+    let files = &raw mut OPEN_FILES;
     match is_first {
         // SAFETY: nothing else names it, and it is lent once.
-        true => unsafe { &mut *(&raw mut OPEN_FILES) },
+        true => unsafe { &mut *files },
         false => &mut [],
     }
 }

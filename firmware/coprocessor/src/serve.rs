@@ -9,10 +9,17 @@ use hardware::machine::{self, Timer};
 use interface::layout::CLIENTS;
 use interface::{Code, Drive as Identity, Grant, Service, Want, Window};
 
+use crate::meter::Meter;
+
 /// Serves for ever. Out of line, as what it calls: the stack's bound is the sum of the deepest path,
 /// and bringing the drive up is another.
 #[inline(never)]
-pub fn run(mut drive: Drive<'_>, window: &Window, identity: &Identity) -> Result<Infallible, Code> {
+pub fn run(
+    mut drive: Drive<'_>,
+    window: &Window,
+    identity: &Identity,
+    mut meter: Meter,
+) -> Result<Infallible, Code> {
     let geometry = *drive.geometry();
     let grants: [Grant; CLIENTS] =
         core::array::from_fn(|index| Grant::whole(window.len(), index, geometry.block_count));
@@ -21,16 +28,17 @@ pub fn run(mut drive: Drive<'_>, window: &Window, identity: &Identity) -> Result
     let mut memory = files::Memory::take();
     log!("ready");
     loop {
-        blocks(&mut service, &mut drive);
-        files::serve(&mut service, &mut drive, &mut memory);
+        blocks(&mut service, &mut drive, &mut meter);
+        files::serve(&mut service, &mut drive, &mut memory, &mut meter);
     }
 }
 
 /// Until somebody wants files and no block command is under way.
-fn blocks(service: &mut Service, drive: &mut Drive<'_>) {
+fn blocks(service: &mut Service, drive: &mut Drive<'_>, meter: &mut Meter) {
     while service.want() == Want::Blocks || !service.is_idle(drive) {
         machine::progress();
-        service.step(drive, &Timer);
+        meter.round(|| service.step(drive, &Timer));
+        meter.tell(service);
         if let Some(event) = service.take_event() {
             tell(event);
         }
@@ -44,7 +52,7 @@ fn tell(event: interface::Event) {
 
 #[cfg(not(feature = "files"))]
 mod files {
-    use super::{Code, Drive, Service};
+    use super::{Code, Drive, Meter, Service};
 
     /// None is needed.
     pub struct Memory;
@@ -55,7 +63,7 @@ mod files {
         }
     }
 
-    pub fn serve(service: &mut Service, _: &mut Drive<'_>, _: &mut Memory) {
+    pub fn serve(service: &mut Service, _: &mut Drive<'_>, _: &mut Memory, _: &mut Meter) {
         service.refuse_files(Code::BadOpcode);
     }
 }
@@ -70,7 +78,7 @@ mod files {
     use interface::{Code, Files, Service, Status};
     use volume::{MountOptions, OpenFile, Volume};
 
-    use super::{Drive, tell};
+    use super::{Drive, Meter, tell};
     use crate::memory;
 
     /// What a volume is lent while it is mounted.
@@ -91,7 +99,12 @@ mod files {
 
     /// Mounts the volume, serves its files until nobody wants them, and unmounts it.
     #[inline(never)]
-    pub fn serve(service: &mut Service, drive: &mut Drive<'_>, memory: &mut Memory) {
+    pub fn serve(
+        service: &mut Service,
+        drive: &mut Drive<'_>,
+        memory: &mut Memory,
+        meter: &mut Meter,
+    ) {
         let Some(nodes) = memory.nodes.take() else {
             return service.refuse_files(Code::Unusable);
         };
@@ -108,7 +121,7 @@ mod files {
             let mut work = pin!(files.work());
             loop {
                 machine::progress();
-                let has_moved = files.step(work.as_mut());
+                let has_moved = meter.round(|| files.step(work.as_mut()));
                 if let Some(event) = files.take_event() {
                     tell(event);
                 }

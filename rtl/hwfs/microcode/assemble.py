@@ -9,7 +9,8 @@ A line is a label (`name:`), a constant (`name = expression`) or an instruction:
 
     mov r1, x                 x is a register, a constant, or md, mdl, mdh: the word of memory that
     add r1, r2, x             `ld` read last, its low and its high half; also sub and or xor shl shr
-    add r1, x                 andn match (ctz takes one operand). Two operands: the first is r1 itself
+    add r1, x                 andn match byte (ctz, tag and ones take one operand). Two operands: the first is r1 itself.
+                              The first of three, and of cmp and tst, may be md, mdl or mdh too
     cmp r1, x / tst r1, x     flags of r1 - x, r1 & x
     li r1, constant           19 bits; `lin` counts in 1/256 of the longest node
     ld [r1 + constant]        memory; the register may be left out (r0 is zero)
@@ -31,7 +32,7 @@ sys.path.insert(0, str(HERE))
 import isa  # noqa: E402
 
 SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "space.asm", "leaves.asm",
-           "grow.asm", "change.asm", "recover.asm")
+           "grow.asm", "change.asm", "short.asm", "recover.asm")
 OUTPUT = HERE.parent / "hwfs_rom.sv"
 REGISTER = re.compile(r"r(\d+)$")
 
@@ -70,7 +71,7 @@ class Assembler:
         if number is None:
             match = REGISTER.match(text)
             number = int(match[1]) if match else 99
-        if number > 15:
+        if number > 31:
             raise SystemExit(f"{where}: {text} is no register")
         return number
 
@@ -83,6 +84,9 @@ class Assembler:
         if text in ("md", "mdl", "mdh"):
             return text, 0
         return "imm", self.value(text, where)
+
+    def first(self, text, where):
+        return (text, 0) if text in isa.FROM else ("reg", self.register(text, where))
 
     def place(self, text, where):
         inner = re.fullmatch(r"\[(.+)\]", text)
@@ -100,17 +104,19 @@ class Assembler:
         mnemonic, _, rest = text.partition(" ")
         args = [arg.strip() for arg in rest.split(",")] if rest.strip() else []
         reg = lambda index: self.register(args[index], where)  # noqa: E731
-        if mnemonic in ("mov", "ctz"):
+        if mnemonic in ("mov", "ctz", "tag", "ones"):
             source, value = self.operand(args[1], where)
             return isa.alu(mnemonic, reg(0), 0, 1, source, value)
         if mnemonic in isa.FLAGS_ONLY:
             source, value = self.operand(args[1], where)
-            return isa.alu(isa.FLAGS_ONLY[mnemonic], 0, reg(0), 0, source, value)
+            first, number = self.first(args[0], where)
+            return isa.alu(isa.FLAGS_ONLY[mnemonic], 0, number, 0, source, value, first)
         if mnemonic in isa.ALU:
             if len(args) == 2:
                 args = [args[0], *args]
             source, value = self.operand(args[2], where)
-            return isa.alu(mnemonic, reg(0), reg(1), 1, source, value)
+            first, number = self.first(args[1], where)
+            return isa.alu(mnemonic, reg(0), number, 1, source, value, first)
         if mnemonic in ("li", "lin"):
             return isa.li(reg(0), self.value(args[1], where), mnemonic == "lin")
         if mnemonic == "ld":
@@ -156,7 +162,7 @@ def assemble():
 
 
 def module(words):
-    entries = [f"12'd{address}: word = 32'h{word:08x};" for address, word in enumerate(words)]
+    entries = [f"12'd{address}: word = 36'h{word:09x};" for address, word in enumerate(words)]
     lines = "\n".join("      " + " ".join(entries[at:at + 6]) for at in range(0, len(entries), 6))
     return f"""// The control store. Made by microcode/assemble.py from microcode/*.asm: change those.
 //
@@ -167,9 +173,9 @@ module hwfs_rom #(
   input  logic                   clk_i,
   input  logic                   read_i,
   input  logic [ProgramLog2-1:0] address_i,
-  output logic [31:0]            instr_o
+  output logic [35:0]            instr_o
 );
-  logic [31:0] word;
+  logic [35:0] word;
   always_comb begin
     unique case (12'(address_i))
 {lines}
@@ -191,7 +197,7 @@ def main():
         for address, (word, (where, text)) in enumerate(zip(words, assembler.lines)):
             for name in labels.get(address, []):
                 print(f"{name}:")
-            print(f"  {address:4} {word:08x}  {text:40} {where}")
+            print(f"  {address:4} {word:09x}  {text:40} {where}")
         print(f"{len(words)} instructions")
     elif sys.argv[1:] == ["--check"]:
         if OUTPUT.read_text("utf-8") != module(words):

@@ -2,25 +2,6 @@
 
 cmd_create:
   call changeable
-  ld [MISC]
-  mov r1, md
-  li file, BRIEF
-  tst r1, 16
-  bnz create_search         ; a put needs no place
-  ld [V_MOUNTED]
-  call place
-  ld [file + F_FLAGS]
-  mov r2, mdl
-  tst r2, 1
-  bnz fail_inuse
-create_search:
-  call name_first
-  call search
-  bnz fail_exists
-  ld [V_T3]
-  mov slot, md
-  add r1, slot, 1
-  bz fail_table
   ; Space as the command asks.
   ld [LENGTH]
   mov r3, md
@@ -36,41 +17,66 @@ create_search:
   bc fail_space
   st r3, [V_WANT]
   st r0, [V_STORED]
+  li file, BRIEF
+  tst r1, 16
+  bz create_place
+  ; A put needs no place. Its data go ahead: where they go is free, whatever becomes of the command.
   cmp r3, 0
+  bz create_search
+  call create_plan
+  bnz create_search
+  call put_data
+  b create_search
+create_place:
+  call place_of
+  ld [file + F_FLAGS]
+  mov r2, mdl
+  tst r2, 1
+  bnz fail_inuse
+create_search:
+  call name_first
+  call search
+  bnz fail_exists
+  ld [V_T3]
+  mov slot, md
+  add r1, slot, 1
+  bz fail_table
+  ld [V_WANT]
+  cmp r0, md
   bz create_empty
-  ; Nothing older is on its way when units are used again or the record is written.
-  call order
-  mov r2, 0
-  call plan
-  st r2, [V_T5]             ; units that this operation cannot take
-  call slot_begin           ; the free slot: its numbers are needed
   ld [MISC]
   mov r1, md
   tst r1, 16
-  bz create_take
-  ld [V_T5]
-  mov r1, md
-  cmp r1, 0
   bnz create_take
-  call put_data
+  call create_plan
 create_take:
+  call slot_begin           ; the free slot: its numbers are needed
   ld [V_T5]
   mov r2, md
   call take
   st r0, [V_CHANGING]       ; nothing on the device has changed yet
   call slot_end
-  ; The bitmap is sealed while the slot is made.
+  ; The bitmap is sealed while the slot is made, and the superblock, where it is marked as in use already.
   ld [SB + SB_SEQ]
   mov r1, md
   add r1, 1
   call seal_bitmap
   st r1, [V_T1]
   call new_slot
-  call entries
   ld [SB + SB_SEQ]
   mov r1, md
   add r1, 1
   st r1, [snode + LAST_OP]
+  ld [SB + SB_STATE]
+  mov r1, mdh
+  tst r1, 1
+  bnz create_entries
+  call seal_super
+  st r1, [V_AT]
+  mov r1, 1
+  st r1, [V_EARLY]
+create_entries:
+  call entries
   ld [V_STORED]
   mov r1, md
   st r1, [snode + S_SIZE]
@@ -79,7 +85,16 @@ create_take:
   wait sent
   mov r1, 1
   st r1, [V_CHANGING]
+  ld [V_EARLY]
+  cmp r0, md
+  bz create_super
+  ld [V_AT]
+  mov r1, md
+  call store_super
+  b create_nodes
+create_super:
   call write_super
+create_nodes:
   call order                ; the data and the record, before the nodes
   ld [V_T1]
   mov r1, md
@@ -88,6 +103,7 @@ create_take:
   mov r1, md
   call store_slot
   call create_tag
+  call next_run
   call order
   b create_made
 create_empty:
@@ -145,6 +161,16 @@ create_put:
   mov r1, md
   b done
 
+; Plans V_WANT units for a new file; V_T5 <- those that this operation cannot take, zero flag: none. Clobbers r1 to
+; r8.
+create_plan:
+  call order                ; nothing older is on its way when units are used again or the record is written
+  mov r2, 0
+  call plan
+  st r2, [V_T5]
+  cmp r2, 0
+  ret
+
 ; The data of a put go to the units that were planned: they are free, so nobody sees them until the slot
 ; is there. Clobbers r1 to r8.
 put_data:
@@ -152,8 +178,8 @@ put_data:
   mov r2, md
   st r2, [V_STORED]
   do.writeto r0, r2, 0
-  mov r1, 1
-  st r1, [V_DIRTY]
+  mov nfree, 0
+  mov dirty, 1
   ld [V_BMASK]
   mov r1, md
   add r2, r1
@@ -193,8 +219,7 @@ new_slot:
   mov r1, mdl
   tst r1, 255
   bnz fail_corrupt
-  sub r1, r0, 1
-  st r1, [V_CSLOT]          ; until it is written
+  sub cslot, r0, 1          ; until it is written
   ld [snode + SEQ]
   mov r1, md
   add r1, 1
@@ -372,7 +397,9 @@ leave:
   st r0, [file + F_FLAGS]
   ret
 
-cmd_delete:
+; As any file is; `short.asm` has what is usual.
+delete_long:
+  ld [MISC]
   call changeable
   call find
   mov r3, 2
@@ -395,8 +422,7 @@ remove:
   and r2, 255
   bnz delete_deep
   add r1, 1                 ; live to reap
-  sub r2, r0, 1
-  st r2, [V_CSLOT]          ; until it is written
+  sub cslot, r0, 1          ; until it is written
   stl r1, [snode + S_STATE]
   st r0, [snode + S_SIZE]
   st r0, [V_KEEP]
@@ -411,8 +437,7 @@ delete_more:
 delete_empty:
   call mark_in_use
   call order                ; the slot's last commit, before its removal in the other member
-  sub r2, r0, 1
-  st r2, [V_CSLOT]
+  sub cslot, r0, 1
   call zero_slot
   call write_slot
   call order
@@ -424,8 +449,7 @@ deleted:
 delete_deep:
   call mark_in_use
   call order                ; the slot's last commit, before its removal in the other member
-  sub r2, r0, 1
-  st r2, [V_CSLOT]          ; until it is written
+  sub cslot, r0, 1          ; until it is written
   ld [snode + S_STATE]
   mov r1, mdl
   add r1, 1                 ; live to reap
@@ -507,8 +531,7 @@ rename_free:
   ld [V_FROM]
   mov slot, md
   call load_slot
-  sub r2, r0, 1
-  st r2, [V_CSLOT]
+  sub cslot, r0, 1
   call zero_slot
   ld [SB + SB_SEQ]
   mov r1, md

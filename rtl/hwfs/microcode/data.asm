@@ -1,9 +1,6 @@
 ; Moving data. While one extent streams, the next one's request is made.
 
 cmd_read:
-  shr r2, r1, 16
-  tst r2, 127
-  bnz read_named
   call opened
 read_opened:
   ld [OFFSET]
@@ -33,17 +30,152 @@ read_next:
   ld [V_END]
   cmp r1, md
   bc read_next
-  wait drained
-  wait fetched
-  b.error fail_device
+read_drain:
   ld [LENGTH]
   mov r1, md
-  b done
+  wait taken
+  b.error fail_device
+  do.respond r1, r0
+  b main
 
-; Of the file with the command's name, which need not be open.
-read_named:
+; Of the file with the command's name, which need not be open. Where the index names one slot, the data are asked
+; for while that is still on its way, and held back until it is proven; whatever is odd goes the plain way.
+cmd_get:
+  wait hashed
+  ld [HASH]
+  and r8, mask, md
+  tag r3, md
+  shl r8, 3
+  add r2, index, r8
+  ld [r2]
+  match r4, md, r3
+  bz read_plain
+  ctz r4, r4
+  add slot, r8, r4
+  byte r2, md, r4
+  shl r3, slot, nlog
+  tst r2, 64
+  bz read_member
+  add r3, delta
+read_member:
+  add r3, slota
+  do.load r3, snode
+  ; The load is under way.
+  sub cslot, r0, 1
+  ld [GEOMETRY]
+  tst md, IN_ORDER          ; a device that answers in another order would wait for data that are held back
+  bz read_waits
+  ld [MISC]
+  shr r7, md, 16
+  and r7, 127
+  shl r5, r7, 16
+  add r5, 1                 ; a live file, its extents in the slot, a name of so many bytes
+  ld [HASH]
+  add r5, r5, mdh           ; and a good one: no slot is like this for a bad one
+  ld [OFFSET]
+  mov r1, md
+  ld [LENGTH]
   mov r2, md
-  cmp r2, 0
+  bz read_waits
+  add r8, r1, r2            ; the end
+  bc read_waits
+  do.readto r1, r2, HOLD
+  andn r1, bmask
+  add r2, r8, bmask         ; what this makes of an end past all sizes does not matter
+  andn r31, r2, bmask
+  sub r6, r31, r1           ; bytes of whole blocks
+  ld [V_LIMIT]
+  cmp r6, md
+  bc read_head
+  mov r6, md
+read_head:
+  ld [V_MSLOT]
+  mov r3, md
+  ld [NAME]
+  mov r4, md
+  ; What a slot's first 96 bytes say.
+  wait head
+  ld [snode + S_STATE]
+  cmp r5, mdl
+  bnz read_held
+  ld [snode + S_SIZE]
+  cmp md, r8
+  bc read_held
+  ld [snode + S_ATTRS]
+  cmp r0, mdl
+  bnz read_held
+  ld [snode + 0]
+  cmp r3, mdl
+  bnz read_held
+  ld [snode + S_NAME]
+  cmp r4, md
+  bnz read_held
+  ld [SB + SB_UNITS]
+  mov r4, md
+  add r8, dstart, r1
+  wait part
+  ld [snode + S_ENTRIES + 8]
+  mov r3, mdl
+  ld [snode + S_ENTRIES]
+  sub r4, r3                ; the last unit where it can begin
+  bc read_held
+  cmp r4, md
+  bc read_held
+  shl r3, unit
+  sub r3, r1
+  bc read_held
+  bz read_held              ; the first byte is in a later extent
+  cmp r6, r3
+  bc read_request
+  mov r6, r3
+read_request:
+  shl r3, md, unit
+  add r3, r8
+  do.fetch r3, r6
+  cmp r7, 9
+  bc read_named             ; the name's first eight bytes were all
+  li r5, NAME + 8
+  add r7, r5
+  sub r7, 8                 ; its end
+  mov r2, snode
+read_name:
+  ld [r5]
+  mov r3, md
+  ld [r2 + S_NAME + 8]
+  cmp r3, md
+  bnz read_held
+  add r2, 8
+  add r5, 8
+  cmp r5, r7
+  bc read_name
+; It is what it seems, if its checksum is right: then the data go out.
+read_named:
+  do.abort r0, r0, ARM
+  add r6, r1                ; what is asked for already
+  wait loaded
+  bn.good read_held
+  call slot_check
+  cmp r6, r31
+  bnc read_drain
+  st r31, [V_END]
+  li file, BRIEF
+  call enter
+  mov r1, r6
+  b read_next
+; It is not as it seemed: what was asked for goes, and the slot, if it is whole, is in memory.
+read_held:
+  do.abort r0, r0, DROP
+  wait fetched
+  b.error read_forget
+read_waits:
+  call slot_end
+  b read_plain
+; The fetch may have failed for no good reason: the plain way finds out.
+read_forget:
+  wait loaded
+  do.abort r0, r0, FORGET
+read_plain:
+  cmp mounted, 0
   bz fail_mount
   call find
   ld [snode + S_ATTRS]
@@ -176,8 +308,8 @@ write_begin:
   andn r3, r5
   st r3, [V_END]
   andn r1, r5
-  mov r2, 1
-  st r2, [V_DIRTY]
+  mov nfree, 0
+  mov dirty, 1
 write_next:
   call map
   call piece
@@ -213,7 +345,8 @@ edge:
   sub r3, r0, 1
   cmp r2, work
   bnz edge_map
-  st r3, [V_CGROUP]
+  mov cgroup, r3
+  mov nfree, 0
 edge_map:
   call map
   ld [V_FLAG]

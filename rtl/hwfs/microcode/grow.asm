@@ -126,8 +126,7 @@ deep_group:
   cmp r1, 0
   bz deep_over
   ; The bitmap in memory runs ahead of the device until all is found.
-  sub r1, r0, 1
-  st r1, [V_CGROUP]
+  sub cgroup, r0, 1
   mov r3, 0
 deep_pair:
   ld [V_PAIRS]
@@ -169,7 +168,7 @@ deep_data:
   bz deep_over
   ld [V_GROUP]
   mov r1, md
-  st r1, [V_CGROUP]
+  mov cgroup, r1
   b deep_take
 deep_over:
   ld [V_TURN]
@@ -536,8 +535,7 @@ runs_here:
   li r3, SB
   ld [V_GUNITS]
   mov r4, md
-  ld [V_CGROUP]
-  mov r5, md
+  mov r5, cgroup
 runs_next:
   ld [r3 + SB_RUNS]
   mov r6, md

@@ -1,13 +1,14 @@
 """The sequencer's instruction set: the numbers of hwfs_pkg.sv, and how an instruction is packed."""
 
 ALU = {name: code for code, name in enumerate(
-    ("mov", "add", "sub", "and", "or", "xor", "shl", "shr", "andn", "ctz", "match"))}
+    ("mov", "add", "sub", "and", "or", "xor", "shl", "shr", "andn", "ctz", "match", "tag", "byte", "ones"))}
 # Operations that only set flags.
 FLAGS_ONLY = {"cmp": "sub", "tst": "and"}
+FROM = {"reg": 0, "md": 1, "mdl": 2, "mdh": 3}
 SOURCES = {"reg": 0, "imm": 1, "md": 2, "mdl": 3, "mdh": 4}
 CONDITIONS = {name: code for code, name in enumerate(
     ("always", "zero", "carry", "command", "loaded", "good", "part", "sent", "written", "flushed", "fetched",
-     "drained", "sealed", "error", "answered", "ready", "hashed"))}
+     "drained", "sealed", "error", "answered", "ready", "hashed", "head", "begun", "taken"))}
 UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
      "abort", "edges"))}
@@ -23,21 +24,27 @@ def field(value, bits, signed=False):
     return value & ((1 << bits) - 1)
 
 
-def alu(operation, rd, ra, write, source, operand):
-    word = KINDS["alu"] << 28 | ALU[operation] << 24 | rd << 20 | ra << 16 | write << 15 | SOURCES[source] << 12
+def registers(rd, ra):
+    """Where an instruction of 36 bits has them: the low four bits of each together, the fifth above the kind."""
+    return (rd & 15) << 20 | (ra & 15) << 16 | rd >> 4 << 32 | ra >> 4 << 33
+
+
+def alu(operation, rd, ra, write, source, operand, first="reg"):
+    word = KINDS["alu"] << 28 | ALU[operation] << 24 | registers(rd, ra) | write << 15 | SOURCES[source] << 12
+    word |= FROM[first] << 34
     return word | (operand if source == "reg" else field(operand, 12, signed=True))
 
 
 def li(rd, value, scaled=False):
-    return KINDS["li"] << 28 | rd << 20 | int(scaled) << 19 | field(value, 19, signed=not scaled)
+    return KINDS["li"] << 28 | registers(rd, 0) | int(scaled) << 19 | field(value, 19, signed=not scaled)
 
 
 def ld(ra, offset):
-    return KINDS["ld"] << 28 | ra << 16 | field(offset, 12)
+    return KINDS["ld"] << 28 | registers(0, ra) | field(offset, 12)
 
 
 def st(rb, ra, offset, halves):
-    return KINDS["st"] << 28 | rb << 20 | ra << 16 | halves << 14 | field(offset, 12)
+    return KINDS["st"] << 28 | registers(rb, ra) | halves << 14 | field(offset, 12)
 
 
 def br(condition, inverted, target):
@@ -57,8 +64,8 @@ def wait(condition, inverted, unwatched):
 
 
 def do(unit, ra, rb, immediate):
-    return KINDS["do"] << 28 | UNITS[unit] << 24 | rb << 20 | ra << 16 | field(immediate, 12)
+    return KINDS["do"] << 28 | UNITS[unit] << 24 | registers(rb, ra) | field(immediate, 12)
 
 
 def jump(ra, target):
-    return KINDS["jump"] << 28 | ra << 16 | field(target, 12)
+    return KINDS["jump"] << 28 | registers(0, ra) | field(target, 12)

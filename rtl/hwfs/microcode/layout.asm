@@ -4,7 +4,8 @@
 MISC     = 0x00     ; op 0-3, flags 4-7, file 8-10, no such file 15, name bytes 16-22, of the second 24-30
 OFFSET   = 0x08
 LENGTH   = 0x10
-GEOMETRY = 0x18     ; ready 0, cache 1, fua 2, read-only 3, log2 block 4-8, log2 longest node 9-13, blocks 16-63
+GEOMETRY = 0x18     ; ready 0, cache 1, fua 2, read-only 3, log2 block 4-8, reads come in order 10, log2 longest
+                    ; node 11-15, blocks 16-63
 HASH     = 0x20     ; hash, and in the high half whether the name is bad
 HASH2    = 0x28
 LIMITS   = 0x38     ; longest transfer in blocks; high: slots that the index has room for
@@ -12,11 +13,8 @@ NAME     = 0x40
 NAME2    = 0x80
 
 ; --- Variables ---
-V_MOUNTED  = 0x100  ; 0, 1: may be changed, 2: read-only
+V_ZERO     = 0x100  ; a word that is zero
 V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
-V_DIRTY    = 0x110  ; something was written since the last flush
-V_CSLOT    = 0x118  ; the slot that is in node SLOT, or -1
-V_CGROUP   = 0x120  ; the group whose bitmap is in node WORK, or -1
 V_CLEAF    = 0x128  ; the leaf that is in node SPARE, or -1
 V_INDEX    = 0x130  ; where the index is
 V_EDGE     = 0x138  ; where a write's last block is put
@@ -43,11 +41,12 @@ V_T4       = 0x1d8
 V_T5       = 0x1e0
 V_SEEN     = 0x1e8  ; of the mount: the sequence number of superblock A, plus one
 V_DURABLE  = 0x1f0  ; a commit is to be durable
-V_NMAX     = 0x1f8
+V_EARLY    = 0x1f8  ; 1: the superblock in memory is numbered and sealed, and not on its way yet
 
 V_S6       = 0x500
 V_S7       = 0x508
 V_S8       = 0x510
+V_NMAX     = 0x510  ; of the mount: log2 of the longest node
 V_GOT      = 0x518
 V_RUNS     = 0x520
 V_MODE     = 0x528
@@ -133,14 +132,37 @@ file  = r12         ; the open file
 spare = r13         ; nodes
 work  = r14
 snode = r15
+; What is in the nodes, and what is known of the volume.
+cslot  = r16        ; the slot that is in node SLOT, or -1
+cgroup = r17        ; the group whose bitmap is in node WORK, or -1
+mounted = r18       ; 0, 1: may be changed, 2: read-only
+dirty  = r19        ; something was written since the last flush
+; The shape, while it is mounted; else no look-up in the index finds anything.
+index  = r20        ; where the index is
+mask   = r21        ; buckets less one
+slota  = r22        ; where the slots A are
+delta  = r23        ; how far behind a node its member B is
+dstart = r24        ; where the data are
+bits0  = r25        ; the bits of the bitmap in WORK
+bmask  = r26        ; the device's block less one
+umask  = r27        ; an allocation unit less one
+; The units that the next put takes: nfree free ones from unit nfirst on, in the group of WORK. None: none are known,
+; or the volume may not be changed, or it is not marked as in use yet, or something is not durable.
+nfirst = r28
+nfree  = r29
+; Scratch: r30, r31
 
 ; --- Immediates of `do` ---
 SUPER   = 1
 RAW     = 2
 FUA     = 4
 FIRST   = 1
+HOLD    = 1
 DROP    = 1
 FORGET  = 2
 RELEASE = 4
+ARM     = 8
 PORT    = 1
 LAST    = 1
+
+IN_ORDER = 1024     ; a bit of GEOMETRY

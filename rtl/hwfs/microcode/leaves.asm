@@ -191,8 +191,8 @@ write_leaf:
 write_leaf_a:
   do.seal r1, spare
   do.store r1, spare
-  mov r1, 1
-  st r1, [V_DIRTY]
+  mov nfree, 0
+  mov dirty, 1
   ret
 
 ; r1, r7 <- addresses of the leaf pair at unit r5. B stands half the pair's length behind A: half a unit, or a

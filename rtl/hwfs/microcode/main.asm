@@ -5,9 +5,11 @@
 
 start:
   xor r0, r0, r0
-  st r0, [V_MOUNTED]
+  st r0, [V_EARLY]
+  st r0, [V_ZERO]
   st r0, [V_CHANGING]
   st r0, [V_TIMED]
+  call unmounted_now
   li r1, NODES
   lin r2, 256
   add snode, r1, 0
@@ -43,14 +45,12 @@ start:
 
 main:
   st r0, [V_UNDO]
-  wait! command
+  wait! begun
   ld [MISC]
-  mov r1, md
-  and r2, r1, 15
-  ld [V_MOUNTED]
+  and r2, md, 15
   jump r2 + commands
 
-; Each command begins with r1 = MISC and md = V_MOUNTED.
+; Each command begins with md = MISC. Its other fields are there when `command` says so.
 commands:
   b cmd_mount
   b cmd_unmount
@@ -65,9 +65,9 @@ commands:
   b cmd_delete
   b cmd_rename
   b cmd_list
-  b fail_command
-  b fail_command
-  b fail_command
+  b cmd_get                 ; the intake's: a read by name
+  b cmd_put                 ; and a create that brings its data
+  b bad_command
 
 ; The command is done; r1 is its value.
 done:
@@ -77,10 +77,24 @@ done_zero:
   do.respond r0, r0
   b main
 
-; file <- the place that r1 = MISC names. md = V_MOUNTED. Clobbers r2.
+bad_command:
+  wait command
+  b fail_command
+
+; Nothing is mounted, and nothing is looked up. Clobbers nothing else.
+unmounted_now:
+  mov mounted, 0
+  mov nfree, 0
+  mov mask, 0
+  li index, V_ZERO
+  ret
+
+; file <- the place that MISC names, which md has and then r1. Clobbers r2.
 place:
-  mov r2, md
-  cmp r2, 0
+  wait command
+  mov r1, md
+place_of:
+  cmp mounted, 0
   bz fail_mount
   shr r2, r1, 8
   tst r2, 128
@@ -107,12 +121,13 @@ writable:
   bz fail_writable
   ret
 
-; A command that changes names. md = V_MOUNTED. Clobbers r2.
+; A command that changes names. r1 <- MISC, from md.
 changeable:
-  mov r2, md
-  cmp r2, 0
+  wait command
+  mov r1, md
+  cmp mounted, 0
   bz fail_mount
-  cmp r2, 1
+  cmp mounted, 1
   bnz fail_readonly
   ret
 
@@ -228,16 +243,25 @@ quiet:
 settle:
   do.abort r0, r0, FORGET
 settle_kept:
+  ld [SB + SB_SEQ]
+  mov r1, md
+  ld [V_EARLY]
+  sub r1, r1, md
+  st r1, [SB + SB_SEQ]
+  st r0, [V_EARLY]
   ld [V_CHANGING]
   mov r1, md
   sub r3, r0, 1
-  st r3, [V_CSLOT]
-  st r3, [V_CGROUP]
+  mov cslot, r3
+  mov cgroup, r3
+  mov nfree, 0
   st r3, [V_CLEAF]
+  cmp mounted, 0
+  bz unmounted_now          ; a mount that failed
   cmp r1, 0
   bz settled
-  st r0, [V_MOUNTED]
   st r0, [V_CHANGING]
+  b unmounted_now
 settled:
   ret
 
@@ -259,7 +283,7 @@ timeout:
   b main
 timeout_again:
   st r0, [V_TIMED]
-  st r0, [V_MOUNTED]
+  call unmounted_now
   st r0, [V_CHANGING]
   li r2, 7
   do.respond r0, r2

@@ -1,12 +1,13 @@
 ; Mounting: the superblocks, the shape, recovery, the index. Unmounting.
 
 cmd_mount:
+  wait command
+  st r0, [V_EARLY]
   call quiet
   do.abort r0, r0, DROP + FORGET
-  st r0, [V_MOUNTED]
+  call unmounted_now
   st r0, [V_CHANGING]
-  mov r1, 1
-  st r1, [V_DIRTY]          ; what stands in the device's cache is not known to be durable
+  mov dirty, 1              ; what stands in the device's cache is not known to be durable
   call forget
   ; No file is open.
   st r0, [V_OPEN]
@@ -29,7 +30,7 @@ clear_files:
   shl r3, r2
   sub r4, r3, 1
   st r4, [V_BMASK]
-  shr r5, r1, 9
+  shr r5, r1, 11
   and r5, 31
   st r5, [V_NMAX]
   ld [LIMITS]
@@ -136,7 +137,7 @@ mount_winner:
   mov r1, 1
 mount_features:
   add r1, 1
-  st r1, [V_T4]             ; 1 or 2: becomes V_MOUNTED
+  st r1, [V_T4]             ; 1 or 2: becomes `mounted`
   cmp r1, 2
   bz mount_index
   ld [SB + SB_STATE]
@@ -181,13 +182,32 @@ index_store:
   cmp slot, r1
   bc index_next
   call forget
+  ; What the registers know of the shape.
+  ld [V_INDEX]
+  mov index, md
+  ld [V_BUCKETS]
+  mov mask, md
+  ld [SB + SB_SLOTS_A]
+  mov slota, md
+  ld [SB + SB_SLOTS_B]
+  sub delta, md, slota
+  ld [SB + SB_DATA]
+  mov dstart, md
+  mov bits0, 1
+  shl bits0, nlog
+  shr bits0, 1
+  add bits0, work
+  ld [V_BMASK]
+  mov bmask, md
+  mov umask, 1
+  shl umask, unit
+  sub umask, 1
   ld [V_T4]
-  mov r1, md
-  st r1, [V_MOUNTED]
-  cmp r1, 1
-  bnz mounted
+  mov mounted, md
+  cmp mounted, 1
+  bnz mount_done
   call reap_all
-mounted:
+mount_done:
   ld [V_BUCKETS]
   mov r1, md
   add r1, 1
@@ -197,8 +217,9 @@ mounted:
 ; Nothing in the nodes is what it was. Clobbers r3.
 forget:
   sub r3, r0, 1
-  st r3, [V_CSLOT]
-  st r3, [V_CGROUP]
+  mov cslot, r3
+  mov cgroup, r3
+  mov nfree, 0
   st r3, [V_CLEAF]
   ret
 
@@ -326,7 +347,9 @@ groups:
   ret
 
 cmd_unmount:
-  mov r2, md
+  wait command
+  mov nfree, 0
+  mov r2, mounted
   cmp r2, 0
   bz fail_mount
   ; No file may be open.
@@ -359,5 +382,5 @@ unmount_files:
   call order
 unmounted:
   st r0, [V_CHANGING]
-  st r0, [V_MOUNTED]
+  call unmounted_now
   b done_zero

@@ -105,8 +105,7 @@ age_right:
 
 ; Makes snode hold slot `slot`. Clobbers r1 to r8.
 load_slot:
-  ld [V_CSLOT]
-  cmp slot, md
+  cmp slot, cslot
   bz slot_there
   call slot_begin
 ; The load is under way. Zero flag clear: it was the other member that was good.
@@ -125,7 +124,7 @@ slot_there:
   ret
 ; The map's root must make sense. Clobbers r1 to r3.
 slot_check:
-  st slot, [V_CSLOT]
+  mov cslot, slot
   ld [snode + S_STATE]
   mov r1, mdl
   mov r2, mdh
@@ -167,22 +166,20 @@ slot_other:
   cmp snode, 0
   ret
 
-; Starts to load the newest member of slot `slot`. Clobbers r1 to r4.
+; Starts to load the newest member of slot `slot`. Clobbers r1, r2.
 slot_begin:
-  sub r1, r0, 1
-  st r1, [V_CSLOT]
   andn r2, slot, 7
-  ld [V_INDEX]
-  add r2, r2, md
-  and r3, slot, 7
-  shl r3, 3
+  add r2, index
   ld [r2]
-  mov r4, md
-  shr r4, r3
-  shr r3, r4, 6
-  and r3, 1
-  call slot_address
+  shl r1, slot, nlog
+  add r1, slota
+  byte r2, md, slot
+  tst r2, 64
+  bz slot_begin_a
+  add r1, delta
+slot_begin_a:
   do.load r1, snode
+  sub cslot, r0, 1
   ret
 
 ; --- The index: a byte a slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 nobody's; bit 6: member B
@@ -301,6 +298,48 @@ search:
   shr r2, r1, 32
   bnz fail_name
   st r1, [V_T1]
+  ; Where neither bucket has the tag, there is nothing to read.
+  and r8, r1, mask
+  shl r8, 3
+  add r4, index, r8
+  ld [r4]
+  shr r3, r1, 16
+  and r3, mask
+  shl r3, 3
+  tag r5, r1
+  mov r4, md
+  match r1, md, r5
+  bnz search_nodes
+  add r2, index, r3
+  ld [r2]
+  mov r2, md
+  match r1, md, r5
+  bnz search_nodes
+  ld [V_DAMAGED]
+  cmp r0, md
+  bnz search_nodes
+  ; The emptier bucket's first free slot, the first bucket if they are equal.
+  match r4, 0
+  match r2, 0
+  ones r1, r4
+  ones r5, r2
+  cmp r1, r5
+  bnc search_emptier
+  mov r8, r3
+  mov r4, r2
+search_emptier:
+  ctz r4, r4
+  add r8, r4
+  cmp r4, 8
+  bc search_room
+  sub r8, r0, 1
+search_room:
+  st r8, [V_T3]
+  tst r0, 0
+  ret
+search_nodes:
+  ld [V_T1]
+  mov r1, md
   ld [V_BUCKETS]
   mov r2, md
   and r8, r1, r2
@@ -405,8 +444,7 @@ bucket_candidate:
   bnc bucket_none
   shl slot, r8, 3
   add slot, r1
-  ld [V_CSLOT]
-  cmp slot, md
+  cmp slot, cslot
   bz bucket_compare
   call slot_begin
   wait part
@@ -431,8 +469,7 @@ bucket_word:
   add r2, 8
   cmp r1, r3
   bc bucket_word
-  ld [V_CSLOT]
-  cmp slot, md
+  cmp slot, cslot
   bz bucket_cached
   call slot_end
   bnz bucket_compare        ; it is the other member now
@@ -445,8 +482,7 @@ bucket_cached:
   cmp r1, 0                 ; found
   ret
 bucket_differs:
-  ld [V_CSLOT]
-  cmp slot, md
+  cmp slot, cslot
   bz bucket_next
   call slot_end
   bnz bucket_compare
@@ -487,11 +523,9 @@ cmd_open:
   mov r3, mdl
   tst r3, 1
   bnz fail_inuse
-  ld [V_MOUNTED]
-  mov r2, md
   shr r3, r1, 4
   and r3, 1
-  cmp r3, r2                ; 1 - 2: to write, on a volume that is mounted read-only
+  cmp r3, mounted              ; 1 - 2: to write, on a volume that is mounted read-only
   bz open_allowed
   cmp r3, 1
   bz fail_readonly
@@ -579,8 +613,8 @@ occupied:
 ; The next file in slot OFFSET or behind it, as 80 bytes: its size, its slot (and in the high half its
 ; name's bytes), its name. The value is the slot after it.
 cmd_list:
-  mov r2, md
-  cmp r2, 0
+  wait command
+  cmp mounted, 0
   bz fail_mount
   ld [OFFSET]
   mov slot, md

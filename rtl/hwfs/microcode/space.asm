@@ -2,21 +2,21 @@
 
 ; All that was written before is durable before anything after it is written. Clobbers r1.
 order:
-  wait written
-  b.error fail_device
-  ld [V_DIRTY]
-  mov r1, md
-  cmp r1, 0
-  bz ordered
+  cmp dirty, 0
+  bz order_wait
   ld [GEOMETRY]
-  mov r1, md
-  tst r1, 2
-  bz ordered
+  tst md, 2
+  wait written
+  bz ordered                ; no cache
   do.flush r0, r0
   wait flushed
-  b.error fail_device
 ordered:
-  st r0, [V_DIRTY]
+  b.error fail_device
+  mov dirty, 0
+  ret
+order_wait:
+  wait written
+  b.error fail_device
   ret
 
 ; The record says nothing. Clobbers r1, r2.
@@ -56,6 +56,18 @@ write_super_again:
   sth r0, [SB + SB_STATE]
 ; The same, with the state that is there.
 write_super_as:
+  call seal_super
+; The second half of that, with what the first left in r1.
+store_super:
+  li r2, SB
+  do.store r1, r2, SUPER
+  st r0, [V_EARLY]
+  mov nfree, 0
+  mov dirty, 1
+  ret
+
+; r1 <- where the superblock goes, which is numbered and sealed. Clobbers r2.
+seal_super:
   ld [SB + SB_SEQ]
   mov r1, md
   add r1, 1
@@ -64,9 +76,6 @@ write_super_as:
   shl r1, 16                ; B stands at 65536
   li r2, SB
   do.seal r1, r2, SUPER
-  do.store r1, r2, SUPER
-  mov r1, 1
-  st r1, [V_DIRTY]
   ret
 
 ; Writes snode as slot `slot`'s next member. Clobbers r1 to r5.
@@ -74,9 +83,9 @@ write_slot:
   call seal_slot
 store_slot:
   do.store r1, snode
-  st slot, [V_CSLOT]
-  mov r1, 1
-  st r1, [V_DIRTY]
+  mov cslot, slot
+  mov nfree, 0
+  mov dirty, 1
   ld [snode + SEQ]
   mov r3, md
   and r3, 1
@@ -104,8 +113,7 @@ bitmap_addresses:
 
 ; Makes WORK hold the bitmap of group r1. Both members must be valid (R7). Clobbers r1 to r8.
 load_bitmap:
-  ld [V_CGROUP]
-  cmp r1, md
+  cmp r1, cgroup
   bz bitmap_there
   call load_bitmap_pair
   cmp r5, 2
@@ -118,8 +126,8 @@ load_bitmap_pair:
   cmp r1, md
   bnc fail_corrupt
   st r1, [V_T1]
-  sub r2, r0, 1
-  st r2, [V_CGROUP]
+  sub cgroup, r0, 1
+  mov nfree, 0
   call bitmap_addresses
   mov r2, work
   ld [V_MBITMAP]
@@ -132,7 +140,7 @@ load_bitmap_pair:
   ld [work + FILE_ID]       ; the group, in a bitmap
   cmp r1, md
   bnz fail_corrupt
-  st r1, [V_CGROUP]
+  mov cgroup, r1
   ret
 
 ; Writes WORK as the next member of its bitmap, with the superblock's number. Clobbers r1, r2, r7.
@@ -142,8 +150,8 @@ write_bitmap:
   call seal_bitmap
 store_bitmap:
   do.store r1, work
-  mov r1, 1
-  st r1, [V_DIRTY]
+  mov nfree, 0
+  mov dirty, 1
   ret
 
 ; The first half of that, for operation r1: r1 <- where it goes. Clobbers r2, r7.
@@ -153,8 +161,7 @@ seal_bitmap:
   mov r1, md
   add r1, 1
   st r1, [work + SEQ]
-  ld [V_CGROUP]
-  mov r1, md
+  mov r1, cgroup
   call bitmap_addresses
   ld [work + SEQ]
   mov r2, md
@@ -167,6 +174,7 @@ write_bitmap_a:
 
 ; Sets (r3 = 0) or clears (r3 = 1) r2 bits of WORK from r1 on. Clobbers r1, r2, r4 to r8.
 bits:
+  mov nfree, 0
   mov r4, 1
   shl r4, nlog
   shr r4, 1
@@ -221,8 +229,7 @@ bits_run:
   ld [V_GUNITS]
   mov r6, md
   shr r5, r1, r6
-  ld [V_CGROUP]
-  cmp r5, md
+  cmp r5, cgroup
   bnz bits_run
   shl r5, r6
   sub r1, r5
@@ -304,8 +311,7 @@ reserve_new:
   mov r4, 0
   ld [SB + SB_HINT]
   mov r1, mdl
-  ld [V_CGROUP]
-  cmp r1, md
+  cmp r1, cgroup
   bnz reserve_from
   ld [V_CURSOR]
   mov r4, md

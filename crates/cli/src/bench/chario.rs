@@ -33,7 +33,7 @@ fn namespace_of(bench: &Bench) -> Result<(&Resolved, u32)> {
             resolved,
             namespace,
         } => Ok((resolved, *namespace)),
-        Target::Model(_) | Target::Coprocessor(_) => Err(Failure::unsupported(
+        _ => Err(Failure::unsupported(
             "this drive is not known to the kernel",
         )),
     }

@@ -1,7 +1,7 @@
 //! The machine: its settings, and which driver has the drive.
 
 use super::filesystem::Mounted;
-use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, Target, chario};
+use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, PLAIN, Target, chario};
 use crate::failure::Failure;
 use crate::path::{PathKind, rig};
 use measure::{Environment, Host, Missing, Subject};
@@ -33,6 +33,10 @@ impl BenchHost {
             Target::Coprocessor(_) => {
                 return Err(Failure::unsupported("the controller is the coprocessor's"));
             }
+            Target::File(_) | Target::Ram(_) => {
+                return Err(Failure::unsupported("the device is no NVMe drive")
+                    .mend("name an NVMe drive, or model:SIZE"));
+            }
         };
         *self.bench.rig.borrow_mut() = Some(rig);
         Ok(())
@@ -50,7 +54,7 @@ impl Host for BenchHost {
                 block_device: self.bench.nodes().ok().and_then(block),
                 pci_address: Some(resolved.controller.address.to_string()),
             },
-            Target::Model(_) | Target::Coprocessor(_) => Subject::default(),
+            _ => Subject::default(),
         };
         Environment::read(&subject)
     }
@@ -70,7 +74,7 @@ impl Host for BenchHost {
                 self.bench.nodes()?;
                 Ok(())
             }
-            COPROCESSOR => Ok(()),
+            PLAIN | COPROCESSOR => Ok(()),
             CHARIO => Ok(chario::take(&self.bench)?),
             _ => Ok(self.take_controller()?),
         }
@@ -90,9 +94,17 @@ impl Host for BenchHost {
     }
 
     fn drop_caches(&mut self) -> Result<(), Missing> {
-        rustix::fs::sync();
-        let file = "/proc/sys/vm/drop_caches";
-        std::fs::write(file, "1")
-            .map_err(|error| Missing::new(format!("writing to {file}: {error}"), "run it as root"))
+        drop_caches()
     }
+}
+
+/// Writes dirty pages back and drops the page cache.
+///
+/// # Errors
+/// It is not permitted.
+pub fn drop_caches() -> Result<(), Missing> {
+    rustix::fs::sync();
+    let file = "/proc/sys/vm/drop_caches";
+    std::fs::write(file, "1")
+        .map_err(|error| Missing::new(format!("writing to {file}: {error}"), "run it as root"))
 }

@@ -1,5 +1,6 @@
 //! The paths through the kernel: a file system, the block layer, io_uring, passthrough.
 
+use super::filesystem::Mounted;
 use super::{Bench, EXT4, KERNEL, counters};
 use crate::failure::{Failure, Result};
 use crate::path::kernel::open_passthrough;
@@ -12,12 +13,18 @@ use std::rc::Rc;
 pub(super) struct KernelPath {
     bench: Rc<Bench>,
     name: &'static str,
+    /// What further threads share, while a synchronous path is open.
+    twin: Option<SyncFile>,
 }
 
 impl KernelPath {
     pub(super) fn new(bench: &Rc<Bench>, name: &'static str) -> Self {
         let bench = Rc::clone(bench);
-        Self { bench, name }
+        Self {
+            bench,
+            name,
+            twin: None,
+        }
     }
 
     fn is_ext4(&self) -> bool {
@@ -28,21 +35,25 @@ impl KernelPath {
         self.name.starts_with("io_uring") || self.name == "passthrough"
     }
 
-    fn open_device(&self) -> Result<Box<dyn Device>> {
+    fn open_file(&mut self, file: &std::path::Path, mode: OpenMode) -> Result<Box<dyn Device>> {
+        let opened = SyncFile::open(file, mode)?;
+        self.twin = super::twin(&opened, file)?;
+        Ok(Box::new(opened))
+    }
+
+    fn open_device(&mut self) -> Result<Box<dyn Device>> {
         let mode = OpenMode {
             write: self.bench.destroys,
             direct: !self.is_buffered(),
         };
         if self.is_ext4() {
-            let mounted = self.bench.mounted.borrow();
-            let mounted = mounted.as_ref();
-            let file = mounted.map(|mounted| mounted.file());
+            let file = self.bench.mounted.borrow().as_ref().map(Mounted::file);
             let file = file.ok_or_else(|| Failure::missing("the file system is not mounted"))?;
-            return Ok(Box::new(SyncFile::open(&file, mode)?));
+            return self.open_file(&file, mode);
         }
         let nodes = self.bench.nodes()?;
         if !self.is_ring() {
-            return Ok(Box::new(SyncFile::open(&nodes.block, mode)?));
+            return self.open_file(&nodes.block, mode);
         }
         let options = RingOptions {
             queue_depth: self.bench.queue_depth.clamp(1, 4096),
@@ -93,6 +104,15 @@ impl Path for KernelPath {
 
     fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
         Ok(self.open_device()?)
+    }
+
+    fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
+        super::another(self.twin.as_ref())
+    }
+
+    fn close(&mut self, device: Box<dyn Device>) {
+        self.twin = None;
+        drop(device);
     }
 
     fn region(&self, geometry: &Geometry) -> Region {

@@ -10,26 +10,33 @@
 //! | `kernel` | the kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive |
 //! | `chario` | CharIO's driver |
 //! | `straightway` | the controller for ourselves |
+//! | `plain` | nothing: a file, or memory |
 
 mod chario;
 mod coprocessor;
 mod counters;
 mod filesystem;
+pub mod fio;
 mod host;
 mod kernel;
+pub mod perf;
+mod plain;
+pub mod setup;
 mod straight;
+pub mod tracefs;
 
 pub use filesystem::prepare;
-pub use host::BenchHost;
+pub use host::{BenchHost, drop_caches};
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::path::borrow::Loan;
 use crate::path::rig::Rig;
+use block::Device;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{HostMemory, Roots};
-use measure::{Missing, Path};
+use linux::{HostMemory, Roots, SyncFile};
+use measure::{DeviceInfo, Missing, Path};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -59,6 +66,12 @@ const EXT4: &str = "ext4";
 const KERNEL: &str = "kernel";
 const CHARIO: &str = "chario";
 const STRAIGHTWAY: &str = "straightway";
+const PLAIN: &str = "plain";
+
+/// The paths to a plain file.
+pub const FILE_PATHS: [&str; 3] = ["file-buffered", "file-direct", "file-io_uring"];
+/// Memory: any target has it, to compare with.
+pub const RAM: &str = "ram";
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -74,6 +87,27 @@ pub enum Target {
     Model(ModelDrive),
     /// The drive behind a coprocessor, whose window this is.
     Coprocessor(PathBuf),
+    /// A plain file.
+    File(PathBuf),
+    /// Memory.
+    Ram(u64),
+}
+
+impl Target {
+    /// Whether it is a drive of this machine.
+    pub const fn is_nvme(&self) -> bool {
+        matches!(self, Target::Nvme { .. })
+    }
+}
+
+/// The path that is taken where none is named.
+pub const fn default_path(target: &Target) -> &'static str {
+    match target {
+        Target::Nvme { .. } | Target::Model(_) => "straightway-poll",
+        Target::Coprocessor(_) => COPROCESSOR,
+        Target::File(_) => "file-direct",
+        Target::Ram(_) => RAM,
+    }
 }
 
 /// What all paths share.
@@ -142,6 +176,22 @@ impl Bench {
         }))
     }
 
+    /// What a program opens to reach it through the kernel.
+    ///
+    /// # Errors
+    /// The kernel has not got it.
+    pub fn file(&self) -> Result<PathBuf> {
+        match &self.target {
+            Target::File(path) => Ok(path.clone()),
+            _ => Ok(self.nodes()?.block),
+        }
+    }
+
+    /// The controller's name at the kernel's driver: `nvme0`.
+    pub fn controller_name(&self) -> Option<String> {
+        self.nodes().ok().map(|nodes| nodes.controller_name)
+    }
+
     fn nodes(&self) -> Result<Nodes> {
         let Target::Nvme {
             resolved,
@@ -196,6 +246,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan for a target: all of a file or of memory, as [`new`](Plan::new) says of a drive.
+    pub fn of(target: &Target, device: &DeviceInfo, wished_span_bytes: u64, largest: u64) -> Self {
+        let size_bytes = device.size_bytes.unwrap_or(0);
+        match target {
+            Target::Nvme { .. } | Target::Model(_) | Target::Coprocessor(_) => {
+                Self::new(size_bytes, wished_span_bytes, largest)
+            }
+            Target::File(_) | Target::Ram(_) => Self {
+                destroys: false,
+                raw_offset_bytes: 0,
+                span_bytes: wished_span_bytes.min(size_bytes) & !511,
+                largest_bytes: largest,
+                queue_depth: 1,
+            },
+        }
+    }
+
     /// Fits the stretch that was wished for into a drive of `size_bytes`: at most three quarters
     /// of a half, for the file system needs some of its half itself.
     pub fn new(size_bytes: u64, wished_span_bytes: u64, largest_bytes: u64) -> Self {
@@ -215,12 +282,17 @@ impl Plan {
 /// Makes the paths of these names.
 ///
 /// # Errors
-/// A name is none of [`PATHS`].
+/// A name is none of [`PATHS`], [`FILE_PATHS`] and [`RAM`].
 pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> {
     let make = |name: &String| -> Result<Box<dyn Path>> {
-        let known = PATHS.into_iter().find(|known| known == name);
-        let name = known
-            .ok_or_else(|| Failure::usage(format!("`{name}` is no path")).mend(PATHS.join(", ")))?;
+        let known = || PATHS.into_iter().chain(FILE_PATHS).chain([RAM]);
+        let name = known().find(|known| known == name).ok_or_else(|| {
+            let all: Vec<&str> = known().collect();
+            Failure::usage(format!("`{name}` is no path")).mend(all.join(", "))
+        })?;
+        if name == RAM || name.starts_with("file-") {
+            return Ok(Box::new(plain::PlainPath::new(bench, name)));
+        }
         Ok(match straight::StraightPath::new(bench, name) {
             Some(path) => Box::new(path),
             None if name == COPROCESSOR => Box::new(coprocessor::CoprocessorPath::new(bench)),
@@ -229,6 +301,38 @@ pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> 
         })
     };
     names.iter().map(make).collect()
+}
+
+/// What further threads make their devices of.
+fn twin(opened: &SyncFile, file: &std::path::Path) -> Result<Option<SyncFile>> {
+    let twin = opened.twin();
+    Ok(Some(twin.map_err(|error| {
+        Failure::io("opening again", file, &error)
+    })?))
+}
+
+/// A device for another thread.
+fn another(twin: Option<&SyncFile>) -> std::result::Result<Box<dyn Device + Send>, Missing> {
+    let twin = twin.ok_or_else(|| {
+        Missing::new(
+            "this path has one queue, and one thread that uses it",
+            "--threads 1, with larger --depths",
+        )
+    })?;
+    match twin.twin() {
+        Ok(device) => Ok(Box::new(device)),
+        Err(error) => Err(Missing::new(
+            format!("no further thread can open it: {error}"),
+            "ulimit -n",
+        )),
+    }
+}
+
+/// What an instrument could not find is a path that is not supported here.
+impl From<Missing> for Failure {
+    fn from(missing: Missing) -> Self {
+        Failure::unsupported(missing.reason).mend(missing.mend)
+    }
 }
 
 impl From<Failure> for Missing {

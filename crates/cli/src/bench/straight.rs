@@ -41,7 +41,7 @@ impl StraightPath {
         }
         let namespace = match &self.bench.target {
             Target::Nvme { namespace, .. } => *namespace,
-            Target::Model(_) | Target::Coprocessor(_) => 1,
+            _ => 1,
         };
         rig.open_queue(namespace, self.mode)
     }
@@ -89,7 +89,7 @@ impl Path for StraightPath {
     fn counters(&mut self) -> Counters {
         let address = match &self.bench.target {
             Target::Nvme { resolved, .. } => Some(resolved.controller.address.to_string()),
-            Target::Model(_) | Target::Coprocessor(_) => None,
+            _ => None,
         };
         match self.bench.rig.borrow().as_ref() {
             Some(rig) => counters::of_rig(rig.as_ref(), address.as_deref(), self.polls()),

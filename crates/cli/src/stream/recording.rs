@@ -130,6 +130,8 @@ impl Record {
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
             let (idle_to, idle) = channel();
             let (out, blocks) = channel();
+            // Before the producer begins: a block that comes at once must find them.
+            lend(&recorder, &idle_to);
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
@@ -183,11 +185,7 @@ impl Record {
                 return Ok(result);
             }
             self.acknowledge(recorder.durable_bytes(), &mut told)?;
-            while let Some(buffer) = recorder.take() {
-                if idle.send(buffer).is_err() {
-                    break;
-                }
-            }
+            lend(recorder, idle);
             let message = match blocks.try_recv() {
                 Ok(message) => Some(message),
                 Err(_) if recorder.is_working() => {
@@ -235,5 +233,14 @@ impl Record {
         *told = durable_bytes;
         let line = format!("durable {durable_bytes}\n");
         crate::console::Console { quiet: true }.print(&line)
+    }
+}
+
+/// Hands the recorder's empty buffers to the producer.
+fn lend<D: block::Device>(recorder: &Recorder<'_, '_, D, TscClock>, idle: &Sender<block::Buffer>) {
+    while let Some(buffer) = recorder.take() {
+        if idle.send(buffer).is_err() {
+            break;
+        }
     }
 }

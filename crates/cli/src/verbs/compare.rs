@@ -1,19 +1,15 @@
 //! `straightway compare DEVICE`: what each path to a drive costs.
 
 use crate::Context;
-use crate::bench::{self, Bench, BenchHost, COPROCESSOR, PATHS, Plan, Target};
+use crate::bench::{self, Bench, BenchHost, Plan, Target, setup};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard;
-use crate::path::kernel::refuse_use;
+use crate::output::Artefacts;
 use crate::units::{Size, Time};
-use block::Device;
 use clap::Args;
-use linux::coprocessor::CoprocessorOptions;
-use linux::resolve::Resolved;
 use measure::{CompareError, Comparison, DeviceInfo, Operation, Pattern, Progress, Settings};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Measure what each path to a drive costs.
@@ -64,7 +60,7 @@ pub struct Compare {
     /// The namespace, where DEVICE names a controller
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub namespace: Option<u32>,
-    /// Folder for compare.json, compare.schema.json and report.html
+    /// Folder for compare.json, its schema, compare.csv and report.html
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print JSON instead of the table
@@ -72,7 +68,11 @@ pub struct Compare {
     pub json: bool,
 }
 
-fn operation(text: &str) -> std::result::Result<Operation, String> {
+/// Reads an operation's name.
+///
+/// # Errors
+/// It is none.
+pub fn operation(text: &str) -> std::result::Result<Operation, String> {
     match text {
         "read" => Ok(Operation::Read),
         "write" => Ok(Operation::Write),
@@ -80,7 +80,11 @@ fn operation(text: &str) -> std::result::Result<Operation, String> {
     }
 }
 
-fn pattern(text: &str) -> std::result::Result<Pattern, String> {
+/// Reads a pattern's name.
+///
+/// # Errors
+/// It is none.
+pub fn pattern(text: &str) -> std::result::Result<Pattern, String> {
     match text {
         "sequential" => Ok(Pattern::Sequential),
         "random" => Ok(Pattern::Random),
@@ -95,14 +99,17 @@ impl Compare {
     /// It is not permitted, makes no sense, or the drive fails while it is prepared.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
-        self.check_permission(context, &drive)?;
-        let (target, device) = self.target(context, &drive)?;
+        let writes = self.operations.contains(&Operation::Write);
+        setup::permit(context, &drive, self.destroy_data.as_deref(), writes)?;
+        let (target, device) = setup::target(
+            context,
+            &drive,
+            self.namespace,
+            self.destroy_data.as_deref(),
+        )?;
         let names = self.path_names(&target);
-        let plan = self.plan(&device)?;
-        let window = match &target {
-            Target::Coprocessor(path) => Some(path.clone()),
-            _ => self.coprocessor.clone(),
-        };
+        let plan = self.plan(&target, &device)?;
+        let window = setup::window(&target, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, target, &plan, window)?;
         let mut paths = bench::paths(&bench, &names)?;
         if let Some(folder) = &self.output {
@@ -143,126 +150,20 @@ impl Compare {
         self.report(context, &comparison)
     }
 
-    fn check_permission(&self, context: &Context, drive: &Drive) -> Result<()> {
-        let writes = self.operations.contains(&Operation::Write);
-        if !writes && self.destroy_data.is_none() {
-            return Ok(());
-        }
-        guard::check(drive, self.destroy_data.as_deref())?;
-        let Drive::Nvme(resolved) = drive else {
-            return Ok(());
-        };
-        // The whole controller changes its driver, so each of its namespaces must be free.
-        for namespace in &resolved.controller.namespaces {
-            if let Some(block) = &namespace.block {
-                refuse_use(&context.roots, block)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn target(&self, context: &Context, drive: &Drive) -> Result<(Target, DeviceInfo)> {
-        match drive {
-            Drive::Nvme(resolved) => self.nvme_target(context, resolved),
-            Drive::Model(model) => {
-                let device = DeviceInfo {
-                    name: drive.to_string(),
-                    model: Some("Straightway model controller".to_owned()),
-                    size_bytes: Some(model.size_bytes),
-                    ..DeviceInfo::default()
-                };
-                Ok((Target::Model(model.clone()), device))
-            }
-            Drive::Coprocessor(path) => {
-                if self.coprocessor.as_ref().is_some_and(|other| other != path) {
-                    return Err(Failure::usage("DEVICE and --coprocessor name two windows"));
-                }
-                let opened = linux::Coprocessor::open(path, CoprocessorOptions::default())?;
-                let device = DeviceInfo {
-                    name: drive.to_string(),
-                    model: Some(opened.model().to_owned()),
-                    serial: Some(opened.serial().to_owned()),
-                    size_bytes: Some(opened.geometry().size_bytes()),
-                    ..DeviceInfo::default()
-                };
-                guard::check_opened(drive, self.destroy_data.as_deref(), Some(opened.serial()))?;
-                Ok((Target::Coprocessor(path.clone()), device))
-            }
-            Drive::File(_) | Drive::Ram(_) => Err(Failure::unsupported(format!(
-                "{drive} has no paths to compare"
-            ))
-            .mend("name an NVMe drive, or model:SIZE")),
-        }
-    }
-
-    fn nvme_target(&self, context: &Context, resolved: &Resolved) -> Result<(Target, DeviceInfo)> {
-        if let Some(partition) = &resolved.partition {
-            return Err(Failure::unsupported(format!("{partition} is a partition"))
-                .mend("name the namespace"));
-        }
-        let controller = &resolved.controller;
-        let path = resolved.controller_path(&context.roots).ok_or_else(|| {
-            Failure::missing(format!(
-                "{} is bound to {}; compare starts from the kernel's NVMe driver",
-                controller.address,
-                controller.driver.as_deref().unwrap_or("no driver")
-            ))
-            .mend(format!("straightway release {}", controller.address))
-        })?;
-        let wanted = crate::path::namespace_of(resolved, self.namespace)?;
-        let namespace = match wanted {
-            Some(wanted) => Some(wanted),
-            None => resolved.only_namespace()?.nsid,
-        };
-        let namespace = namespace.ok_or_else(|| {
-            Failure::missing("the kernel does not tell the namespace's identifier")
-                .mend("--namespace 1")
-        })?;
-        let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
-        let found = facts
-            .namespaces
-            .iter()
-            .find(|one| one.namespace == namespace);
-        let found = found.ok_or(nvme::Error::NoNamespace { namespace })?;
-        if let Some(why) = &found.unusable {
-            return Err(Failure::unsupported(why.clone()));
-        }
-        let device = DeviceInfo {
-            name: resolved.to_string(),
-            model: Some(facts.model),
-            serial: Some(facts.serial),
-            firmware: Some(facts.firmware),
-            pci_address: Some(controller.address.to_string()),
-            size_bytes: Some(found.size_bytes),
-        };
-        let target = Target::Nvme {
-            resolved: Box::new(resolved.clone()),
-            namespace,
-        };
-        Ok((target, device))
-    }
-
     fn path_names(&self, target: &Target) -> Vec<String> {
-        match target {
-            _ if !self.paths.is_empty() => self.paths.clone(),
-            Target::Nvme { .. } => {
-                let all = PATHS.into_iter();
-                let all = all.filter(|name| *name != COPROCESSOR || self.coprocessor.is_some());
-                all.map(str::to_owned).collect()
-            }
-            Target::Model(_) => vec!["straightway-poll".to_owned()],
-            Target::Coprocessor(_) => vec![COPROCESSOR.to_owned()],
+        match self.paths.is_empty() {
+            true => setup::names_of(target, self.coprocessor.is_some()),
+            false => self.paths.clone(),
         }
     }
 
-    fn plan(&self, device: &DeviceInfo) -> Result<Plan> {
+    fn plan(&self, target: &Target, device: &DeviceInfo) -> Result<Plan> {
         let sizes = self.sizes.iter().map(|size| size.0);
         let largest = sizes.max().unwrap_or(0);
-        let size_bytes = device.size_bytes.unwrap_or(0);
         let plan = Plan {
             queue_depth: self.queue_depth,
             destroys: self.destroy_data.is_some(),
-            ..Plan::new(size_bytes, self.span.0, largest)
+            ..Plan::of(target, device, self.span.0, largest)
         };
         if plan.span_bytes < largest {
             return Err(Failure::usage(format!(
@@ -281,10 +182,6 @@ impl Compare {
             (true, true) => vec![Operation::Read, Operation::Write],
             (true, false) => vec![Operation::Read],
         };
-        let words = std::env::args().skip(1);
-        let command: Vec<String> = std::iter::once("straightway".to_owned())
-            .chain(words)
-            .collect();
         Settings {
             operations,
             patterns: self.patterns.clone(),
@@ -295,27 +192,30 @@ impl Compare {
             idle_duration: Duration::from_secs(2),
             queue_depth: self.queue_depth,
             span_bytes: plan.span_bytes,
+            threads: 1,
             seed: self.seed,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: vec![command.join(" ")],
+            commands: vec![setup::command_line()],
         }
     }
 
     fn report(&self, context: &Context, comparison: &Comparison) -> Result<Exit> {
         let json = comparison.to_json();
         let json = json.map_err(|error| Failure::new(Exit::No, format!("making JSON: {error}")))?;
-        if let Some(folder) = &self.output {
-            let report = measure::report(comparison)
-                .map_err(|error| Failure::new(Exit::No, error.to_string()))?;
-            let schema = format!("{:#}\n", measure::json_schema());
-            save(&folder.join("compare.json"), &json)?;
-            save(&folder.join("compare.schema.json"), &schema)?;
-            save(&folder.join("report.html"), &report)?;
-        }
-        match self.json {
-            true => context.console.print(&json)?,
-            false => context.console.print(&measure::table(comparison))?,
-        }
+        let report = measure::report(comparison)
+            .map_err(|error| Failure::new(Exit::No, error.to_string()))?;
+        let artefacts = Artefacts {
+            name: "compare",
+            text: measure::table(comparison),
+            json,
+            schema: measure::json_schema(),
+            html: report,
+            files: vec![(
+                "compare.csv".to_owned(),
+                measure::csv::of_comparison(comparison),
+            )],
+        };
+        artefacts.leave(context, self.output.as_deref(), self.json)?;
         if context.cancel.is_set() {
             return Err(Failure::interrupted(
                 "interrupted; the drive was given back",
@@ -342,10 +242,6 @@ impl Compare {
         }
         Ok(Exit::Done)
     }
-}
-
-fn save(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| Failure::io("writing", path, &error))
 }
 
 fn message(step: &Progress<'_>) -> String {

@@ -5,21 +5,30 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod explain;
 pub mod format;
 pub mod get;
+pub mod import;
 pub mod info;
 pub mod list;
 pub mod ls;
 pub mod man;
 pub mod mv;
+pub mod periodic;
 pub mod play;
+pub mod profile;
 pub mod put;
 pub mod read;
 pub mod record;
 pub mod release;
 pub mod rm;
 pub mod schema;
+pub mod speed;
 pub mod stat;
+pub mod sustain;
+pub mod sweep;
+pub mod trace;
+pub mod workload;
 pub mod write;
 
 use crate::Context;
@@ -44,6 +53,15 @@ pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
         Verb::Read(verb) => verb.run(context),
         Verb::Write(verb) => verb.run(context),
         Verb::Compare(verb) => verb.run(context),
+        Verb::Sustain(verb) => verb.run(context),
+        Verb::Sweep(verb) => verb.run(context),
+        Verb::Periodic(verb) => verb.run(context),
+        Verb::Trace(verb) => verb.run(context),
+        Verb::Explain(verb) => verb.run(context),
+        Verb::Profile(verb) => verb.run(context),
+        Verb::Speed(verb) => verb.run(context),
+        Verb::Workload(verb) => verb.run(context),
+        Verb::Import(verb) => verb.run(context),
         Verb::Format(verb) => verb.run(context),
         Verb::Put(verb) => verb.run(context),
         Verb::Get(verb) => verb.run(context),
@@ -69,6 +87,13 @@ fn changes_drivers(verb: &Verb) -> bool {
             | Verb::Read(_)
             | Verb::Write(_)
             | Verb::Compare(_)
+            | Verb::Sustain(_)
+            | Verb::Sweep(_)
+            | Verb::Trace(_)
+            | Verb::Explain(_)
+            | Verb::Profile(_)
+            | Verb::Speed(_)
+            | Verb::Periodic(_)
             | Verb::Format(_)
             | Verb::Put(_)
             | Verb::Get(_)

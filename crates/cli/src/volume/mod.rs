@@ -10,6 +10,7 @@
 //! | `chunks` | checksums of data as it goes by |
 //! | `source` | a file or standard input, read into the device's buffers |
 //! | `found` | what stands on a device already |
+//! | `workload` | the files of a simulated application |
 //!
 //! Nothing here knows a verb.
 
@@ -23,6 +24,7 @@ pub mod lock;
 pub mod route;
 pub mod source;
 pub mod store;
+pub mod workload;
 
 pub use failure::failed;
 pub use route::Route;

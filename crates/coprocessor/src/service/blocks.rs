@@ -65,15 +65,14 @@ impl Service {
     /// there was something to do. To be called while [`want`](Service::want) says blocks; when it
     /// says files, once more until nothing is under way.
     pub fn step<D: Device, C: Clock>(&mut self, device: &mut D, clock: &C) -> bool {
-        let now = clock.ticks();
-        self.housekeep(now);
+        self.housekeep(clock);
         let mut has_moved = false;
         let depth = usize::from(self.geometry.queue_depth);
         // At most a ring's length of turns for each client: a session's credits end it.
         for offset in 0..CLIENTS {
             let index = (self.turn + offset) % CLIENTS;
             if let Some(session) = self.sessions.get_mut(index) {
-                session.look(now as u32);
+                session.look(clock);
             }
             while device.outstanding() < depth {
                 let Some(session) = self.sessions.get_mut(index) else {
@@ -84,7 +83,7 @@ impl Service {
                 };
                 has_moved = true;
                 let begun = match next {
-                    Ok(taken) => self.begin(device, index, &taken, now as u32),
+                    Ok(taken) => self.begin(device, index, &taken, clock),
                     Err((id, code)) => Err((id, code.into())),
                 };
                 if let (Err((id, status)), Some(session)) = (begun, self.sessions.get_mut(index)) {
@@ -113,12 +112,12 @@ impl Service {
         device.outstanding() == 0 && self.want == Want::Files
     }
 
-    fn begin<D: Device>(
+    fn begin<D: Device, C: Clock>(
         &mut self,
         device: &mut D,
         client: usize,
         taken: &Taken,
-        now: u32,
+        clock: &C,
     ) -> Result<(), (u16, Status)> {
         let command = &taken.command;
         let failed = |status: Status| (command.id, status);
@@ -127,7 +126,7 @@ impl Service {
             .map_err(|code| failed(code.into()))?;
         let mut place = 0;
         if let Some(due) = due(taken, self.ticks_per_ms) {
-            if is_past(due, now) {
+            if is_past(due, clock.ticks() as u32) {
                 return Err(failed(block::Error::TimedOut.into()));
             }
             place = self.deadlines.put(due);

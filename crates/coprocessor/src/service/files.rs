@@ -175,8 +175,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
     /// work, no waiting. True while there was something to do.
     pub fn step<F: Future<Output = ()>>(&self, mut work: Pin<&mut F>) -> bool {
         self.state().has_moved = false;
-        let now = self.clock.ticks();
-        self.take_commands(now);
+        self.take_commands();
         self.submit();
         self.volume.kick();
         // At most as many turns as the drive has requests.
@@ -205,9 +204,9 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         self.state().has_moved
     }
 
-    fn take_commands(&self, now: u64) {
+    fn take_commands(&self) {
         let mut service = self.service();
-        service.housekeep(now);
+        service.housekeep(self.clock);
         for session in &mut service.sessions {
             if session.phase == Phase::Waiting && session.access == Access::Files {
                 session.open();
@@ -218,7 +217,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         for offset in 0..CLIENTS {
             let client = (turn + offset) % CLIENTS;
             if let Some(session) = service.sessions.get_mut(client) {
-                session.look(now as u32);
+                session.look(self.clock);
             }
             while self.state().has_room() {
                 let Some(session) = service.sessions.get_mut(client) else {

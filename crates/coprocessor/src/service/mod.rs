@@ -28,6 +28,9 @@ use crate::status::Code;
 use blocks::Deadlines;
 use session::{Phase, Session};
 
+/// Steps between two changes of the beat, and between two looks at a session's lease.
+const STEPS_A_BEAT: u32 = 64;
+
 /// Something that happened to a client, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -145,6 +148,17 @@ impl Service {
         self.want
     }
 
+    /// How many sessions there are, and the commands that they and those before them on their pages
+    /// had answered since each began; for measuring.
+    pub fn tally(&self) -> (usize, u32) {
+        let mut tally = (0, 0);
+        for session in &self.sessions {
+            tally.0 += usize::from(session.phase != Phase::Free);
+            tally.1 += session.answered();
+        }
+        tally
+    }
+
     /// The next thing to log; each is told once.
     pub fn take_event(&mut self) -> Option<Event> {
         let mut sessions = self.sessions.iter_mut().enumerate();
@@ -165,9 +179,9 @@ impl Service {
     }
 
     /// Looks after the sessions' beginnings and ends: one of them each step.
-    fn housekeep(&mut self, now: u64) {
+    fn housekeep<C: Clock>(&mut self, clock: &C) {
         self.steps = self.steps.wrapping_add(1);
-        if self.steps & 63 == 0 {
+        if self.steps % STEPS_A_BEAT == 0 {
             self.window.write32(header::BEAT, self.steps);
         }
         self.turn = (self.turn + 1) % CLIENTS;
@@ -175,18 +189,20 @@ impl Service {
         let Some(session) = self.sessions.get_mut(turn) else {
             return;
         };
-        session.attend(now, ticks_per_ms);
+        // Each session's once in so many steps.
+        let looks_at_lease = self.steps % STEPS_A_BEAT < CLIENTS as u32;
+        session.attend(clock, ticks_per_ms, looks_at_lease);
         if session.phase == Phase::Waiting {
-            self.admit(turn, now);
+            self.admit(turn, clock);
         }
     }
 
     /// Lets a session in that its access allows beside the others.
     #[inline(never)]
-    fn admit(&mut self, index: usize, now: u64) {
+    fn admit<C: Clock>(&mut self, index: usize, clock: &C) {
         // Who has just gone is in nobody's way.
         for session in &mut self.sessions {
-            session.attend(now, self.ticks_per_ms);
+            session.attend(clock, self.ticks_per_ms, false);
         }
         let Some(wanted) = self.sessions.get(index).map(|session| session.access) else {
             return;

@@ -66,7 +66,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             self.tell(start, id, status, 0, false);
         }
         self.conclude(index, start, end, consumer.delivered, |table| {
-            encode_play(&end, &player.report(), table);
+            encode_play(&end, player.report(), table);
         })
         .await;
     }

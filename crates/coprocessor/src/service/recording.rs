@@ -88,7 +88,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         self.answer_written(start, &recorder, &mut producer, producer_end(&end));
         let durable = recorder.durable_bytes();
         self.conclude(index, start, end, durable, |table| {
-            encode_record(&end, &recorder.report(), table);
+            encode_record(&end, recorder.report(), table);
         })
         .await;
     }

@@ -1,6 +1,8 @@
 //! One client's session as the coprocessor keeps it: everything that decides anything is here, in
 //! its own memory. What the client writes is read once, checked, and believed no further.
 
+use block::Clock;
+
 use crate::command::{Answer, Command, LATE};
 use crate::header::{Access, Grant};
 use crate::layout::{CREDITS, PAGE_BYTES, RING_ENTRIES, client, client_offset};
@@ -92,13 +94,15 @@ impl Session {
         Some(session)
     }
 
-    /// Looks whether the client attached or went away.
-    pub(crate) fn attend(&mut self, now: u64, ticks_per_ms: u64) {
+    /// Looks whether the client attached or went away, and now and then (`looks_at_lease`) whether
+    /// it lives. The time is read only if it matters: a timer on a bus costs more than all the rest.
+    pub(crate) fn attend<C: Clock>(&mut self, clock: &C, ticks_per_ms: u64, looks_at_lease: bool) {
         let attach = self.page.read::<{ client::ATTACH }>();
         match self.phase {
-            Phase::Free if attach != 0 && attach != self.ended => self.begin(attach, now),
+            Phase::Free if attach != 0 && attach != self.ended => self.begin(attach, clock),
             Phase::Open | Phase::Waiting if attach != self.number => self.end(Code::Detached),
-            Phase::Open if self.lease_ms != 0 => {
+            Phase::Open if looks_at_lease && self.lease_ms != 0 => {
+                let now = clock.ticks();
                 let beat = self.page.read::<{ client::BEAT }>();
                 if beat != self.beat {
                     self.beat = beat;
@@ -111,13 +115,13 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, attach: u32, now: u64) {
+    fn begin<C: Clock>(&mut self, attach: u32, clock: &C) {
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         let access = Access::from_number(self.page.read::<{ client::ACCESS }>());
         self.number = attach;
         self.lease_ms = self.page.read::<{ client::LEASE_MS }>();
         self.beat = self.page.read::<{ client::BEAT }>();
-        self.beat_at = now;
+        self.beat_at = clock.ticks();
         let Some(access) = access else {
             return self.refuse(Code::BadField);
         };
@@ -174,13 +178,18 @@ impl Session {
         self.page.write::<{ client::ACCEPTED }>(0);
     }
 
+    /// Completions written since it began.
+    pub(crate) const fn answered(&self) -> u32 {
+        self.answered
+    }
+
     /// Looks at the doorbell: the commands' time begins here, whether there is a credit or not.
     #[inline]
-    pub(crate) fn look(&mut self, now: u32) {
+    pub(crate) fn look<C: Clock>(&mut self, clock: &C) {
         if self.phase == Phase::Open {
             let tail = self.page.read::<{ client::TAIL }>();
             if tail != self.seen {
-                self.see(tail, now);
+                self.see(tail, clock.ticks() as u32);
             }
         }
     }

@@ -7,6 +7,7 @@
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
 //! * `ring`: the kernel writes to buffers while a request is in an io_uring.
+//! * `sched`: the scheduling policy of the calling thread.
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
 pub(crate) mod arena;
@@ -18,4 +19,5 @@ pub(crate) mod map;
 pub(crate) mod ring;
 pub(crate) mod ring_file;
 pub(crate) mod ring_nvme;
+pub(crate) mod sched;
 pub(crate) mod vfio;

@@ -55,7 +55,7 @@ pub fn begin(machine: &Machine) {
     arm();
     // SAFETY: the trap is set up by the start code, and the timer is armed.
     unsafe {
-        asm!("csrs mie, {0}", "csrs mstatus, {1}", in(reg) 1 << TIMER_INTERRUPT, in(reg) 1 << 3);
+        asm!("csrs mie, {0}", "csrs mstatus, {1}", in(reg) 1usize << TIMER_INTERRUPT, in(reg) 1usize << 3);
     }
 }
 

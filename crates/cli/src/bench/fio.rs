@@ -1,0 +1,122 @@
+//! fio, asked for the same cell as our closed loop.
+
+use super::{Bench, setup::Ready};
+use crate::failure::{Exit, Failure, Result};
+use measure::fio::{Job, parse};
+use measure::{Access, Operation, Pattern};
+use std::process::Command;
+use std::time::Duration;
+
+/// One cell for fio.
+#[derive(Clone, Copy, Debug)]
+pub struct FioCell<'a> {
+    /// The path, as `compare` names it.
+    pub path: &'a str,
+    /// What it is asked to do.
+    pub access: Access,
+    /// Operations in flight.
+    pub queue_depth: u16,
+    /// Counted time.
+    pub duration: Duration,
+    /// Time before it.
+    pub warm_up: Duration,
+    /// Decides the offsets.
+    pub seed: u64,
+    /// The kernel trusts the processor's time stamp counter, which costs fio least to read.
+    pub has_tsc: bool,
+}
+
+/// Why fio cannot be asked for a path, or `None` if it can.
+pub fn cannot(bench: &Bench, path: &str) -> Option<String> {
+    match path {
+        "block-buffered" | "block-direct" | "io_uring" if bench.target.is_nvme() => None,
+        "file-buffered" | "file-direct" | "file-io_uring" => None,
+        _ => Some(format!("{path} is a path that fio does not know")),
+    }
+}
+
+/// fio's version.
+///
+/// # Errors
+/// It is not there.
+pub fn version() -> Result<String> {
+    let output = Command::new("fio").arg("--version").output();
+    let output = output.map_err(|error| {
+        Failure::unsupported(format!("fio cannot be run: {error}"))
+            .mend("apt install fio; or go without --fio")
+    })?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Runs one cell.
+///
+/// # Errors
+/// fio cannot be run, or failed.
+pub fn run(ready: &Ready, cell: &FioCell<'_>) -> Result<Job> {
+    let file = ready.bench.file()?;
+    let reads = cell.access.operation == Operation::Read;
+    let rw = match (cell.access.pattern, reads) {
+        (Pattern::Sequential, true) => "read",
+        (Pattern::Sequential, false) => "write",
+        (Pattern::Random, true) => "randread",
+        (Pattern::Random, false) => "randwrite",
+    };
+    let is_ring = cell.path.ends_with("io_uring");
+    let mut command = Command::new("fio");
+    command
+        .args([
+            "--name=cell",
+            "--output-format=json",
+            "--time_based=1",
+            "--thread=1",
+        ])
+        .args(["--norandommap=1", "--randrepeat=1", "--group_reporting=1"])
+        .arg(format!("--filename={}", file.display()))
+        .arg(format!("--rw={rw}"))
+        .arg(format!("--bs={}", cell.access.block_size_bytes))
+        .arg(format!("--offset={}", ready.plan.raw_offset_bytes))
+        .arg(format!("--size={}", ready.plan.span_bytes))
+        .arg(format!("--runtime={}ms", cell.duration.as_millis()))
+        .arg(format!("--ramp_time={}ms", cell.warm_up.as_millis()))
+        .arg(format!("--randseed={}", cell.seed))
+        .arg(format!(
+            "--ioengine={}",
+            if is_ring { "io_uring" } else { "psync" }
+        ))
+        .arg(format!(
+            "--iodepth={}",
+            if is_ring { cell.queue_depth } else { 1 }
+        ))
+        .arg(format!(
+            "--direct={}",
+            u8::from(!cell.path.ends_with("-buffered"))
+        ));
+    if is_ring {
+        // As our ring does it: the file is registered, and what has come is replaced by one call.
+        let depth = cell.queue_depth;
+        command
+            .arg("--registerfiles=1")
+            .arg(format!("--iodepth_batch={depth}"))
+            .arg(format!("--iodepth_batch_complete_max={depth}"));
+    }
+    if cell.has_tsc {
+        command.arg("--clocksource=cpu");
+    }
+    if !reads {
+        command.arg("--end_fsync=1");
+    }
+    let output = command.output().map_err(|error| {
+        Failure::unsupported(format!("fio cannot be run: {error}")).mend("apt install fio")
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(Failure::new(Exit::No, format!("fio failed: {}", said.trim())).mend("dmesg"));
+    }
+    let parsed = parse(&text);
+    let (_, jobs) =
+        parsed.map_err(|error| Failure::new(Exit::No, format!("fio's result: {error}")))?;
+    jobs.into_iter()
+        .find(|job| job.operation == cell.access.operation)
+        .ok_or_else(|| Failure::new(Exit::No, "fio did nothing"))
+}

@@ -1,0 +1,305 @@
+//! From what the user wrote to a bench: which drive, whether it may be destroyed, how much of it.
+
+use super::{Bench, COPROCESSOR, PATHS, Plan, RAM, Target};
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use crate::guard;
+use crate::path::kernel::refuse_use;
+use crate::units::Size;
+use block::Device as _;
+use clap::Args;
+use linux::coprocessor::{Coprocessor, CoprocessorOptions};
+use linux::resolve::Resolved;
+use measure::DeviceInfo;
+use measure::run_info::{Figure, Request};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What every verb that measures is told.
+#[derive(Clone, Debug, Args)]
+pub struct Subject {
+    /// The drive
+    pub device: String,
+    /// The drive's serial number: its data will be overwritten. Needed for writes and for ext4
+    #[arg(long, value_name = "SERIAL")]
+    pub destroy_data: Option<String>,
+    /// How much of the drive each path uses, as far as it fits
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub span: Size,
+    /// Decides offsets, data and intervals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The namespace, where DEVICE names a controller
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub namespace: Option<u32>,
+    /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it
+    #[arg(long, value_name = "FILE")]
+    pub coprocessor: Option<PathBuf>,
+    /// Folder for the JSON, its schema, the CSV and report.html
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// A picture that the report shows too, such as one of `make figures`
+    #[arg(long, value_name = "SVG")]
+    pub figure: Vec<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a verb wants of the bench.
+#[derive(Clone, Copy, Debug)]
+pub struct Wants<'a> {
+    /// Its paths.
+    pub paths: &'a [String],
+    /// Whether it writes.
+    pub writes: bool,
+    /// The longest operation.
+    pub largest_bytes: u64,
+    /// Operations in flight.
+    pub queue_depth: u16,
+}
+
+/// A bench that is ready, and what is known of the drive.
+pub struct Ready {
+    /// The bench.
+    pub bench: Rc<Bench>,
+    /// The drive.
+    pub device: DeviceInfo,
+    /// How much of it is used.
+    pub plan: Plan,
+    /// Pictures for the report.
+    figures: Vec<Figure>,
+}
+
+impl Subject {
+    /// Finds the drive, checks that it may be used, and prepares it.
+    ///
+    /// # Errors
+    /// It is missing, in use, too small, or may not be destroyed.
+    pub fn ready(&self, context: &Context, wants: &Wants<'_>) -> Result<Ready> {
+        let figures = self.figure.iter().map(|file| figure(file));
+        let figures = figures.collect::<Result<Vec<Figure>>>()?;
+        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        permit(context, &drive, self.destroy_data.as_deref(), wants.writes)?;
+        let (target, device) = target(
+            context,
+            &drive,
+            self.namespace,
+            self.destroy_data.as_deref(),
+        )?;
+        let plan = Plan::of(&target, &device, self.span.0, wants.largest_bytes);
+        let plan = Plan {
+            queue_depth: wants.queue_depth,
+            destroys: self.destroy_data.is_some() || (wants.writes && !target.is_nvme()),
+            ..plan
+        };
+        if plan.span_bytes < wants.largest_bytes {
+            return Err(Failure::usage(format!(
+                "operations of {} do not fit: each path has {} of this drive",
+                Size(wants.largest_bytes),
+                Size(plan.span_bytes)
+            ))
+            .mend("smaller blocks, a larger --span, or a larger drive"));
+        }
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("making", folder, &error))?;
+        }
+        let window = window(&target, self.coprocessor.as_deref())?;
+        let bench = Bench::new(&context.roots, target, &plan, window)?;
+        // A name that is no path is told before anything is written.
+        super::paths(&bench, wants.paths)?;
+        if self.destroy_data.is_some() && bench.target.is_nvme() {
+            context.console.say("preparing the drive");
+            let with_ext4 = wants.paths.iter().any(|name| name.starts_with("ext4-"));
+            super::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
+        }
+        Ok(Ready {
+            bench,
+            device,
+            plan,
+            figures,
+        })
+    }
+
+    /// What the record says of the request.
+    pub fn request(&self, ready: &Ready) -> Request {
+        Request {
+            device: ready.device.clone(),
+            commands: vec![command_line()],
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.seed,
+            figures: ready.figures.clone(),
+        }
+    }
+}
+
+/// Reads a picture. Reports show it as an image, in which nothing runs and nothing is loaded.
+fn figure(file: &Path) -> Result<Figure> {
+    let svg =
+        std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
+    if !svg.contains("<svg") || !svg.trim_end().ends_with("</svg>") {
+        return Err(Failure::usage(format!(
+            "{} is no SVG picture",
+            file.display()
+        )));
+    }
+    let title = file.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(Figure {
+        title: title.replace(['_', '-'], " "),
+        svg,
+    })
+}
+
+/// The command as it was given.
+pub fn command_line() -> String {
+    let words = std::env::args().skip(1);
+    let command: Vec<String> = std::iter::once("straightway".to_owned())
+        .chain(words)
+        .collect();
+    command.join(" ")
+}
+
+/// Checks that the drive may be measured, and written if that is asked for.
+///
+/// # Errors
+/// Why not.
+pub fn permit(context: &Context, drive: &Drive, destroy: Option<&str>, writes: bool) -> Result<()> {
+    if !writes && destroy.is_none() {
+        return Ok(());
+    }
+    guard::check(drive, destroy)?;
+    let Drive::Nvme(resolved) = drive else {
+        return Ok(());
+    };
+    // The whole controller changes its driver, so each of its namespaces must be free.
+    for namespace in &resolved.controller.namespaces {
+        if let Some(block) = &namespace.block {
+            refuse_use(&context.roots, block)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is measured, and what is known of it.
+///
+/// # Errors
+/// It has no paths, or is not where it must be to start from.
+pub fn target(
+    context: &Context,
+    drive: &Drive,
+    namespace: Option<u32>,
+    destroy: Option<&str>,
+) -> Result<(Target, DeviceInfo)> {
+    let plain = |size_bytes, model: Option<&str>| DeviceInfo {
+        name: drive.to_string(),
+        model: model.map(str::to_owned),
+        size_bytes: Some(size_bytes),
+        ..DeviceInfo::default()
+    };
+    match drive {
+        Drive::Nvme(resolved) => nvme_target(context, resolved, namespace),
+        Drive::Model(model) => Ok((
+            Target::Model(model.clone()),
+            plain(model.size_bytes, Some("Straightway model controller")),
+        )),
+        Drive::Coprocessor(path) => {
+            let opened = Coprocessor::open(path, CoprocessorOptions::default())?;
+            let device = DeviceInfo {
+                name: drive.to_string(),
+                model: Some(opened.model().to_owned()),
+                serial: Some(opened.serial().to_owned()),
+                size_bytes: Some(opened.geometry().size_bytes()),
+                ..DeviceInfo::default()
+            };
+            guard::check_opened(drive, destroy, Some(opened.serial()))?;
+            Ok((Target::Coprocessor(path.clone()), device))
+        }
+        Drive::File(path) => {
+            let found = std::fs::metadata(path);
+            let found = found.map_err(|error| Failure::io("opening", path, &error))?;
+            Ok((Target::File(path.clone()), plain(found.len(), None)))
+        }
+        Drive::Ram(bytes) => Ok((Target::Ram(*bytes), plain(*bytes, Some("memory")))),
+    }
+}
+
+fn nvme_target(
+    context: &Context,
+    resolved: &Resolved,
+    namespace: Option<u32>,
+) -> Result<(Target, DeviceInfo)> {
+    if let Some(partition) = &resolved.partition {
+        return Err(
+            Failure::unsupported(format!("{partition} is a partition")).mend("name the namespace")
+        );
+    }
+    let controller = &resolved.controller;
+    let path = resolved.controller_path(&context.roots).ok_or_else(|| {
+        Failure::missing(format!(
+            "{} is bound to {}; measuring starts from the kernel's NVMe driver",
+            controller.address,
+            controller.driver.as_deref().unwrap_or("no driver")
+        ))
+        .mend(format!("straightway release {}", controller.address))
+    })?;
+    let namespace = match crate::path::namespace_of(resolved, namespace)? {
+        Some(wanted) => Some(wanted),
+        None => resolved.only_namespace()?.nsid,
+    };
+    let namespace = namespace.ok_or_else(|| {
+        Failure::missing("the kernel does not tell the namespace's identifier")
+            .mend("--namespace 1")
+    })?;
+    let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
+    let found = facts
+        .namespaces
+        .iter()
+        .find(|one| one.namespace == namespace);
+    let found = found.ok_or(nvme::Error::NoNamespace { namespace })?;
+    if let Some(why) = &found.unusable {
+        return Err(Failure::unsupported(why.clone()));
+    }
+    let device = DeviceInfo {
+        name: resolved.to_string(),
+        model: Some(facts.model),
+        serial: Some(facts.serial),
+        firmware: Some(facts.firmware),
+        pci_address: Some(controller.address.to_string()),
+        size_bytes: Some(found.size_bytes),
+    };
+    let target = Target::Nvme {
+        resolved: Box::new(resolved.clone()),
+        namespace,
+    };
+    Ok((target, device))
+}
+
+/// The coprocessor's window, for the path through it: that of the target, or the one named beside it.
+///
+/// # Errors
+/// Two different ones are named.
+pub fn window(target: &Target, named: Option<&Path>) -> Result<Option<PathBuf>> {
+    match (target, named) {
+        (Target::Coprocessor(own), Some(other)) if own != other => {
+            Err(Failure::usage("DEVICE and --coprocessor name two windows"))
+        }
+        (Target::Coprocessor(own), _) => Ok(Some(own.clone())),
+        _ => Ok(named.map(Path::to_path_buf)),
+    }
+}
+
+/// The paths that a target has, in the order of tables that are not sorted.
+pub fn names_of(target: &Target, with_coprocessor: bool) -> Vec<String> {
+    let names: &[&str] = match target {
+        Target::Nvme { .. } => &PATHS,
+        Target::Model(_) => &["straightway-poll"],
+        Target::Coprocessor(_) => &[COPROCESSOR],
+        Target::File(_) => &super::FILE_PATHS,
+        Target::Ram(_) => &[RAM],
+    };
+    let one = matches!(target, Target::Coprocessor(_)) || with_coprocessor;
+    let names = names.iter().filter(|name| one || **name != COPROCESSOR);
+    names.map(|name| (*name).to_owned()).collect()
+}

@@ -1,0 +1,184 @@
+//! The kernel's events, through an instance of tracefs of our own.
+//!
+//! An instance has its own buffer and switches, so nobody else's tracing is disturbed; it is
+//! removed in the end, and with it all that was switched on.
+
+use crate::failure::{Failure, Result};
+use linux::Roots;
+use measure::Missing;
+use measure::trace::Probe;
+use measure::trace::events::{Event, Whose, parse};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Kilobytes of events a processor.
+const BUFFER_KB: &str = "8192";
+
+/// An instance of tracefs that records one thread's requests.
+#[derive(Debug)]
+pub struct Tracefs {
+    instance: PathBuf,
+    whose: Whose,
+    knows_commands: bool,
+}
+
+impl Tracefs {
+    /// Makes an instance for the calling thread. Without events of the driver (`of_driver`) it
+    /// tells of system calls, interrupts and sleeps alone.
+    ///
+    /// # Errors
+    /// There is no tracefs, no permission, or no such event in this kernel.
+    pub fn new(roots: &Roots, whose: Whose, of_driver: bool) -> Result<Self> {
+        let root = roots.sys.join("kernel/tracing");
+        if let Err(error) = fs::read_dir(&root) {
+            if error.kind() == std::io::ErrorKind::PermissionDenied {
+                let what = format!(
+                    "no permission to look at the kernel's events in {}",
+                    root.display()
+                );
+                return Err(Failure::missing(what).mend("run it as root"));
+            }
+        }
+        if !root.join("events").exists() {
+            return Err(Failure::missing(format!(
+                "the kernel's events cannot be seen: {} is empty",
+                root.display()
+            ))
+            .mend(format!("as root: mount -t tracefs none {}", root.display())));
+        }
+        let instance = root.join(format!("instances/straightway-{}", std::process::id()));
+        fs::create_dir(&instance).map_err(|error| failed("making", &instance, &error))?;
+        let this = Self {
+            instance,
+            whose,
+            knows_commands: of_driver,
+        };
+        this.switch_on()?;
+        Ok(this)
+    }
+
+    fn switch_on(&self) -> Result<()> {
+        let pid = self.whose.pid;
+        self.put("trace_clock", "mono")?;
+        self.put("buffer_size_kb", BUFFER_KB)?;
+        let call = format!("common_pid == {pid}");
+        let wake = format!("pid == {pid}");
+        let switch = format!("prev_pid == {pid} || next_pid == {pid}");
+        let mut events = vec![
+            ("raw_syscalls/sys_enter", Some(&call)),
+            ("raw_syscalls/sys_exit", Some(&call)),
+            ("irq/irq_handler_entry", None),
+            ("sched/sched_waking", Some(&wake)),
+            ("sched/sched_switch", Some(&switch)),
+        ];
+        if self.knows_commands {
+            events.push(("nvme/nvme_setup_cmd", None));
+            events.push(("nvme/nvme_complete_rq", None));
+        }
+        for (event, filter) in events {
+            let folder = self.instance.join("events").join(event);
+            if !folder.exists() {
+                return Err(
+                    Failure::unsupported(format!("this kernel has no event {event}"))
+                        .mend("a kernel with CONFIG_FTRACE_SYSCALLS and the nvme driver's events"),
+                );
+            }
+            if let Some(filter) = filter {
+                self.put(&format!("events/{event}/filter"), filter)?;
+            }
+            self.put(&format!("events/{event}/enable"), "1")?;
+        }
+        self.put("tracing_on", "0")
+    }
+
+    fn put(&self, name: &str, text: &str) -> Result<()> {
+        let file = self.instance.join(name);
+        fs::write(&file, text).map_err(|error| failed("writing", &file, &error))
+    }
+
+    /// Events that found no room.
+    fn lost(&self) -> u64 {
+        let folders = fs::read_dir(self.instance.join("per_cpu"));
+        let stats = folders.into_iter().flatten().flatten().filter_map(|cpu| {
+            let text = fs::read_to_string(cpu.path().join("stats")).ok()?;
+            let count = |key: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+                line.trim().parse::<u64>().ok()
+            };
+            Some(count("overrun:").unwrap_or(0) + count("dropped events:").unwrap_or(0))
+        });
+        stats.sum()
+    }
+}
+
+fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::io(doing, path, error).mend("run it as root, on a kernel with tracefs")
+}
+
+impl Probe for Tracefs {
+    fn start(&mut self) -> std::result::Result<(), Missing> {
+        // Writing to it empties the buffer.
+        self.put("trace", "")?;
+        Ok(self.put("tracing_on", "1")?)
+    }
+
+    fn stop(&mut self) -> std::result::Result<(Vec<Event>, u64), Missing> {
+        self.put("tracing_on", "0")?;
+        let file = self.instance.join("trace");
+        let text = fs::read(&file).map_err(|error| failed("reading", &file, &error))?;
+        let events = parse(&String::from_utf8_lossy(&text), &self.whose);
+        Ok((events, self.lost()))
+    }
+
+    fn knows_commands(&self) -> bool {
+        self.knows_commands
+    }
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        let _ = self.put("tracing_on", "0");
+        // What stays costs memory and nothing else; its name tells whose it was.
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    fn whose() -> Whose {
+        Whose {
+            pid: 1,
+            interrupt: "nvme0q".into(),
+            controller: "nvme0".into(),
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_tracefs_or_without_an_event_is_told_apart_and_nothing_is_left() {
+        let folder = std::env::temp_dir().join(format!("tracefs-{}", std::process::id()));
+        let root = folder.join("sys/kernel/tracing");
+        fs::create_dir_all(&root).unwrap();
+        let roots = Roots::under(&folder);
+        let none = Tracefs::new(&roots, whose(), true).unwrap_err();
+        assert_eq!(none.exit(), Exit::Missing);
+        assert!(
+            none.remedy()
+                .is_some_and(|mend| mend.contains("mount -t tracefs"))
+        );
+        fs::create_dir_all(root.join("events")).unwrap();
+        fs::create_dir_all(root.join("instances")).unwrap();
+        // The folder that stands for an instance has no events, as on a kernel without any.
+        let lacks = Tracefs::new(&roots, whose(), true).unwrap_err();
+        assert_eq!(lacks.exit(), Exit::Unsupported);
+        assert!(
+            lacks
+                .to_string()
+                .contains("no event raw_syscalls/sys_enter"),
+            "{lacks}"
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,306 @@
+//! `straightway explain DEVICE|RUN.json`: what limits a path, shown by changing something.
+
+use crate::Context;
+use crate::bench::setup::{Ready, Subject, Wants, command_line};
+use crate::bench::{self, BenchHost, RAM};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::Args;
+use measure::explain::{Explained, explain, polled_sibling, unbuffered_sibling};
+use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use measure::sweep::Sweep;
+use measure::{
+    Access, CompareError, Comparison, Environment, Operation, PathResult, Pattern, Settings,
+};
+use std::path::Path;
+use std::time::Duration;
+
+/// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device.
+///
+/// Give a drive and a --path to measure now, or the JSON of a `compare` or `sweep` to read.
+#[derive(Clone, Debug, Args)]
+pub struct Explain {
+    /// What to measure, or the JSON of a run
+    #[command(flatten)]
+    pub subject: Subject,
+    /// The path, as `compare` names it [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// How much one operation moves [in a run: the smallest that was measured]
+    #[arg(long, value_name = "SIZE")]
+    pub block: Option<Size>,
+    /// read or write
+    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    pub operation: Operation,
+    /// sequential or random
+    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "random")]
+    pub pattern: Pattern,
+    /// Operations in flight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub queue_depth: u16,
+    /// Rounds; at least 5, for nothing is confirmed without intervals
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..))]
+    pub rounds: u32,
+    /// How long each trial is measured in each round
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub cell_duration: Time,
+}
+
+/// How much deeper the queue is in the trial.
+const DEEPER: u16 = 8;
+/// How much larger the blocks are.
+const LARGER: u64 = 4;
+
+impl Explain {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, the path is missing, or the file is no run that can be read.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let explained = match self.subject.device.ends_with(".json") {
+            true => self.read(Path::new(&self.subject.device))?,
+            false => self.measure(context)?,
+        };
+        Artefacts::of("explain", &explained, Vec::new())?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; the drive was given back",
+            ));
+        }
+        if !explained.run.valid {
+            let reasons = explained.run.invalid_reasons.join("; ");
+            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+        }
+        match explained.explanations.iter().all(|one| one.confirmed) {
+            true => Ok(Exit::Done),
+            false => Err(Failure::new(Exit::Invalid, "a limit was not confirmed").mend(
+                "more --rounds or a longer --cell-duration; from a run: straightway explain DEVICE",
+            )),
+        }
+    }
+
+    fn read(&self, file: &Path) -> Result<Explained> {
+        let text =
+            std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
+        let (comparisons, run) = runs_of(&text, &file.display().to_string())?;
+        let results = comparisons.iter().flat_map(|one| &one.results);
+        // What several threads do is another question.
+        let results: Vec<&PathResult> = results.filter(|one| one.threads == 1).collect();
+        let mut names: Vec<&str> = results.iter().map(|r| r.path.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if let Some(path) = &self.path {
+            names.retain(|name| name == path);
+        }
+        let explanations = names.iter().filter_map(|name| {
+            let of_path = results.iter().filter(|r| {
+                r.path == *name && (r.operation, r.pattern) == (self.operation, self.pattern)
+            });
+            let sizes = of_path.clone().map(|r| r.block_size_bytes);
+            let block_size_bytes = self
+                .block
+                .map_or_else(|| sizes.min(), |size| Some(size.0))?;
+            let depth = of_path.map(|r| r.queue_depth).min()?;
+            self.of(
+                &results,
+                name,
+                block_size_bytes,
+                depth,
+                &run.environment_before,
+            )
+        });
+        let explanations: Vec<_> = explanations.collect();
+        match explanations.is_empty() {
+            true => Err(Failure::usage("the run has no such result")
+                .mend("another --path, --operation, --pattern or --block")),
+            false => Ok(Explained { run, explanations }),
+        }
+    }
+
+    fn of(
+        &self,
+        results: &[&PathResult],
+        path: &str,
+        block_size_bytes: u64,
+        depth: u16,
+        environment: &Environment,
+    ) -> Option<measure::explain::Explanation> {
+        let access = Access {
+            operation: self.operation,
+            pattern: self.pattern,
+            block_size_bytes,
+        };
+        explain(results, path, access, depth, environment)
+    }
+
+    fn measure(&self, context: &Context) -> Result<Explained> {
+        let block = self.block.map_or(4096, |size| size.0);
+        let deep = self.queue_depth.saturating_mul(DEEPER).min(4096);
+        let named: Vec<String> = self.path.iter().cloned().collect();
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &named,
+                writes: self.operation == Operation::Write,
+                largest_bytes: block.saturating_mul(LARGER),
+                queue_depth: deep,
+            },
+        )?;
+        let name = self
+            .path
+            .clone()
+            .unwrap_or_else(|| bench::default_path(&ready.bench.target).to_owned());
+        let siblings = [polled_sibling(&name), unbuffered_sibling(&name), Some(RAM)];
+        let mut names = vec![name.clone()];
+        names.extend(siblings.into_iter().flatten().map(str::to_owned));
+        names.dedup();
+        let sizes = vec![block, block.saturating_mul(LARGER)];
+        let mut run = RunInfo::begin(
+            "explain",
+            &mut BenchHost::new(&ready.bench),
+            &self.subject.request(&ready),
+        );
+        context
+            .console
+            .say("as it is, with larger blocks, and by its siblings");
+        let first = self.compare(context, &ready, &names, sizes, self.queue_depth)?;
+        context.console.say(format_args!("{deep} in flight"));
+        let one = std::slice::from_ref(&name);
+        let second = self.compare(context, &ready, one, vec![block], deep)?;
+        run.end(&mut BenchHost::new(&ready.bench));
+        for reason in first.invalid_reasons.iter().chain(&second.invalid_reasons) {
+            run.invalidate(reason.clone());
+        }
+        run.complete = first.complete && second.complete;
+        let mut results: Vec<PathResult> = first.results;
+        results.extend(second.results.into_iter().map(|result| PathResult {
+            // A synchronous path was asked for more and does one: that is the trial.
+            queue_depth: deep,
+            ..result
+        }));
+        let all: Vec<&PathResult> = results.iter().collect();
+        let depth = all.iter().find(|r| r.path == name).map(|r| r.queue_depth);
+        let found =
+            depth.and_then(|depth| self.of(&all, &name, block, depth, &run.environment_before));
+        let Some(found) = found else {
+            let missing = first.missing.into_iter().find(|one| one.path == name);
+            return Err(match missing {
+                Some(one) => Failure::unsupported(one.reason).mend(one.mend),
+                None if context.cancel.is_set() => {
+                    Failure::interrupted("interrupted; the drive was given back")
+                }
+                None => Failure::unsupported(format!("{name} could not be measured")),
+            });
+        };
+        Ok(Explained {
+            run,
+            explanations: vec![found],
+        })
+    }
+
+    fn compare(
+        &self,
+        context: &Context,
+        ready: &Ready,
+        names: &[String],
+        block_sizes_bytes: Vec<u64>,
+        queue_depth: u16,
+    ) -> Result<Comparison> {
+        let mut paths = bench::paths(&ready.bench, names)?;
+        let settings = Settings {
+            operations: vec![self.operation],
+            patterns: vec![self.pattern],
+            block_sizes_bytes,
+            rounds: self.rounds,
+            cell_duration: self.cell_duration.0,
+            warm_up: self.cell_duration.0 / 5,
+            idle_duration: Duration::from_secs(1),
+            queue_depth,
+            threads: 1,
+            span_bytes: ready.plan.span_bytes,
+            seed: self.subject.seed,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commands: vec![command_line()],
+        };
+        let comparison = measure::compare(
+            &mut BenchHost::new(&ready.bench),
+            &mut paths,
+            ready.device.clone(),
+            &settings,
+            &mut |_| {},
+            context.cancel.flag(),
+        );
+        comparison.map_err(|error| match error {
+            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
+            _ => Failure::usage(error.to_string()),
+        })
+    }
+}
+
+/// The comparisons of a run, and its record.
+fn runs_of(text: &str, name: &str) -> Result<(Vec<Comparison>, RunInfo)> {
+    let wrong = |why: String| {
+        Failure::usage(format!("{name}: {why}")).mend("the JSON of straightway compare or sweep")
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+    let version = value
+        .get("schema_version")
+        .and_then(serde_json::Value::as_u64);
+    let version = version.ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
+    let known = u64::from(RUN_SCHEMA_VERSION.max(measure::schema::SCHEMA_VERSION));
+    if version > known {
+        return Err(Failure::usage(format!(
+            "{name} has schema version {version}, and this straightway knows up to {known}"
+        ))
+        .mend("use the version of straightway that wrote it, or a newer one"));
+    }
+    if value.get("comparisons").is_some() {
+        let sweep: Sweep =
+            serde_json::from_value(value).map_err(|error| wrong(format!("no sweep: {error}")))?;
+        return Ok((sweep.comparisons, sweep.run));
+    }
+    let comparison: Comparison =
+        serde_json::from_value(value).map_err(|error| wrong(format!("no comparison: {error}")))?;
+    let run = RunInfo {
+        schema_version: RUN_SCHEMA_VERSION,
+        kind: "explain".to_owned(),
+        tool_version: comparison.tool_version.clone(),
+        started_unix_s: comparison.started_unix_s,
+        commands: comparison.commands.clone(),
+        device: comparison.device.clone(),
+        environment_before: comparison.environment_before.clone(),
+        environment_after: comparison.environment_after.clone(),
+        valid: comparison.valid,
+        invalid_reasons: comparison.invalid_reasons.clone(),
+        complete: comparison.complete,
+        seed: comparison.seed,
+        figures: Vec::new(),
+    };
+    Ok((vec![comparison], run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_no_runs_are_refused_with_the_reason() {
+        let said = |text: &str| runs_of(text, "x.json").map(|_| ()).unwrap_err();
+        assert!(said("no").to_string().contains("no JSON"));
+        assert!(said("{}").to_string().contains("schema_version"));
+        assert!(
+            said("{\"schema_version\": 1}")
+                .to_string()
+                .contains("no comparison")
+        );
+        let newer = said("{\"schema_version\": 99}");
+        assert_eq!(newer.exit(), Exit::Usage);
+        assert!(newer.to_string().contains("99") && newer.remedy().is_some());
+    }
+}

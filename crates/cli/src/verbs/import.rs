@@ -1,0 +1,59 @@
+//! `straightway import FILE`: results of fio as a table, a report, JSON and CSV.
+
+use crate::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Show results of fio as a table, a report, JSON or CSV.
+#[derive(Clone, Debug, Args)]
+pub struct Import {
+    /// What `fio --output-format=json` wrote
+    pub file: PathBuf,
+    /// Folder for the JSON, its schema, the CSV and report.html
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Import {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not fio's.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let text = std::fs::read_to_string(&self.file)
+            .map_err(|error| Failure::io("reading", &self.file, &error))?;
+        let name = self.file.display().to_string();
+        let comparison = measure::fio::to_comparison(&text, &name).map_err(|error| {
+            Failure::usage(format!("{name}: {error}"))
+                .mend("fio --output-format=json --output=FILE ...")
+        })?;
+        if comparison.results.is_empty() {
+            return Err(Failure::usage(format!("{name}: no job moved any data")));
+        }
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("making", folder, &error))?;
+        }
+        let failed = |error: String| Failure::new(Exit::No, error);
+        let artefacts = Artefacts {
+            name: "fio",
+            text: measure::table(&comparison),
+            json: comparison
+                .to_json()
+                .map_err(|error| failed(error.to_string()))?,
+            schema: measure::json_schema(),
+            html: measure::report(&comparison).map_err(|error| failed(error.to_string()))?,
+            files: vec![(
+                "fio.csv".to_owned(),
+                measure::csv::of_comparison(&comparison),
+            )],
+        };
+        artefacts.leave(context, self.output.as_deref(), self.json)?;
+        Ok(Exit::Done)
+    }
+}

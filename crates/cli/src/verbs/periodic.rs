@@ -1,0 +1,270 @@
+//! `straightway periodic DEVICE`: a periodic task at priorities and under loads, on any paths.
+
+use crate::Context;
+use crate::bench::setup::{Subject, Wants};
+use crate::bench::{self, BenchHost};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::{Args, ValueEnum};
+use linux::RealTime;
+use measure::periodic::{Conditions, Load, Plan, Priority, periodic};
+use measure::{Missing, Operation};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// The priority of a task under SCHED_FIFO.
+const FIFO_PRIORITY: i32 = 10;
+
+/// Time a task that moves a buffer every period, at priorities and under loads.
+#[derive(Clone, Debug, Args)]
+pub struct Periodic {
+    /// What to measure
+    #[command(flatten)]
+    pub subject: Subject,
+    /// Paths, as `compare` names them [default: the straight path, or the target's first]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub paths: Vec<String>,
+    /// How much each firing moves
+    #[arg(long, value_name = "SIZE", default_value = "256K")]
+    pub block: Size,
+    /// Periods
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "25ms"
+    )]
+    pub period: Vec<Time>,
+    /// Firings under each condition
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    pub firings: u64,
+    /// read, write [default: both with --destroy-data, read without]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation)]
+    pub operations: Vec<Operation>,
+    /// normal, fifo (SCHED_FIFO, priority 10)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "normal,fifo"
+    )]
+    pub priorities: Vec<TaskPriority>,
+    /// none, medium (one busy thread), high (two a processor)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "none,medium,high"
+    )]
+    pub loads: Vec<MachineLoad>,
+    /// sync (a write lasts when it is done), async
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "sync,async"
+    )]
+    pub modes: Vec<WriteMode>,
+}
+
+/// As the user writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum TaskPriority {
+    Normal,
+    Fifo,
+}
+
+/// As the user writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum MachineLoad {
+    None,
+    Medium,
+    High,
+}
+
+/// As the user writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum WriteMode {
+    Sync,
+    Async,
+}
+
+/// Busy threads until it is dropped.
+struct Busy {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn new(count: usize) -> std::io::Result<Self> {
+        let mut busy = Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+        };
+        for _ in 0..count {
+            let stop = Arc::clone(&busy.stop);
+            let spin = move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::black_box(0);
+                }
+            };
+            let thread = std::thread::Builder::new()
+                .name("load".into())
+                .spawn(spin)?;
+            busy.threads.push(thread);
+        }
+        Ok(busy)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// This machine's conditions.
+struct Machine;
+
+impl Conditions for Machine {
+    fn load(&mut self, load: Load) -> std::result::Result<Box<dyn Any>, Missing> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = match load {
+            Load::None => 0,
+            Load::Medium => 1,
+            Load::High => 2 * processors,
+        };
+        let busy = Busy::new(count).map_err(|error| {
+            Missing::new(format!("no threads for a load: {error}"), "ulimit -u")
+        })?;
+        Ok(Box::new(busy))
+    }
+
+    fn priority(&mut self, priority: Priority) -> std::result::Result<Box<dyn Any>, Missing> {
+        match priority {
+            Priority::Normal => Ok(Box::new(())),
+            Priority::Fifo => {
+                let entered = RealTime::enter(FIFO_PRIORITY).map_err(|error| {
+                    Missing::new(
+                        format!("SCHED_FIFO cannot be had: {error}"),
+                        "run it as root, or with CAP_SYS_NICE",
+                    )
+                })?;
+                Ok(Box::new(entered))
+            }
+        }
+    }
+}
+
+impl Periodic {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, or no path can be had.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let operations = match (self.operations.is_empty(), &self.subject.destroy_data) {
+            (false, _) => self.operations.clone(),
+            (true, Some(_)) => vec![Operation::Read, Operation::Write],
+            (true, None) => vec![Operation::Read],
+        };
+        if self.block.0 == 0 || self.period.iter().any(|period| period.0.is_zero()) {
+            return Err(Failure::usage("a block and a period are more than 0"));
+        }
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &self.paths,
+                writes: operations.contains(&Operation::Write),
+                largest_bytes: self.block.0,
+                queue_depth: 1,
+            },
+        )?;
+        let names = match self.paths.is_empty() {
+            true => vec![bench::default_path(&ready.bench.target).to_owned()],
+            false => self.paths.clone(),
+        };
+        let mut paths = bench::paths(&ready.bench, &names)?;
+        let plan = Plan {
+            operations,
+            block_size_bytes: self.block.0,
+            periods: self.period.iter().map(|period| period.0).collect(),
+            firings: self.firings,
+            priorities: self
+                .priorities
+                .iter()
+                .map(|priority| match priority {
+                    TaskPriority::Normal => Priority::Normal,
+                    TaskPriority::Fifo => Priority::Fifo,
+                })
+                .collect(),
+            loads: self
+                .loads
+                .iter()
+                .map(|load| match load {
+                    MachineLoad::None => Load::None,
+                    MachineLoad::Medium => Load::Medium,
+                    MachineLoad::High => Load::High,
+                })
+                .collect(),
+            synchronous: self
+                .modes
+                .iter()
+                .map(|mode| *mode == WriteMode::Sync)
+                .collect(),
+            span_bytes: ready.plan.span_bytes,
+        };
+        let bar = context.console.steps_bar(0);
+        let mut progress = |done: usize, total: usize| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        };
+        let request = self.subject.request(&ready);
+        let measured = periodic(
+            &mut BenchHost::new(&ready.bench),
+            &mut paths,
+            &mut Machine,
+            &request,
+            &plan,
+            &mut progress,
+            context.cancel.flag(),
+        );
+        bar.finish_and_clear();
+        let files = vec![("periodic.csv".to_owned(), measured.to_csv())];
+        Artefacts::of("periodic", &measured, files)?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, and the drive \
+                 was given back",
+            ));
+        }
+        if measured.cells.is_empty() {
+            return Err(match measured.missing.first() {
+                Some(one) => Failure::unsupported(one.reason.clone()).mend(one.mend.clone()),
+                None => Failure::unsupported("nothing was measured"),
+            });
+        }
+        match measured.run.valid {
+            true => Ok(Exit::Done),
+            false => {
+                let reasons = measured.run.invalid_reasons.join("; ");
+                Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")))
+            }
+        }
+    }
+}

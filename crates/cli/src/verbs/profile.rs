@@ -1,0 +1,114 @@
+//! `straightway profile DEVICE`: which functions the processor's time goes to.
+
+use crate::Context;
+use crate::bench::perf::Perf;
+use crate::bench::setup::{Subject, Wants};
+use crate::bench::{self, BenchHost};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::Args;
+use measure::profile::FEWEST_SAMPLES;
+use measure::profile::run::{Plan, profile};
+use measure::{Operation, Pattern};
+
+/// Tell which functions the processor's time goes to: copying, flushing, locking, each layer.
+///
+/// Samples the whole machine with perf while one path is kept busy; leaves a flame graph and a call
+/// graph with --output.
+#[derive(Clone, Debug, Args)]
+pub struct Profile {
+    /// What to measure
+    #[command(flatten)]
+    pub subject: Subject,
+    /// The path, as `compare` names it [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// How much one operation moves
+    #[arg(long, value_name = "SIZE", default_value = "128K")]
+    pub block: Size,
+    /// read or write
+    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    pub operation: Operation,
+    /// sequential or random
+    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    pub pattern: Pattern,
+    /// Operations in flight; pread and pwrite do one at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// How long samples are taken
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub duration: Time,
+    /// Samples a second and processor
+    #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub frequency: u32,
+}
+
+impl Profile {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, or the path or perf is missing.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        if self.block.0 == 0 || self.duration.0.is_zero() {
+            return Err(Failure::usage("a block and a duration are more than 0"));
+        }
+        let mut perf = Perf::new(&context.roots, self.frequency)?;
+        let named: Vec<String> = self.path.iter().cloned().collect();
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &named,
+                writes: self.operation == Operation::Write,
+                largest_bytes: self.block.0,
+                queue_depth: self.queue_depth,
+            },
+        )?;
+        let default = bench::default_path(&ready.bench.target).to_owned();
+        let name = self.path.clone().unwrap_or(default);
+        let mut paths = bench::paths(&ready.bench, &[name])?;
+        let Some(path) = paths.first_mut() else {
+            return Err(Failure::usage("no path was named"));
+        };
+        let plan = Plan {
+            operation: self.operation,
+            pattern: self.pattern,
+            block_size_bytes: self.block.0,
+            queue_depth: self.queue_depth,
+            duration: self.duration.0,
+            span_bytes: ready.plan.span_bytes,
+        };
+        let mut host = BenchHost::new(&ready.bench);
+        let request = self.subject.request(&ready);
+        let cancel = context.cancel.flag();
+        let profiled = profile(&mut host, path.as_mut(), &request, &plan, &mut perf, cancel)?;
+        let files = vec![("callgraph.dot".to_owned(), profiled.to_dot())];
+        Artefacts::of("profile", &profiled, files)?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was sampled until then is marked as incomplete, and the drive \
+                 was given back",
+            ));
+        }
+        if !profiled.run.valid {
+            let reasons = profiled.run.invalid_reasons.join("; ");
+            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+        }
+        match profiled.busy_samples >= FEWEST_SAMPLES {
+            true => Ok(Exit::Done),
+            false => Err(Failure::new(
+                Exit::Invalid,
+                format!(
+                    "{} samples of busy processors are too few to tell shares: {FEWEST_SAMPLES} are \
+                     needed",
+                    profiled.busy_samples
+                ),
+            )
+            .mend("a longer --duration, or a higher --frequency")),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `straightway speed DEVICE|RUN.json...`: what the processor's speed does to each path.
+
+use crate::Context;
+use crate::bench::setup::{Ready, Subject, Wants, command_line};
+use crate::bench::{self, BenchHost, RAM};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::Args;
+use linux::cpufreq::Cpufreq;
+use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use measure::speed::{Point, Speed as Speeds, loop_ns};
+use measure::{CompareError, Comparison, Host, Operation, Pattern, Settings};
+use std::path::Path;
+use std::time::Duration;
+
+/// Tell how much of each path's time the processor's speed decides.
+///
+/// On a board with cpufreq the frequencies are tried one after the other. Elsewhere measure at one
+/// speed with --one, at another, and join the runs: straightway speed A.json B.json.
+#[derive(Clone, Debug, Args)]
+pub struct Speed {
+    /// What to measure, or the JSON of a run
+    #[command(flatten)]
+    pub subject: Subject,
+    /// Further runs, to be joined with the first
+    pub runs: Vec<String>,
+    /// Measure at the present speed only, to be joined later
+    #[arg(long)]
+    pub one: bool,
+    /// Paths, as `compare` names them [default: the target's first, and memory]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub paths: Vec<String>,
+    /// How much one operation moves
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
+    pub sizes: Vec<Size>,
+    /// read, write [default: read]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation, default_value = "read")]
+    pub operations: Vec<Operation>,
+    /// The order of offsets: sequential, random
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::pattern, default_value = "random")]
+    pub patterns: Vec<Pattern>,
+    /// Operations in flight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// Rounds; at least 5 for confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long each path is measured with each size in each round
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub cell_duration: Time,
+}
+
+impl Speed {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, a path is missing, or a file is no run of this verb.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let first = &self.subject.device;
+        if !first.ends_with(".json") && !self.runs.is_empty() {
+            return Err(Failure::usage("only runs can be joined: name .json files")
+                .mend("straightway speed A.json B.json"));
+        }
+        let speeds = match first.ends_with(".json") {
+            true => self.join()?,
+            false => self.measure(context)?,
+        };
+        let files = vec![("speed.csv".to_owned(), speeds.to_csv())];
+        Artefacts::of("speed", &speeds, files)?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, the drive and \
+                 the frequency were given back",
+            ));
+        }
+        if !speeds.run.valid {
+            let reasons = speeds.run.invalid_reasons.join("; ");
+            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+        }
+        match self.one || speeds.speeds() > 1 {
+            true => Ok(Exit::Done),
+            false => Err(Failure::new(
+                Exit::Invalid,
+                "there is one speed, which tells nothing of others",
+            )
+            .mend("--one at each of two speeds, then straightway speed A.json B.json")),
+        }
+    }
+
+    fn join(&self) -> Result<Speeds> {
+        let mut points = Vec::new();
+        let mut run: Option<RunInfo> = None;
+        for name in std::iter::once(&self.subject.device).chain(&self.runs) {
+            let one = read(Path::new(name))?;
+            points.extend(one.points);
+            match &mut run {
+                None => run = Some(one.run),
+                Some(run) => {
+                    run.commands.extend(one.run.commands);
+                    for reason in one.run.invalid_reasons {
+                        run.invalidate(reason);
+                    }
+                    run.complete &= one.run.complete;
+                }
+            }
+        }
+        if let Some(folder) = &self.subject.output {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("making", folder, &error))?;
+        }
+        Ok(Speeds::of(run.unwrap_or_default(), points))
+    }
+
+    fn measure(&self, context: &Context) -> Result<Speeds> {
+        let cpufreq = match self.one {
+            true => None,
+            false => Some(Cpufreq::new(&context.roots).map_err(|error| {
+                Failure::unsupported(format!("this machine's frequency cannot be set: {error}"))
+                    .mend("--one at each of two speeds, then straightway speed A.json B.json")
+            })?),
+        };
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &self.paths,
+                writes: self.operations.contains(&Operation::Write),
+                largest_bytes: self.sizes.iter().map(|size| size.0).max().unwrap_or(0),
+                queue_depth: self.queue_depth,
+            },
+        )?;
+        let mut host = BenchHost::new(&ready.bench);
+        let mut run = RunInfo::begin("speed", &mut host, &self.subject.request(&ready));
+        let mut points = Vec::new();
+        let frequencies: Vec<Option<u64>> = match &cpufreq {
+            None => vec![None],
+            Some(cpufreq) => cpufreq.frequencies_khz().into_iter().map(Some).collect(),
+        };
+        for khz in frequencies {
+            if context.cancel.is_set() {
+                break;
+            }
+            if let (Some(cpufreq), Some(khz)) = (&cpufreq, khz) {
+                let pinned = cpufreq.pin(khz);
+                pinned.map_err(|error| {
+                    Failure::missing(format!("pinning {khz} kHz: {error}"))
+                        .mend("run it as root; cpupower frequency-info")
+                })?;
+            }
+            let loop_ns = loop_ns(host.clock());
+            let label = match khz {
+                Some(khz) => format!("{khz} kHz"),
+                None => format!("fixed loop of {loop_ns} ns"),
+            };
+            context.console.say(&label);
+            let compared = self.compare(context, &ready)?;
+            for reason in &compared.invalid_reasons {
+                run.invalidate(reason.clone());
+            }
+            if let Some(missing) = compared.missing.first() {
+                return Err(
+                    Failure::unsupported(format!("{}: {}", missing.path, missing.reason))
+                        .mend(missing.mend.clone()),
+                );
+            }
+            run.complete &= compared.complete;
+            points.push(Point {
+                label,
+                loop_ns,
+                results: compared.results,
+            });
+        }
+        drop(cpufreq);
+        run.end(&mut host);
+        run.complete &= !context.cancel.is_set();
+        Ok(Speeds::of(run, points))
+    }
+
+    fn compare(&self, context: &Context, ready: &Ready) -> Result<Comparison> {
+        let mut names = self.paths.clone();
+        if names.is_empty() {
+            names.push(bench::default_path(&ready.bench.target).to_owned());
+            names.push(RAM.to_owned());
+            names.dedup();
+        }
+        let mut paths = bench::paths(&ready.bench, &names)?;
+        let settings = Settings {
+            operations: self.operations.clone(),
+            patterns: self.patterns.clone(),
+            block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
+            rounds: self.rounds,
+            cell_duration: self.cell_duration.0,
+            warm_up: self.cell_duration.0 / 5,
+            idle_duration: Duration::from_secs(1),
+            queue_depth: self.queue_depth,
+            threads: 1,
+            span_bytes: ready.plan.span_bytes,
+            seed: self.subject.seed,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commands: vec![command_line()],
+        };
+        let compared = measure::compare(
+            &mut BenchHost::new(&ready.bench),
+            &mut paths,
+            ready.device.clone(),
+            &settings,
+            &mut |_| {},
+            context.cancel.flag(),
+        );
+        compared.map_err(|error| match error {
+            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
+            _ => Failure::usage(error.to_string()),
+        })
+    }
+}
+
+/// A run of this verb.
+fn read(file: &Path) -> Result<Speeds> {
+    let text =
+        std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
+    let name = file.display();
+    let wrong = |why: String| {
+        Failure::usage(format!("{name}: {why}")).mend("the speed.json that straightway speed left")
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+    let version = value
+        .get("schema_version")
+        .and_then(serde_json::Value::as_u64)
+        .ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
+    if version > u64::from(RUN_SCHEMA_VERSION) {
+        return Err(Failure::usage(format!(
+            "{name} has schema version {version}, and this straightway knows up to {RUN_SCHEMA_VERSION}"
+        ))
+        .mend("use the version of straightway that wrote it, or a newer one"));
+    }
+    let run: Speeds = serde_json::from_value(value)
+        .map_err(|error| wrong(format!("no run of speed: {error}")))?;
+    match run.run.kind.as_str() {
+        "speed" => Ok(run),
+        kind => Err(wrong(format!("a run of {kind}, not of speed"))),
+    }
+}

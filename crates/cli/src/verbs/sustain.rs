@@ -1,0 +1,187 @@
+//! `straightway sustain DEVICE`: can a path keep up with a rate, each block by its deadline?
+
+use crate::Context;
+use crate::bench::setup::{Subject, Wants};
+use crate::bench::{self, BenchHost};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::Args;
+use measure::sustain::{Question, Verdict, sustain};
+use measure::{Operation, Pattern};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Tell whether a path sustains a rate, each block by its deadline.
+///
+/// Blocks arrive by the clock, whether or not the drive keeps up; latency counts from the intended
+/// arrival. Exit status: 0 it sustains the rate, 1 it does not, 5 not enough data.
+#[derive(Clone, Debug, Args)]
+pub struct Sustain {
+    /// What to measure
+    #[command(flatten)]
+    pub subject: Subject,
+    /// Bytes a second (100M), or blocks a second (500iops)
+    #[arg(long, value_name = "RATE")]
+    pub rate: Rate,
+    /// How much each arrival moves
+    #[arg(long, value_name = "SIZE")]
+    pub block: Size,
+    /// From the intended arrival of a block until it must be done
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Time,
+    /// The path, as `compare` names it [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// read or write
+    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    pub operation: Operation,
+    /// sequential or random
+    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    pub pattern: Pattern,
+    /// How long it is measured
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub duration: Time,
+    /// How long it runs before that
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub warm_up: Time,
+    /// Most operations in flight; pread and pwrite do one at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// The share of blocks that may miss the deadline
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
+    pub miss_rate: f64,
+}
+
+fn share(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("a share lies between 0 and 1, as 0.001".to_owned()),
+    }
+}
+
+/// A rate as the user writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Bytes a second.
+    Bytes(u64),
+    /// Blocks a second.
+    Blocks(u64),
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let blocks = text.strip_suffix("iops").map(str::parse::<u64>);
+        let rate = match blocks {
+            Some(Ok(blocks)) => Rate::Blocks(blocks),
+            Some(Err(_)) => return Err("write blocks a second as 500iops".to_owned()),
+            None => Rate::Bytes(text.trim_end_matches("/s").parse::<Size>()?.0),
+        };
+        match rate {
+            Rate::Bytes(0) | Rate::Blocks(0) => Err("a rate is more than 0".to_owned()),
+            rate => Ok(rate),
+        }
+    }
+}
+
+impl Rate {
+    /// Arrivals a second of blocks of `block_bytes`.
+    pub fn per_second(self, block_bytes: u64) -> f64 {
+        match self {
+            Rate::Bytes(bytes) => bytes as f64 / block_bytes.max(1) as f64,
+            Rate::Blocks(blocks) => blocks as f64,
+        }
+    }
+}
+
+impl Sustain {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, makes no sense, or the path is missing.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        if self.block.0 == 0 || self.deadline.0.is_zero() || self.duration.0.is_zero() {
+            return Err(Failure::usage(
+                "a block, a deadline and a duration are more than 0",
+            ));
+        }
+        let arrivals_per_s = self.rate.per_second(self.block.0);
+        let named: Vec<String> = self.path.iter().cloned().collect();
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &named,
+                writes: self.operation == Operation::Write,
+                largest_bytes: self.block.0,
+                queue_depth: self.queue_depth,
+            },
+        )?;
+        let name = self
+            .path
+            .clone()
+            .unwrap_or_else(|| bench::default_path(&ready.bench.target).to_owned());
+        let mut paths = bench::paths(&ready.bench, &[name])?;
+        let Some(path) = paths.first_mut() else {
+            return Err(Failure::usage("no path was named"));
+        };
+        let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
+        context.console.say(format_args!(
+            "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",
+            ready.device.name,
+            path.name()
+        ));
+        let question = Question {
+            operation: self.operation,
+            pattern: self.pattern,
+            block_size_bytes: self.block.0,
+            arrivals_per_s,
+            deadline: self.deadline.0,
+            duration: self.duration.0,
+            warm_up: self.warm_up.0.min(Duration::from_secs(3600)),
+            queue_depth: self.queue_depth,
+            span_bytes: ready.plan.span_bytes,
+            miss_rate: self.miss_rate,
+        };
+        let mut host = BenchHost::new(&ready.bench);
+        let request = self.subject.request(&ready);
+        let cancel = context.cancel.flag();
+        let (answer, samples) = sustain(&mut host, path.as_mut(), &request, &question, cancel)
+            .map_err(Failure::from)?;
+        let files = vec![("samples.csv".to_owned(), samples.to_csv())];
+        Artefacts::of("sustain", &answer, files)?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, and the drive \
+                 was given back",
+            ));
+        }
+        Ok(match answer.verdict {
+            Verdict::Sustains => Exit::Done,
+            Verdict::DoesNot => Exit::No,
+            Verdict::NotEnoughData => Exit::Invalid,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_units_and_are_never_guessed() {
+        let rate = |text: &str| text.parse::<Rate>().ok();
+        assert_eq!(rate("100M"), Some(Rate::Bytes(100 << 20)));
+        assert_eq!(rate("100MB/s"), Some(Rate::Bytes(100_000_000)));
+        assert_eq!(rate("500iops"), Some(Rate::Blocks(500)));
+        for text in ["", "0", "0iops", "-1", "5x", "iops", "1e3", "4q", "12 iops"] {
+            assert_eq!(rate(text), None, "{text}");
+        }
+        assert_eq!(Rate::Bytes(1 << 20).per_second(4096), 256.0);
+    }
+}

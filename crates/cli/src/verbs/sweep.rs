@@ -1,0 +1,291 @@
+//! `straightway sweep DEVICE`: block sizes, patterns, operations and depths over every path.
+
+use crate::Context;
+use crate::bench::fio::{self, FioCell};
+use crate::bench::setup::{Ready, Subject, Wants, names_of};
+use crate::bench::{self, BenchHost, RAM};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use clap::Args;
+use measure::fio::{Agreement, FioRound};
+use measure::run_info::RunInfo;
+use measure::sweep::Sweep as Swept;
+use measure::{CompareError, Comparison, Operation, Pattern, Progress, Settings};
+use std::time::Duration;
+
+/// Measure every path over block sizes, patterns, operations and queue depths.
+#[derive(Clone, Debug, Args)]
+pub struct Sweep {
+    /// What to measure
+    #[command(flatten)]
+    pub subject: Subject,
+    /// How much one operation moves
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "512,4K,32K,128K,512K,1M,16M,64M,256M"
+    )]
+    pub sizes: Vec<Size>,
+    /// read, write [default: both with --destroy-data, read without]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation)]
+    pub operations: Vec<Operation>,
+    /// The order of offsets: sequential, random
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::pattern, default_value = "sequential,random")]
+    pub patterns: Vec<Pattern>,
+    /// Operations in flight; pread and pwrite do one at a time
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub depths: Vec<u16>,
+    /// Threads, each with that many operations in flight; for pread and pwrite
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Vec<u16>,
+    /// Rounds; at least 5 for confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long each path is measured with each size in each round
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub cell_duration: Time,
+    /// Paths, as `compare` names them [default: all, and memory]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub paths: Vec<String>,
+    /// Ask fio for the kernel paths too, cell by cell in turns with our own loop
+    #[arg(long)]
+    pub fio: bool,
+}
+
+impl Sweep {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, makes no sense, or the drive fails while it is prepared.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        if self.fio {
+            context
+                .console
+                .say(format_args!("beside {}", fio::version()?));
+        }
+        let writes = self.operations.contains(&Operation::Write);
+        let all: Vec<String> = bench::PATHS.map(str::to_owned).to_vec();
+        let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
+        // Memory for the buffers of all threads.
+        let deepest = most(&self.depths).saturating_mul(most(&self.threads));
+        let largest = self.sizes.iter().map(|size| size.0).max().unwrap_or(0);
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: if self.paths.is_empty() {
+                    &all
+                } else {
+                    &self.paths
+                },
+                writes,
+                largest_bytes: largest,
+                queue_depth: deepest,
+            },
+        )?;
+        let names = match self.paths.is_empty() {
+            true => {
+                let mut names = names_of(&ready.bench.target, self.subject.coprocessor.is_some());
+                if !names.iter().any(|name| name == RAM) {
+                    names.push(RAM.to_owned());
+                }
+                names
+            }
+            false => self.paths.clone(),
+        };
+        let request = self.subject.request(&ready);
+        let mut host = BenchHost::new(&ready.bench);
+        let mut swept = Swept {
+            run: RunInfo::begin("sweep", &mut host, &request),
+            comparisons: Vec::new(),
+            agreements: Vec::new(),
+            fio_missing: Vec::new(),
+        };
+        let kinds = self
+            .threads
+            .iter()
+            .flat_map(|threads| self.depths.iter().map(|depth| (*threads, *depth)));
+        for (threads, depth) in kinds {
+            if context.cancel.is_set() {
+                break;
+            }
+            context
+                .console
+                .say(format_args!("{threads} threads, {depth} in flight"));
+            let settings = Settings {
+                threads,
+                ..self.settings(&ready, depth)
+            };
+            swept
+                .comparisons
+                .push(self.compare(context, &ready, &names, &settings)?);
+        }
+        if self.fio {
+            self.beside_fio(context, &ready, &names, &mut swept)?;
+        }
+        swept.run.complete = !context.cancel.is_set();
+        swept.conclude();
+        let files = vec![("sweep.csv".to_owned(), swept.to_csv())];
+        Artefacts::of("sweep", &swept, files)?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        self.verdict(context, &swept)
+    }
+
+    fn settings(&self, ready: &Ready, queue_depth: u16) -> Settings {
+        let operations = match (self.operations.is_empty(), ready.plan.destroys) {
+            (false, _) => self.operations.clone(),
+            (true, true) => vec![Operation::Read, Operation::Write],
+            (true, false) => vec![Operation::Read],
+        };
+        Settings {
+            operations,
+            patterns: self.patterns.clone(),
+            block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
+            rounds: self.rounds,
+            cell_duration: self.cell_duration.0,
+            warm_up: self.cell_duration.0 / 5,
+            idle_duration: Duration::from_secs(2),
+            queue_depth,
+            threads: 1,
+            span_bytes: ready.plan.span_bytes,
+            seed: self.subject.seed,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            commands: vec![bench::setup::command_line()],
+        }
+    }
+
+    fn compare(
+        &self,
+        context: &Context,
+        ready: &Ready,
+        names: &[String],
+        settings: &Settings,
+    ) -> Result<Comparison> {
+        let mut paths = bench::paths(&ready.bench, names)?;
+        let bar = context.console.steps_bar(0);
+        let mut progress = |step: &Progress<'_>| {
+            bar.set_length(step.total_cells as u64);
+            bar.set_position(step.done_cells as u64);
+        };
+        let comparison = measure::compare(
+            &mut BenchHost::new(&ready.bench),
+            &mut paths,
+            ready.device.clone(),
+            settings,
+            &mut progress,
+            context.cancel.flag(),
+        );
+        bar.finish_and_clear();
+        comparison.map_err(|error| match error {
+            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
+            _ => Failure::usage(error.to_string()),
+        })
+    }
+
+    /// Each cell by our loop and by fio, in turns, so that both see the same machine.
+    fn beside_fio(
+        &self,
+        context: &Context,
+        ready: &Ready,
+        names: &[String],
+        swept: &mut Swept,
+    ) -> Result<()> {
+        for name in names {
+            if let Some(why) = fio::cannot(&ready.bench, name) {
+                swept.fio_missing.push(why);
+                continue;
+            }
+            let mut cells = Vec::new();
+            for &depth in &self.depths {
+                // A synchronous path has one depth.
+                if name.ends_with("io_uring") || depth == self.depths.first().copied().unwrap_or(1)
+                {
+                    let settings = self.settings(ready, depth);
+                    cells.extend(
+                        settings
+                            .accesses()
+                            .into_iter()
+                            .map(|access| (depth, access)),
+                    );
+                }
+            }
+            for (depth, access) in cells {
+                let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+                for round in 0..self.rounds {
+                    if context.cancel.is_set() {
+                        return Ok(());
+                    }
+                    let settings = Settings {
+                        operations: vec![access.operation],
+                        patterns: vec![access.pattern],
+                        block_sizes_bytes: vec![access.block_size_bytes],
+                        rounds: 1,
+                        idle_duration: Duration::ZERO,
+                        seed: self.subject.seed.wrapping_add(u64::from(round)),
+                        ..self.settings(ready, depth)
+                    };
+                    let one = std::slice::from_ref(name);
+                    let cell = FioCell {
+                        path: name,
+                        access,
+                        queue_depth: depth,
+                        duration: settings.cell_duration,
+                        warm_up: settings.warm_up,
+                        seed: settings.seed,
+                        has_tsc: swept.run.environment_before.clock_source.as_deref()
+                            == Some("tsc"),
+                    };
+                    let measured = self.compare(context, ready, one, &settings)?;
+                    let Some(result) = measured.results.first() else {
+                        let why = measured.missing.first().map(|one| one.reason.clone());
+                        let why = why.unwrap_or_else(|| format!("{name} could not be measured"));
+                        if !swept.fio_missing.contains(&why) {
+                            swept.fio_missing.push(why);
+                        }
+                        break;
+                    };
+                    ours.push(result.throughput_mib_s);
+                    theirs.push(FioRound::from(&fio::run(ready, &cell)?));
+                }
+                if !ours.is_empty() {
+                    let seed = self.subject.seed;
+                    swept
+                        .agreements
+                        .push(Agreement::of(name, access, depth, ours, &theirs, seed));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verdict(&self, context: &Context, swept: &Swept) -> Result<Exit> {
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, and the drive \
+                 was given back",
+            ));
+        }
+        if swept.results().next().is_none() {
+            return Err(Failure::unsupported("no path could be measured")
+                .mend("straightway doctor tells what is missing"));
+        }
+        if !swept.run.valid {
+            let reasons = swept.run.invalid_reasons.join("; ");
+            let what = format!("the measurement is not valid: {reasons}");
+            return Err(Failure::new(Exit::Invalid, what)
+                .mend("keep the machine as it is while it measures, and measure again"));
+        }
+        let errors: u64 = swept.results().map(|(_, result)| result.errors).sum();
+        if errors > 0 {
+            return Err(
+                Failure::new(Exit::No, format!("{errors} operations failed"))
+                    .mend("dmesg; straightway info DEVICE shows the drive's error log"),
+            );
+        }
+        Ok(Exit::Done)
+    }
+}

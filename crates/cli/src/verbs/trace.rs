@@ -1,0 +1,132 @@
+//! `straightway trace DEVICE`: where the time of each request goes.
+
+use crate::Context;
+use crate::bench::setup::{Ready, Subject, Wants};
+use crate::bench::tracefs::Tracefs;
+use crate::bench::{self, BenchHost};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::Size;
+use clap::Args;
+use measure::trace::events::Whose;
+use measure::trace::{Plan, Probe, Traced, trace};
+use measure::{Operation, Pattern};
+
+/// Fewest of the time that the parts must explain.
+const COVERAGE: f64 = 0.95;
+
+/// Tell where the time of each request goes: application, kernel, device, interrupt, resume.
+#[derive(Clone, Debug, Args)]
+pub struct Trace {
+    /// What to measure
+    #[command(flatten)]
+    pub subject: Subject,
+    /// The path, as `compare` names it [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// How much one request moves
+    #[arg(long, value_name = "SIZE", default_value = "4K")]
+    pub block: Size,
+    /// read or write
+    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    pub operation: Operation,
+    /// sequential or random
+    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    pub pattern: Pattern,
+    /// Requests that are traced
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub requests: u32,
+    /// Each write lasts when it is done
+    #[arg(long)]
+    pub durable: bool,
+}
+
+impl Trace {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is not permitted, the path or the kernel's events are missing.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let named: Vec<String> = self.path.iter().cloned().collect();
+        let ready = self.subject.ready(
+            context,
+            &Wants {
+                paths: &named,
+                writes: self.operation == Operation::Write,
+                largest_bytes: self.block.0,
+                queue_depth: 1,
+            },
+        )?;
+        let default = bench::default_path(&ready.bench.target).to_owned();
+        let name = self.path.clone().unwrap_or(default);
+        let mut paths = bench::paths(&ready.bench, std::slice::from_ref(&name))?;
+        let Some(path) = paths.first_mut() else {
+            return Err(Failure::usage("no path was named"));
+        };
+        let mut probe = self.probe(context, &ready, &name)?;
+        let plan = Plan {
+            operation: self.operation,
+            pattern: self.pattern,
+            block_size_bytes: self.block.0,
+            requests: self.requests,
+            durable: self.durable,
+            span_bytes: ready.plan.span_bytes,
+        };
+        let mut host = BenchHost::new(&ready.bench);
+        let request = self.subject.request(&ready);
+        let probe = probe.as_mut().map(|probe| probe as &mut dyn Probe);
+        let cancel = context.cancel.flag();
+        let traced = trace(&mut host, path.as_mut(), &request, &plan, probe, cancel)?;
+        self.leave(context, &traced)
+    }
+
+    /// The kernel's events, for a path that goes through it.
+    fn probe(&self, context: &Context, ready: &Ready, name: &str) -> Result<Option<Tracefs>> {
+        if name.starts_with("straightway-") || name == bench::RAM {
+            return Ok(None);
+        }
+        let controller = ready.bench.controller_name().unwrap_or_default();
+        let is_chario = name.starts_with("chario");
+        let whose = Whose {
+            pid: std::process::id(),
+            interrupt: match is_chario {
+                true => "chario".to_owned(),
+                false => format!("{controller}q"),
+            },
+            controller,
+        };
+        let of_driver = !is_chario && ready.bench.target.is_nvme();
+        Ok(Some(Tracefs::new(&context.roots, whose, of_driver)?))
+    }
+
+    fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {
+        Artefacts::of("trace", traced, Vec::new())?.leave(
+            context,
+            self.subject.output.as_deref(),
+            self.subject.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, and the drive \
+                 was given back",
+            ));
+        }
+        if !traced.run.valid {
+            let reasons = traced.run.invalid_reasons.join("; ");
+            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+        }
+        if traced.coverage < COVERAGE {
+            return Err(Failure::new(
+                Exit::Invalid,
+                format!(
+                    "the parts explain {:.1} % of the time, and at least 95 % are needed; {} events \
+                     were lost",
+                    traced.coverage * 100.0,
+                    traced.lost_events
+                ),
+            )
+            .mend("fewer --requests, so that the kernel's buffer holds all events"));
+        }
+        Ok(Exit::Done)
+    }
+}

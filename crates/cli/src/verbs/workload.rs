@@ -1,0 +1,193 @@
+//! `straightway workload NAME PLACE`: a simulated application on a file system, or on a volume.
+
+use crate::Context;
+use crate::bench::setup::command_line;
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Artefacts;
+use crate::units::{Size, Time};
+use crate::volume::workload::files_of;
+use crate::volume::{Access, Route, Store as VolumeStore, route};
+use clap::Args;
+use measure::run_info::Request;
+use measure::workload::{self as workloads, BUILT_IN, Folder, How, LONGEST, Store, Worked};
+use measure::{DeviceInfo, Environment, Host, Missing};
+use std::path::{Path, PathBuf};
+
+/// Run a simulated application in a folder or on a volume: webserver, fileserver, varmail,
+/// videoserver, netsfs, webproxy, oltp, or one of your own.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+On a volume the operations of all threads go through the one thread that has it mounted, as through a
+storage service. Its files are called workload.SET.NUMBER; no other file is touched.")]
+pub struct Workload {
+    /// One of the seven, or a TOML file
+    pub workload: String,
+    /// A folder on the file system that is measured, or a device with a volume; files are made in
+    /// it and removed again
+    #[arg(value_name = "PLACE")]
+    pub place: String,
+    /// Open files of a file system past the page cache; a volume always goes past it
+    #[arg(long)]
+    pub direct: bool,
+    /// Bytes of all files together; twice the machine's memory shows the drive rather than the cache
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub dataset: Size,
+    /// How long it is measured
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub duration: Time,
+    /// How to get to the device of a volume
+    #[command(flatten)]
+    pub route: Route,
+    /// Decides sizes, places and order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Folder for the JSON, its schema and report.html
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// This machine, with its page cache.
+struct Machine {
+    /// What is measured goes through the page cache.
+    has_cache: bool,
+}
+
+impl Host for Machine {
+    fn environment(&mut self) -> Environment {
+        Environment::read(&measure::Subject::default())
+    }
+
+    fn drop_caches(&mut self) -> std::result::Result<(), Missing> {
+        match self.has_cache {
+            true => crate::bench::drop_caches(),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Workload {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It is no workload, or the folder cannot be used.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let built_in = BUILT_IN.iter().find(|(name, _)| *name == self.workload);
+        let text = match built_in {
+            Some((_, text)) => (*text).to_owned(),
+            None => std::fs::read_to_string(&self.workload).map_err(|error| {
+                let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+                Failure::usage(format!("`{}` is no workload: {error}", self.workload))
+                    .mend(format!("{}, or a TOML file", names.join(", ")))
+            })?,
+        };
+        let workload = workloads::Workload::parse(&text)
+            .map_err(|error| Failure::usage(format!("{}: {error}", self.workload)))?;
+        if self.duration.0.is_zero() || self.dataset.0 < 1 << 20 {
+            return Err(Failure::usage(
+                "a duration is more than 0, and a data set at least 1 MiB",
+            ));
+        }
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("making", folder, &error))?;
+        }
+        context
+            .console
+            .say(format_args!("{}: {}", workload.name, workload.about));
+        let folder = Path::new(&self.place);
+        let worked = match folder.is_dir() {
+            true => self.in_folder(context, &workload, folder)?,
+            false => self.on_volume(context, &workload)?,
+        };
+        Artefacts::of("workload", &worked, Vec::new())?.leave(
+            context,
+            self.output.as_deref(),
+            self.json,
+        )?;
+        if context.cancel.is_set() {
+            return Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete",
+            ));
+        }
+        if !worked.run.valid {
+            let reasons = worked.run.invalid_reasons.join("; ");
+            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+        }
+        match &worked.first_error {
+            None => Ok(Exit::Done),
+            Some(error) => Err(
+                Failure::new(Exit::No, format!("operations failed: {error}"))
+                    .mend("a file system that takes O_DIRECT, or go without --direct; df"),
+            ),
+        }
+    }
+
+    fn in_folder(
+        &self,
+        context: &Context,
+        workload: &workloads::Workload,
+        folder: &Path,
+    ) -> Result<Worked> {
+        let flag = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let store = Folder::new(folder, self.direct.then_some(flag));
+        let machine = Machine { has_cache: true };
+        Ok(self.worked(context, workload, &store, machine, self.direct)?)
+    }
+
+    fn on_volume(&self, context: &Context, workload: &workloads::Workload) -> Result<Worked> {
+        let way = self.route.with_buffers(LONGEST, 8);
+        let mut store = VolumeStore::open(context, &self.place, &route::wish(&way, true))?;
+        let place = format!("a volume on {}", store.drive);
+        let worked = store.mount(Access::Write, |mounted| {
+            let (files, service) = files_of(place);
+            std::thread::scope(|scope| {
+                // The threads' end goes with the thread that works, so serving ends with it.
+                let machine = Machine { has_cache: false };
+                let work = move || self.worked(context, workload, &files, machine, true);
+                let working = scope.spawn(work);
+                let served = service.serve(mounted);
+                let worked = working
+                    .join()
+                    .map_err(|_| Failure::new(Exit::No, "a thread of the workload ended early"))?;
+                served.and(Ok(worked?))
+            })
+        });
+        store.close(worked)
+    }
+
+    fn worked(
+        &self,
+        context: &Context,
+        workload: &workloads::Workload,
+        store: &dyn Store,
+        mut machine: Machine,
+        direct: bool,
+    ) -> std::result::Result<Worked, Missing> {
+        let request = Request {
+            device: DeviceInfo {
+                name: store.place(),
+                ..DeviceInfo::default()
+            },
+            commands: vec![command_line()],
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.seed,
+            figures: Vec::new(),
+        };
+        let how = How {
+            direct,
+            dataset_bytes: self.dataset.0,
+            duration: self.duration.0,
+        };
+        workloads::run(
+            &mut machine,
+            workload,
+            &request,
+            store,
+            &how,
+            context.cancel.flag(),
+        )
+    }
+}

@@ -1,0 +1,164 @@
+//! What `make figures ONLY=measure` counts: the instrument's own instructions on the timed path.
+//!
+//! `count_loops LOOP OPERATIONS` runs a loop over a device that does nothing, on a clock that counts
+//! its own readings. Under Callgrind, two runs of different length differ by what the operations
+//! between them cost; what the device and the clock themselves cost is the loop `bare`, which calls
+//! them as the loops do and does nothing else.
+//!
+//! | loop | what it is |
+//! | --- | --- |
+//! | `closed` | `compare` and `sweep`, one operation in flight |
+//! | `closed32` | the same with 32 in flight |
+//! | `open` | `sustain` and `periodic` |
+//! | `bare` | the device and the clock alone |
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use block::{Buffer, Completion, Device, Features, Geometry, Operation, Refused, Request};
+use measure::access::Offsets;
+use measure::cell::ClosedLoop;
+use measure::open_loop::{OpenLoop, Schedule};
+use measure::{Access, Clock, Pattern, Region};
+use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
+
+/// A device that has done each request when it is asked.
+struct Nothing {
+    geometry: Geometry,
+    done: [Option<Completion>; 32],
+    count: usize,
+}
+
+impl Nothing {
+    fn new() -> Self {
+        Self {
+            geometry: Geometry {
+                block_size_log2: 9,
+                block_count: 1 << 20,
+                max_transfer_blocks: 256,
+                queue_depth: 32,
+                buffer_align_bytes: 1,
+                features: Features::default(),
+            },
+            done: [const { None }; 32],
+            count: 0,
+        }
+    }
+}
+
+impl Device for Nothing {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+    #[inline(never)]
+    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+        let tag = request.tag;
+        let completion = Completion {
+            tag,
+            buffer: request.operation.into_buffer(),
+            result: Ok(()),
+        };
+        if let Some(place) = self.done.get_mut(self.count) {
+            *place = Some(completion);
+            self.count += 1;
+        }
+        Ok(())
+    }
+    #[inline(never)]
+    fn kick(&mut self) {}
+    #[inline(never)]
+    fn poll(&mut self) -> Option<Completion> {
+        let last = self.count.checked_sub(1)?;
+        self.count = last;
+        self.done.get_mut(last)?.take()
+    }
+    fn outstanding(&self) -> usize {
+        self.count
+    }
+    fn wait(&mut self, _timeout_us: u32) {}
+}
+
+/// A clock that is read by counting.
+struct Counting(Cell<u64>);
+
+impl Clock for Counting {
+    #[inline(never)]
+    fn now_ns(&self) -> u64 {
+        self.0.set(self.0.get() + 1000);
+        self.0.get()
+    }
+    fn sleep_ns(&self, _duration_ns: u64) {}
+}
+
+fn buffers(count: usize) -> Vec<Buffer> {
+    (0..count)
+        .map(|_| Buffer::from_static(Box::leak(vec![0; 4096].into_boxed_slice())))
+        .collect()
+}
+
+fn bare(device: &mut dyn Device, clock: &dyn Clock, operations: u64) {
+    let mut spare = buffers(1).pop();
+    for lba in 0..operations {
+        let Some(buffer) = spare.take() else { break };
+        let operation = Operation::Read {
+            lba: lba % 1000,
+            buffer,
+        };
+        device
+            .submit(Request { tag: 0, operation })
+            .expect("it accepts all");
+        device.kick();
+        spare = device.poll().and_then(|completion| completion.buffer);
+        clock.now_ns();
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_default();
+    let operations: u64 = arguments
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1000);
+    let access = Access {
+        operation: measure::Operation::Read,
+        pattern: Pattern::Random,
+        block_size_bytes: 4096,
+    };
+    let mut device = Nothing::new();
+    let geometry = device.geometry;
+    let region = Region::whole(&geometry);
+    let span = 1 << 20;
+    let offsets = Offsets::new(access, span, 1, 0);
+    let clock = Counting(Cell::new(0));
+    let cancel = AtomicBool::new(false);
+    let done = match name.as_str() {
+        "bare" => {
+            bare(&mut device, &clock, operations);
+            operations
+        }
+        "closed" | "closed32" => {
+            let depth = if name == "closed" { 1 } else { 32 };
+            let made = ClosedLoop::new(access, offsets, span, region, &geometry, buffers(depth));
+            let mut closed = made.map_err(|(error, _)| error).expect("it fits");
+            // Each operation reads the clock once, and a reading is a microsecond.
+            closed
+                .run(&mut device, &clock, operations * 1000, &cancel)
+                .operations
+        }
+        "open" => {
+            // An arrival every reading: each is due when the one before is done, so none is waited for.
+            let schedule =
+                Schedule::new(1e9 / 1000.0, operations * 1000, 1_000_000).expect("it has arrivals");
+            let made = OpenLoop::new(access, offsets, span, region, &geometry, buffers(4));
+            let mut open = made.map_err(|(error, _)| error).expect("it fits");
+            open.run(&mut device, &clock, &schedule, &cancel)
+                .tally
+                .operations
+        }
+        _ => {
+            eprintln!("usage: count_loops closed|closed32|open|bare OPERATIONS");
+            std::process::exit(2);
+        }
+    };
+    println!("{done}");
+}

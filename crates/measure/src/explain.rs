@@ -1,0 +1,352 @@
+//! What limits a path, and the intervention that shows it.
+//!
+//! A high processor load or a busy device is a suspicion. It becomes a statement only if something
+//! was changed and the rate followed, or did not:
+//!
+//! | limit | what shows it |
+//! | --- | --- |
+//! | queue depth | more in flight moves more |
+//! | interrupts | the same by polling moves more |
+//! | each operation's processor time | larger blocks move more, more in flight do not |
+//! | copying | the same without the page cache moves more for its processor time, larger blocks do not |
+//! | device or link | none of these moves more, and the same loop on memory does |
+//!
+//! "More" is at least a quarter, with 95 % intervals that do not overlap.
+
+use crate::access::Access;
+use crate::environment::Environment;
+use crate::findings::Merit;
+use crate::run_info::RunInfo;
+use crate::schema::PathResult;
+use crate::stats::Interval;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What counts as more.
+const MORE: f64 = 1.25;
+/// A processor that is busy to this per cent of one core may be the limit.
+const BUSY_PERCENT: f64 = 60.0;
+/// A link that carries this share of what it could is the limit.
+const LINK_FULL: f64 = 0.75;
+
+/// What limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Too few operations in flight.
+    QueueDepth,
+    /// The drive's interrupts and what wakes up after them.
+    Interrupts,
+    /// Processor time of each operation: system calls, the driver, the file system.
+    EachOperation,
+    /// Copying through the page cache.
+    Copying,
+    /// The device itself.
+    Device,
+    /// The PCIe link.
+    Link,
+    /// Memory and the processor: a loop on memory is no faster.
+    Processor,
+    /// The trials do not tell.
+    Unknown,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Limit::QueueDepth => "the queue depth",
+            Limit::Interrupts => "interrupts",
+            Limit::EachOperation => "processor time of each operation",
+            Limit::Copying => "processor time in copying",
+            Limit::Device => "the device",
+            Limit::Link => "the PCIe link",
+            Limit::Processor => "the processor and its memory",
+            Limit::Unknown => "not known",
+        })
+    }
+}
+
+/// Something that was changed, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// What was changed.
+    pub change: String,
+    /// The rate then.
+    pub throughput_mib_s: f64,
+    /// Over the rate before.
+    pub ratio: f64,
+    /// The same for throughput for each per cent of a core.
+    pub efficiency_ratio: f64,
+    /// Whether the intervals of the rates do not overlap.
+    pub certain: bool,
+}
+
+/// What limits one path under one access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    /// The path.
+    pub path: String,
+    /// Read or write.
+    pub operation: crate::Operation,
+    /// Sequential or random.
+    pub pattern: crate::Pattern,
+    /// Bytes of an operation.
+    pub block_size_bytes: u64,
+    /// Operations in flight.
+    pub queue_depth: u16,
+    /// Its rate.
+    pub throughput_mib_s: f64,
+    /// Processor time; 100 is one core.
+    pub cpu_percent: f64,
+    /// What limits it.
+    pub limit: Limit,
+    /// Whether an intervention showed it.
+    pub confirmed: bool,
+    /// In a sentence or two.
+    pub reason: String,
+    /// What was changed.
+    pub trials: Vec<Trial>,
+}
+
+/// What limits each path of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    /// Where and when; of the run that was read, if one was.
+    #[serde(flatten)]
+    pub run: RunInfo,
+    /// One entry a path.
+    pub explanations: Vec<Explanation>,
+}
+
+struct Trials<'a> {
+    baseline: &'a PathResult,
+    list: Vec<(Kind, Trial)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Deeper,
+    Larger,
+    Polled,
+    Unbuffered,
+    Memory,
+}
+
+impl Trials<'_> {
+    fn add(&mut self, kind: Kind, change: String, result: Option<&PathResult>) {
+        let Some(result) = result else { return };
+        let base = self.baseline;
+        let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+        let apart = |merit: Merit| {
+            let (_, ours) = merit.of(base);
+            let (_, theirs) = merit.of(result);
+            match (ours, theirs) {
+                (Some([a, b]), Some([c, d])) => {
+                    !(Interval { low: a, high: b }).overlaps(&Interval { low: c, high: d })
+                }
+                _ => false,
+            }
+        };
+        let merit = match kind {
+            Kind::Unbuffered => Merit::Efficiency,
+            _ => Merit::Speed,
+        };
+        let trial = Trial {
+            change,
+            throughput_mib_s: result.throughput_mib_s,
+            ratio: over(result.throughput_mib_s, base.throughput_mib_s),
+            efficiency_ratio: over(result.mib_s_per_cpu_percent, base.mib_s_per_cpu_percent),
+            certain: apart(merit),
+        };
+        self.list.push((kind, trial));
+    }
+
+    fn of(&self, kind: Kind) -> Option<&Trial> {
+        self.list
+            .iter()
+            .find(|(one, _)| *one == kind)
+            .map(|(_, trial)| trial)
+    }
+
+    /// Whether the change moved more; `None` if it was not tried or intervals do not tell.
+    fn moves_more(&self, kind: Kind) -> Option<bool> {
+        let trial = self.of(kind)?;
+        match (trial.ratio >= MORE, trial.certain) {
+            (true, true) => Some(true),
+            (true, false) => None,
+            (false, _) => Some(false),
+        }
+    }
+}
+
+/// The path that polls where `path` is interrupted.
+pub fn polled_sibling(path: &str) -> Option<&'static str> {
+    match path {
+        "io_uring" | "block-direct" => Some("io_uring-polled"),
+        "chario" => Some("chario-poll"),
+        "straightway-interrupt" => Some("straightway-poll"),
+        _ => None,
+    }
+}
+
+/// The path that goes past the page cache where `path` goes through it.
+pub fn unbuffered_sibling(path: &str) -> Option<&'static str> {
+    match path {
+        "ext4-buffered" => Some("ext4-direct"),
+        "block-buffered" => Some("block-direct"),
+        "file-buffered" => Some("file-direct"),
+        _ => None,
+    }
+}
+
+/// What limits `path`, from all results that there are of it and of its siblings. `None` if the
+/// path was not measured with that access and depth.
+pub fn explain(
+    results: &[&PathResult],
+    path: &str,
+    access: Access,
+    queue_depth: u16,
+    environment: &Environment,
+) -> Option<Explanation> {
+    let find = |name: &str, bytes: &dyn Fn(u64) -> bool, depth: &dyn Fn(u16) -> bool| {
+        let mut all = results.iter().copied();
+        all.find(|r| {
+            r.path == name
+                && (r.operation, r.pattern) == (access.operation, access.pattern)
+                && bytes(r.block_size_bytes)
+                && depth(r.queue_depth)
+        })
+    };
+    let size = access.block_size_bytes;
+    let same_size = |bytes: u64| bytes == size;
+    let same_depth = |depth: u16| depth == queue_depth;
+    let any_depth = |_: u16| true;
+    let larger = |bytes: u64| (2 * size..=8 * size).contains(&bytes);
+    let deeper = |depth: u16| depth >= queue_depth.saturating_mul(4);
+    let baseline = find(path, &same_size, &same_depth)?;
+    let mut trials = Trials {
+        baseline,
+        list: Vec::new(),
+    };
+    if let Some(deep) = find(path, &same_size, &deeper) {
+        trials.add(
+            Kind::Deeper,
+            format!("{} in flight", deep.queue_depth),
+            Some(deep),
+        );
+    }
+    if let Some(large) = find(path, &larger, &same_depth) {
+        let bytes = crate::format::size(large.block_size_bytes);
+        trials.add(Kind::Larger, format!("blocks of {bytes}"), Some(large));
+    }
+    if let Some(name) = polled_sibling(path) {
+        let polled =
+            find(name, &same_size, &same_depth).or_else(|| find(name, &same_size, &any_depth));
+        trials.add(Kind::Polled, format!("polling, by {name}"), polled);
+    }
+    if let Some(name) = unbuffered_sibling(path) {
+        let change = format!("past the page cache, by {name}");
+        trials.add(Kind::Unbuffered, change, find(name, &same_size, &any_depth));
+    }
+    if path != "ram" {
+        let memory =
+            find("ram", &same_size, &same_depth).or_else(|| find("ram", &same_size, &any_depth));
+        trials.add(Kind::Memory, "the same loop on memory".to_owned(), memory);
+    }
+    let (limit, confirmed, reason) = judge(&trials, environment);
+    Some(Explanation {
+        path: path.to_owned(),
+        operation: access.operation,
+        pattern: access.pattern,
+        block_size_bytes: size,
+        queue_depth,
+        throughput_mib_s: baseline.throughput_mib_s,
+        cpu_percent: baseline.cpu_percent,
+        limit,
+        confirmed,
+        reason,
+        trials: trials.list.into_iter().map(|(_, trial)| trial).collect(),
+    })
+}
+
+fn judge(trials: &Trials<'_>, environment: &Environment) -> (Limit, bool, String) {
+    let cpu = trials.baseline.cpu_percent;
+    let polls = trials.baseline.polls;
+    let says = |kind: Kind| {
+        trials.of(kind).map_or(String::new(), |trial| {
+            format!("{}: {:.2} times the rate", trial.change, trial.ratio)
+        })
+    };
+    let deeper = trials.moves_more(Kind::Deeper);
+    let polled = trials.moves_more(Kind::Polled);
+    let larger = trials.moves_more(Kind::Larger);
+    if deeper == Some(true) {
+        return (Limit::QueueDepth, true, says(Kind::Deeper));
+    }
+    if polled == Some(true) {
+        return (Limit::Interrupts, true, says(Kind::Polled));
+    }
+    if let Some(trial) = trials.of(Kind::Unbuffered) {
+        if trial.certain
+            && trial.efficiency_ratio >= MORE
+            && cpu >= BUSY_PERCENT
+            && larger != Some(true)
+        {
+            let reason = format!(
+                "{}: {:.2} times the rate for each per cent of a core; larger blocks move no more",
+                trial.change, trial.efficiency_ratio
+            );
+            return (Limit::Copying, true, reason);
+        }
+    }
+    if larger == Some(true) && deeper == Some(false) {
+        let reason = format!("{}; {}", says(Kind::Larger), says(Kind::Deeper));
+        return (Limit::EachOperation, true, reason);
+    }
+    if larger == Some(false) && deeper == Some(false) {
+        let reason = format!(
+            "{}; {}; {}",
+            says(Kind::Deeper),
+            says(Kind::Larger),
+            says(Kind::Memory)
+        );
+        return match trials.moves_more(Kind::Memory) {
+            Some(true) => match link_mib_s(environment) {
+                Some(link) if trials.baseline.throughput_mib_s >= LINK_FULL * link => {
+                    let reason = format!("{reason}; the link carries {link:.0} MiB/s at most");
+                    (Limit::Link, true, reason)
+                }
+                _ => (Limit::Device, true, reason),
+            },
+            Some(false) => (Limit::Processor, true, reason),
+            None => (suspicion(cpu, polls), false, reason),
+        };
+    }
+    let limit = suspicion(cpu, polls);
+    let reason = match polls {
+        true => "too few trials: a path that polls is always busy".to_owned(),
+        false => format!("a suspicion, from {cpu:.0} % of a core: too few trials to confirm it"),
+    };
+    (limit, false, reason)
+}
+
+fn suspicion(cpu_percent: f64, polls: bool) -> Limit {
+    match (polls, cpu_percent >= BUSY_PERCENT) {
+        (true, _) => Limit::Unknown,
+        (false, true) => Limit::EachOperation,
+        (false, false) => Limit::Device,
+    }
+}
+
+/// What the drive's PCIe link can carry, with its encoding and about a tenth for packets' heads.
+fn link_mib_s(environment: &Environment) -> Option<f64> {
+    let speed = environment.pcie_link_speed.as_deref()?;
+    let transfers: f64 = speed.split_ascii_whitespace().next()?.parse().ok()?;
+    let encoding = if transfers <= 5.0 { 0.8 } else { 128.0 / 130.0 };
+    let lanes = f64::from(environment.pcie_link_width?);
+    Some(transfers * 1e9 * encoding / 8.0 * lanes * 0.9 / f64::from(1u32 << 20))
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! A tree of calls as a flame graph: each function as wide as its share of samples, what it called
+//! above it.
+
+use crate::plot::escaped;
+use crate::profile::{KINDS, Kind, Node};
+use std::fmt::Write;
+
+const WIDTH: f64 = 1000.0;
+const ROW: f64 = 18.0;
+const LEFT: f64 = 8.0;
+const RIGHT: f64 = 8.0;
+const BOTTOM: f64 = 46.0;
+/// Narrower functions are left out: they could not be seen.
+const NARROWEST: f64 = 1.0;
+/// Width of a letter.
+const LETTER: f64 = 6.6;
+
+/// The looks of a kind.
+pub fn style(kind: Option<Kind>) -> usize {
+    let index = KINDS.iter().position(|one| Some(*one) == kind);
+    index.unwrap_or(KINDS.len() - 1)
+}
+
+fn depth(node: &Node) -> usize {
+    1 + node.children.iter().map(depth).max().unwrap_or(0)
+}
+
+/// The kind with most samples in a node and in all that it called.
+fn main_kind(node: &Node) -> Option<Kind> {
+    if node.kind.is_some() {
+        return node.kind;
+    }
+    let most = node.children.iter().max_by_key(|child| child.samples);
+    most.and_then(main_kind)
+}
+
+/// The `<svg>` element.
+pub fn svg(title: &str, root: &Node) -> String {
+    let rows = depth(root) as f64;
+    let height = rows * ROW + BOTTOM + 4.0;
+    // Writing to a String cannot fail, here and below.
+    let mut svg = format!(
+        "<svg class=\"plot flame\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        escaped(title)
+    );
+    let floor = height - BOTTOM;
+    let scale = (WIDTH - LEFT - RIGHT) / root.samples.max(1) as f64;
+    draw(&mut svg, root, root.samples, LEFT, floor - ROW, scale);
+    let right = WIDTH - RIGHT;
+    let _ = write!(svg, "<path class=\"axis\" d=\"M{LEFT} {floor}H{right}\"/>");
+    for percent in [0, 25, 50, 75, 100] {
+        let x = LEFT + (right - LEFT) * f64::from(percent) / 100.0;
+        let anchor = match percent {
+            0 => "start",
+            100 => "end",
+            _ => "middle",
+        };
+        let _ = write!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{percent} %</text>",
+            floor + 17.0
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Share of the busy \
+         processors' samples, %</text></svg>",
+        WIDTH / 2.0,
+        height - 8.0
+    );
+    svg
+}
+
+/// Depth is bounded as the tree's is.
+fn draw(svg: &mut String, node: &Node, all: u64, x: f64, y: f64, scale: f64) {
+    let width = node.samples as f64 * scale;
+    if width < NARROWEST {
+        return;
+    }
+    let share = 100.0 * node.samples as f64 / all.max(1) as f64;
+    let name = escaped(&node.name);
+    let _ = write!(
+        svg,
+        "<g class=\"s{}\"><rect class=\"part\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+         height=\"{ROW}\"><title>{name}: {share:.1} %</title></rect>",
+        style(main_kind(node))
+    );
+    let letters = ((width - 6.0) / LETTER) as usize;
+    if letters >= 3 {
+        let shown: String = match node.name.chars().count() > letters {
+            true => node.name.chars().take(letters - 1).chain(['…']).collect(),
+            false => node.name.clone(),
+        };
+        let _ = write!(
+            svg,
+            "<text class=\"frame\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x + 3.0,
+            y + 13.0,
+            escaped(&shown)
+        );
+    }
+    svg.push_str("</g>");
+    let mut at = x;
+    for child in &node.children {
+        draw(svg, child, all, at, y - ROW, scale);
+        at += child.samples as f64 * scale;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, samples: u64, children: Vec<Node>) -> Node {
+        Node {
+            name: name.into(),
+            samples,
+            kind: children.is_empty().then_some(Kind::Copying),
+            children,
+        }
+    }
+
+    #[test]
+    fn children_stand_above_their_callers_and_are_as_wide_as_their_share() {
+        let root = node(
+            "all",
+            100,
+            vec![node("a<b>", 75, vec![]), node("c", 25, vec![])],
+        );
+        let svg = svg("x", &root);
+        assert!(
+            svg.contains("a&lt;b&gt;: 75.0 %") && svg.contains("c: 25.0 %"),
+            "{svg}"
+        );
+        // 984 wide, so the second begins at 8 + 738.
+        assert!(
+            svg.contains("x=\"746.0\"") && svg.contains("width=\"246.0\""),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("<rect").count(), 3);
+    }
+
+    #[test]
+    fn an_empty_tree_and_a_long_name_do_no_harm() {
+        assert!(svg("x", &Node::default()).ends_with("</svg>"));
+        let root = node(&"long".repeat(100), 10, vec![]);
+        assert!(svg("x", &root).contains('…'));
+    }
+}

@@ -1,0 +1,93 @@
+//! What limits each path, with the trials that show it.
+
+use super::{Page, Report, Section, Table};
+use crate::explain::{Explained, Explanation, Limit};
+use crate::format::{figure, size};
+use crate::report::ReportError;
+
+impl Report for Explained {
+    fn html(&self) -> Result<String, ReportError> {
+        let mut page = Page::new(&self.run, "What limits each path".to_owned(), self.lede());
+        page.sections = self.explanations.iter().map(section).collect();
+        page.finish()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for one in &self.explanations {
+            text += &format!("{}: {}\n  {}\n", name(one), limit(one), one.reason);
+            for trial in &one.trials {
+                text += &format!(
+                    "  {:40} {:>9} MiB/s, {:.2} times{}\n",
+                    trial.change,
+                    figure(trial.throughput_mib_s),
+                    trial.ratio,
+                    if trial.certain {
+                        ""
+                    } else {
+                        " (intervals overlap, or there are none)"
+                    }
+                );
+            }
+        }
+        text
+    }
+}
+
+fn limit(one: &Explanation) -> String {
+    match (one.limit, one.confirmed) {
+        (Limit::Unknown, _) => "what limits it is not known".to_owned(),
+        (limit, true) => format!("limited by {limit}"),
+        (limit, false) => format!("perhaps limited by {limit} (not confirmed)"),
+    }
+}
+
+fn name(one: &Explanation) -> String {
+    format!(
+        "{}, {} {} of {}, {} in flight, {} MiB/s",
+        one.path,
+        one.pattern,
+        one.operation,
+        size(one.block_size_bytes),
+        one.queue_depth,
+        figure(one.throughput_mib_s)
+    )
+}
+
+impl Explained {
+    fn lede(&self) -> String {
+        let confirmed = self.explanations.iter().filter(|one| one.confirmed).count();
+        format!(
+            "Of {} paths, the limit of {confirmed} was confirmed by changing something and measuring \
+             again. A limit that was not confirmed is a suspicion.",
+            self.explanations.len()
+        )
+    }
+}
+
+fn section(one: &Explanation) -> Section {
+    let rows = one.trials.iter().map(|trial| {
+        vec![
+            trial.change.clone(),
+            figure(trial.throughput_mib_s),
+            format!("{:.2}", trial.ratio),
+            format!("{:.2}", trial.efficiency_ratio),
+            if trial.certain { "yes" } else { "no" }.to_owned(),
+        ]
+    });
+    Section {
+        title: format!("{}: {}", one.path, limit(one)),
+        caption: format!("{}. {}.", name(one), one.reason),
+        tables: vec![Table::new(
+            &[
+                "What was changed",
+                "MiB/s",
+                "times the rate",
+                "times the rate per CPU %",
+                "intervals apart",
+            ],
+            rows.collect(),
+        )],
+        ..Section::default()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a simulated application did.
+
+use super::{Page, Report, Section, Table};
+use crate::format::{count, duration, figure, size};
+use crate::report::ReportError;
+use crate::workload::Worked;
+
+impl Report for Worked {
+    fn html(&self) -> Result<String, ReportError> {
+        let how = if self.direct {
+            "past the page cache"
+        } else {
+            "through the page cache"
+        };
+        let title = format!("{} on {}, {how}", self.workload, self.folder);
+        let mut page = Page::new(&self.run, title, self.lede());
+        let rows = self.operations.iter().map(|one| {
+            vec![
+                format!(
+                    "{}: {}{}",
+                    one.group,
+                    one.operation,
+                    if one.open_loop {
+                        " (from when it was due)"
+                    } else {
+                        ""
+                    }
+                ),
+                count(one.count),
+                figure(one.per_second),
+                figure(one.bytes as f64 / f64::from(1u32 << 20)),
+                duration(one.mean_ns as u64),
+                duration(one.p50_ns),
+                match one.p99_ns_ci95 {
+                    Some([low, high]) => {
+                        format!(
+                            "{} ({} to {})",
+                            duration(one.p99_ns),
+                            duration(low),
+                            duration(high)
+                        )
+                    }
+                    None => format!("{} (no interval)", duration(one.p99_ns)),
+                },
+                duration(one.max_ns),
+                count(one.errors),
+            ]
+        });
+        page.sections.push(Section {
+            title: "Each kind of operation".into(),
+            caption: "A round is all steps of a group once. Where the workload has a rate, rounds count from \
+                      when they were due."
+                .into(),
+            tables: vec![Table::new(
+                &["Operation", "count", "a second", "MiB", "mean", "median", "99th percentile", "longest", "failed"],
+                rows.collect(),
+            )],
+            ..Section::default()
+        });
+        page.finish()
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.lede());
+        for one in &self.operations {
+            text += &format!(
+                "  {:10} {:12} {:>9} {:>9}/s  mean {:>8}, 99 % {:>8}, longest {:>8}{}\n",
+                one.group,
+                one.operation,
+                count(one.count),
+                figure(one.per_second),
+                duration(one.mean_ns as u64),
+                duration(one.p99_ns),
+                duration(one.max_ns),
+                if one.errors > 0 {
+                    format!(", {} failed", one.errors)
+                } else {
+                    String::new()
+                },
+            );
+        }
+        text
+    }
+}
+
+impl Worked {
+    fn lede(&self) -> String {
+        let failed = match &self.first_error {
+            Some(error) => format!(" Some operations failed; the first: {error}."),
+            None => String::new(),
+        };
+        format!(
+            "{} ({}), {} of files, {}: {} MiB/s, {} operations a second, {} each on average.{failed}",
+            self.workload,
+            self.about,
+            size(self.dataset_bytes),
+            if self.direct { "direct" } else { "standard" },
+            figure(self.throughput_mib_s),
+            figure(self.operations_per_s),
+            duration(self.mean_latency_ns as u64),
+        )
+    }
+}

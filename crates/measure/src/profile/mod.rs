@@ -1,0 +1,459 @@
+//! Which functions the processor's time goes to: samples of stacks, taken by perf.
+//!
+//! Samples are of the whole machine, for a path's work is also done in interrupts and in the
+//! kernel's threads. Those of an idle processor are counted apart. Each other sample belongs to one
+//! [`Kind`], told from its functions' names: its innermost function decides about copying, locking
+//! and flushing, the innermost known function of its stack about the rest.
+
+pub mod run;
+pub mod stacks;
+
+use crate::access::{Operation, Pattern};
+use crate::run_info::RunInfo;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stacks::Stack;
+use std::collections::BTreeMap;
+
+/// Fewest busy samples from which shares are told.
+pub const FEWEST_SAMPLES: u64 = 200;
+/// Functions in the table.
+const FUNCTIONS: usize = 40;
+/// Smallest share of a node of the tree that is kept.
+const SMALLEST: f64 = 0.002;
+
+/// What a sample was doing.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Moving bytes between the page cache and the application, or clearing pages.
+    Copying,
+    /// Writing pages back, or the processor's caches before DMA.
+    Flushing,
+    /// Taking locks, and waiting for them.
+    Locking,
+    /// Interrupts and what runs right after them.
+    Interrupt,
+    /// The NVMe driver.
+    Driver,
+    /// The block layer.
+    BlockLayer,
+    /// The file system.
+    FileSystem,
+    /// Scheduling.
+    Scheduling,
+    /// The rest of the kernel: system call entry, memory, accounting.
+    Kernel,
+    /// Programs, the application itself among them.
+    Application,
+}
+
+/// All kinds, in the order in which they are shown.
+pub const KINDS: [Kind; 10] = [
+    Kind::Copying,
+    Kind::Flushing,
+    Kind::Locking,
+    Kind::Interrupt,
+    Kind::Driver,
+    Kind::BlockLayer,
+    Kind::FileSystem,
+    Kind::Scheduling,
+    Kind::Kernel,
+    Kind::Application,
+];
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Kind::Copying => "copying",
+            Kind::Flushing => "flushing",
+            Kind::Locking => "locking",
+            Kind::Interrupt => "interrupts",
+            Kind::Driver => "NVMe driver",
+            Kind::BlockLayer => "block layer",
+            Kind::FileSystem => "file system",
+            Kind::Scheduling => "scheduling",
+            Kind::Kernel => "rest of the kernel",
+            Kind::Application => "programs",
+        })
+    }
+}
+
+/// Beginnings of names, by kind. Those of the first three are looked for in the innermost function
+/// alone, those of the others from the innermost function outwards.
+const INNERMOST: [(Kind, &[&str]); 3] = [
+    (
+        Kind::Copying,
+        &[
+            "copy_",
+            "_copy_",
+            "__copy_",
+            "rep_movs",
+            "memcpy",
+            "__memcpy",
+            "memmove",
+            "__memmove",
+            "__arch_copy_",
+            "clear_page",
+            "clear_user",
+            "memset",
+            "__memset",
+            "arm_copy_",
+        ],
+    ),
+    (
+        Kind::Flushing,
+        &[
+            "clflush",
+            "clean_cache",
+            "dcache_",
+            "__dma_",
+            "arch_sync_dma",
+            "v7_dma_",
+            "v7_flush",
+            "__inval_",
+            "__clean_",
+            "__flush_dcache",
+            "dma_cache_",
+        ],
+    ),
+    (
+        Kind::Locking,
+        &[
+            "_raw_spin",
+            "_raw_read",
+            "_raw_write",
+            "native_queued_spin",
+            "queued_spin",
+            "queued_write",
+            "queued_read",
+            "mutex_",
+            "__mutex",
+            "rwsem_",
+            "down_",
+            "up_",
+            "__down",
+            "__up",
+            "osq_",
+            "rt_mutex",
+            "rt_spin",
+            "__rt_",
+            "lock_page",
+            "__lock_page",
+            "futex_",
+        ],
+    ),
+];
+const ANYWHERE: [(Kind, &[&str]); 6] = [
+    (
+        Kind::Flushing,
+        &[
+            "wb_workfn",
+            "wb_writeback",
+            "writeback_",
+            "__writeback",
+            "do_writepages",
+            "filemap_fdatawrite",
+            "__filemap_fdatawrite",
+            "blkdev_fsync",
+            "ext4_sync_file",
+            "jbd2_",
+            "__jbd2_",
+            "kjournald",
+            "sync_inodes",
+            "ext4_writepages",
+        ],
+    ),
+    (Kind::Driver, &["nvme_", "chario_"]),
+    (
+        Kind::BlockLayer,
+        &[
+            "blk_",
+            "__blk_",
+            "blkdev_",
+            "__blkdev_",
+            "bio_",
+            "__bio_",
+            "submit_bio",
+            "__submit_bio",
+            "sbitmap_",
+            "__sbitmap",
+            "iomap_dio",
+            "dd_",
+            "elv_",
+        ],
+    ),
+    (
+        Kind::FileSystem,
+        &["ext4_", "__ext4_", "iomap_", "generic_file_", "filemap_"],
+    ),
+    (
+        Kind::Interrupt,
+        &[
+            "asm_common_interrupt",
+            "asm_sysvec",
+            "common_interrupt",
+            "handle_irq",
+            "handle_edge_irq",
+            "__irq_exit",
+            "irq_exit",
+            "__do_softirq",
+            "handle_softirqs",
+            "gic_handle_irq",
+            "el1_irq",
+            "el0_irq",
+            "el1h_64_irq",
+            "el0t_64_irq",
+            "irq_thread",
+        ],
+    ),
+    (
+        Kind::Scheduling,
+        &[
+            "__schedule",
+            "schedule",
+            "try_to_wake_up",
+            "finish_task_switch",
+            "io_schedule",
+            "pick_next_task",
+            "dequeue_task",
+            "enqueue_task",
+        ],
+    ),
+];
+/// What a processor does while it has nothing to do.
+const IDLE: [&str; 12] = [
+    "default_idle",
+    "native_safe_halt",
+    "pv_native_safe_halt",
+    "intel_idle",
+    "mwait_idle",
+    "cpu_idle_poll",
+    "arch_cpu_idle",
+    "acpi_idle",
+    "acpi_safe_halt",
+    "cpuidle_",
+    "do_idle",
+    "arch_local_irq_enable",
+];
+
+fn begins(name: &str, with: &[&str]) -> bool {
+    with.iter().any(|start| name.starts_with(start))
+}
+
+/// The kind of a stack, innermost function first; `None` for an idle processor.
+pub fn kind(stack: &Stack) -> Option<Kind> {
+    let Some(innermost) = stack.frames.first() else {
+        return Some(Kind::Application);
+    };
+    if !innermost.in_kernel {
+        return Some(Kind::Application);
+    }
+    if begins(&innermost.function, &IDLE) {
+        return None;
+    }
+    let of = |name: &str, table: &[(Kind, &[&str])]| {
+        let found = table.iter().find(|(_, names)| begins(name, names));
+        found.map(|(kind, _)| *kind)
+    };
+    if let Some(kind) = of(&innermost.function, &INNERMOST) {
+        return Some(kind);
+    }
+    let kernel = stack.frames.iter().take_while(|frame| frame.in_kernel);
+    // Writing back goes through all layers: it is named wherever it stands.
+    let mut names = kernel.clone();
+    if names.any(|frame| of(&frame.function, &ANYWHERE) == Some(Kind::Flushing)) {
+        return Some(Kind::Flushing);
+    }
+    let mut kinds = kernel.filter_map(|frame| of(&frame.function, &ANYWHERE));
+    Some(kinds.next().unwrap_or(Kind::Kernel))
+}
+
+/// A function over all samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Share of busy samples in which it was the innermost.
+    pub own_share: f64,
+    /// Share of busy samples in whose stack it was.
+    pub total_share: f64,
+}
+
+/// A function under those that called it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Its name; of the outermost, the thread's.
+    pub name: String,
+    /// Samples in it and in what it called.
+    pub samples: u64,
+    /// The kind of most of its own samples; null if it has none.
+    pub kind: Option<Kind>,
+    /// What it called, most samples first.
+    pub children: Vec<Node>,
+}
+
+/// Where the processor's time goes on one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profiled {
+    /// Where and when.
+    #[serde(flatten)]
+    pub run: RunInfo,
+    /// The path.
+    pub path: String,
+    /// Read or write.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes of an operation.
+    pub block_size_bytes: u64,
+    /// Operations in flight.
+    pub queue_depth: u16,
+    /// Operations while samples were taken.
+    pub operations: u64,
+    /// Their rate.
+    pub throughput_mib_s: f64,
+    /// Samples of processors that did something.
+    pub busy_samples: u64,
+    /// Samples of idle processors.
+    pub idle_samples: u64,
+    /// Share of busy samples by kind.
+    pub kinds: Vec<(Kind, f64)>,
+    /// The functions with the most samples of their own.
+    pub functions: Vec<Function>,
+    /// Calls, from each thread inwards.
+    pub tree: Node,
+}
+
+/// What the samples say, without the record of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shares {
+    /// Samples of processors that did something.
+    pub busy: u64,
+    /// Samples of idle processors.
+    pub idle: u64,
+    /// Share of busy samples by kind, all kinds.
+    pub kinds: Vec<(Kind, f64)>,
+    /// Functions.
+    pub functions: Vec<Function>,
+    /// Calls.
+    pub tree: Node,
+}
+
+/// Counts stacks.
+pub fn shares(stacks: &[Stack]) -> Shares {
+    let mut all = Shares::default();
+    let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
+    let mut functions: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut root = Building::default();
+    for stack in stacks {
+        let Some(kind) = kind(stack) else {
+            all.idle += 1;
+            continue;
+        };
+        all.busy += 1;
+        *kinds.entry(kind).or_default() += 1;
+        let mut seen: Vec<&str> = Vec::new();
+        for (depth, frame) in stack.frames.iter().enumerate() {
+            let name = frame.function.as_str();
+            let counts = functions.entry(name).or_default();
+            counts.0 += u64::from(depth == 0);
+            // Recursion counts once.
+            if !seen.contains(&name) {
+                counts.1 += 1;
+                seen.push(name);
+            }
+        }
+        root.add(stack, kind);
+    }
+    let share = |count: u64| count as f64 / all.busy.max(1) as f64;
+    all.kinds = KINDS
+        .iter()
+        .map(|kind| (*kind, share(kinds.get(kind).copied().unwrap_or(0))))
+        .collect();
+    let mut list: Vec<Function> = functions
+        .into_iter()
+        .map(|(name, (own, total))| Function {
+            name: name.to_owned(),
+            own_share: share(own),
+            total_share: share(total),
+        })
+        .collect();
+    list.sort_by(|a, b| b.own_share.total_cmp(&a.own_share));
+    list.truncate(FUNCTIONS);
+    all.functions = list;
+    let least = (all.busy as f64 * SMALLEST) as u64;
+    all.tree = root.finish("all".to_owned(), least.max(1));
+    all
+}
+
+#[derive(Default)]
+struct Building {
+    samples: u64,
+    kinds: BTreeMap<Kind, u64>,
+    children: BTreeMap<String, Building>,
+}
+
+impl Building {
+    fn add(&mut self, stack: &Stack, kind: Kind) {
+        self.samples += 1;
+        let mut place = self.children.entry(stack.thread.clone()).or_default();
+        place.samples += 1;
+        for frame in stack.frames.iter().rev() {
+            place = place.children.entry(frame.function.clone()).or_default();
+            place.samples += 1;
+        }
+        *place.kinds.entry(kind).or_default() += 1;
+    }
+
+    /// Depth is bounded by the longest stack, which perf cuts at 127 frames.
+    fn finish(self, name: String, least: u64) -> Node {
+        let most = self.kinds.into_iter().max_by_key(|(_, count)| *count);
+        let mut children: Vec<Node> = self
+            .children
+            .into_iter()
+            .filter(|(_, child)| child.samples >= least)
+            .map(|(name, child)| child.finish(name, least))
+            .collect();
+        children.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.name.cmp(&b.name)));
+        Node {
+            name,
+            samples: self.samples,
+            kind: most.map(|(kind, _)| kind),
+            children,
+        }
+    }
+}
+
+impl Profiled {
+    /// Callers and callees for Graphviz: an edge a call, as wide as its share.
+    pub fn to_dot(&self) -> String {
+        let mut edges: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let mut pending: Vec<&Node> = vec![&self.tree];
+        while let Some(node) = pending.pop() {
+            for child in &node.children {
+                *edges.entry((&node.name, &child.name)).or_default() += child.samples;
+                pending.push(child);
+            }
+        }
+        let mut text = String::from("digraph calls {\n  node [shape=box];\n");
+        for ((caller, callee), samples) in edges {
+            let share = samples as f64 / self.busy_samples.max(1) as f64;
+            let quoted = |name: &str| name.replace(['"', '\\'], "'");
+            text += &format!(
+                "  \"{}\" -> \"{}\" [label=\"{:.1} %\", penwidth={:.2}];\n",
+                quoted(caller),
+                quoted(callee),
+                100.0 * share,
+                0.5 + 6.0 * share
+            );
+        }
+        text + "}\n"
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,485 @@
+//! Whether a path sustains a rate with a deadline.
+//!
+//! Blocks arrive by the clock ([`crate::open_loop`]). One that is not done by its deadline, counted
+//! from its intended arrival, is a miss; so is one that failed or never started. The verdict is
+//! about the *rate of misses*, because a run without one proves only that misses are rare: 0 in N
+//! leave a rate of 3/N possible.
+//!
+//! * SUSTAINS: the rate of misses is at most the tolerated one, at 95 %.
+//! * DOES NOT: it is more, at 95 %.
+//! * NOT ENOUGH DATA: neither; the run length that would tell is given.
+
+use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::distribution::{density, exceedance};
+use crate::format::share;
+use crate::host::Host;
+use crate::open_loop::{OpenLoop, OpenRun, Schedule};
+use crate::path::{Missing, Path};
+use crate::random::Random;
+use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::stats::Percentile;
+use crate::tail;
+use crate::trend;
+use crate::warm_up::{WarmUp, warm_up};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Points of the timeline.
+const TIMELINE_POINTS: usize = 200;
+/// Batches that drift is looked for in.
+const DRIFT_BATCHES: usize = 20;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Reads or writes.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes of one arrival.
+    pub block_size_bytes: u64,
+    /// Arrivals a second.
+    pub arrivals_per_s: f64,
+    /// From the intended arrival to completion.
+    pub deadline: Duration,
+    /// Counted time.
+    pub duration: Duration,
+    /// Time before it that is not counted.
+    pub warm_up: Duration,
+    /// Most operations in flight.
+    pub queue_depth: u16,
+    /// Offsets are spread over this much.
+    pub span_bytes: u64,
+    /// The rate of misses that is tolerated.
+    pub miss_rate: f64,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Misses are as rare as asked.
+    Sustains,
+    /// They are not.
+    DoesNot,
+    /// The run was too short, or not valid.
+    NotEnoughData,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Verdict::Sustains => "SUSTAINS",
+            Verdict::DoesNot => "DOES NOT",
+            Verdict::NotEnoughData => "NOT ENOUGH DATA",
+        })
+    }
+}
+
+/// Times of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Times {
+    /// Half took at most this long.
+    pub p50_ns: u64,
+    /// Its 95 % interval; null if too few independent samples.
+    pub p50_ns_ci95: Option<[u64; 2]>,
+    /// 99 %.
+    pub p99_ns: u64,
+    /// Its interval.
+    pub p99_ns_ci95: Option<[u64; 2]>,
+    /// 99.9 %; null if no sample is above it.
+    pub p999_ns: Option<u64>,
+    /// Its interval.
+    pub p999_ns_ci95: Option<[u64; 2]>,
+    /// The longest.
+    pub max_ns: u64,
+    /// The share that took longer: time in ns, share.
+    pub exceedance: Vec<(f64, f64)>,
+    /// A shape only: time in ns, density per decade.
+    pub density: Vec<(f64, f64)>,
+}
+
+impl Times {
+    /// Of a series in the order of time.
+    pub fn of(series: &[u64]) -> Self {
+        let bounds = |p: Option<Percentile>| p.map(|p| [p.low, p.high]);
+        let at = |q| tail::quantile(series, q);
+        let interval = |q| bounds(tail::percentile_in_time(series, q));
+        Self {
+            p50_ns: at(0.5).unwrap_or(0),
+            p50_ns_ci95: interval(0.5),
+            p99_ns: at(0.99).unwrap_or(0),
+            p99_ns_ci95: interval(0.99),
+            p999_ns: at(0.999).filter(|_| series.len() > 1000),
+            p999_ns_ci95: interval(0.999),
+            max_ns: series.iter().copied().max().unwrap_or(0),
+            exceedance: exceedance(series),
+            density: density(series),
+        }
+    }
+}
+
+/// A stretch of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stretch {
+    /// Its first arrival, from the start.
+    pub from_ns: u64,
+    /// The median of its response times.
+    pub p50_ns: u64,
+    /// The longest of them.
+    pub max_ns: u64,
+}
+
+/// Whether one path sustained the rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sustained {
+    /// Where and when.
+    #[serde(flatten)]
+    pub run: RunInfo,
+    /// The path.
+    pub path: String,
+    /// Whether a processor spins.
+    pub polls: bool,
+    /// Reads or writes.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes of one arrival.
+    pub block_size_bytes: u64,
+    /// Arrivals a second.
+    pub arrivals_per_s: f64,
+    /// The rate that they make.
+    pub rate_mib_s: f64,
+    /// From the intended arrival to completion.
+    pub deadline_ns: u64,
+    /// The rate of misses that is tolerated.
+    pub tolerated_miss_rate: f64,
+    /// Most operations in flight.
+    pub queue_depth: u16,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Arrivals that were counted.
+    pub arrivals: u64,
+    /// Misses among them.
+    pub misses: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// The first failure.
+    pub first_error: Option<String>,
+    /// Arrivals that had not started when the run was given up.
+    pub unserved: u64,
+    /// The rate of misses, one-sided 95 % bounds: at least, at most.
+    pub miss_rate_bounds: [f64; 2],
+    /// How many misses count as one, for they come in bursts; 1 if they are independent.
+    pub burstiness: f64,
+    /// The run length that would tell; null if this one did, or if the rate of misses lies so near
+    /// to the tolerated one that none would.
+    pub needed_duration_s: Option<f64>,
+    /// Most blocks that had arrived and were not done, at one time.
+    pub peak_backlog_blocks: u64,
+    /// The smallest buffer that would have lost nothing: those blocks and the one being filled;
+    /// null if the device fell behind and no buffer is large enough.
+    pub smallest_safe_buffer_bytes: Option<u64>,
+    /// From the intended arrival to completion: what a periodic task sees.
+    pub response: Times,
+    /// From submission to completion: what a closed loop sees.
+    pub service: Times,
+    /// Operations at the start that were still warming up; null if that cannot be told.
+    pub warming_up: Option<u64>,
+    /// Whether response times moved in one direction over the run.
+    pub drifting: bool,
+    /// The run in stretches.
+    pub timeline: Vec<Stretch>,
+}
+
+/// The samples themselves, for those who want them.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Response times in the order of arrivals.
+    pub response_ns: Vec<u64>,
+    /// Service times.
+    pub service_ns: Vec<u64>,
+    /// When each was due, from the start.
+    pub due_ns: Vec<u64>,
+}
+
+impl Samples {
+    /// A line an arrival, with a heading.
+    pub fn to_csv(&self) -> String {
+        let mut text = String::from("arrival,due_ns,response_ns,service_ns\n");
+        let rows = self
+            .due_ns
+            .iter()
+            .zip(&self.response_ns)
+            .zip(&self.service_ns);
+        for (index, ((due, response), service)) in rows.enumerate() {
+            text.push_str(&format!("{index},{due},{response},{service}\n"));
+        }
+        text
+    }
+}
+
+/// Asks the question of one path.
+///
+/// # Errors
+/// What is missing, or does not fit.
+pub fn sustain(
+    host: &mut dyn Host,
+    path: &mut dyn Path,
+    request: &Request,
+    question: &Question,
+    cancel: &AtomicBool,
+) -> Result<(Sustained, Samples), Missing> {
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let deadline_ns = nanos(question.deadline);
+    let grace_ns = 1_000_000_000u64
+        .max(deadline_ns.saturating_mul(2))
+        .saturating_add(nanos(question.duration) / 10);
+    let schedule = |duration| {
+        Schedule::new(question.arrivals_per_s, nanos(duration), grace_ns).ok_or_else(|| {
+            Missing::new(
+                "the run has no arrival, or more than can be recorded",
+                "a longer --duration, or a rate that makes sense for the block size",
+            )
+        })
+    };
+    let counted = schedule(question.duration)?;
+    let before = match question.warm_up.is_zero() {
+        true => None,
+        false => Some(schedule(question.warm_up)?),
+    };
+    let mut info = RunInfo::begin("sustain", host, request);
+    let (depth, run) = on_stage(host, path, |open| {
+        staged(open, question, request.seed, before, counted, cancel)
+    })?;
+    info.end(host);
+    info.complete = !run.tally.cancelled;
+    let samples = Samples {
+        due_ns: (0..run.response_ns.len() as u64)
+            .map(|index| counted.at(index))
+            .collect(),
+        response_ns: run.response_ns.clone(),
+        service_ns: run.service_ns.clone(),
+    };
+    let names = (path.name().to_owned(), path.polls());
+    let sustained = judge(info, question, names, depth, &counted, &run);
+    Ok((sustained, samples))
+}
+
+fn staged(
+    open: &mut Open<'_>,
+    question: &Question,
+    seed: u64,
+    before: Option<Schedule>,
+    counted: Schedule,
+    cancel: &AtomicBool,
+) -> Result<(u16, OpenRun), Missing> {
+    let access = Access {
+        operation: question.operation,
+        pattern: question.pattern,
+        block_size_bytes: question.block_size_bytes,
+    };
+    let depth = open.depth(question.queue_depth);
+    let mut buffers = open.buffers(depth, access.block_size_bytes)?;
+    let mut random = Random::derived(seed, &[0x6461_7461]);
+    for buffer in &mut buffers {
+        random.fill(buffer);
+    }
+    let geometry = *open.device.geometry();
+    let region = open.path.region(&geometry);
+    let offsets = Offsets::new(access, question.span_bytes, seed, 0);
+    let made = OpenLoop::new(
+        access,
+        offsets,
+        question.span_bytes,
+        region,
+        &geometry,
+        buffers,
+    );
+    let mut open_loop = match made {
+        Ok(open_loop) => open_loop,
+        Err((error, buffers)) => {
+            open.release(buffers);
+            let mend = "another --block or --span";
+            return Err(Missing::new(error.to_string(), mend));
+        }
+    };
+    if let Some(before) = before {
+        open_loop.run(open.device, open.host.clock(), &before, cancel);
+    }
+    let run = open_loop.run(open.device, open.host.clock(), &counted, cancel);
+    open.release(open_loop.into_buffers());
+    Ok((depth, run))
+}
+
+/// Whether each arrival was missed.
+fn misses(run: &OpenRun, deadline_ns: u64) -> Vec<f64> {
+    let rows = run.response_ns.iter().zip(&run.failed);
+    rows.map(|(ns, failed)| f64::from(u8::from(*failed || *ns > deadline_ns)))
+        .collect()
+}
+
+fn judge(
+    info: RunInfo,
+    question: &Question,
+    (path, polls): (String, bool),
+    queue_depth: u16,
+    schedule: &Schedule,
+    run: &OpenRun,
+) -> Sustained {
+    let deadline_ns = u64::try_from(question.deadline.as_nanos()).unwrap_or(u64::MAX);
+    let missed = misses(run, deadline_ns);
+    let arrivals = missed.len() as u64;
+    let count = missed.iter().sum::<f64>();
+    let burstiness = tail::inflation(&missed);
+    let (n, k) = (arrivals as f64 / burstiness, count / burstiness);
+    let bounds = [
+        tail::miss_rate_at_least(k, n),
+        tail::miss_rate_at_most(k, n),
+    ];
+    let tolerated = question.miss_rate;
+    let mut verdict = match bounds {
+        [low, _] if low > tolerated => Verdict::DoesNot,
+        [_, high] if high <= tolerated => Verdict::Sustains,
+        _ => Verdict::NotEnoughData,
+    };
+    let fell_behind = run.unserved > 0;
+    if fell_behind && !run.tally.cancelled {
+        verdict = Verdict::DoesNot;
+    }
+    if !info.valid {
+        verdict = Verdict::NotEnoughData;
+    }
+    let needed = needed_arrivals(arrivals, count, burstiness, tolerated);
+    let needed_duration_s = (verdict == Verdict::NotEnoughData)
+        .then_some(needed)
+        .flatten()
+        .map(|needed| needed * schedule.interval_ns() / 1e9);
+    let reason = match verdict {
+        _ if !info.valid => format!("the run is not valid: {}", info.invalid_reasons.join("; ")),
+        Verdict::DoesNot if fell_behind => format!(
+            "it fell behind: {} of {arrivals} arrivals had not started when the run was given up",
+            run.unserved
+        ),
+        Verdict::NotEnoughData => format!(
+            "{count} of {arrivals} arrivals missed the deadline, so it may be {} to {} of them, and \
+             {} are tolerated",
+            share(bounds[0]),
+            share(bounds[1]),
+            share(tolerated)
+        ),
+        Verdict::DoesNot => format!(
+            "{count} of {arrivals} arrivals missed the deadline: at least {}, and {} are tolerated",
+            share(bounds[0]),
+            share(tolerated)
+        ),
+        Verdict::Sustains => format!(
+            "{count} of {arrivals} arrivals missed the deadline: at most {}, and {} are tolerated",
+            share(bounds[1]),
+            share(tolerated)
+        ),
+    };
+    let is_bounded =
+        !fell_behind && run.end_backlog <= run.peak_backlog / 2 + u64::from(queue_depth);
+    let floats: Vec<f64> = run.response_ns.iter().map(|ns| *ns as f64).collect();
+    Sustained {
+        run: info,
+        path,
+        polls,
+        operation: question.operation,
+        pattern: question.pattern,
+        block_size_bytes: question.block_size_bytes,
+        arrivals_per_s: question.arrivals_per_s,
+        rate_mib_s: question.arrivals_per_s * question.block_size_bytes as f64
+            / (1u64 << 20) as f64,
+        deadline_ns,
+        tolerated_miss_rate: tolerated,
+        queue_depth,
+        verdict,
+        reason,
+        arrivals,
+        misses: count as u64,
+        errors: run.tally.errors,
+        first_error: run.tally.first_error.map(|error| error.to_string()),
+        unserved: run.unserved,
+        miss_rate_bounds: bounds,
+        burstiness,
+        needed_duration_s,
+        peak_backlog_blocks: run.peak_backlog,
+        smallest_safe_buffer_bytes: is_bounded
+            .then(|| (run.peak_backlog + 1) * question.block_size_bytes),
+        response: Times::of(&run.response_ns),
+        service: Times::of(&run.service_ns),
+        warming_up: match warm_up(&floats) {
+            WarmUp::Over(operations) => Some(operations as u64),
+            WarmUp::NeverSettled | WarmUp::TooFew => None,
+        },
+        drifting: is_drifting(&floats),
+        timeline: timeline(&run.response_ns, schedule),
+    }
+}
+
+/// Drift of the medians of batches: single stalls do not move them.
+fn is_drifting(series: &[f64]) -> bool {
+    let batch = series.len() / DRIFT_BATCHES;
+    if batch < 5 {
+        return false;
+    }
+    let medians: Vec<f64> = series
+        .chunks_exact(batch)
+        .filter_map(crate::stats::median)
+        .collect();
+    trend::is_drifting(&medians)
+}
+
+/// The fewest arrivals that would tell, if misses went on coming at this rate.
+fn needed_arrivals(arrivals: u64, misses: f64, burstiness: f64, tolerated: f64) -> Option<f64> {
+    if misses == 0.0 {
+        return Some(tail::samples_for_rate(tolerated) as f64);
+    }
+    let share = misses / arrivals.max(1) as f64;
+    let mut n = arrivals.max(1) as f64;
+    // Doubling, then halving the last step: 40 steps reach a million million arrivals.
+    let tells = |n: f64| {
+        let (n, k) = (n / burstiness, n * share / burstiness);
+        tail::miss_rate_at_most(k, n) <= tolerated || tail::miss_rate_at_least(k, n) > tolerated
+    };
+    for _ in 0..24 {
+        if tells(n) {
+            break;
+        }
+        n *= 2.0;
+    }
+    if !tells(n) {
+        return None;
+    }
+    let (mut low, mut high) = (n / 2.0, n);
+    for _ in 0..20 {
+        let middle = (low + high) / 2.0;
+        match tells(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high.ceil())
+}
+
+fn timeline(response_ns: &[u64], schedule: &Schedule) -> Vec<Stretch> {
+    let size = response_ns.len().div_ceil(TIMELINE_POINTS).max(1);
+    let stretches = response_ns.chunks(size).enumerate();
+    stretches
+        .map(|(index, chunk)| Stretch {
+            from_ns: schedule.at((index * size) as u64),
+            p50_ns: tail::quantile(chunk, 0.5).unwrap_or(0),
+            max_ns: chunk.iter().copied().max().unwrap_or(0),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "sustain_tests.rs"]
+mod tests;

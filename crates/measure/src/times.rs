@@ -1,0 +1,100 @@
+//! Service times as they are counted on the timed path: a table, and an index made of a shift.
+//!
+//! The bounds are those of the histogram that they become, so nothing is rounded twice.
+
+use crate::cell::{CellError, SERVICE_TIME_MAX_NS, ServiceTimes, service_times};
+
+/// Values below 2^(this + 1) have a place each; longer ones share theirs with less than 1 %.
+const SUB_BITS: u32 = 7;
+const LONGEST: u64 = SERVICE_TIME_MAX_NS;
+const PLACES: usize = index_of(LONGEST) + 1;
+
+/// How often each service time came.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    counts: Box<[u32]>,
+}
+
+const fn index_of(ns: u64) -> usize {
+    let below = (1 << (SUB_BITS + 1)) - 1;
+    let shift = (ns | below).ilog2() - SUB_BITS;
+    ((shift as usize) << SUB_BITS) + (ns >> shift) as usize
+}
+
+/// The shortest time that has this place.
+fn shortest(index: usize) -> u64 {
+    let shift = (index >> SUB_BITS).saturating_sub(1);
+    ((index - (shift << SUB_BITS)) as u64) << shift
+}
+
+impl Times {
+    pub(crate) fn new() -> Self {
+        Self {
+            counts: vec![0; PLACES].into_boxed_slice(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        if let Some(count) = self.counts.get_mut(index_of(ns.min(LONGEST))) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// The same as a histogram.
+    pub(crate) fn to_histogram(&self) -> Result<ServiceTimes, CellError> {
+        let mut times = service_times()?;
+        for (index, count) in self.counts.iter().enumerate() {
+            if *count > 0 {
+                let result = times.record_n(shortest(index), *count);
+                result.map_err(|_| CellError::Histogram)?;
+            }
+        }
+        Ok(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn the_histogram_is_the_one_that_records_each_time() {
+        let mut random = Random::new(3);
+        let (mut ours, mut theirs) = (Times::new(), service_times().unwrap());
+        let edges = [
+            1,
+            127,
+            128,
+            255,
+            256,
+            257,
+            511,
+            512,
+            LONGEST - 1,
+            LONGEST,
+            u64::MAX,
+        ];
+        let drawn = (0..20_000).map(|_| random.draw() >> random.below(60));
+        for ns in edges.into_iter().chain(drawn) {
+            // What is longer counts as the longest.
+            let ns = ns.clamp(1, LONGEST);
+            ours.record(ns);
+            theirs.saturating_record(ns);
+        }
+        let ours = ours.to_histogram().unwrap();
+        assert_eq!(ours.len(), theirs.len());
+        for quantile in [0.0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999, 1.0] {
+            assert_eq!(
+                ours.value_at_quantile(quantile),
+                theirs.value_at_quantile(quantile),
+                "{quantile}"
+            );
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Where the time of each request goes.
+//!
+//! One operation at a time, stamped before its submission, after it, when the look began that
+//! found it done, and when it was back. On kernel paths a [`Probe`] (tracefs) adds what the kernel
+//! did in between; on ours the stamps are all there is to know. What the probe costs is measured
+//! in turns: the same operations with and without it.
+
+pub mod events;
+pub mod parts;
+
+use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::distribution::{density, exceedance};
+use crate::host::{Clock, Host};
+use crate::path::{Missing, Path};
+use crate::random::Random;
+use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::schema::Ci95;
+use crate::stats;
+use crate::tail;
+use block::{Buffer, Device};
+use events::Event;
+use parts::{PARTS, Split, Stamps, by_events, by_stamps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Turns with and without the probe, at least.
+const TURNS: u32 = 10;
+/// Requests of a turn, at most: the kernel's buffer holds the events of so many.
+const MOST_A_TURN: u32 = 2000;
+/// Requests that are shown one by one.
+const SHOWN: usize = 20;
+/// How long one wait may last.
+const WAIT_US: u32 = 100_000;
+
+/// What the kernel tells of requests.
+pub trait Probe {
+    /// Starts to record.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn start(&mut self) -> Result<(), Missing>;
+
+    /// Stops, and gives what was recorded since, and how many events were lost.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn stop(&mut self) -> Result<(Vec<Event>, u64), Missing>;
+
+    /// Whether the driver tells of each command.
+    fn knows_commands(&self) -> bool;
+}
+
+/// What is traced.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Read or write.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes of a request.
+    pub block_size_bytes: u64,
+    /// Requests, with the probe.
+    pub requests: u32,
+    /// Whether a write lasts when it is done.
+    pub durable: bool,
+    /// Offsets are spread over this much.
+    pub span_bytes: u64,
+}
+
+/// A part over all requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Its share of the total.
+    pub share: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+}
+
+/// Where the time of requests goes on one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Traced {
+    /// Where and when.
+    #[serde(flatten)]
+    pub run: RunInfo,
+    /// The path.
+    pub path: String,
+    /// Read or write.
+    pub operation: Operation,
+    /// Sequential or random.
+    pub pattern: Pattern,
+    /// Bytes of a request.
+    pub block_size_bytes: u64,
+    /// Whether a write lasts when it is done.
+    pub durable: bool,
+    /// `tracefs` or `driver`: who told.
+    pub source: String,
+    /// Requests that were traced.
+    pub requests: u64,
+    /// Mean time of a request.
+    pub total_mean_ns: f64,
+    /// The parts.
+    pub parts: Vec<Part>,
+    /// What the parts make of the total.
+    pub coverage: f64,
+    /// Events that the kernel lost.
+    pub lost_events: u64,
+    /// Commands of a request, mean; null if nobody tells.
+    pub commands_per_request: Option<f64>,
+    /// What the probe adds to the median request.
+    pub probe_cost_ns: f64,
+    /// Its interval over turns; null with too few.
+    pub probe_cost_ns_ci95: Ci95,
+    /// Requests one by one: nanoseconds of each part.
+    pub shown: Vec<[f64; 6]>,
+    /// Total times: share that took longer.
+    pub exceedance: Vec<(f64, f64)>,
+    /// Total times: a shape only.
+    pub density: Vec<(f64, f64)>,
+}
+
+/// Traces requests on one path; without a probe by the driver's stamps alone.
+///
+/// # Errors
+/// What is missing, or does not fit.
+pub fn trace(
+    host: &mut dyn Host,
+    path: &mut dyn Path,
+    request: &Request,
+    plan: &Plan,
+    mut probe: Option<&mut dyn Probe>,
+    cancel: &AtomicBool,
+) -> Result<Traced, Missing> {
+    let mut run = RunInfo::begin("trace", host, request);
+    let seed = request.seed;
+    let taken = on_stage(host, path, |open| match &mut probe {
+        Some(probe) => turns(open, plan, seed, Some(&mut **probe), cancel),
+        None => turns(open, plan, seed, None, cancel),
+    })?;
+    run.end(host);
+    run.complete = !cancel.load(Ordering::Relaxed);
+    Ok(summary(run, path.name(), plan, probe.is_some(), &taken))
+}
+
+#[derive(Default)]
+struct Taken {
+    splits: Vec<Split>,
+    with_ns: Vec<f64>,
+    without_ns: Vec<f64>,
+    lost: u64,
+}
+
+fn turns(
+    open: &mut Open<'_>,
+    plan: &Plan,
+    seed: u64,
+    mut probe: Option<&mut (dyn Probe + '_)>,
+    cancel: &AtomicBool,
+) -> Result<Taken, Missing> {
+    let access = Access {
+        operation: plan.operation,
+        pattern: plan.pattern,
+        block_size_bytes: plan.block_size_bytes,
+    };
+    let geometry = *open.device.geometry();
+    let region = open.path.region(&geometry);
+    let mut buffers = open.buffers(1, plan.block_size_bytes)?;
+    if let Err(error) = crate::cell::check(access, plan.span_bytes, region, &geometry, &buffers) {
+        open.release(buffers);
+        return Err(Missing::new(error.to_string(), "another --block or --span"));
+    }
+    let mut buffer = buffers.pop();
+    if let Some(buffer) = &mut buffer {
+        Random::derived(seed, &[0x7472]).fill(buffer);
+    }
+    let mut loop_ = Loop {
+        first_lba: region.first_lba,
+        offsets: Offsets::new(access, plan.span_bytes, seed, 0),
+        durable: plan.durable,
+        operation: plan.operation,
+        buffer,
+    };
+    let mut taken = Taken::default();
+    let turns = plan.requests.div_ceil(MOST_A_TURN).max(TURNS);
+    let each = plan.requests.div_ceil(turns).max(1);
+    let mut stamps = vec![Stamps::default(); each as usize];
+    let done = (|| {
+        loop_.take(open.device, open.host.clock(), &mut stamps, cancel)?;
+        for turn in 0..turns {
+            // Which comes first changes from turn to turn.
+            for with in [turn % 2 == 0, turn % 2 != 0] {
+                let probe = probe.as_deref_mut().filter(|_| with);
+                let Some(probe) = probe else {
+                    if !loop_.take(open.device, open.host.clock(), &mut stamps, cancel)? {
+                        return Ok(());
+                    }
+                    taken.without_ns.extend(median(&stamps));
+                    if !with {
+                        continue;
+                    }
+                    taken.splits.extend(stamps.iter().map(by_stamps));
+                    taken.with_ns.extend(median(&stamps));
+                    continue;
+                };
+                probe.start()?;
+                let looped = loop_.take(open.device, open.host.clock(), &mut stamps, cancel);
+                let (events, lost) = probe.stop()?;
+                if !looped? {
+                    // Some stamps are of an earlier turn.
+                    return Ok(());
+                }
+                let knows = probe.knows_commands();
+                taken.lost += lost;
+                taken.with_ns.extend(median(&stamps));
+                let split = |stamps| by_events(stamps, &events, knows);
+                taken.splits.extend(stamps.iter().map(split));
+            }
+        }
+        Ok(())
+    })();
+    open.release(loop_.buffer.into_iter().collect());
+    done.map(|()| taken)
+}
+
+fn median(stamps: &[Stamps]) -> Option<f64> {
+    let totals: Vec<f64> = stamps
+        .iter()
+        .map(|one| one.end_ns.saturating_sub(one.begin_ns) as f64)
+        .collect();
+    stats::median(&totals)
+}
+
+struct Loop {
+    first_lba: u64,
+    offsets: Offsets,
+    durable: bool,
+    operation: Operation,
+    buffer: Option<Buffer>,
+}
+
+impl Loop {
+    /// One request for each place in `stamps`; whether all were done.
+    fn take(
+        &mut self,
+        device: &mut dyn Device,
+        clock: &dyn Clock,
+        stamps: &mut [Stamps],
+        cancel: &AtomicBool,
+    ) -> Result<bool, Missing> {
+        let geometry = *device.geometry();
+        for place in stamps {
+            if cancel.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let Some(buffer) = self.buffer.take() else {
+                return Err(Missing::new("the device kept a buffer", "dmesg"));
+            };
+            let lba = self.first_lba + (self.offsets.next_offset() >> geometry.block_size_log2);
+            let mut lent = block::Lent::new(buffer);
+            let begin_ns = clock.now_ns();
+            let mut started_ns = begin_ns;
+            let mut seen_ns = begin_ns;
+            let mut failed = None;
+            // Bounded: each pass submits a request or takes one back.
+            while failed.is_none() && lent.remaining_bytes() > 0 || device.outstanding() > 0 {
+                let room = usize::from(geometry.queue_depth);
+                let mut submitted = false;
+                while failed.is_none() && lent.remaining_bytes() > 0 && device.outstanding() < room
+                {
+                    let offset = lent.offset_bytes() as u64 >> geometry.block_size_log2;
+                    let buffer = lent.lend(geometry.max_transfer_bytes());
+                    let lba = lba + offset;
+                    let operation = match self.operation {
+                        Operation::Read => block::Operation::Read { lba, buffer },
+                        Operation::Write => block::Operation::Write {
+                            lba,
+                            buffer,
+                            fua: self.durable,
+                        },
+                    };
+                    match device.submit(block::Request { tag: 0, operation }) {
+                        Ok(()) => submitted = true,
+                        Err(refused) => {
+                            failed = Some(refused.error);
+                            if let Some(buffer) = refused.request.operation.into_buffer() {
+                                let _ = lent.give_back(buffer);
+                            }
+                        }
+                    }
+                }
+                if submitted {
+                    device.kick();
+                    started_ns = clock.now_ns();
+                }
+                seen_ns = clock.now_ns();
+                match device.poll() {
+                    Some(completion) => {
+                        if let Some(buffer) = completion.buffer {
+                            let _ = lent.give_back(buffer);
+                        }
+                        if let Err(error) = completion.result {
+                            failed = Some(error);
+                        }
+                    }
+                    None if device.outstanding() > 0 => device.wait(WAIT_US),
+                    None => {}
+                }
+            }
+            *place = Stamps {
+                begin_ns,
+                started_ns,
+                seen_ns,
+                end_ns: clock.now_ns(),
+            };
+            self.buffer = lent.into_whole().ok();
+            if let Some(error) = failed {
+                return Err(Missing::new(format!("a request failed: {error}"), "dmesg"));
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -> Traced {
+    let count = taken.splits.len().max(1) as f64;
+    let total: f64 = taken.splits.iter().map(|split| split.total_ns).sum();
+    let explained: f64 = taken.splits.iter().flat_map(|split| split.parts).sum();
+    let part = |(index, name): (usize, &&str)| {
+        let of_part = |split: &Split| split.parts.get(index).copied().unwrap_or(0.0);
+        let sum: f64 = taken.splits.iter().map(of_part).sum();
+        let series: Vec<u64> = taken
+            .splits
+            .iter()
+            .map(|split| of_part(split) as u64)
+            .collect();
+        Part {
+            name: (*name).to_owned(),
+            mean_ns: sum / count,
+            share: sum / total.max(1.0),
+            p50_ns: tail::quantile(&series, 0.5).unwrap_or(0),
+            p99_ns: tail::quantile(&series, 0.99).unwrap_or(0),
+        }
+    };
+    let differences: Vec<f64> = match probed {
+        true => taken
+            .with_ns
+            .iter()
+            .zip(&taken.without_ns)
+            .map(|(a, b)| a - b)
+            .collect(),
+        false => Vec::new(),
+    };
+    let interval = stats::mean_interval(&differences, run.seed);
+    let totals: Vec<u64> = taken
+        .splits
+        .iter()
+        .map(|split| split.total_ns as u64)
+        .collect();
+    let commands: f64 = taken
+        .splits
+        .iter()
+        .map(|split| f64::from(split.commands))
+        .sum();
+    Traced {
+        run,
+        path: path.to_owned(),
+        operation: plan.operation,
+        pattern: plan.pattern,
+        block_size_bytes: plan.block_size_bytes,
+        durable: plan.durable,
+        source: if probed { "tracefs" } else { "driver" }.to_owned(),
+        requests: taken.splits.len() as u64,
+        total_mean_ns: total / count,
+        parts: PARTS.iter().enumerate().map(part).collect(),
+        coverage: explained / total.max(1.0),
+        lost_events: taken.lost,
+        commands_per_request: (probed && commands > 0.0).then_some(commands / count),
+        probe_cost_ns: stats::mean(&differences).unwrap_or(0.0),
+        probe_cost_ns_ci95: interval.map(|interval| [interval.low, interval.high]),
+        shown: taken
+            .splits
+            .iter()
+            .take(SHOWN)
+            .map(|split| split.parts)
+            .collect(),
+        exceedance: exceedance(&totals),
+        density: density(&totals),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{Profile, SimulatedHost};
+
+    fn plan() -> Plan {
+        Plan {
+            operation: Operation::Read,
+            pattern: Pattern::Random,
+            block_size_bytes: 4096,
+            requests: 100,
+            durable: false,
+            span_bytes: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn the_driver_s_stamps_cover_a_request_and_cost_nothing_more() {
+        let mut host = SimulatedHost::new();
+        let mut path = host.path(Profile::default());
+        let cancel = AtomicBool::new(false);
+        let request = Request::default();
+        let traced = trace(&mut host, path.as_mut(), &request, &plan(), None, &cancel).unwrap();
+        assert_eq!((traced.requests, traced.source.as_str()), (100, "driver"));
+        assert!(traced.coverage > 0.999, "{}", traced.coverage);
+        assert_eq!(traced.probe_cost_ns, 0.0);
+        assert_eq!(traced.shown.len(), SHOWN);
+        let sum: f64 = traced.parts.iter().map(|part| part.mean_ns).sum();
+        assert!((sum / traced.total_mean_ns - 1.0).abs() < 1e-6);
+    }
+
+    /// A probe that tells nothing.
+    struct Blind;
+
+    impl Probe for Blind {
+        fn start(&mut self) -> Result<(), Missing> {
+            Ok(())
+        }
+        fn stop(&mut self) -> Result<(Vec<Event>, u64), Missing> {
+            Ok((Vec::new(), 3))
+        }
+        fn knows_commands(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_covered() {
+        let mut host = SimulatedHost::new();
+        let mut path = host.path(Profile::default());
+        let cancel = AtomicBool::new(false);
+        let request = Request::default();
+        let mut probe = Blind;
+        let probe: Option<&mut dyn Probe> = Some(&mut probe);
+        let traced = trace(&mut host, path.as_mut(), &request, &plan(), probe, &cancel).unwrap();
+        assert_eq!((traced.coverage, traced.lost_events), (0.0, 30));
+        assert!(traced.probe_cost_ns_ci95.is_some());
+    }
+}

@@ -1,0 +1,196 @@
+// The registers of the example: what the workload generator is told, its start, what it counted. The table is in
+// rtl/example/README.md.
+//
+// Owns the configuration. One write and one read at a time; neither waits for the other. A write to a place that
+// takes none, or to the configuration while the generator is busy, changes nothing and is answered with SLVERR; so
+// is a write of less than a word.
+//
+// NameWords  32-bit words of a name, 1 to 16
+// Shape      what the register SHAPE shows
+module example_regs
+  import workload_pkg::*;
+#(
+  parameter int unsigned NameWords = 4,
+  parameter logic [31:0] Shape     = '0
+) (
+  input  logic                       clk_i,
+  input  logic                       rst_ni,
+  input  axil_pkg::manager_t         axil_i,
+  output axil_pkg::subordinate_t     axil_o,
+
+  output logic                       start_o,
+  output config_t                    config_o,
+  output logic [NameWords-1:0][31:0] name_o,
+  input  logic                       busy_i,
+  input  result_t                    result_i,
+  input  block_pkg::geometry_t       geometry_i,
+  output logic                       irq_o
+);
+  typedef enum logic [5:0] {  // a register's byte address over 4
+    RegId = 6'h00, RegShape = 6'h01, RegControl = 6'h02, RegStatus = 6'h03, RegRun = 6'h04, RegFileLow = 6'h05,
+    RegFileHigh = 6'h06, RegBlock = 6'h07, RegCount = 6'h08, RegSeed = 6'h09, RegDiskLow = 6'h0a,
+    RegDiskHigh = 6'h0b, RegCyclesLow = 6'h10, RegCyclesHigh = 6'h11, RegBytesLow = 6'h12, RegBytesHigh = 6'h13,
+    RegOperations = 6'h14, RegErrors = 6'h15, RegMismatches = 6'h16, RegLatencyMin = 6'h17, RegLatencyMax = 6'h18,
+    RegName = 6'h20
+  } reg_e;
+  localparam logic [31:0] Id = 32'h5346_5753;  // "SWFS", the first letter in the lowest bits
+
+  config_t config_q, config_d;
+  logic [NameWords-1:0][31:0] name_q, name_d;
+  logic start_q, start_d, irq_enable_q, irq_enable_d, done_q, done_d, busy_q;
+  logic b_valid_q, b_valid_d, r_valid_q, r_valid_d;
+  axi_pkg::resp_e b_resp_q, b_resp_d, r_resp_q, r_resp_d;
+  logic [31:0] r_data_q, r_data_d;
+
+  assign start_o  = start_q;
+  assign config_o = config_q;
+  assign name_o   = name_q;
+  assign irq_o    = done_q & irq_enable_q;
+
+  // --- Writes ---------------------------------------------------------------------------------------
+  logic write, locked, is_config;
+  logic [5:0] write_reg, write_name;
+  logic [31:0] data;
+  assign write           = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q;
+  assign axil_o.aw_ready = write;
+  assign axil_o.w_ready  = write;
+  assign axil_o.b_valid  = b_valid_q;
+  assign axil_o.b_resp   = b_resp_q;
+  assign write_reg       = axil_i.aw_address[7:2];
+  assign write_name      = write_reg - RegName;
+  assign data            = axil_i.w_data;
+  assign locked          = busy_i | start_q;
+
+  always_comb begin
+    config_d     = config_q;
+    name_d       = name_q;
+    start_d      = 1'b0;
+    irq_enable_d = irq_enable_q;
+    // Done from the end of a run to the start of the next.
+    done_d       = (done_q | (busy_q & ~busy_i)) & ~start_q;
+    b_valid_d    = b_valid_q & ~axil_i.b_ready;
+    b_resp_d     = b_resp_q;
+    is_config    = 1'b1;
+    if (write) begin
+      b_valid_d = 1'b1;
+      b_resp_d  = axi_pkg::RespOkay;
+      if ((axil_i.aw_address[11:8] != '0) || (axil_i.w_strobe != '1)) b_resp_d = axi_pkg::RespSlvErr;
+      else begin
+        unique case (write_reg)
+          RegControl: begin
+            is_config    = 1'b0;
+            irq_enable_d = data[1];
+            start_d      = data[0] & ~locked;
+            if (start_d) done_d = 1'b0;
+            if (data[0] && locked) b_resp_d = axi_pkg::RespSlvErr;
+          end
+          RegRun: if (!locked) begin
+            config_d.run        = run_e'(data[3:0]);
+            config_d.file       = data[6:4];
+            config_d.name_bytes = data[14:8];
+            config_d.align_log2 = data[20:16];
+          end
+          RegFileLow:  if (!locked) config_d.file_bytes[31:0] = data;
+          RegFileHigh: if (!locked) config_d.file_bytes[47:32] = data[15:0];
+          RegBlock:    if (!locked) config_d.block_bytes = data;
+          RegCount:    if (!locked) config_d.count = data;
+          RegSeed:     if (!locked) config_d.seed = data;
+          default: begin
+            if ((write_reg >= RegName) && (32'(write_name) < NameWords)) begin
+              for (int unsigned i = 0; i < NameWords; i++) begin
+                if (!locked && (32'(write_name) == i)) name_d[i] = data;
+              end
+            end else b_resp_d = axi_pkg::RespSlvErr;
+          end
+        endcase
+        if (is_config && locked) b_resp_d = axi_pkg::RespSlvErr;
+      end
+    end
+  end
+
+  // --- Reads ----------------------------------------------------------------------------------------
+  logic read;
+  logic [5:0] read_reg, read_name;
+  logic [31:0] name_word;
+  assign read            = axil_i.ar_valid & ~r_valid_q;
+  assign axil_o.ar_ready = read;
+  assign axil_o.r_valid  = r_valid_q;
+  assign axil_o.r_data   = r_data_q;
+  assign axil_o.r_resp   = r_resp_q;
+  assign read_reg        = axil_i.ar_address[7:2];
+  assign read_name       = read_reg - RegName;
+
+  always_comb begin
+    r_valid_d = r_valid_q & ~axil_i.r_ready;
+    r_data_d  = r_data_q;
+    r_resp_d  = r_resp_q;
+    name_word = '0;
+    for (int unsigned i = 0; i < NameWords; i++) begin
+      if (32'(read_name) == i) name_word = name_q[i];
+    end
+    if (read) begin
+      r_valid_d = 1'b1;
+      r_data_d  = '0;
+      r_resp_d  = axi_pkg::RespOkay;
+      unique case (read_reg)
+        RegId:         r_data_d = Id;
+        RegShape:      r_data_d = Shape;
+        RegControl:    r_data_d = {30'd0, irq_enable_q, 1'b0};
+        RegStatus:     r_data_d = {18'd0, result_i.status, 5'd0, geometry_i.ready, done_q, locked};
+        RegRun: r_data_d = {11'd0, config_q.align_log2, 1'b0, config_q.name_bytes, 1'b0, config_q.file, config_q.run};
+        RegFileLow:    r_data_d = config_q.file_bytes[31:0];
+        RegFileHigh:   r_data_d = 32'(config_q.file_bytes[47:32]);
+        RegBlock:      r_data_d = config_q.block_bytes;
+        RegCount:      r_data_d = config_q.count;
+        RegSeed:       r_data_d = config_q.seed;
+        RegDiskLow:    r_data_d = geometry_i.block_count[31:0];
+        RegDiskHigh:   r_data_d = 32'(geometry_i.block_count[47:32]);
+        RegCyclesLow:  r_data_d = result_i.cycles[31:0];
+        RegCyclesHigh: r_data_d = result_i.cycles[63:32];
+        RegBytesLow:   r_data_d = result_i.bytes[31:0];
+        RegBytesHigh:  r_data_d = result_i.bytes[63:32];
+        RegOperations: r_data_d = result_i.operations;
+        RegErrors:     r_data_d = result_i.errors;
+        RegMismatches: r_data_d = result_i.mismatches;
+        RegLatencyMin: r_data_d = result_i.latency_min;
+        RegLatencyMax: r_data_d = result_i.latency_max;
+        default: begin
+          r_data_d = name_word;
+          if ((read_reg < RegName) || (32'(read_name) >= NameWords)) r_resp_d = axi_pkg::RespSlvErr;
+        end
+      endcase
+      if (axil_i.ar_address[11:8] != '0) begin
+        r_data_d = '0;
+        r_resp_d = axi_pkg::RespSlvErr;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      config_q     <= '0;
+      name_q       <= '0;
+      start_q      <= 1'b0;
+      irq_enable_q <= 1'b0;
+      done_q       <= 1'b0;
+      busy_q       <= 1'b0;
+      b_valid_q    <= 1'b0;
+      r_valid_q    <= 1'b0;
+    end else begin
+      config_q     <= config_d;
+      name_q       <= name_d;
+      start_q      <= start_d;
+      irq_enable_q <= irq_enable_d;
+      done_q       <= done_d;
+      // A run that is refused is over at once.
+      busy_q       <= busy_i | start_q;
+      b_valid_q    <= b_valid_d;
+      r_valid_q    <= r_valid_d;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    b_resp_q <= b_resp_d;
+    r_resp_q <= r_resp_d;
+    r_data_q <= r_data_d;
+  end
+endmodule

@@ -1,0 +1,300 @@
+// An example for a system with AXI, such as a Zynq: the workload generator on the file system core on one RAM disk
+// or an array of them, each a part of the memory behind its own AXI4 port. A processor tells it what to do through
+// AXI4-Lite registers and reads what it counted; no processor is on the data's path. To build one's own system,
+// take the generator's place with an accelerator.
+//
+// The names of the ports are those that block design tools know. With `Async`, the AXI4 ports run with `m_axi_aclk`,
+// which needs no relation to `s_axi_aclk`; otherwise the two are the same clock.
+//
+// Disks          1, or 2 to 8 as an array
+// Mirror         the array is a mirror, not striped
+// DataWidth      bits of the core's data streams: DiskWidth times a power of two, at most times Disks
+// DiskWidth      bits of each AXI4 port
+// BlockSizeLog2  log2 of a block's bytes
+// StripeBlocks   blocks in a stripe
+// DiskBlocks     blocks of each disk
+// BaseAddress    where the first disk is in memory; each following one stands DiskStride bytes on
+// NodeLog2Max, Files, IndexSlots, Outstanding, TimeoutCycles  as those of hwfs
+// NameWords      32-bit words of a file's name
+module example_top
+  import block_pkg::*;
+  import hwfs_pkg::*;
+  import workload_pkg::*;
+#(
+  parameter int unsigned       Disks         = 1,
+  parameter bit                Mirror        = 1'b0,
+  parameter bit                Async         = 1'b0,
+  parameter int unsigned       DataWidth     = 32,
+  parameter int unsigned       DiskWidth     = 32,
+  parameter int unsigned       BlockSizeLog2 = 6,
+  parameter int unsigned       StripeBlocks  = 8,
+  parameter lba_t              DiskBlocks    = lba_t'(1 << 20),
+  parameter axi_pkg::address_t BaseAddress   = '0,
+  parameter axi_pkg::address_t DiskStride    = axi_pkg::address_t'(1 << 26),
+  parameter int unsigned       NodeLog2Max   = 9,
+  parameter int unsigned       Files         = 1,
+  parameter int unsigned       IndexSlots    = 1024,
+  parameter int unsigned       Outstanding   = 2,
+  parameter int unsigned       TimeoutCycles = 100_000_000,
+  parameter int unsigned       NameWords     = 4
+) (
+  input  logic        s_axi_aclk,
+  input  logic        s_axi_aresetn,
+  input  logic [11:0] s_axi_awaddr,
+  input  logic [2:0]  s_axi_awprot,
+  input  logic        s_axi_awvalid,
+  output logic        s_axi_awready,
+  input  logic [31:0] s_axi_wdata,
+  input  logic [3:0]  s_axi_wstrb,
+  input  logic        s_axi_wvalid,
+  output logic        s_axi_wready,
+  output logic [1:0]  s_axi_bresp,
+  output logic        s_axi_bvalid,
+  input  logic        s_axi_bready,
+  input  logic [11:0] s_axi_araddr,
+  input  logic [2:0]  s_axi_arprot,
+  input  logic        s_axi_arvalid,
+  output logic        s_axi_arready,
+  output logic [31:0] s_axi_rdata,
+  output logic [1:0]  s_axi_rresp,
+  output logic        s_axi_rvalid,
+  input  logic        s_axi_rready,
+  output logic        irq,
+  output logic [Disks-1:0] disk_failed,  // mirrors: these disks are stale until reset
+
+  input  logic        m_axi_aclk,
+  input  logic        m_axi_aresetn,
+  output logic [Disks-1:0][47:0]            m_axi_awaddr,
+  output logic [Disks-1:0][7:0]             m_axi_awlen,
+  output logic [Disks-1:0][2:0]             m_axi_awsize,
+  output logic [Disks-1:0][1:0]             m_axi_awburst,
+  output logic [Disks-1:0][3:0]             m_axi_awcache,
+  output logic [Disks-1:0][2:0]             m_axi_awprot,
+  output logic [Disks-1:0]                  m_axi_awvalid,
+  input  logic [Disks-1:0]                  m_axi_awready,
+  output logic [Disks-1:0][DiskWidth-1:0]   m_axi_wdata,
+  output logic [Disks-1:0][DiskWidth/8-1:0] m_axi_wstrb,
+  output logic [Disks-1:0]                  m_axi_wlast,
+  output logic [Disks-1:0]                  m_axi_wvalid,
+  input  logic [Disks-1:0]                  m_axi_wready,
+  input  logic [Disks-1:0][1:0]             m_axi_bresp,
+  input  logic [Disks-1:0]                  m_axi_bvalid,
+  output logic [Disks-1:0]                  m_axi_bready,
+  output logic [Disks-1:0][47:0]            m_axi_araddr,
+  output logic [Disks-1:0][7:0]             m_axi_arlen,
+  output logic [Disks-1:0][2:0]             m_axi_arsize,
+  output logic [Disks-1:0][1:0]             m_axi_arburst,
+  output logic [Disks-1:0][3:0]             m_axi_arcache,
+  output logic [Disks-1:0][2:0]             m_axi_arprot,
+  output logic [Disks-1:0]                  m_axi_arvalid,
+  input  logic [Disks-1:0]                  m_axi_arready,
+  input  logic [Disks-1:0][DiskWidth-1:0]   m_axi_rdata,
+  input  logic [Disks-1:0][1:0]             m_axi_rresp,
+  input  logic [Disks-1:0]                  m_axi_rlast,
+  input  logic [Disks-1:0]                  m_axi_rvalid,
+  output logic [Disks-1:0]                  m_axi_rready
+);
+  localparam int unsigned Bytes = DataWidth / 8;
+  localparam logic [31:0] Shape = {8'(NameWords * 4), 8'(BlockSizeLog2), 8'(Bytes), 7'(Disks), Mirror};
+
+  logic clk, rst_n, disk_clk, disk_rst_n;
+  assign clk        = s_axi_aclk;
+  assign rst_n      = s_axi_aresetn;
+  assign disk_clk   = Async ? m_axi_aclk : s_axi_aclk;
+  assign disk_rst_n = Async ? m_axi_aresetn : s_axi_aresetn;
+
+  // --- Registers and the generator ------------------------------------------------------------------
+  axil_pkg::manager_t axil_manager;
+  axil_pkg::subordinate_t axil;
+  assign axil_manager = '{aw_valid: s_axi_awvalid, aw_address: s_axi_awaddr, w_valid: s_axi_wvalid,
+                          w_data: s_axi_wdata, w_strobe: s_axi_wstrb, b_ready: s_axi_bready,
+                          ar_valid: s_axi_arvalid, ar_address: s_axi_araddr, r_ready: s_axi_rready};
+  assign s_axi_awready = axil.aw_ready;
+  assign s_axi_wready  = axil.w_ready;
+  assign s_axi_bvalid  = axil.b_valid;
+  assign s_axi_bresp   = axil.b_resp;
+  assign s_axi_arready = axil.ar_ready;
+  assign s_axi_rvalid  = axil.r_valid;
+  assign s_axi_rdata   = axil.r_data;
+  assign s_axi_rresp   = axil.r_resp;
+
+  logic start, busy;
+  config_t run;
+  result_t result;
+  logic [NameWords-1:0][31:0] name;
+  geometry_t geometry;
+
+  example_regs #(.NameWords(NameWords), .Shape(Shape)) u_regs (
+    .clk_i(clk), .rst_ni(rst_n), .axil_i(axil_manager), .axil_o(axil), .start_o(start), .config_o(run),
+    .name_o(name), .busy_i(busy), .result_i(result), .geometry_i(geometry), .irq_o(irq)
+  );
+
+  logic cmd_valid, cmd_ready, name_valid, name_ready, rsp_valid, rsp_ready, write_valid, write_ready;
+  logic read_valid, read_ready, read_last;
+  cmd_t cmd;
+  fs_rsp_t rsp;
+  logic [31:0] name_data;
+  logic [DataWidth-1:0] write_data, read_data;
+  logic [Bytes-1:0] read_keep;
+
+  workload #(.DataWidth(DataWidth), .NameWords(NameWords), .TimeoutCycles(2 * TimeoutCycles)) u_workload (
+    .clk_i         (clk),
+    .rst_ni        (rst_n),
+    .start_i       (start),
+    .config_i      (run),
+    .name_i        (name),
+    .busy_o        (busy),
+    .result_o      (result),
+    .cmd_valid_o   (cmd_valid),
+    .cmd_ready_i   (cmd_ready),
+    .cmd_o         (cmd),
+    .name_valid_o  (name_valid),
+    .name_ready_i  (name_ready),
+    .name_data_o   (name_data),
+    .rsp_valid_i   (rsp_valid),
+    .rsp_ready_o   (rsp_ready),
+    .rsp_i         (rsp),
+    .write_valid_o (write_valid),
+    .write_ready_i (write_ready),
+    .write_data_o  (write_data),
+    .read_valid_i  (read_valid),
+    .read_ready_o  (read_ready),
+    .read_data_i   (read_data),
+    .read_keep_i   (read_keep),
+    .read_last_i   (read_last)
+  );
+
+  // --- The file system ------------------------------------------------------------------------------
+  host_t host;
+  dev_t  dev;
+  logic [DataWidth-1:0] host_write, dev_read;
+
+  hwfs #(
+    .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
+  ) u_hwfs (
+    .clk_i             (clk),
+    .rst_ni            (rst_n),
+    .geometry_i        (geometry),
+    .cmd_valid_i       (cmd_valid),
+    .cmd_ready_o       (cmd_ready),
+    .cmd_i             (cmd),
+    .name_valid_i      (name_valid),
+    .name_ready_o      (name_ready),
+    .name_data_i       (name_data),
+    .rsp_valid_o       (rsp_valid),
+    .rsp_ready_i       (rsp_ready),
+    .rsp_o             (rsp),
+    .write_valid_i     (write_valid),
+    .write_ready_o     (write_ready),
+    .write_data_i      (write_data),
+    .read_valid_o      (read_valid),
+    .read_ready_i      (read_ready),
+    .read_data_o       (read_data),
+    .read_keep_o       (read_keep),
+    .read_last_o       (read_last),
+    .host_o            (host),
+    .host_write_data_o (host_write),
+    .dev_i             (dev),
+    .dev_read_data_i   (dev_read)
+  );
+
+  // --- The disks ------------------------------------------------------------------------------------
+  geometry_t [Disks-1:0] disk_geometry;
+  host_t [Disks-1:0] disk_host;
+  dev_t [Disks-1:0] disk_dev;
+  logic [Disks-1:0][DiskWidth-1:0] disk_write, disk_read;
+
+  for (genvar i = 0; i < Disks; i++) begin : gen_disk
+    axi_pkg::manager_t manager;
+    axi_pkg::memory_t  memory;
+
+    ramdisk #(
+      .DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .BlockCount(DiskBlocks),
+      .BaseAddress(BaseAddress + axi_pkg::address_t'(i) * DiskStride)
+    ) u_ramdisk (
+      .clk_i            (disk_clk),
+      .rst_ni           (disk_rst_n),
+      .geometry_o       (disk_geometry[i]),
+      .host_i           (disk_host[i]),
+      .write_data_i     (disk_write[i]),
+      .dev_o            (disk_dev[i]),
+      .read_data_o      (disk_read[i]),
+      .axi_o            (manager),
+      .axi_write_data_o (m_axi_wdata[i]),
+      .axi_i            (memory),
+      .axi_read_data_i  (m_axi_rdata[i])
+    );
+    assign m_axi_awaddr[i]  = manager.aw.address;
+    assign m_axi_awlen[i]   = manager.aw.len;
+    assign m_axi_awsize[i]  = manager.aw.size;
+    assign m_axi_awburst[i] = 2'b01;    // incrementing
+    assign m_axi_awcache[i] = 4'b0011;  // bufferable, not cached
+    assign m_axi_awprot[i]  = 3'b000;
+    assign m_axi_awvalid[i] = manager.aw_valid;
+    assign m_axi_wstrb[i]   = '1;
+    assign m_axi_wlast[i]   = manager.w_last;
+    assign m_axi_wvalid[i]  = manager.w_valid;
+    assign m_axi_bready[i]  = manager.b_ready;
+    assign m_axi_araddr[i]  = manager.ar.address;
+    assign m_axi_arlen[i]   = manager.ar.len;
+    assign m_axi_arsize[i]  = manager.ar.size;
+    assign m_axi_arburst[i] = 2'b01;
+    assign m_axi_arcache[i] = 4'b0011;
+    assign m_axi_arprot[i]  = 3'b000;
+    assign m_axi_arvalid[i] = manager.ar_valid;
+    assign m_axi_rready[i]  = manager.r_ready;
+    assign memory = '{aw_ready: m_axi_awready[i], w_ready: m_axi_wready[i], b_valid: m_axi_bvalid[i],
+                      b_resp: axi_pkg::resp_e'(m_axi_bresp[i]), ar_ready: m_axi_arready[i],
+                      r_valid: m_axi_rvalid[i], r_resp: axi_pkg::resp_e'(m_axi_rresp[i]), r_last: m_axi_rlast[i]};
+  end
+
+  if (Disks > 1) begin : gen_array
+    raid0 #(
+      .Disks(Disks), .Mirror(Mirror), .UpWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
+      .StripeBlocks(StripeBlocks), .SlotBlocks(StripeBlocks), .LbaBits(32), .Async(Async)
+    ) u_raid0 (
+      .clk_i             (clk),
+      .rst_ni            (rst_n),
+      .geometry_o        (geometry),
+      .host_i            (host),
+      .write_data_i      (host_write),
+      .dev_o             (dev),
+      .read_data_o       (dev_read),
+      .enable_i          ('1),
+      .failed_o          (disk_failed),
+      .error_o           (),
+      .disk_clk_i        ({Disks{disk_clk}}),
+      .disk_rst_ni       ({Disks{disk_rst_n}}),
+      .disk_geometry_i   (disk_geometry),
+      .disk_host_o       (disk_host),
+      .disk_write_data_o (disk_write),
+      .disk_dev_i        (disk_dev),
+      .disk_read_data_i  (disk_read)
+    );
+  end else begin : gen_one
+    assign geometry    = disk_geometry[0];
+    assign disk_failed = '0;
+    if (Async) begin : gen_async
+      block_cdc #(.DataWidth(DataWidth)) u_cdc (
+        .host_clk_i   (clk),
+        .host_rst_ni  (rst_n),
+        .host_i       (host),
+        .write_data_i (host_write),
+        .dev_o        (dev),
+        .read_data_o  (dev_read),
+        .dev_clk_i    (disk_clk),
+        .dev_rst_ni   (disk_rst_n),
+        .host_o       (disk_host[0]),
+        .write_data_o (disk_write[0]),
+        .dev_i        (disk_dev[0]),
+        .read_data_i  (disk_read[0])
+      );
+    end else begin : gen_sync
+      assign disk_host[0]  = host;
+      assign disk_write[0] = host_write;
+      assign dev           = disk_dev[0];
+      assign dev_read      = disk_read[0];
+    end
+  end
+endmodule

@@ -1,0 +1,120 @@
+"""The file system core on arrays of RAM disks: striped and mirrored, in several shapes; the command reads what it
+leaves, and a disk that fails is an error of a stripe and no more than a remark of a mirror.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import hwfs_script as hw  # noqa: E402
+from hwfs_script import cores  # noqa: E402
+from test_hwfs import SEED, seeded, volume_with  # noqa: E402
+
+SLOW = {"ReadLatency": 7, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 5, "WriteRateWords": 25,
+        "WriteRateCycles": 32}
+# Shapes that no other test has: the array's, and the core's widest files and nodes or fewest.
+SHAPES = {
+    "five_striped": {"Disks": 5, "DataWidth": 128, "StripeBlocks": 4, "SlotBlocks": 2, "NodeLog2Max": 12, "Files": 8,
+                     "Outstanding": 7},
+    "three_mirrored": {"Disks": 3, "Mirror": 1, "DataWidth": 32, "StripeBlocks": 4, "NodeLog2Max": 9, "Files": 1,
+                       "Outstanding": 1},
+}
+IMAGE_BYTES = 1 << 20
+
+
+def pattern(seed, offset, size):
+    """The bytes that the bench makes from a seed (`byte_at` in hwfs_disks_bench.cpp)."""
+    first = offset // 8
+    words = b"".join(((first + at + seed) * 0x9e3779b97f4a7c15 & 2**64 - 1).to_bytes(8, "little")
+                     for at in range(size // 8 + 2))
+    return words[offset % 8:offset % 8 + size]
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def array(request):
+    """A bench, and whether it is a mirror."""
+    shape = {"BlockSizeLog2": 6, "DiskWidth": 32, "DiskBlocks": 20000, "TimeoutCycles": 20000, **SLOW, **SHAPES[request.param]}
+    program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape)
+    return program, SHAPES[request.param]
+
+
+def run(program, lines):
+    done = subprocess.run([program], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=300)
+    assert done.returncode == 0, "\n".join(lines) + done.stdout[-2000:]
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def statuses(results):
+    return [int(result[0]) for result in results if result[0] != "count"]
+
+
+def test_files_on_an_array(array, tmp_path):
+    """The command's file is read, files come and go in every way, and the command finds them."""
+    program, shape = array
+    pick = seeded("arrays")
+    node = 1 << shape["NodeLog2Max"]
+    theirs = pattern(7, 0, 30001)
+    image = volume_with(tmp_path / "v", {"theirs": theirs, "gone": b"x" * 5000}, size="1M", node=node, slots=16)
+    file = shape["Files"] - 1
+    lines = [f"load {image}", "mount", "get theirs 0 30001 7", "delete gone", "put whole 50000 1"]
+    size, wanted = 0, {"theirs": theirs, "whole": pattern(1, 0, 50000)}
+    lines.append(f"create {file} pieces 4000")
+    for _ in range(8):
+        piece = pick.choice([1, 64, 3000, pick.randint(1, 9000)])
+        lines.append(f"write {file} {size} {piece} 2")
+        size += piece
+    lines += [f"close {file}", f"openw {file} pieces"]
+    for _ in range(4):
+        offset = pick.randrange(size)
+        lines.append(f"write {file} {offset} {pick.randint(1, size - offset)} 2")
+    lines += [f"sync {file}"]
+    for _ in range(4):
+        offset = pick.randrange(size)
+        lines.append(f"read {file} {offset} {pick.randint(1, size - offset)} 2")
+    lines += [f"close {file}", "unmount", f"save {tmp_path / 'after'} {IMAGE_BYTES}"]
+    wanted["pieces"] = pattern(2, 0, size)
+    results = run(program, lines)
+    assert set(statuses(results)) == {hw.OK}, f"STRAIGHTWAY_SEED={SEED} {results}"
+    assert "3 files" in hw.check(tmp_path / "after")
+    for name, data in wanted.items():
+        assert hw.contents(tmp_path / "after", name, tmp_path) == data, f"STRAIGHTWAY_SEED={SEED} {name}"
+
+
+def test_a_disk_that_fails(array, tmp_path):
+    """One disk's memory fails where a file's data lie. A stripe: Device, and the rest can be read; a mirror: nobody
+    notices, the disk is given up at the first write, and the others hold a sound volume."""
+    program, shape = array
+    size = 40000
+    image = volume_with(tmp_path / "v", {"one": pattern(3, 0, size)}, size="1M", node=1 << shape["NodeLog2Max"],
+                        slots=16)
+    data = int.from_bytes(image.read_bytes()[104:112], "little")
+    mirror = "Mirror" in shape
+    # A file's first byte on an empty volume is where the data begin.
+    stripe = shape["StripeBlocks"] * 64
+    disk, address = (0, data) if mirror else (
+        data // stripe % shape["Disks"], data // stripe // shape["Disks"] * stripe + data % stripe)
+    lines = [f"load {image}", "mount", f"fault {disk} {address}", f"get one 0 {size} 3", f"get one {size // 2} 1000 3",
+             "openw 0 one", "write 0 0 1000 3", "count", "close 0", f"get one {size // 2} 1000 3", "fault none",
+             "mount", "put two 3000 4", f"get one {size // 2} 1000 3", "unmount",
+             f"save {tmp_path / 'after'} {IMAGE_BYTES}"]
+    results = run(program, lines)
+    failed = next(int(result[5]) for result in results if result[0] == "count")
+    got = statuses(results)
+    if mirror:
+        assert got[:5] == [hw.OK] * 5 and failed == 1
+        assert set(got[5:7]) == {hw.OK}, got
+        assert set(got[9:]) == {hw.OK}, got
+        assert hw.contents(tmp_path / "after", "one", tmp_path) == pattern(3, 0, size)
+    else:
+        assert got[:4] == [hw.OK, hw.DEVICE, hw.OK, hw.OK] and failed == 0
+        assert got[4] == hw.DEVICE
+        assert set(got[9:]) == {hw.OK}, got
+    assert "2 files" in hw.check(tmp_path / "after")
+    assert hw.names_on(tmp_path / "after") == {"one", "two"}
+    assert hw.contents(tmp_path / "after", "two", tmp_path) == pattern(4, 0, 3000)

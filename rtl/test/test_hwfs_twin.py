@@ -1,0 +1,37 @@
+"""The file system core beside the software's volume in one process, on Verilator (rtl/sim/hwfs_twin_bench.cpp).
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_TWIN_SECONDS=... is how long
+it looks for differences, 20 without.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cores  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+SECONDS = int(os.environ.get("STRAIGHTWAY_TWIN_SECONDS", "20"))
+
+
+def run(*arguments):
+    return subprocess.run([cores.build_twin_bench(), *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=600 + SECONDS)
+
+
+def test_the_core_and_the_software_do_the_same():
+    print(f"STRAIGHTWAY_SEED={SEED} STRAIGHTWAY_TWIN_SECONDS={SECONDS}")
+    done = run(SEED, SECONDS)
+    assert done.returncode == 0, f"STRAIGHTWAY_SEED={SEED}\n{done.stdout[-2000:]}"
+    words = done.stdout.split()
+    found = dict(zip(words[::2], map(float, words[1::2])))
+    print(done.stdout)
+    assert found["sequences"] >= 8 and found["operations"] >= 8 * found["sequences"]
+
+
+def test_a_bit_that_is_wrong_is_found():
+    """The comparison itself: one bit of a file's data."""
+    done = run(SEED, 0, "damage")
+    assert done.returncode == 1 and "has its bytes" in done.stdout, done.stdout[-2000:]

@@ -1,0 +1,96 @@
+"""`straightway sustain`: a frozen file system is seen by all that arrive meanwhile, and the drive is given back."""
+
+import csv
+
+import pytest
+from figure_areas import freeze
+from scripted import ROOT, guest
+
+OUT = ROOT / "out" / "test-freeze"
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    """One guest that freezes each path's file system in turn."""
+    done = freeze.script("$S", "LAB1", freeze.PATHS, "out/test-freeze")
+    drives = ["--drive", "size=256M,serial=LAB1", "--drive", "size=64M,serial=LAB2"]
+    guest(f"{done}\ndriver_is nvme\n", *drives, timeout=900)
+
+
+@pytest.mark.parametrize("path", freeze.PATHS)
+def test_a_frozen_file_system_is_seen_by_all_that_arrive_meanwhile(frozen, path):
+    seen = freeze.Frozen(OUT / path)
+    run = seen.run
+    if why := seen.why_not_judged():
+        pytest.skip(why)
+    print(f"{path}: frozen for {seen.stall_s:.3f} s, p99 {run['response']['p99_ns'] / 1e9:.4f} s, model "
+          f"{seen.model_p99_s():.4f} s, {100 * seen.error():+.2f} %; service p99 {run['service']['p99_ns'] / 1e6:.2f} ms")
+    assert seen.stall_s >= freeze.FROZEN_S
+    assert run["arrivals"] == freeze.RATE * freeze.SECONDS
+    assert run["response"]["p99_ns_ci95"] is None or run["response"]["p99_ns_ci95"][0] <= run["response"]["p99_ns"]
+    assert abs(seen.error()) <= 0.05, seen.error()
+    # Half of the arrivals or more came in the stall or behind it: that is no rare miss.
+    assert (run["verdict"], seen.status) == ("does_not", 1), run["reason"]
+    # The stall counts from the call; the first writes after it may still pass.
+    assert run["smallest_safe_buffer_bytes"] >= 0.95 * freeze.FROZEN_S * freeze.RATE * 4096
+    rows = list(csv.DictReader((OUT / path / "samples.csv").read_text().splitlines()))
+    assert len(rows) == run["arrivals"]
+    assert max(int(row["response_ns"]) for row in rows) == run["response"]["max_ns"]
+    assert "<svg" in (OUT / path / "report.html").read_text()
+
+
+def test_a_closed_loop_would_have_hidden_it(frozen):
+    """The service times of one synchronous writer: one of three thousand saw the stall."""
+    seen = freeze.Frozen(OUT / "ext4-direct")
+    if why := seen.why_not_judged():
+        pytest.skip(why)
+    assert seen.run["service"]["p99_ns"] < seen.model_p99_s() * 1e9 / 10
+
+
+def test_the_arrival_model_against_what_can_be_counted_by_hand():
+    # Ten a second for ten seconds, one second of stall, writes that take no time: ten wait, 1.0 s, 0.9 s, ... 0.1 s.
+    times = freeze.response_times_s(10, 10, 2.0, 1.0, 0.0)
+    waited = sorted(time for time in times if time > 0)
+    assert [round(time, 6) for time in waited] == [round(0.1 * i, 6) for i in range(1, 11)]
+    assert round(freeze.percentile(times, 0.99), 6) == 0.9
+    # With writes of 50 ms, which is half of an interval, the queue takes as long again to empty.
+    busy = freeze.response_times_s(10, 10, 2.0, 1.0, 0.05)
+    assert sum(time > 0.0501 for time in busy) in (19, 20)
+    # As fio prints it for 500 a second and 1.5 s of 6 s, from the arrivals: 1.44 s.
+    assert round(freeze.model_p99_s(500, 6, 1.5, 0.0), 3) == 1.44
+
+
+def test_verdicts_exit_codes_and_bad_input():
+    guest(
+        r"""
+        Q="--rate 20iops --block 4K --span 16M --duration 4s --warm-up 200ms"
+        rc 0 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct
+        grep -q SUSTAINS /tmp/out || fail "no verdict"
+        rc 5 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.0001 --path block-direct
+        grep -q 'A run of' /tmp/out || fail "no run length"
+        rc 1 $S sustain /dev/nvme0n1 $Q --deadline 1us --path straightway-poll
+        rc 2 $S sustain /dev/nvme0n1 $Q --deadline 1us --operation write
+        said 'destroy-data LAB1'
+        rc 2 $S sustain /dev/nvme0n1 $Q --deadline 1us --path nonesuch
+        rc 4 $S sustain /dev/nvme0n1 $Q --deadline 1us --path ext4-direct
+        rc 3 $S sustain /dev/nvme9n1 $Q --deadline 1us
+        # A mounted drive is left alone.
+        mkfs.ext4 -q -F /dev/nvme0n1; mkdir -p /tmp/m; mount /dev/nvme0n1 /tmp/m
+        rc 3 $S sustain /dev/nvme0n1 $Q --deadline 1us --operation write --destroy-data LAB1 --path block-direct
+        said 'mounted'
+        umount /tmp/m
+        # A full disk for the results: they are on standard output, and the drive is given back.
+        mkdir -p /tmp/full; mount -t tmpfs -o size=4k none /tmp/full; head -c 4096 /dev/zero >/tmp/full/x
+        rc 1 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct --json --output /tmp/full
+        said 'No space left'
+        python3 -c 'import json; json.load(open("/tmp/out"))' || fail "no JSON"
+        # Ctrl-C in the middle: what was measured is there, and marked.
+        $S sustain /dev/nvme0n1 --rate 20iops --block 4K --span 16M --duration 600s --warm-up 100ms \
+          --deadline 1s --json --path straightway-poll >/tmp/out 2>/tmp/err & pid=$!
+        until grep -q 'blocks a second' /tmp/err; do sleep 0.1; done
+        sleep 8; kill -INT $pid; wait $pid; same $? 130 "the exit status"
+        python3 -c 'import json; r = json.load(open("/tmp/out")); assert not r["complete"] and r["arrivals"] > 10' || fail "no part"
+        driver_is nvme
+        """,
+        "--drive", "size=256M,serial=LAB1", timeout=500,
+    )

@@ -1,0 +1,153 @@
+"""A file system frozen under a schedule of arrivals: how it is done, and what the arrivals must see.
+
+As a program it freezes: freeze.py FOLDER waits until straightway says (in FOLDER/err) that it measures and has a file
+open whose path ends with /data, then freezes that file's file system. FOLDER/stall_s gets the time from the call that
+freezes to the end of the call that thaws: meanwhile writes wait. It gives up when FOLDER/status is there, for then the
+measurement is over. The model needs the length of the stall, the schedule and the time of one write, and no more.
+"""
+
+import csv
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+RATE, SECONDS, FROZEN_S = 500, 6, 1.5
+# From the moment at which the file is opened: a second of warming up, and one that is measured.
+DELAY_S = 2
+# Each path that goes through a file system, and so can be frozen; the last three on a file of the user's.
+PATHS = ("ext4-direct", "ext4-buffered", "file-direct", "file-buffered", "file-io_uring")
+# Fewest samples from which a 99th percentile is judged: ten above it.
+FEWEST = 1000
+
+
+def script(straightway, serial, paths, folder):
+    """Bash for a guest with two drives: a control and a freeze for each path, below `folder`.
+
+    Leaves `control/sustain.json`, `sustain.json` and `stall_s` in a folder a path. The second drive is for files."""
+    arguments = f"--operation write --rate {RATE}iops --block 4K --deadline 10ms --span 16M"
+    lines = [
+        "set -u; export PYTHONDONTWRITEBYTECODE=1",
+        "mkfs.ext4 -q -F /dev/nvme1n1; mkdir -p /tmp/files; mount /dev/nvme1n1 /tmp/files || exit 9",
+        "head -c 16M /dev/urandom >/tmp/files/data; sync",
+    ]
+    for path in paths:
+        device = "/tmp/files/data --destroy-data /tmp/files/data" if path.startswith("file-") else f"/dev/nvme0n1 --destroy-data {serial}"
+        run = f"{straightway} sustain {device} {arguments} --path {path}"
+        lines.append(f"""
+        rm -rf {folder}/{path}; mkdir -p {folder}/{path}
+        {run} --duration 1s --warm-up 500ms --output {folder}/{path}/control >/tmp/out 2>&1
+        case $? in 0|1|5) ;; *) cat /tmp/out >&2; exit 9;; esac
+        rm -rf /tmp/freeze; mkdir /tmp/freeze
+        python3 {Path(__file__).resolve()} /tmp/freeze & freezer=$!
+        until [ -e /tmp/freeze/ready ]; do kill -0 $freezer || exit 9; sleep 0.05; done
+        {run} --duration {SECONDS}s --warm-up 1s --output {folder}/{path} >/tmp/out 2>/tmp/freeze/err
+        echo $? >/tmp/freeze/status
+        wait $freezer || {{ cat /tmp/freeze/err >&2; echo "{path} was not frozen" >&2; exit 9; }}
+        cp /tmp/freeze/* {folder}/{path}/""")
+    return "\n".join(lines)
+
+
+class Frozen:
+    """What one path said of the freeze, and what the model says."""
+
+    def __init__(self, folder):
+        self.run = json.loads((folder / "sustain.json").read_text())
+        self.status = int((folder / "status").read_text())
+        self.stall_s = float((folder / "stall_s").read_text())
+        self.service_s = [int(row["service_ns"]) / 1e9 for row in csv.DictReader((folder / "samples.csv").open())]
+        control = json.loads((folder / "control" / "sustain.json").read_text())
+        self.write_s = control["service"]["p50_ns"] / 1e9 / (self.run["queue_depth"] or 1)
+
+    def why_not_judged(self):
+        """A reason not to judge this run, or None."""
+        if self.run["arrivals"] < FEWEST:
+            return f"{self.run['arrivals']} arrivals are too few for a 99th percentile"
+        if self.write_s * RATE > 0.5:
+            return f"a write takes {1e3 * self.write_s:.1f} ms here: too slow for {RATE} a second without a freeze"
+        # What the stall left waiting is caught up with in the time that the schedule leaves.
+        if self.busy() > 0.5:
+            return f"without the freeze writes took {100 * self.busy():.0f} % of the time: this machine was too busy to judge"
+        return None
+
+    def busy(self):
+        """The share of the run that writes took, those left out that waited for the thaw."""
+        written = sum(time for time in self.service_s if time < FROZEN_S / 2)
+        return written / (self.run["queue_depth"] or 1) / SECONDS
+
+    def model_p99_s(self):
+        return model_p99_s(RATE, SECONDS, self.stall_s, self.write_s)
+
+    def error(self):
+        """Of our 99th percentile, relative to the model's."""
+        return self.run["response"]["p99_ns"] / 1e9 / self.model_p99_s() - 1
+
+
+def response_times_s(rate, seconds, stall_begin_s, stall_s, write_s):
+    """Arrivals every 1 / rate, served one at a time in order, none of them during the stall."""
+    free, times, stall_end_s = 0.0, [], stall_begin_s + stall_s
+    for index in range(round(rate * seconds)):
+        due = index / rate
+        start = max(due, free)
+        if stall_begin_s <= start < stall_end_s:
+            start = stall_end_s
+        free = start + write_s
+        times.append(free - due)
+    return times
+
+
+def percentile(times, share):
+    """By rank: the smallest value that at least this share does not exceed."""
+    rank = min(len(times), max(1, int(-(-len(times) * share // 1))))
+    return sorted(times)[rank - 1]
+
+
+def model_p99_s(rate, seconds, stall_s, write_s):
+    """Where in the run the stall lies does not matter, as long as it ends in it."""
+    return percentile(response_times_s(rate, seconds, seconds / 4, stall_s, write_s), 0.99)
+
+
+def opened(process_name, end):
+    """The path of an open file of a process of this name, or None."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().strip() == process_name:
+                for link in (process / "fd").iterdir():
+                    if (target := os.readlink(link)).endswith(end):
+                        return target
+        except OSError:
+            continue  # It ended, or closed the file, while we looked.
+    return None
+
+
+def is_measuring(folder):
+    try:
+        return "blocks a second" in (folder / "err").read_text()
+    except OSError:
+        return False  # It has not begun to speak.
+
+
+def freeze(folder):
+    (folder / "ready").touch()
+    found = None
+    while not found:
+        if (folder / "status").exists():
+            sys.exit("the measurement was over before its file was seen open")
+        found = opened("straightway", "/data") if is_measuring(folder) else None
+        time.sleep(0.02)
+    time.sleep(DELAY_S)
+    handle = os.open(os.path.dirname(found), os.O_RDONLY)
+    begin = time.monotonic()
+    fcntl.ioctl(handle, FIFREEZE, 0)
+    try:
+        time.sleep(max(0.0, begin + FROZEN_S - time.monotonic()))
+    finally:
+        fcntl.ioctl(handle, FITHAW, 0)
+    (folder / "stall_s").write_text(f"{time.monotonic() - begin}\n")
+
+
+if __name__ == "__main__":
+    freeze(Path(sys.argv[1]))
