@@ -64,9 +64,9 @@ def test_the_usual_tools_work_on_the_node(kernel):
         echo 512 >$CLASS/buffer_align_bytes
         rm /tmp/whole
         for engine in psync libaio io_uring; do
-          fio --name=v --filename=$NODE --size=32M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --verify_fatal=1 \
+          fio --name=v --filename=$NODE --size=8M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --verify_fatal=1 \
             --ioengine=$engine --iodepth=4 --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio by $engine"; }
-          fio --name=p --filename=$NODE --size=16M --rw=randrw --bs=16k --numjobs=3 --offset_increment=16M --verify=md5 --verify_fatal=1 \
+          fio --name=p --filename=$NODE --size=4M --rw=randrw --bs=16k --numjobs=3 --offset_increment=16M --verify=md5 --verify_fatal=1 \
             --ioengine=$engine --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio of three by $engine"; }
         done
         same "$(blockdev --getsize64 $NODE)" $((128 << 20)) "blockdev"

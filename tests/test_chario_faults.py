@@ -18,7 +18,7 @@ KERNELS = ("stock", "rt")
 @pytest.fixture
 def rules(tmp_path):
     """A file of blkdebug rules in out/."""
-    path = ROOT / "out" / f"blkdebug-{tmp_path.name}.cfg"
+    path = ROOT / "out" / f"blkdebug-{os.getpid()}-{tmp_path.name}.cfg"
     path.parent.mkdir(exist_ok=True)
     yield path
     path.unlink(missing_ok=True)
@@ -91,7 +91,7 @@ while True:
     else:
         d.call("pread", file, address, 32 << 20, 0)
 P
-        for turn in 1 2 3 4; do
+        for turn in 1 2; do
           for mode in plain poll registered; do
             rm -f /tmp/ready; mkfifo /tmp/ready
             python3 /tmp/reader.py $mode >/tmp/ready &
@@ -184,7 +184,7 @@ def test_resets_under_load_lose_nothing(kernel):
         head -c 32M /dev/urandom >/tmp/data
         dd if=/tmp/data of=$NODE bs=4M conv=fsync status=none
         for mode in interrupt poll; do
-          (for turn in 1 2 3 4 5 6 7 8; do
+          (for turn in 1 2 3 4; do
              $S read $NODE --length 32M --checksum --mode $mode --block-size 4M 2>/dev/null || echo failed
            done >/tmp/sums) &
           reader=$!
@@ -240,7 +240,7 @@ while True:
     except OSError as error:
         assert error.errno == errno.ENODEV, error
         break
-    assert time.monotonic() - began < 150
+    assert time.monotonic() - began < 30, 'it took as long as a command may'
 for _ in range(2):
     d.fails(errno.ENODEV, d.transfer, file, 0, 4096, 0, number)
 d.fails(errno.ENODEV, os.fsync, file)
@@ -250,7 +250,7 @@ P
         mkfifo /tmp/ready
         python3 /tmp/gone.py >/tmp/ready & reader=$!
         read -r word </tmp/ready
-        # Memory space off: its registers read as ones, as those of a drive that was pulled.
+        # Memory space off: its registers are out of reach and read as zero here, as ones on other machines.
         setpci -s ${BDF#0000:} COMMAND=0000
         wait $reader || fail "the reader"
         same "$(cat $CLASS/state)" dead "the state"
@@ -324,13 +324,13 @@ FUZZ_SECONDS = int(os.environ.get("STRAIGHTWAY_FUZZ_SECONDS", "20"))
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_hostile_arguments(kernel):
     print(f"STRAIGHTWAY_SEED={SEED}")
-    program = ROOT / "build" / "chario" / "fuzz"
+    program = ROOT / "build" / "chario" / f"fuzz-{kernel}"
     program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",
                     "-o", program, ROOT / "tests/chario/fuzz.c"], check=True)  # fmt: skip
     output = chario(
         rf"""
-        build/chario/fuzz $NODE {SEED} {FUZZ_SECONDS} || fail "the fuzzer ended with $?"
+        build/chario/fuzz-{kernel} $NODE {SEED} {FUZZ_SECONDS} || fail "the fuzzer ended with $?"
         same "$(cat $CLASS/open_files)" 0 "open files"
         same "$(pages_out)" "$pinned_before" "pinned pages"
         same "$(awk '/^(Mlocked|Unevictable)/ {{ s += $2 }} END {{ print s }}' /proc/meminfo)" 0 "locked memory"

@@ -1,10 +1,12 @@
 """Drives that fail, processes that die, and users without rights, on a real kernel."""
 
+import os
+
 from scripted import DRIVE, ROOT, guest
 
 
 def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
-    rules = ROOT / "out" / f"blkdebug-{tmp_path.name}.cfg"
+    rules = ROOT / "out" / f"blkdebug-{os.getpid()}-{tmp_path.name}.cfg"
     rules.parent.mkdir(exist_ok=True)
     # Sector 2048 (1 MiB) can never be read.
     rules.write_text('[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "2048"\n')

@@ -78,7 +78,8 @@ def report(request):
     folder = OUT / request.param
     shutil.rmtree(folder, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "figure.svg").write_text(FIGURE)
+    if request.param == "sweep":
+        (OUT / "figure.svg").write_text(FIGURE)
     done = subprocess.run([STRAIGHTWAY, "--quiet", *arguments, "--output", folder], capture_output=True, text=True)
     if done.returncode in (3, 4) and request.param == "profile":
         pytest.skip(done.stderr.strip())

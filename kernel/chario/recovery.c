@@ -5,7 +5,7 @@
  * its unit is sent again (transfer.c).
  *
  * The watchdog runs only while commands are out. It also finds what a lost interrupt left in a ring,
- * a controller that reports a fatal status, and one that is no longer there.
+ * a controller that reports a fatal status or is not ready any more, and one that is no longer there.
  */
 #include <linux/delay.h>
 
@@ -269,8 +269,11 @@ void chario_watchdog(struct work_struct *work)
 	if (ctrl->state == CHARIO_LIVE && csts == ~0u) {
 		dev_err(ctrl->dev, "is no longer there\n");
 		chario_gone(ctrl);
-	} else if (ctrl->state == CHARIO_LIVE && csts & NVME_CSTS_CFS) {
-		dev_err(ctrl->dev, "reports a fatal status; resetting\n");
+	} else if (ctrl->state == CHARIO_LIVE &&
+		   (csts & (NVME_CSTS_CFS | NVME_CSTS_RDY)) != NVME_CSTS_RDY) {
+		/* Not ready: something else reset it, or its registers are out of reach and read as zero. */
+		dev_err(ctrl->dev, csts & NVME_CSTS_CFS ? "reports a fatal status; resetting\n" :
+							  "is not ready any more; resetting\n");
 		is_busy = !chario_reset(ctrl);
 	} else if (ctrl->state == CHARIO_LIVE) {
 		is_busy = inspect_all(ctrl);

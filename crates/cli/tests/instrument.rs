@@ -322,7 +322,7 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
     ];
     for name in names {
         let worked = run(&words(&format!(
-            "workload {name} {disk} --dataset 8M --duration 400ms --json"
+            "workload {name} {disk} --dataset 8M --duration 1s --json"
         )));
         assert_eq!(worked.status.code(), Some(0), "{name}: {}", stderr(&worked));
         let worked = said(&worked);

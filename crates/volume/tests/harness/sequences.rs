@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::thread;
 
 use super::ops::Op;
 use super::oracle::{FILES, Live, Oracle};
@@ -61,13 +62,30 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
 /// # Errors
 /// The first violation.
 pub fn every(length: usize, width: Width) -> Result<Counted, String> {
-    every_from(
-        &starts::all(),
-        length,
-        width,
-        Depth::default(),
-        Mutation::None,
-    )
+    // Starts have nothing to do with each other: each processor takes its share of them.
+    let shares = thread::available_parallelism().map_or(1, |count| count.get());
+    let share = |number: usize| {
+        let all = starts::all().into_iter().enumerate();
+        let mine: Vec<Start> = all
+            .filter(|(place, _)| place % shares == number)
+            .map(|(_, start)| start)
+            .collect();
+        every_from(&mine, length, width, Depth::default(), Mutation::None)
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..shares)
+            .map(|number| scope.spawn(move || share(number)))
+            .collect();
+        running
+            .into_iter()
+            .try_fold(Counted::default(), |mut counted, one| {
+                let found = one.join().map_err(|_| "a search panicked")??;
+                counted.sequences += found.sequences;
+                counted.states += found.states;
+                counted.in_recovery += found.in_recovery;
+                Ok(counted)
+            })
+    })
 }
 
 /// As [`every`], from these starts, of a volume that follows the protocol so.
