@@ -6,8 +6,11 @@
 `given_back` waits for the kernel's driver and its device nodes after a process was killed.
 """
 
+import contextlib
+import fcntl
 import os
 import subprocess
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,11 +37,44 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 """
 
 
-def guest(script, *options, timeout=600):
-    """Runs `script` (bash) in a guest and fails with its output unless it ends with 0."""
+# The longest wait for other guests; then it goes on beside them.
+TURN_S = 900
+
+
+def locked(file, how, until):
+    """Locks an open file, unless that takes too long; says whether."""
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def turn(alone):
+    """A place among the guests of all test processes: beside others, or alone.
+
+    Whoever wants to be alone holds the gate while those inside finish, so that no new ones come before it."""
+    build, until = ROOT / "build", time.monotonic() + TURN_S
+    build.mkdir(exist_ok=True)
+    with open(build / ".guests-gate", "w") as gate, open(build / ".guests", "w") as inside:
+        locked(gate, fcntl.LOCK_EX, until)
+        locked(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, until)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+
+
+def guest(script, *options, timeout=600, alone=False):
+    """Runs `script` (bash) in a guest and fails with its output unless it ends with 0.
+
+    `alone`: beside no other guest, for what depends on the host's time."""
     command = [ROOT / "lab" / "run", *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
-    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="replace", env=os.environ)
+    with turn(alone):
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", env=os.environ)
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 

@@ -1,8 +1,11 @@
 """`straightway sustain`: a frozen file system is seen by all that arrive meanwhile, and the drive is given back."""
 
 import csv
+import threading
+import time
 
 import pytest
+import scripted
 from figure_areas import freeze
 from scripted import ROOT, guest
 
@@ -11,10 +14,17 @@ OUT = ROOT / "out" / "test-freeze"
 
 @pytest.fixture(scope="module")
 def frozen():
-    """One guest that freezes each path's file system in turn."""
-    done = freeze.script("$S", "LAB1", freeze.PATHS, "out/test-freeze")
+    """One guest that freezes each path's file system in turn, with the machine to itself.
+
+    Once more for the paths for which the machine was too busy: that is seen from the load, not from the result."""
     drives = ["--drive", "size=256M,serial=LAB1", "--drive", "size=64M,serial=LAB2"]
-    guest(f"{done}\ndriver_is nvme\n", *drives, timeout=900)
+    paths = freeze.PATHS
+    for _ in range(2):
+        done = freeze.script("$S", "LAB1", paths, "out/test-freeze")
+        guest(f"{done}\ndriver_is nvme\n", *drives, timeout=900, alone=True)
+        paths = [path for path in paths if freeze.Frozen(OUT / path).why_not_judged()]
+        if not paths:
+            break
 
 
 @pytest.mark.parametrize("path", freeze.PATHS)
@@ -94,3 +104,32 @@ def test_verdicts_exit_codes_and_bad_input():
         """,
         "--drive", "size=256M,serial=LAB1", timeout=500,
     )
+
+
+def test_a_guest_that_is_alone_waits_for_others_and_lets_none_in_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(scripted, "ROOT", tmp_path)
+    order, inside = [], threading.Event()
+
+    def run(name, alone, after=None):
+        with scripted.turn(alone):
+            order.append(name)
+            inside.set()
+            if after:
+                after.wait(10)
+            order.append(f"{name} ends")
+
+    leave = threading.Event()
+    first = threading.Thread(target=run, args=("first", False, leave))
+    first.start()
+    assert inside.wait(10)
+    # Beside it goes another, but not one that is to be alone, nor one that comes after that.
+    run("beside", False)
+    late = [threading.Thread(target=run, args=("alone", True)), threading.Thread(target=run, args=("last", False))]
+    for thread in late:
+        thread.start()
+        time.sleep(0.5)
+    assert order == ["first", "beside", "beside ends"]
+    leave.set()
+    for thread in [first, *late]:
+        thread.join(10)
+    assert order[3:] == ["first ends", "alone", "alone ends", "last", "last ends"]

@@ -18,6 +18,8 @@ from .support import ROOT, TARGET, build_example, run
 OUT = ROOT / "out" / "measure"
 # Long enough that both have their records from fresh pages: the calls for those are then equal in number.
 FEW, MANY = 30_000, 60_000
+# The timed paths, with all that they call; neither what is made before them nor what is computed after.
+TIMED = ("*ClosedLoop::serve*", "*OpenLoop::serve*", "count_loops::bare*")
 
 
 def counted(program, loop, operations):
@@ -25,7 +27,7 @@ def counted(program, loop, operations):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--trace-syscalls=yes",
-                   str(program), loop, str(operations)]  # fmt: skip
+                   *[f"--toggle-collect={name}" for name in TIMED], str(program), loop, str(operations)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"figures: count_loops {loop} ended with {done.returncode}: {done.stderr[-500:]}")

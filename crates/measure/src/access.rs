@@ -92,19 +92,24 @@ impl Offsets {
     /// The next operation's offset.
     #[inline]
     pub fn next_offset(&mut self) -> u64 {
-        let slot = match self.pattern {
+        self.next_index() * self.block_size_bytes
+    }
+
+    /// The same, in blocks of an operation's size.
+    #[inline]
+    pub(crate) fn next_index(&mut self) -> u64 {
+        match self.pattern {
             Pattern::Sequential => {
-                let slot = self.next;
-                self.next = if slot + 1 == self.slot_count {
+                let index = self.next;
+                self.next = if index + 1 == self.slot_count {
                     0
                 } else {
-                    slot + 1
+                    index + 1
                 };
-                slot
+                index
             }
             Pattern::Random => self.random.below(self.slot_count),
-        };
-        slot * self.block_size_bytes
+        }
     }
 }
 

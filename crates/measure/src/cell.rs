@@ -9,7 +9,7 @@
 //! while the device stalls, so they say nothing about what a periodic task would see.
 
 use crate::access::{Access, Offsets};
-use crate::flight::{Flight, Stamp, is_gone};
+use crate::flight::{Flight, is_gone};
 use crate::host::Clock;
 use crate::path::Region;
 use crate::times::Times;
@@ -146,53 +146,68 @@ impl ClosedLoop {
         duration_ns: u64,
         cancel: &AtomicBool,
     ) -> Tally {
-        let mut tally = Tally::default();
-        let start_ns = clock.now_ns();
-        let deadline_ns = start_ns.saturating_add(duration_ns);
-        let mut now_ns = start_ns;
-        let mut going_on = true;
-        let shift = device.geometry().block_size_log2;
         self.flight.prepare(device.geometry());
+        match self.flight.is_whole() {
+            true => self.serve::<true>(device, clock, duration_ns, cancel),
+            false => self.serve::<false>(device, clock, duration_ns, cancel),
+        }
+    }
+
+    /// The timed path.
+    #[inline(never)]
+    fn serve<const WHOLE: bool>(
+        &mut self,
+        device: &mut dyn Device,
+        clock: &dyn Clock,
+        duration_ns: u64,
+        cancel: &AtomicBool,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        let lba_step = self.access.block_size_bytes >> device.geometry().block_size_log2;
+        let start_ns = clock.now_ns();
+        let mut now_ns = start_ns;
+        // Operations begin until then; 0 when something has ended it.
+        let mut until_ns = start_ns.saturating_add(duration_ns.max(1));
         loop {
-            while going_on && self.flight.has_idle() {
-                let lba = self.first_lba + (self.offsets.next_offset() >> shift);
-                let stamp = Stamp {
-                    started_ns: now_ns,
-                    ..Stamp::default()
-                };
-                going_on = self.flight.begin(device, lba, stamp, &mut tally);
+            while now_ns < until_ns && self.flight.has_idle() {
+                let lba = self.first_lba + self.offsets.next_index() * lba_step;
+                // The end of the one before is the beginning of this one: one reading of the clock.
+                let begun = self.flight.begin::<WHOLE>(device, lba, now_ns, &mut tally);
+                if !begun {
+                    until_ns = 0;
+                }
             }
-            going_on &= self.flight.submit(device, &mut tally);
-            if self.flight.is_empty() {
+            if !self.flight.submit::<WHOLE>(device, &mut tally) {
+                until_ns = 0;
+            }
+            if self.flight.is_empty::<WHOLE>() {
                 break;
             }
-            let mut polled = 0;
             // Bounded by what was in flight when the drain began.
             let in_flight = self.flight.outstanding();
-            while polled < in_flight {
+            let mut left = in_flight;
+            while left > 0 {
                 let Some(completion) = device.poll() else {
                     break;
                 };
-                polled += 1;
-                let Some(ended) = self.flight.take_back(completion, &mut tally) else {
-                    continue;
-                };
-                now_ns = clock.now_ns();
-                if !ended.failed {
-                    tally.operations += 1;
-                    let service_ns = now_ns.saturating_sub(ended.stamp.started_ns).max(1);
-                    self.times.record(service_ns);
+                left -= 1;
+                if let Some(ended) = self.flight.take_back::<WHOLE>(completion, &mut tally) {
+                    now_ns = clock.now_ns();
+                    if !ended.failed {
+                        tally.operations += 1;
+                        self.times.record(now_ns.saturating_sub(ended.note));
+                    } else if is_gone(&tally) {
+                        until_ns = 0;
+                    }
                 }
-                going_on &= now_ns < deadline_ns;
             }
-            if polled == 0 {
+            if left == in_flight {
                 device.wait(WAIT_US);
             }
             if cancel.load(Ordering::Relaxed) {
                 tally.cancelled = true;
-                going_on = false;
+                until_ns = 0;
             }
-            going_on &= !is_gone(&tally);
         }
         tally.bytes = tally
             .operations

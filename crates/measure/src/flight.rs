@@ -1,67 +1,40 @@
 //! Operations in flight: what closed and open loops share.
 //!
-//! Each slot has a buffer of one block. One that the device takes as a whole goes to it at once. A
-//! longer one becomes `ceil(block / largest)` requests, queued together, and the operation is over
-//! when all of them are back; so does one for which the queue has no room. Nothing here allocates
-//! after it was made, or reads a clock.
+//! Each slot has a buffer of one block. Where the device takes a block as a whole and has room for
+//! one of each slot, an operation is one request and goes to it at once. Elsewhere it becomes
+//! `ceil(block / largest)` requests, queued together as far as there is room, and is over when all
+//! of them are back. Nothing here allocates after it was made, or reads a clock.
 
 use crate::access::Operation;
 use crate::cell::Tally;
 use block::{Buffer, Completion, Device, Error, Geometry, Lent, Refused, Request};
 use std::collections::VecDeque;
 
-#[derive(Debug)]
-enum Holding {
-    /// The device broke its promise to give the buffer back: the slot is out of use.
-    Nothing,
-    Idle(Buffer),
-    /// The device has the whole of it, at this address, by one request.
-    Whole(usize),
-    Busy(Lent),
-}
+/// No slot: the end of the list of idle ones.
+const NONE: u32 = u32::MAX;
 
+/// A line of the processor's cache each.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Slot {
-    holding: Holding,
+    /// Its buffer while nobody else has it. One that the device did not give back is lost, and the
+    /// slot with it.
+    buffer: Option<Buffer>,
+    /// The buffer's, wherever it is.
+    address: usize,
+    note: u64,
     lba: u64,
-    stamp: Stamp,
+    next_idle: u32,
     outstanding: u32,
     failed: bool,
-}
-
-/// When an operation should have started, and when it did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    /// Its number.
-    pub(crate) index: u64,
-    /// When it arrived.
-    pub(crate) intended_ns: u64,
-    /// When it was submitted.
-    pub(crate) started_ns: u64,
 }
 
 /// An operation that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    pub(crate) stamp: Stamp,
+    /// What [`begin`](Flight::begin) was given.
+    pub(crate) note: u64,
     pub(crate) failed: bool,
-}
-
-impl Slot {
-    fn unsent_bytes(&self) -> usize {
-        match &self.holding {
-            Holding::Busy(lent) if !self.failed => lent.remaining_bytes(),
-            _ => 0,
-        }
-    }
-
-    fn end(&mut self) -> bool {
-        self.holding = match std::mem::replace(&mut self.holding, Holding::Nothing) {
-            Holding::Busy(lent) => lent.into_whole().map_or(Holding::Nothing, Holding::Idle),
-            other => other,
-        };
-        matches!(self.holding, Holding::Idle(_))
-    }
 }
 
 /// The slots of one loop.
@@ -70,44 +43,55 @@ pub(crate) struct Flight {
     operation: Operation,
     /// Whether a write lasts when it is done.
     pub(crate) durable: bool,
-    slots: Vec<Slot>,
-    /// Slots that wait for an operation; the one freed last is used first.
-    idle: Vec<u32>,
-    /// Slots with bytes that were not submitted, the oldest first.
-    unsent: VecDeque<u32>,
+    /// Requests were submitted and not kicked.
+    unkicked: bool,
+    /// Each operation is one request, for which there is room.
+    whole: bool,
+    /// The first of the slots that wait for an operation; the one freed last is used first.
+    idle: u32,
     /// Requests that the device has.
     outstanding: usize,
+    slots: Box<[Slot]>,
+    /// The slots' buffers while they are lent in pieces.
+    lent: Box<[Option<Lent>]>,
+    /// Slots with bytes that were not submitted, the oldest first.
+    unsent: VecDeque<u32>,
     /// Of the device: binary logarithm of its block, its largest transfer, and its queue.
     shift: u8,
     longest_bytes: usize,
     depth: usize,
-    /// Requests were submitted and not kicked.
-    unkicked: bool,
 }
 
 impl Flight {
     /// One slot a buffer.
     pub(crate) fn new(operation: Operation, buffers: Vec<Buffer>) -> Self {
-        let slot = |buffer| Slot {
-            holding: Holding::Idle(buffer),
+        let count = buffers.len();
+        let slot = |(buffer, next_idle): (Buffer, u32)| Slot {
+            address: buffer.address(),
+            buffer: Some(buffer),
+            note: 0,
             lba: 0,
-            stamp: Stamp::default(),
+            next_idle,
             outstanding: 0,
             failed: false,
         };
-        let slots: Vec<Slot> = buffers.into_iter().map(slot).collect();
-        let count = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        let mut slots: Box<[Slot]> = buffers.into_iter().zip(1..NONE).map(slot).collect();
+        if let Some(last) = slots.last_mut() {
+            last.next_idle = NONE;
+        }
         Self {
             operation,
             durable: false,
-            idle: (0..count).rev().collect(),
-            unsent: VecDeque::with_capacity(slots.len()),
-            slots,
+            unkicked: false,
+            whole: false,
+            idle: if slots.is_empty() { NONE } else { 0 },
             outstanding: 0,
+            slots,
+            lent: (0..count).map(|_| None).collect(),
+            unsent: VecDeque::with_capacity(count),
             shift: 0,
             longest_bytes: 0,
             depth: 0,
-            unkicked: false,
         }
     }
 
@@ -116,6 +100,11 @@ impl Flight {
         self.shift = geometry.block_size_log2;
         self.longest_bytes = geometry.max_transfer_bytes();
         self.depth = usize::from(geometry.queue_depth);
+        let fits = |slot: &Slot| match &slot.buffer {
+            Some(buffer) => buffer.len() <= self.longest_bytes,
+            None => true,
+        };
+        self.whole = self.slots.len() <= self.depth && self.slots.iter().all(fits);
     }
 
     /// Requests that the device has.
@@ -125,15 +114,24 @@ impl Flight {
     }
 
     /// Whether an operation can begin.
+    #[inline]
     pub(crate) fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
+        self.idle != NONE
+    }
+
+    /// Whether each operation is one request, for which there is room: what the functions below
+    /// are told as `WHOLE`, so that the usual case does not pay for the other.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Whether nothing is under way.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.outstanding == 0 && self.unsent.is_empty()
+    #[inline]
+    pub(crate) fn is_empty<const WHOLE: bool>(&self) -> bool {
+        self.outstanding == 0 && (WHOLE || self.unsent.is_empty())
     }
 
+    #[inline]
     fn request(&self, index: u32, lba: u64, buffer: Buffer) -> Request {
         let operation = match self.operation {
             Operation::Read => block::Operation::Read { lba, buffer },
@@ -150,35 +148,29 @@ impl Flight {
     }
 
     /// Begins an operation in an idle slot, if there is one; false if it was refused. What waits
-    /// for room goes with [`submit`](Flight::submit), which also kicks the device.
+    /// for room goes with [`submit`](Flight::submit), which also kicks the device. The note comes
+    /// back when it is over.
     #[inline]
-    pub(crate) fn begin(
+    pub(crate) fn begin<const WHOLE: bool>(
         &mut self,
         device: &mut dyn Device,
         lba: u64,
-        stamp: Stamp,
+        note: u64,
         tally: &mut Tally,
     ) -> bool {
-        let Some(index) = self.idle.pop() else {
-            return true;
-        };
+        let index = self.idle;
         let Some(slot) = self.slots.get_mut(index as usize) else {
             return true;
         };
-        slot.lba = lba;
-        slot.stamp = stamp;
-        slot.failed = false;
-        let Holding::Idle(buffer) = std::mem::replace(&mut slot.holding, Holding::Nothing) else {
+        self.idle = slot.next_idle;
+        slot.note = note;
+        let Some(buffer) = slot.buffer.take() else {
             return true;
         };
-        let fits = buffer.len() <= self.longest_bytes;
-        if !fits || !self.unsent.is_empty() || self.outstanding >= self.depth {
-            slot.holding = Holding::Busy(Lent::new(buffer));
-            self.unsent.push_back(index);
+        if !WHOLE {
+            self.queue(index, lba, buffer);
             return true;
         }
-        slot.holding = Holding::Whole(buffer.address());
-        slot.outstanding = 1;
         let request = self.request(index, lba, buffer);
         if let Err(refused) = device.submit(request) {
             self.refused_whole(index, refused, tally);
@@ -189,25 +181,44 @@ impl Flight {
         true
     }
 
+    fn queue(&mut self, index: u32, lba: u64, buffer: Buffer) {
+        let place = self.lent.get_mut(index as usize);
+        if let (Some(slot), Some(lent)) = (self.slots.get_mut(index as usize), place) {
+            slot.lba = lba;
+            slot.failed = false;
+            *lent = Some(Lent::new(buffer));
+            self.unsent.push_back(index);
+        }
+    }
+
+    /// The slot has its buffer again.
+    #[inline]
+    fn rest(&mut self, index: u32, buffer: Buffer) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.buffer = Some(buffer);
+            slot.next_idle = self.idle;
+            self.idle = index;
+        }
+    }
+
     #[cold]
     fn refused_whole(&mut self, index: u32, refused: Refused, tally: &mut Tally) {
         tally.errors += 1;
         tally.first_error.get_or_insert(refused.error);
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            slot.outstanding = 0;
-            slot.failed = true;
-            if let Some(buffer) = refused.request.operation.into_buffer() {
-                slot.holding = Holding::Idle(buffer);
-                self.idle.push(index);
-            }
+        if let Some(buffer) = refused.request.operation.into_buffer() {
+            self.rest(index, buffer);
         }
     }
 
     /// Submits as many of the waiting requests as the queue takes, and kicks the device; false
     /// once one was refused.
     #[inline]
-    pub(crate) fn submit(&mut self, device: &mut dyn Device, tally: &mut Tally) -> bool {
-        let accepted = self.unsent.is_empty() || self.submit_waiting(device, tally);
+    pub(crate) fn submit<const WHOLE: bool>(
+        &mut self,
+        device: &mut dyn Device,
+        tally: &mut Tally,
+    ) -> bool {
+        let accepted = WHOLE || self.submit_waiting(device, tally);
         if self.unkicked {
             self.unkicked = false;
             device.kick();
@@ -224,12 +235,9 @@ impl Flight {
             let Some(&index) = self.unsent.front() else {
                 break;
             };
-            let Some(slot) = self.slots.get_mut(index as usize) else {
-                self.unsent.pop_front();
-                continue;
-            };
-            let unsent = slot.unsent_bytes();
-            let Holding::Busy(lent) = &mut slot.holding else {
+            let unsent = self.unsent_bytes(index);
+            let place = self.lent.get_mut(index as usize);
+            let (Some(slot), Some(Some(lent))) = (self.slots.get(index as usize), place) else {
                 self.unsent.pop_front();
                 continue;
             };
@@ -254,85 +262,127 @@ impl Flight {
                     }
                 }
                 Err(refused) => {
-                    let piece = refused.request.operation.into_buffer();
-                    if let (Holding::Busy(lent), Some(piece)) = (&mut slot.holding, piece) {
-                        // A piece of another buffer stays out, and the slot is then lost.
-                        let _ = lent.give_back(piece);
-                    }
                     tally.errors += u64::from(!slot.failed);
                     slot.failed = true;
                     tally.first_error.get_or_insert(refused.error);
                     accepted = false;
                     self.unsent.pop_front();
-                    if slot.outstanding == 0 && slot.end() {
-                        self.idle.push(index);
-                    }
+                    self.take_piece(index, refused.request.operation.into_buffer());
+                    self.end_if_over(index);
                 }
             }
         }
         accepted
     }
 
+    /// What is still to be submitted of a slot's operation; nothing more of one that failed.
+    fn unsent_bytes(&self, index: u32) -> usize {
+        let slot = self.slots.get(index as usize);
+        match (slot, self.lent.get(index as usize)) {
+            (Some(slot), Some(Some(lent))) if !slot.failed => lent.remaining_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// A piece of another buffer stays out, and the slot is then lost.
+    fn take_piece(&mut self, index: u32, piece: Option<Buffer>) {
+        let place = self.lent.get_mut(index as usize);
+        if let (Some(Some(lent)), Some(piece)) = (place, piece) {
+            let _ = lent.give_back(piece);
+        }
+    }
+
+    /// Puts a slot to rest once nothing of its operation is out or to be submitted; says whether.
+    fn end_if_over(&mut self, index: u32) -> bool {
+        let is_out = |slot: &Slot| slot.outstanding > 0;
+        if self.slots.get(index as usize).is_none_or(is_out) || self.unsent_bytes(index) > 0 {
+            return false;
+        }
+        let place = self.lent.get_mut(index as usize);
+        let Some(lent) = place.and_then(Option::take) else {
+            return false;
+        };
+        if let Ok(buffer) = lent.into_whole() {
+            self.rest(index, buffer);
+        }
+        true
+    }
+
     /// Takes a completion; the operation, if that was its last.
     #[inline]
-    pub(crate) fn take_back(&mut self, completion: Completion, tally: &mut Tally) -> Option<Ended> {
-        let index = completion.tag;
+    pub(crate) fn take_back<const WHOLE: bool>(
+        &mut self,
+        completion: Completion,
+        tally: &mut Tally,
+    ) -> Option<Ended> {
+        let Completion {
+            tag,
+            buffer,
+            result,
+        } = completion;
+        if !WHOLE {
+            return self.take_back_piece(tag, buffer, result, tally);
+        }
+        let slot = self.slots.get_mut(tag as usize)?;
+        if slot.buffer.is_some() {
+            // The device ends what was not begun.
+            return None;
+        }
+        if let Err(error) = result {
+            failed_with(error, tally);
+        }
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if let Some(buffer) = buffer {
+            if buffer.address() == slot.address {
+                slot.buffer = Some(buffer);
+                slot.next_idle = self.idle;
+                self.idle = tag;
+            }
+        }
+        Some(Ended {
+            note: slot.note,
+            failed: result.is_err(),
+        })
+    }
+
+    fn take_back_piece(
+        &mut self,
+        index: u32,
+        piece: Option<Buffer>,
+        result: Result<(), Error>,
+        tally: &mut Tally,
+    ) -> Option<Ended> {
         let slot = self.slots.get_mut(index as usize)?;
         self.outstanding = self.outstanding.saturating_sub(1);
         slot.outstanding = slot.outstanding.saturating_sub(1);
-        if let Err(error) = completion.result {
+        if let Err(error) = result {
             tally.errors += u64::from(!slot.failed);
             slot.failed = true;
             tally.first_error.get_or_insert(error);
         }
-        let Holding::Whole(address) = slot.holding else {
-            return self.take_back_piece(index, completion.buffer);
-        };
-        slot.holding = match completion.buffer {
-            Some(buffer) if buffer.address() == address => {
-                self.idle.push(index);
-                Holding::Idle(buffer)
-            }
-            _ => Holding::Nothing,
-        };
-        Some(Ended {
-            stamp: slot.stamp,
+        let ended = Ended {
+            note: slot.note,
             failed: slot.failed,
-        })
-    }
-
-    fn take_back_piece(&mut self, index: u32, piece: Option<Buffer>) -> Option<Ended> {
-        let slot = self.slots.get_mut(index as usize)?;
-        if let (Holding::Busy(lent), Some(piece)) = (&mut slot.holding, piece) {
-            let _ = lent.give_back(piece);
-        }
-        let is_over = matches!(slot.holding, Holding::Busy(_))
-            && slot.outstanding == 0
-            && slot.unsent_bytes() == 0;
-        if !is_over {
-            return None;
-        }
-        if slot.end() {
-            self.idle.push(index);
-        }
-        Some(Ended {
-            stamp: slot.stamp,
-            failed: slot.failed,
-        })
+        };
+        self.take_piece(index, piece);
+        self.end_if_over(index).then_some(ended)
     }
 
     /// The buffers that the device gave back.
     pub(crate) fn into_buffers(self) -> Vec<Buffer> {
-        let buffer = |slot: Slot| match slot.holding {
-            Holding::Idle(buffer) => Some(buffer),
-            _ => None,
-        };
-        self.slots.into_iter().filter_map(buffer).collect()
+        let slots = self.slots.into_vec();
+        slots.into_iter().filter_map(|slot| slot.buffer).collect()
     }
 }
 
+#[cold]
+fn failed_with(error: Error, tally: &mut Tally) {
+    tally.errors += 1;
+    tally.first_error.get_or_insert(error);
+}
+
 /// Whether the device has gone for good.
-#[inline]
+#[cold]
 pub(crate) fn is_gone(tally: &Tally) -> bool {
     tally.errors > 0 && tally.first_error == Some(Error::Gone)
 }

@@ -6,11 +6,12 @@
 //! differ by the time that it waited behind others, or behind a call that had not returned.
 //!
 //! The timed path reads the clock, and nothing else outside of the device: every sample has its
-//! place before the first arrival.
+//! place before the first arrival. It keeps when an operation began and when it ended; the times
+//! between are computed when the run is over.
 
 use crate::access::{Access, Offsets};
 use crate::cell::{CellError, Tally, check};
-use crate::flight::{Ended, Flight, Stamp, is_gone};
+use crate::flight::{Flight, is_gone};
 use crate::host::Clock;
 use crate::path::Region;
 use block::{Buffer, Device};
@@ -24,6 +25,9 @@ const WAIT_NS: u64 = 50_000_000;
 const SPIN_NS: u64 = 120_000;
 /// Binary places of a nanosecond that intervals have.
 const FRACTION_BITS: u32 = 10;
+const FRACTION_MASK: u64 = (1 << FRACTION_BITS) - 1;
+/// In place of a time: it did not begin, or did not end.
+const NEVER: u64 = u64::MAX;
 
 /// When operations arrive: `count` of them, `interval` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +101,8 @@ pub struct OpenRun {
 pub struct OpenLoop {
     access: Access,
     first_lba: u64,
+    /// Blocks of the device in one operation.
+    lba_step: u64,
     offsets: Offsets,
     flight: Flight,
 }
@@ -120,6 +126,7 @@ impl OpenLoop {
         Ok(Self {
             access,
             first_lba: region.first_lba,
+            lba_step: 0,
             offsets,
             flight: Flight::new(access.operation, buffers),
         })
@@ -147,185 +154,255 @@ impl OpenLoop {
         cancel: &AtomicBool,
     ) -> OpenRun {
         let count = schedule.count as usize;
-        let mut run = OpenRun {
-            response_ns: touched(count),
-            service_ns: touched(count),
-            failed: vec![true; count],
-            ..OpenRun::default()
+        let mut served = Served {
+            begun_ns: touched(count, NEVER),
+            ended_ns: touched(count, NEVER),
+            failed: touched(count, false),
+            progress: Progress::new(schedule),
+            now_ns: 0,
+            until_ns: 0,
+            tally: Tally::default(),
         };
-        let start_ns = clock.now_ns();
-        let give_up_ns = start_ns
-            .saturating_add(schedule.duration_ns())
-            .saturating_add(schedule.grace_ns);
-        let mut progress = Progress {
-            schedule: *schedule,
-            start_ns,
-            due: 0,
-            due_at: 0,
-            begun: 0,
-            begun_at: 0,
-            completed: 0,
-            peak: 0,
-            at_end: None,
-        };
-        let shift = device.geometry().block_size_log2;
         self.flight.prepare(device.geometry());
-        let mut now_ns = start_ns;
-        let mut going_on = true;
-        progress.advance(now_ns);
+        self.lba_step = self.access.block_size_bytes >> device.geometry().block_size_log2;
+        match self.flight.is_whole() {
+            true => self.serve::<true>(device, clock, cancel, &mut served),
+            false => self.serve::<false>(device, clock, cancel, &mut served),
+        }
+        served.into_run(self.access.block_size_bytes)
+    }
+
+    /// The timed path.
+    #[inline(never)]
+    fn serve<const WHOLE: bool>(
+        &mut self,
+        device: &mut dyn Device,
+        clock: &dyn Clock,
+        cancel: &AtomicBool,
+        served: &mut Served,
+    ) {
+        let start_ns = clock.now_ns();
+        served.start(start_ns);
         loop {
-            while going_on && progress.begun < progress.due && self.flight.has_idle() {
-                let lba = self.first_lba + (self.offsets.next_offset() >> shift);
-                let stamp = progress.begin(now_ns);
-                going_on = self.flight.begin(device, lba, stamp, &mut run.tally);
+            while served.progress.begun < served.progress.due
+                && served.now_ns < served.until_ns
+                && self.flight.has_idle()
+            {
+                self.begin::<WHOLE>(device, served);
             }
-            going_on &= self.flight.submit(device, &mut run.tally);
-            let mut polled = 0;
+            if !self.flight.submit::<WHOLE>(device, &mut served.tally) {
+                served.until_ns = 0;
+            }
             let in_flight = self.flight.outstanding();
-            while polled < in_flight {
+            let mut left = in_flight;
+            while left > 0 {
                 let Some(completion) = device.poll() else {
                     break;
                 };
-                polled += 1;
-                if let Some(ended) = self.flight.take_back(completion, &mut run.tally) {
-                    now_ns = clock.now_ns();
-                    progress.advance(now_ns);
-                    progress.completed += 1;
-                    run.record(&ended, now_ns);
+                left -= 1;
+                let ended = self
+                    .flight
+                    .take_back::<WHOLE>(completion, &mut served.tally);
+                if let Some(ended) = ended {
+                    let now_ns = clock.now_ns();
+                    served.now_ns = now_ns;
+                    served.progress.advance(now_ns);
+                    served.progress.backlog = served.progress.backlog.saturating_sub(1);
+                    if let Some(ended_ns) = served.ended_ns.get_mut(ended.note as usize) {
+                        *ended_ns = now_ns;
+                    }
+                    if ended.failed {
+                        served.fail(ended.note);
+                    }
                 }
             }
-            if self.flight.is_empty() && (!going_on || progress.begun == schedule.count) {
-                break;
-            }
-            if polled == 0 {
-                let wait_ns = progress.until_next(now_ns).min(WAIT_NS);
-                if !self.flight.is_empty() {
-                    device.wait((wait_ns / 1000) as u32);
-                } else if wait_ns > SPIN_NS {
-                    clock.sleep_ns(wait_ns - SPIN_NS);
-                } else {
-                    clock.spin();
+            if left == in_flight {
+                if self.flight.is_empty::<WHOLE>() && served.is_over() {
+                    break;
                 }
-                now_ns = clock.now_ns();
-                progress.advance(now_ns);
+                served.now_ns = self.wait(device, clock, served.progress.until_next(served.now_ns));
+                served.progress.advance(served.now_ns);
             }
             if cancel.load(Ordering::Relaxed) {
-                run.tally.cancelled = true;
-                going_on = false;
+                served.tally.cancelled = true;
+                served.until_ns = 0;
             }
-            going_on &= now_ns < give_up_ns && !is_gone(&run.tally);
         }
-        run.tally.bytes = run
-            .tally
-            .operations
-            .saturating_mul(self.access.block_size_bytes);
-        run.tally.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
-        run.close(&progress, now_ns);
-        run
+        served.tally.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
+    }
+
+    /// Begins the next operation that is due. By itself, for the loop then has registers enough.
+    #[inline(never)]
+    fn begin<const WHOLE: bool>(&mut self, device: &mut dyn Device, served: &mut Served) {
+        let lba = self.first_lba + self.offsets.next_index() * self.lba_step;
+        let index = served.progress.begun;
+        served.progress.begun += 1;
+        if let Some(begun_ns) = served.begun_ns.get_mut(index as usize) {
+            *begun_ns = served.now_ns;
+        }
+        let begun = self
+            .flight
+            .begin::<WHOLE>(device, lba, index, &mut served.tally);
+        if !begun {
+            served.until_ns = 0;
+        }
+    }
+
+    /// Waits for a completion or an arrival, whichever comes first, and reads the clock.
+    fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64) -> u64 {
+        let wait_ns = next_ns.min(WAIT_NS);
+        if self.flight.outstanding() > 0 {
+            device.wait((wait_ns / 1000) as u32);
+        } else if wait_ns > SPIN_NS {
+            clock.sleep_ns(wait_ns - SPIN_NS);
+        } else {
+            clock.spin();
+        }
+        clock.now_ns()
     }
 }
 
-/// Zeroes in memory that is there: fresh zeroes are not until they are written, and the kernel
-/// would make them in the midst of the run.
-fn touched(count: usize) -> Vec<u64> {
-    let mut series = std::hint::black_box(vec![1; count]);
-    series.fill(0);
+/// A series in memory that is there: fresh memory is not until it is written, and the kernel would
+/// make it in the midst of the run.
+fn touched<T: Copy>(count: usize, value: T) -> Vec<T> {
+    let mut series = Vec::with_capacity(count);
+    series.resize(count, std::hint::black_box(value));
     series
 }
 
-impl OpenRun {
-    #[inline]
-    fn record(&mut self, ended: &Ended, now_ns: u64) {
-        let index = ended.stamp.index as usize;
-        let places = (
-            self.response_ns.get_mut(index),
-            self.service_ns.get_mut(index),
-            self.failed.get_mut(index),
-        );
-        let (Some(response), Some(service), Some(failed)) = places else {
-            return;
-        };
-        *response = now_ns.saturating_sub(ended.stamp.intended_ns).max(1);
-        *service = now_ns.saturating_sub(ended.stamp.started_ns).max(1);
-        *failed = ended.failed;
-        if !ended.failed {
-            self.tally.operations += 1;
+/// What the timed path writes down; the series in the order of arrivals.
+struct Served {
+    begun_ns: Vec<u64>,
+    ended_ns: Vec<u64>,
+    failed: Vec<bool>,
+    progress: Progress,
+    now_ns: u64,
+    /// Operations begin until then; 0 when something has ended it.
+    until_ns: u64,
+    tally: Tally,
+}
+
+impl Served {
+    fn start(&mut self, now_ns: u64) {
+        let schedule = self.progress.schedule;
+        self.now_ns = now_ns;
+        self.until_ns = now_ns
+            .saturating_add(schedule.duration_ns())
+            .saturating_add(schedule.grace_ns);
+        self.progress.start_ns = now_ns;
+        self.progress.advance(now_ns);
+    }
+
+    /// Whether no operation is to begin any more.
+    fn is_over(&self) -> bool {
+        self.now_ns >= self.until_ns || self.progress.begun == self.progress.schedule.count
+    }
+
+    #[cold]
+    fn fail(&mut self, index: u64) {
+        if let Some(failed) = self.failed.get_mut(index as usize) {
+            *failed = true;
+        }
+        if is_gone(&self.tally) {
+            self.until_ns = 0;
         }
     }
 
-    /// Enters what never started: with a lower bound if the device did not keep up, not at all if
-    /// the user ended the run.
-    fn close(&mut self, progress: &Progress, now_ns: u64) {
-        self.peak_backlog = progress.peak;
-        self.end_backlog = progress
-            .at_end
-            .unwrap_or(progress.due - progress.completed.min(progress.due));
-        let arrived = match self.tally.cancelled || is_gone(&self.tally) {
+    /// The times between the stamps, in their places. What never started is entered with a lower
+    /// bound if the device did not keep up, not at all if the user ended the run.
+    fn into_run(mut self, block_size_bytes: u64) -> OpenRun {
+        let (progress, now_ns, mut tally) = (self.progress, self.now_ns, self.tally);
+        let arrived = match tally.cancelled || is_gone(&tally) {
             true => progress.begun,
             false => progress.due,
         };
-        for index in progress.begun..arrived {
-            let due_ns = progress.start_ns + progress.schedule.at(index);
-            if let Some(response) = self.response_ns.get_mut(index as usize) {
-                *response = now_ns.saturating_sub(due_ns).max(1);
-            }
+        let times = self.begun_ns.iter_mut().zip(&mut self.ended_ns);
+        let mut due_at = 0;
+        for ((begun_ns, ended_ns), failed) in times.zip(&mut self.failed).take(arrived as usize) {
+            let due_ns = progress.start_ns + (due_at >> FRACTION_BITS);
+            due_at += progress.schedule.interval;
+            let (service_ns, response_ns) = match (*begun_ns, *ended_ns) {
+                (NEVER, _) => (0, now_ns.saturating_sub(due_ns).max(1)),
+                // It was refused.
+                (_, NEVER) => (0, 0),
+                (begun_ns, ended_ns) => (
+                    ended_ns.saturating_sub(begun_ns).max(1),
+                    ended_ns.saturating_sub(due_ns).max(1),
+                ),
+            };
+            *failed |= service_ns == 0;
+            tally.operations += u64::from(!*failed);
+            (*begun_ns, *ended_ns) = (service_ns, response_ns);
         }
-        self.unserved = arrived - progress.begun.min(arrived);
-        for series in [&mut self.response_ns, &mut self.service_ns] {
+        for series in [&mut self.begun_ns, &mut self.ended_ns] {
             series.truncate(arrived as usize);
         }
         self.failed.truncate(arrived as usize);
+        tally.bytes = tally.operations.saturating_mul(block_size_bytes);
+        OpenRun {
+            response_ns: self.ended_ns,
+            service_ns: self.begun_ns,
+            failed: self.failed,
+            unserved: arrived - progress.begun.min(arrived),
+            peak_backlog: progress.peak,
+            end_backlog: progress.at_end.unwrap_or(progress.backlog),
+            tally,
+        }
     }
 }
 
 struct Progress {
     schedule: Schedule,
     start_ns: u64,
-    /// Arrivals that are due, and when the next is: in fractions of a nanosecond from the start.
+    /// Arrivals that are due, and when the next is: in fractions of a nanosecond from the start,
+    /// and never after the last.
     due: u64,
     due_at: u64,
-    /// Arrivals that were submitted, and when the next of them was due.
+    /// Arrivals that were submitted.
     begun: u64,
-    begun_at: u64,
-    completed: u64,
+    /// Those that are due and not completed, and the most of them.
+    backlog: u64,
     peak: u64,
     at_end: Option<u64>,
 }
 
 impl Progress {
-    #[inline]
+    fn new(schedule: &Schedule) -> Self {
+        Self {
+            schedule: *schedule,
+            start_ns: 0,
+            due: 0,
+            due_at: 0,
+            begun: 0,
+            backlog: 0,
+            peak: 0,
+            at_end: None,
+        }
+    }
+
+    #[inline(never)]
     fn advance(&mut self, now_ns: u64) {
-        let since = now_ns.saturating_sub(self.start_ns);
-        while self.due_at >> FRACTION_BITS <= since && self.due < self.schedule.count {
+        // The end of this nanosecond.
+        let since = (now_ns.wrapping_sub(self.start_ns) << FRACTION_BITS) | FRACTION_MASK;
+        while self.due_at <= since {
             self.due += 1;
             self.due_at += self.schedule.interval;
-        }
-        let backlog = self.due - self.completed.min(self.due);
-        self.peak = self.peak.max(backlog);
-        if self.due == self.schedule.count && self.at_end.is_none() {
-            self.at_end = Some(backlog);
+            self.backlog += 1;
+            self.peak = self.peak.max(self.backlog);
+            if self.due == self.schedule.count {
+                self.at_end = Some(self.backlog);
+                self.due_at = NEVER;
+                break;
+            }
         }
     }
 
-    #[inline]
-    fn begin(&mut self, now_ns: u64) -> Stamp {
-        let stamp = Stamp {
-            index: self.begun,
-            intended_ns: self.start_ns + (self.begun_at >> FRACTION_BITS),
-            started_ns: now_ns,
-        };
-        self.begun += 1;
-        self.begun_at += self.schedule.interval;
-        stamp
-    }
-
-    /// Time until the next arrival; a while if there is none.
+    /// Time until the next arrival; long if there is none.
     fn until_next(&self, now_ns: u64) -> u64 {
-        if self.due == self.schedule.count {
-            return WAIT_NS;
+        match self.due_at {
+            NEVER => NEVER,
+            due_at => (self.start_ns + (due_at >> FRACTION_BITS)).saturating_sub(now_ns),
         }
-        let at_ns = self.start_ns + (self.due_at >> FRACTION_BITS);
-        at_ns.saturating_sub(now_ns)
     }
 }
 

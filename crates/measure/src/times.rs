@@ -12,7 +12,7 @@ const PLACES: usize = index_of(LONGEST) + 1;
 /// How often each service time came.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
-    counts: Box<[u32]>,
+    counts: Box<[u64]>,
 }
 
 const fn index_of(ns: u64) -> usize {
@@ -34,10 +34,19 @@ impl Times {
         }
     }
 
+    /// Counts a time; less than 1 ns is 1 ns, and what is longer than the longest counts as that.
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
-        if let Some(count) = self.counts.get_mut(index_of(ns.min(LONGEST))) {
-            *count = count.saturating_add(1);
+        match self.counts.get_mut(index_of(ns)) {
+            Some(count) => *count += 1,
+            None => self.record_longest(),
+        }
+    }
+
+    #[cold]
+    fn record_longest(&mut self) {
+        if let Some(count) = self.counts.last_mut() {
+            *count += 1;
         }
     }
 
@@ -50,7 +59,8 @@ impl Times {
         let mut times = service_times()?;
         for (index, count) in self.counts.iter().enumerate() {
             if *count > 0 {
-                let result = times.record_n(shortest(index), *count);
+                let count = u32::try_from(*count).unwrap_or(u32::MAX);
+                let result = times.record_n(shortest(index).max(1), count);
                 result.map_err(|_| CellError::Histogram)?;
             }
         }
@@ -68,6 +78,7 @@ mod tests {
         let mut random = Random::new(3);
         let (mut ours, mut theirs) = (Times::new(), service_times().unwrap());
         let edges = [
+            0,
             1,
             127,
             128,
@@ -82,10 +93,8 @@ mod tests {
         ];
         let drawn = (0..20_000).map(|_| random.draw() >> random.below(60));
         for ns in edges.into_iter().chain(drawn) {
-            // What is longer counts as the longest.
-            let ns = ns.clamp(1, LONGEST);
             ours.record(ns);
-            theirs.saturating_record(ns);
+            theirs.saturating_record(ns.clamp(1, LONGEST));
         }
         let ours = ours.to_histogram().unwrap();
         assert_eq!(ours.len(), theirs.len());

@@ -10,7 +10,7 @@ use crate::stream::source::{Filled, Source};
 use crate::stream::{WAIT, wait_until};
 use block::{Buffer, Clock};
 use linux::TscClock;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use stream::Pace;
 
 /// What is to be produced.
@@ -71,6 +71,23 @@ pub struct Produced {
     pub dropped_datagrams: u64,
     /// Buffers that it did not use.
     pub idle: Receiver<Buffer>,
+}
+
+/// The way of empty buffers to the producer. Those that there are lie in it before anyone can read
+/// it: a block that comes at once must find them.
+pub fn idle_from(take: impl FnMut() -> Option<Buffer>) -> (Sender<Buffer>, Receiver<Buffer>) {
+    let (to, idle) = channel();
+    lend(take, &to);
+    (to, idle)
+}
+
+/// Hands the recorder's empty buffers to the producer.
+pub fn lend(mut take: impl FnMut() -> Option<Buffer>, to: &Sender<Buffer>) {
+    while let Some(buffer) = take() {
+        if to.send(buffer).is_err() {
+            break;
+        }
+    }
 }
 
 /// Fills the buffers that come by `idle` and sends them to `out`, until the end or `stop`.
@@ -260,5 +277,41 @@ impl Producer<'_> {
                 .is_ok();
         }
         len == 0 || self.out.send(Message::Lost { len, arrival }).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_ready_at_once_finds_the_whole_ring() {
+        let buffer = || Buffer::from_static(Box::leak(vec![0; 512].into_boxed_slice()));
+        let mut ring = vec![buffer(), buffer()];
+        // Nobody lends any more once the producer runs, as if its first blocks were the faster.
+        let (_to, idle) = idle_from(|| ring.pop());
+        let plan = Plan {
+            block_bytes: 512,
+            bytes_per_second: None,
+            total_bytes: Some(3 * 512),
+            total_ticks: None,
+        };
+        let (out, blocks) = channel();
+        let source = Source::Pattern { offset: 0 };
+        let produced = produce(source, plan, TscClock::new(), idle, &out, &|| false);
+        assert!(matches!(produced.why, Ok(Why::Length)));
+        let told: Vec<Message> = blocks.try_iter().collect();
+        assert!(
+            matches!(
+                told.as_slice(),
+                [
+                    Message::Block { len: 512, .. },
+                    Message::Block { len: 512, .. },
+                    Message::Lost { len: 512, .. },
+                    Message::End
+                ]
+            ),
+            "{told:?}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::stream::WAIT;
-use crate::stream::producer::{Message, Plan, Produced, produce};
+use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
 use crate::units::rounded;
 use crate::verbs::put::micros;
@@ -128,10 +128,8 @@ impl Record {
             let recorder = recorder.map_err(|error| self.failure(error))?;
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
-            let (idle_to, idle) = channel();
+            let (idle_to, idle) = idle_from(|| recorder.take());
             let (out, blocks) = channel();
-            // Before the producer begins: a block that comes at once must find them.
-            lend(&recorder, &idle_to);
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
@@ -185,7 +183,7 @@ impl Record {
                 return Ok(result);
             }
             self.acknowledge(recorder.durable_bytes(), &mut told)?;
-            lend(recorder, idle);
+            lend(|| recorder.take(), idle);
             let message = match blocks.try_recv() {
                 Ok(message) => Some(message),
                 Err(_) if recorder.is_working() => {
@@ -233,14 +231,5 @@ impl Record {
         *told = durable_bytes;
         let line = format!("durable {durable_bytes}\n");
         crate::console::Console { quiet: true }.print(&line)
-    }
-}
-
-/// Hands the recorder's empty buffers to the producer.
-fn lend<D: block::Device>(recorder: &Recorder<'_, '_, D, TscClock>, idle: &Sender<block::Buffer>) {
-    while let Some(buffer) = recorder.take() {
-        if idle.send(buffer).is_err() {
-            break;
-        }
     }
 }

@@ -95,6 +95,7 @@ fn buffers(count: usize) -> Vec<Buffer> {
         .collect()
 }
 
+#[inline(never)]
 fn bare(device: &mut dyn Device, clock: &dyn Clock, operations: u64) {
     let mut spare = buffers(1).pop();
     for lba in 0..operations {
