@@ -197,3 +197,100 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
         hw.check(mended)
         for name, held in left.items():
             assert hw.contents(mended, name, tmp_path) == held + b"x" * 3 * UNIT, what
+
+
+def fetches(program, folder, image, name, units):
+    """Nodes that each of these reads, of a piece of a unit, fetched: requests but for the one of the data."""
+    script = hw.Session(program, folder, image, seed=SEED)
+    script.mount()
+    script.open(0, name)
+    script.count()
+    for number, unit in enumerate(units):
+        script.read(0, unit * UNIT + 7, 100, f"piece{number}")
+        script.count()
+    results = script.run()
+    assert {result.status for result in results if not isinstance(result, list)} == {hw.OK}
+    reads = [result[0] for result in results if isinstance(result, list)]
+    return [after - before - 1 for before, after in zip(reads, reads[1:])]
+
+
+@pytest.mark.parametrize("stage,level", [("slot_full_of_leaves", 1), ("node_full", 2)])
+def test_a_random_read_fetches_one_node_of_the_map(program, stages, tmp_path, stage, level):
+    """The slot stays, and the index node above the leaves; of a leaf that was there before, the newest member alone is
+    fetched, and of one that is in memory nothing. The first time both members of a pair are looked at."""
+    image, data = stages[stage]
+    pick = seeded(f"fetches {stage}")
+    assert level_of(image, "a") == level
+    # What the first index node names, or all.
+    last = min(len(data["a"]) // UNIT, 780)
+    units = [*range(0, last, 9), *(pick.randrange(last) for _ in range(60))]
+    found = fetches(program, tmp_path, image, "a", units)
+    for number, unit in enumerate(units):
+        assert (tmp_path / f"piece{number}").read_bytes() == data["a"][unit * UNIT + 7:unit * UNIT + 107], unit
+    first, then = found[:-60], found[-60:]
+    assert max(first) <= 3 * level and max(then) == 1, f"STRAIGHTWAY_SEED={SEED} {found}"
+
+
+@pytest.mark.parametrize("stage", ["leaf_full", "slot_full_of_leaves", "node_full", "end"])
+def test_what_is_read_between_changes_is_what_was_written(program, stages, tmp_path, stage):
+    """What reads keep of the map in memory is never older than the file: reads among overwrites, growth, release, other
+    files' coming and going, and a second mount."""
+    image, data = stages[stage]
+    pick = seeded(f"between {stage}")
+    held = {name: bytearray(bytes_) for name, bytes_ in data.items()}
+    places, wanted, others, made = {"a": 0, "b": 1}, {}, [], 0
+    script = hw.Session(program, tmp_path, image, seed=SEED)
+    script.mount()
+    for name, place in places.items():
+        script.open(place, name, "w")
+    for number in range(160):
+        name = pick.choice("ab")
+        place, mine = places[name], held[name]
+        offset = pick.randrange(len(mine))
+        length = min(len(mine) - offset, pick.randint(1, 2000))
+        what = pick.choice(["read"] * 10 + ["get", "write", "write", "append", "close", "put", "delete", "list", "mount"])
+        if what in ("read", "get"):
+            script.read(place, offset, length, f"r{number}") if what == "read" else \
+                script.get("filler", 0, 600, f"r{number}")
+            wanted[number] = bytes(mine[offset:offset + length]) if what == "read" else bytes(600)
+        elif what == "write":
+            if pick.random() < 0.5:  # whole blocks: no edge is loaded
+                offset, length = offset // UNIT * UNIT, UNIT
+            piece = pick.randbytes(min(length, len(mine) - offset))
+            script.write(place, offset, piece)
+            mine[offset:offset + len(piece)] = piece
+        elif what == "append":
+            piece = pick.randbytes(pick.choice([100, UNIT, 2 * UNIT]))
+            script.reserve(place, pick.choice([1, 4]) * UNIT)
+            script.write(place, len(mine), piece)
+            mine += piece
+            script.commit(place)
+        elif what == "close":  # what was reserved goes back, from the leaves
+            script.close(place)
+            script.open(place, name, "w")
+        elif what == "put" and len(others) < 3:  # the table of names is small
+            made += 1
+            others.append(f"o{made}")
+            script.put(others[-1], pick.randbytes(pick.choice([UNIT, 1500])))
+        elif what == "delete" and others:
+            script.delete(others.pop())
+        elif what == "list":
+            script.list(0)
+        elif what == "mount":
+            for file in (0, 1):
+                script.close(file)
+            script.unmount()
+            script.mount()
+            for file_name, file in places.items():
+                script.open(file, file_name, "w")
+    script.close(0)
+    script.close(1)
+    script.unmount()
+    script.save(tmp_path / "after")
+    for result, line in zip(script.run(), script.lines[1:]):
+        assert result.status == hw.OK, f"STRAIGHTWAY_SEED={SEED} between {stage}: {line}: {result}"
+    for number, bytes_ in wanted.items():
+        assert (tmp_path / f"r{number}").read_bytes() == bytes_, f"STRAIGHTWAY_SEED={SEED} between {stage}: {number}"
+    hw.check(tmp_path / "after")
+    for name in places:
+        assert hw.contents(tmp_path / "after", name, tmp_path) == held[name], name
