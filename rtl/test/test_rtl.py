@@ -24,7 +24,6 @@ ARRAYS = {
     "six_striped_wide": (6, 0, 128, 32, 6, 4, 2, 0),
     "seven_striped": (7, 0, 64, 32, 6, 1, 1, 0),
     "eight_striped_wide": (8, 0, 256, 32, 6, 8, 4, 0),
-    "eight_striped_apart": (8, 0, 64, 32, 6, 2, 2, 1),
     "three_mirrored": (3, 1, 32, 32, 6, 1, 2, 0),
 }
 

@@ -225,6 +225,76 @@ node_there:
   add r6, r7, L_ENTRIES
   ret
 
+; Learns of each pair that the slot in snode names which member is the newest, so that a read fetches no other. Of what
+; cannot be read nothing is learnt: the read that needs it finds out. Clobbers r1 to r8, V_T1, V_T3.
+learn:
+  ld [snode + S_STATE]
+  mov r2, mdh
+  cmp r2, 0
+  bz learnt
+  add r6, snode, S_ENTRIES
+  call unmarked
+  sub cslot, r0, slot
+  sub cslot, 2
+  sub r1, r0, 1
+  st r1, [V_CLEAF]
+  ld [snode + FILE_ID]
+  mov r1, md
+  st r1, [V_FILEID]
+  add r8, r6, 8             ; where a pair's unit stands
+  shl r2, 4
+  add r2, r8
+  st r2, [V_T3]
+learn_next:
+  ld [r8]
+  mov r5, md
+  ld [SB + SB_UNITS]
+  cmp r5, md
+  bnc learn_over
+  call leaf_addresses
+  mov r2, spare
+  ld [V_MLEAF]
+  mov r3, md
+  mov r4, 0
+  st r0, [V_T1]
+learn_member:
+  wait sent                 ; a store may still read that memory
+  do.load r1, r2
+  wait loaded
+  b.error learn_unread
+  bn.good learn_other
+  call load_right
+  bz learn_other
+  ld [V_T1]
+  cmp r6, md
+  bc learn_other            ; A is the newer
+  st r6, [V_T1]
+  add r5, r4, 2
+  shl r5, 62
+  ld [r8]
+  shl r6, md, 2
+  shr r6, 2
+  or r5, r6
+  st r5, [r8]
+learn_other:
+  mov r1, r7
+  xor r4, 1
+  bnz learn_member
+learn_over:
+  add r8, 16
+  ld [V_T3]
+  cmp r8, md
+  bc learn_next
+learnt:
+  ret
+learn_unread:
+  do.abort r0, r0, FORGET
+  ld [r8]
+  shl r5, md, 2
+  shr r5, 2
+  st r5, [r8]
+  b learn_over
+
 ; Loads the newest member of the pair at unit r5 into memory at r2: one fetch if the marks r7 say which it is; if
 ; they do not, [r6] gets them. Keeps r1, r3 (which is V_T2), r4, r5, r8.
 load_either:
