@@ -14,7 +14,7 @@
 // Files          files open at once, 1 to 8
 // IndexSlots     slots that a volume may have: one byte of memory each; with 3 nodes of the longest
 //                kind and 1.5 KiB it fills the memory
-// Outstanding    fetches under way together; more than 1 only on a device that answers reads in order
+// Outstanding    fetches under way together, 1 to 16; more than 1 only on a device that answers reads in order
 // TimeoutCycles  the longest that anything may stand still
 module hwfs
   import block_pkg::*;
@@ -237,7 +237,7 @@ module hwfs
     .detail_o     (port_detail)
   );
 
-  assign is_fetch          = dev_i.read.tag[4:3] == 2'd3;
+  assign is_fetch          = dev_i.read.tag[4];
   assign host_o.read_ready = is_fetch ? fetch_ready : load_ready;
   assign host_o.rsp_ready  = 1'b1;
 

@@ -1,11 +1,11 @@
 // Sends the core's requests to the device and counts what is under way, by class: loads, flushes,
-// writes, fetches. A tag is its class and a number that counts up, so the reads of a class come back
-// in the order in which they were asked for or the fault is noticed.
+// writes, fetches. Tags: 00000 the load, 00001 the flush, 01nnn a write, 1nnnn a fetch. The numbers count up, so
+// fetches come back in the order in which they were asked for or the fault is noticed.
 //
 // Owns the request port, the tags and the first error since errors were forgotten. Never touches data.
 //
 // BlockSizeLog2  log2 of the device's block
-// Outstanding    fetches under way together; more than 1 only on a device that answers reads in order
+// Outstanding    fetches under way together, 1 to 16; more than 1 only on a device that answers reads in order
 module hwfs_ports
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -42,19 +42,22 @@ module hwfs_ports
   output logic [15:0] detail_o
 );
   typedef enum logic [1:0] {ClassLoad, ClassFlush, ClassWrite, ClassFetch} class_e;
-  typedef logic [2:0] number_t;
+  typedef logic [2:0] write_t;
+  typedef logic [3:0] fetch_t;
+  typedef logic [$clog2(Outstanding + 1)-1:0] left_t;
 
   logic [NumTags-1:0] open_q, open_d;
-  number_t [3:0]      next_q, left_q;  // the next number; requests under way, of each class
-  number_t            read_q;          // the number of the fetch that comes next
+  write_t             write_q, writes_q;  // the next one's number; how many are under way
+  fetch_t             fetch_q, read_q;    // the next one's number; that of the one whose data come next
+  left_t              fetches_q;          // how many are under way
   logic               req_valid_q, error_q;
   req_t               req_q;
   status_e            status_q;
   logic [15:0]        detail_q;
 
-  class_e kind, rsp_kind;
+  class_e kind;
   tag_t   tag;
-  logic   room, accept, misordered;
+  logic   room, accept, misordered, rsp_fetch, rsp_write;
   lba_t   lba;
   count_t count, node_blocks;
 
@@ -65,10 +68,18 @@ module hwfs_ports
       DoFetch: kind = ClassFetch;
       default: kind = ClassWrite;
     endcase
+    room = 1'b1;  // but for the tag
     unique case (kind)
-      ClassWrite: room = left_q[kind] != '1;
-      ClassFetch: room = left_q[kind] < number_t'(Outstanding);
-      default:    room = left_q[kind] == '0;
+      ClassFetch: begin
+        tag  = {1'b1, fetch_q};
+        room = fetches_q != left_t'(Outstanding);
+      end
+      ClassWrite: begin
+        tag  = {2'b01, write_q};
+        room = writes_q != '1;
+      end
+      ClassFlush: tag = tag_t'(1);
+      default:    tag = tag_t'(0);
     endcase
     node_blocks = count_t'(node_bytes_i) >> BlockSizeLog2;
     if (do_i.imm[DoSuper]) node_blocks = (BlockSizeLog2 > 8) ? count_t'(1) : count_t'(256 >> BlockSizeLog2);
@@ -82,20 +93,20 @@ module hwfs_ports
     if ((do_i.unit == DoFetch) || (do_i.unit == DoPut)) count = count_t'(do_i.b >> BlockSizeLog2);
   end
 
-  assign tag        = {kind, next_q[kind]};
   assign do_ready_o = ~req_valid_q & room & ~open_q[tag];
   assign accept     = do_valid_i & do_ready_o;
-  assign rsp_kind   = class_e'(rsp_i.tag[4:3]);
+  assign rsp_fetch  = rsp_valid_i & rsp_i.tag[4];
+  assign rsp_write  = rsp_valid_i & (rsp_i.tag[4:3] == 2'b01);
   // Fetches must come in order; anything else is the device's fault.
-  assign misordered = read_valid_i & (class_e'(read_i.tag[4:3]) == ClassFetch) & (read_i.tag[2:0] != read_q);
+  assign misordered = read_valid_i & read_i.tag[4] & (read_i.tag[3:0] != read_q);
 
   assign req_valid_o = req_valid_q;
   assign req_o       = req_q;
   assign send_o      = req_valid_q & req_ready_i & (req_q.op == OpWrite);
-  assign loaded_o    = left_q[ClassLoad] == '0;
-  assign flushed_o   = left_q[ClassFlush] == '0;
-  assign written_o   = left_q[ClassWrite] == '0;
-  assign fetched_o   = left_q[ClassFetch] == '0;
+  assign loaded_o    = ~open_q[0];
+  assign flushed_o   = ~open_q[1];
+  assign written_o   = writes_q == '0;
+  assign fetched_o   = fetches_q == '0;
   assign error_o     = error_q;
   assign status_o    = status_q;
   assign detail_o    = detail_q;
@@ -109,18 +120,21 @@ module hwfs_ports
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       open_q      <= '0;
-      next_q      <= '0;
-      left_q      <= '0;
+      write_q     <= '0;
+      writes_q    <= '0;
+      fetch_q     <= '0;
+      fetches_q   <= '0;
       read_q      <= '0;
       req_valid_q <= 1'b0;
       error_q     <= 1'b0;
     end else begin
       open_q      <= open_d;
       req_valid_q <= accept | (req_valid_q & ~req_ready_i);
-      if (accept) next_q[kind] <= next_q[kind] + number_t'(1);
-      if (accept && !(rsp_valid_i && (rsp_kind == kind))) left_q[kind] <= left_q[kind] + number_t'(1);
-      if (rsp_valid_i && !(accept && (rsp_kind == kind))) left_q[rsp_kind] <= left_q[rsp_kind] - number_t'(1);
-      if (read_end_i) read_q <= read_q + number_t'(1);
+      if (accept && (kind == ClassWrite)) write_q <= write_q + write_t'(1);
+      if (accept && (kind == ClassFetch)) fetch_q <= fetch_q + fetch_t'(1);
+      writes_q    <= writes_q + write_t'(accept && (kind == ClassWrite)) - write_t'(rsp_write);
+      fetches_q   <= fetches_q + left_t'(accept && (kind == ClassFetch)) - left_t'(rsp_fetch);
+      if (read_end_i) read_q <= read_q + fetch_t'(1);
       if (forget_i) error_q <= 1'b0;
       else if (misordered || (rsp_valid_i && (rsp_i.status != StatusOk))) error_q <= 1'b1;
     end

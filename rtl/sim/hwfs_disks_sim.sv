@@ -237,8 +237,8 @@ module hwfs_disks_sim
       flushes <= '0;
     end else if (core_taken) begin
       unique case (core_host.req.op)
-        OpRead:  if (core_host.req.tag[4:3] == 2'd3) fetches <= fetches + 32'd1;
-                 else                                loads <= loads + 32'd1;
+        OpRead:  if (core_host.req.tag[4]) fetches <= fetches + 32'd1;
+                 else                      loads <= loads + 32'd1;
         OpWrite: writes <= writes + 32'd1;
         default: flushes <= flushes + 32'd1;
       endcase

@@ -21,6 +21,8 @@ SLOW = {"ReadLatency": 7, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency
 SHAPES = {
     "five_striped": {"Disks": 5, "DataWidth": 128, "StripeBlocks": 4, "SlotBlocks": 2, "NodeLog2Max": 12, "Files": 8,
                      "Outstanding": 7},
+    "eight_striped": {"Disks": 8, "DataWidth": 256, "StripeBlocks": 4, "SlotBlocks": 2, "NodeLog2Max": 12, "Files": 8,
+                      "Outstanding": 8},
     "three_mirrored": {"Disks": 3, "Mirror": 1, "DataWidth": 32, "StripeBlocks": 4, "NodeLog2Max": 9, "Files": 1,
                        "Outstanding": 1},
 }

@@ -197,3 +197,138 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
         hw.check(mended)
         for name, held in left.items():
             assert hw.contents(mended, name, tmp_path) == held + b"x" * 3 * UNIT, what
+
+
+def fetches(program, folder, image, name, units):
+    """Nodes that each of these reads, of a piece of a unit, fetched: requests but for the one of the data."""
+    script = hw.Session(program, folder, image, seed=SEED)
+    script.mount()
+    script.open(0, name)
+    script.count()
+    for number, unit in enumerate(units):
+        script.read(0, unit * UNIT + 7, 100, f"piece{number}")
+        script.count()
+    results = script.run()
+    assert {result.status for result in results if not isinstance(result, list)} == {hw.OK}
+    reads = [result[0] for result in results if isinstance(result, list)]
+    return [after - before - 1 for before, after in zip(reads, reads[1:])]
+
+
+@pytest.mark.parametrize("stage,level", [("slot_full_of_leaves", 1), ("node_full", 2)])
+def test_a_random_read_fetches_one_node_of_the_map(program, stages, tmp_path, stage, level):
+    """The slot stays, and the index node above the leaves. Opening tells which member of each pair that the slot names
+    is the newest; below an index node both members of a leaf are looked at the first time."""
+    image, data = stages[stage]
+    pick = seeded(f"fetches {stage}")
+    assert level_of(image, "a") == level
+    # What the first index node names, or all.
+    last = min(len(data["a"]) // UNIT, 780)
+    units = [*range(0, last, 9), *(pick.randrange(last) for _ in range(60))]
+    found = fetches(program, tmp_path, image, "a", units)
+    for number, unit in enumerate(units):
+        assert (tmp_path / f"piece{number}").read_bytes() == data["a"][unit * UNIT + 7:unit * UNIT + 107], unit
+    first, then = found[:-60], found[-60:]
+    assert max(then) == 1, f"STRAIGHTWAY_SEED={SEED} {found}"
+    assert max(first) == 1 if level == 1 else max(first) <= 4, f"STRAIGHTWAY_SEED={SEED} {found}"
+
+
+def leaf_places(image, name):
+    """Where the pairs are that the newest member of the file's slot names: (A, B)."""
+    raw = image.read_bytes()
+    slot = max(slot_of(image, name), key=lambda place: raw[place + 8:place + 16][::-1])
+    data, log2 = int.from_bytes(raw[104:112], "little"), raw[48]
+    count = int.from_bytes(raw[slot + 60:slot + 64], "little")
+    firsts = [data + (int.from_bytes(raw[at + 8:at + 16], "little") << log2)
+              for at in range(slot + 144, slot + 144 + 16 * count, 16)]
+    return [(first, first + 512) for first in firsts]
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_a_leaf_that_cannot_be_read_is_an_error_where_it_is_needed(program, stages, tmp_path, member):
+    """Opening looks at every leaf. One that the device does not give harms no other; where a member is damaged, the
+    other one is read."""
+    image, data = stages["slot_full_of_leaves"]
+    places = leaf_places(image, "a")
+    assert len(places) > 8
+    script = hw.Session(program, tmp_path, image, seed=SEED)
+    script.mount("ro")
+    script.bad("read", places[3][member] // 512)
+    script.open(0, "a")
+    for number, unit in enumerate((0, 600, 3 * 28 + 14)):
+        script.read(0, unit * UNIT, UNIT, f"piece{number}")
+    script.bad("none")
+    script.read(0, (3 * 28 + 14) * UNIT, UNIT, "piece3")
+    script.flip(places[5][member] + 200)
+    script.close(0)
+    script.open(0, "a")
+    script.read(0, 145 * UNIT, UNIT, "piece4")
+    results = [result.status for result in script.run()]
+    assert results == [hw.OK, hw.OK, hw.OK, hw.OK, hw.DEVICE, hw.OK, hw.OK, hw.OK, hw.OK]
+    for number, unit in enumerate((0, 600, None, 3 * 28 + 14, 145)):
+        if unit is not None:
+            assert (tmp_path / f"piece{number}").read_bytes() == data["a"][unit * UNIT:(unit + 1) * UNIT], number
+
+
+@pytest.mark.parametrize("stage", ["leaf_full", "slot_full_of_leaves", "node_full", "end"])
+def test_what_is_read_between_changes_is_what_was_written(program, stages, tmp_path, stage):
+    """What reads keep of the map in memory is never older than the file: reads among overwrites, growth, release, other
+    files' coming and going, and a second mount."""
+    image, data = stages[stage]
+    pick = seeded(f"between {stage}")
+    held = {name: bytearray(bytes_) for name, bytes_ in data.items()}
+    places, wanted, others, made = {"a": 0, "b": 1}, {}, [], 0
+    script = hw.Session(program, tmp_path, image, seed=SEED)
+    script.mount()
+    for name, place in places.items():
+        script.open(place, name, "w")
+    for number in range(160):
+        name = pick.choice("ab")
+        place, mine = places[name], held[name]
+        offset = pick.randrange(len(mine))
+        length = min(len(mine) - offset, pick.randint(1, 2000))
+        what = pick.choice(["read"] * 10 + ["get", "write", "write", "append", "close", "put", "delete", "list", "mount"])
+        if what in ("read", "get"):
+            script.read(place, offset, length, f"r{number}") if what == "read" else \
+                script.get("filler", 0, 600, f"r{number}")
+            wanted[number] = bytes(mine[offset:offset + length]) if what == "read" else bytes(600)
+        elif what == "write":
+            if pick.random() < 0.5:  # whole blocks: no edge is loaded
+                offset, length = offset // UNIT * UNIT, UNIT
+            piece = pick.randbytes(min(length, len(mine) - offset))
+            script.write(place, offset, piece)
+            mine[offset:offset + len(piece)] = piece
+        elif what == "append":
+            piece = pick.randbytes(pick.choice([100, UNIT, 2 * UNIT]))
+            script.reserve(place, pick.choice([1, 4]) * UNIT)
+            script.write(place, len(mine), piece)
+            mine += piece
+            script.commit(place)
+        elif what == "close":  # what was reserved goes back, from the leaves
+            script.close(place)
+            script.open(place, name, "w")
+        elif what == "put" and len(others) < 3:  # the table of names is small
+            made += 1
+            others.append(f"o{made}")
+            script.put(others[-1], pick.randbytes(pick.choice([UNIT, 1500])))
+        elif what == "delete" and others:
+            script.delete(others.pop())
+        elif what == "list":
+            script.list(0)
+        elif what == "mount":
+            for file in (0, 1):
+                script.close(file)
+            script.unmount()
+            script.mount()
+            for file_name, file in places.items():
+                script.open(file, file_name, "w")
+    script.close(0)
+    script.close(1)
+    script.unmount()
+    script.save(tmp_path / "after")
+    for result, line in zip(script.run(), script.lines[1:]):
+        assert result.status == hw.OK, f"STRAIGHTWAY_SEED={SEED} between {stage}: {line}: {result}"
+    for number, bytes_ in wanted.items():
+        assert (tmp_path / f"r{number}").read_bytes() == bytes_, f"STRAIGHTWAY_SEED={SEED} between {stage}: {number}"
+    hw.check(tmp_path / "after")
+    for name in places:
+        assert hw.contents(tmp_path / "after", name, tmp_path) == held[name], name

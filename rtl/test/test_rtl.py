@@ -21,6 +21,9 @@ ARRAYS = {
     "two_striped_wide": (2, 0, 64, 32, 6, 4, 2, 0),
     "three_striped_apart": (3, 0, 64, 32, 6, 2, 2, 1),
     "four_striped_wide": (4, 0, 128, 32, 6, 8, 4, 0),
+    "six_striped_wide": (6, 0, 128, 32, 6, 4, 2, 0),
+    "seven_striped": (7, 0, 64, 32, 6, 1, 1, 0),
+    "eight_striped_wide": (8, 0, 256, 32, 6, 8, 4, 0),
     "three_mirrored": (3, 1, 32, 32, 6, 1, 2, 0),
 }
 
@@ -35,6 +38,8 @@ ARRAYS = {
     ("raid0_sim", "sim", {}),
     ("ramdisk_sim", "sim", {"Disks": 2}),
     ("hwfs_sim", "sim", {}),
+    *(("hwfs_ports", "hwfs", {"Outstanding": number}) for number in (1, 3, 4, 8, 16)),
+    ("hwfs", "hwfs", {"DataWidth": 256, "NodeLog2Max": 12, "Files": 8, "Outstanding": 8}),
     ("hwfs_twin_sim", "sim", {}),
     ("hwfs_disks_sim", "sim", {"Disks": 2, "Mirror": 1}),
     ("workload", "workload", {"DataWidth": 256}),

@@ -15,6 +15,9 @@ NAME2    = 0x80
 ; --- Variables ---
 V_ZERO     = 0x100  ; a word that is zero
 V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
+V_INTO     = 0x110  ; where a node of a map is loaded to
+V_MARKS    = 0x118  ; and where what is learnt of its pair goes
+V_NOWHERE  = 0x120  ; if nobody wants to know
 V_CLEAF    = 0x128  ; the leaf that is in node SPARE, or -1
 V_INDEX    = 0x130  ; where the index is
 V_EDGE     = 0x138  ; where a write's last block is put
@@ -133,8 +136,8 @@ spare = r13         ; nodes
 work  = r14
 snode = r15
 ; What is in the nodes, and what is known of the volume.
-cslot  = r16        ; the slot that is in node SLOT, or -1
-cgroup = r17        ; the group whose bitmap is in node WORK, or -1
+cslot  = r16        ; the slot s that is in node SLOT, or -1; with marks, which only reads want (map.asm): -2 - s
+cgroup = r17        ; the group whose bitmap is in node WORK, or -1; -2 - u: the index node of the pair at unit u
 mounted = r18       ; 0, 1: may be changed, 2: read-only
 dirty  = r19        ; something was written since the last flush
 ; The shape, while it is mounted; else no look-up in the index finds anything.

@@ -9,6 +9,8 @@ load_node:
   wait loaded
   b.error fail_device
   bn.good load_bad
+; The node at r2 is whole; the rest of that.
+load_right:
   ld [r2 + 0]
   cmp r3, mdl
   bnz load_bad
@@ -545,6 +547,12 @@ open_allowed:
   cmp r1, 0
   bnz fail_unsupported
   call occupy
+  cmp r1, 0                 ; the map's level
+  bz opened_now
+  tst r3, 2
+  bnz opened_now            ; a change loads the slot again
+  call learn
+opened_now:
   ld [snode + S_SIZE]
   mov r1, md
   b done
@@ -576,7 +584,7 @@ users_free:
 users_found:
   ret
 
-; The file in snode is open in place `file`, with flags r3. Clobbers r1, r2.
+; The file in snode is open in place `file`, with flags r3. r1 <- the map's level. Clobbers r2.
 occupy:
   stl r3, [file + F_FLAGS]
   ld [V_OPEN]
