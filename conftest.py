@@ -1,18 +1,33 @@
-"""How the tests are shared out among pytest's workers (`tools/test`): each goes where there is room.
+"""How the tests are shared out between pytest's workers (`tools/test`): each goes where there is room.
 
-Tests that share a fixture of their file (scope="module") stay together, or each worker would make it anew.
+Those of a file that has a fixture of its own (scope="module") stay together, or each worker would make it anew.
 """
+
+import functools
+from pathlib import Path
 
 import pytest
 
+try:
+    from xdist.scheduler import LoadScopeScheduling
+except ImportError:
+    LoadScopeScheduling = object
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        shared = sorted(
-            name for name, made in item._fixtureinfo.name2fixturedefs.items() if made and made[-1].scope == "module"
-        )
-        if shared:
-            parameters = getattr(item, "callspec", None)
-            which = [str(parameters.params.get(name, "")) if parameters else "" for name in shared]
-            item.add_marker(pytest.mark.xdist_group("-".join([item.path.name, *shared, *which])))
+
+@functools.cache
+def shares_a_fixture(file):
+    return 'scope="module"' in (Path(__file__).parent / file).read_text(encoding="utf-8")
+
+
+class OneByOne(LoadScopeScheduling):
+    """xdist's scheduling of scopes, where a scope is a test, or a file whose tests share a fixture."""
+
+    def _split_scope(self, nodeid):
+        file = nodeid.partition("::")[0]
+        return file if shares_a_fixture(file) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    # Words of the user go first: --dist loadfile and the like.
+    return OneByOne(config, log) if config.getvalue("dist") == "loadscope" else None

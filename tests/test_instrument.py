@@ -65,7 +65,7 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        rc 0 $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 6 --cell-duration 400ms --fio \
+        rc 0 $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
@@ -160,7 +160,7 @@ def test_a_profile_tells_copying_from_the_rest():
         r"""
         rm -rf out/test-instrument/profile-*
         for path in block-buffered block-direct; do
-          rc 0 $S profile /dev/nvme0n1 --path $path --block 1M --duration 4s --span 48M --output out/test-instrument/profile-$path
+          rc 0 $S profile /dev/nvme0n1 --path $path --block 1M --duration 3s --span 48M --output out/test-instrument/profile-$path
         done
         ls /tmp/straightway-perf-* 2>/dev/null && fail "perf's files were left"
         driver_is nvme
