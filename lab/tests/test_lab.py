@@ -250,6 +250,14 @@ def test_a_guest_that_never_starts_shows_the_console():
     remove_console(done)
 
 
+def test_a_boot_that_hangs_is_tried_once_more():
+    done = lab("--kernel-args", "rdinit=/bin/busybox -- sleep 1000", "--timeout", "25", "--", "true", check=125)
+    said = done.stderr.decode()
+    assert said.count("did not start its command within 25 s; QEMU had") == 2, said
+    assert said.count("once more") == 1 and "lines of its console" in said, said
+    remove_console(done)
+
+
 def test_sigterm_ends_qemu_and_cleans_up():
     command = [RUN, "--drive", "size=1G", "--", "sh", "-c", "echo begun; sleep 1000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
