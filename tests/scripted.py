@@ -10,12 +10,15 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PRELUDE = r"""
+# The interpreter itself: a version manager's is a shell script, which takes seconds in a guest.
+PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else os.path.realpath(sys.executable)
+PRELUDE = f"mkdir -p /tmp/bin; ln -s {PYTHON} /tmp/bin/python3; PATH=/tmp/bin:$PATH" + r"""
 set -u
 S=${STRAIGHTWAY_COMMAND:-target/release/straightway}
 BDF=0000:00:04.0
