@@ -16,7 +16,7 @@ pub const STACK_BYTES: usize = match (
     (32, false, false) => 13 << 10,
     (_, true, _) => 46 << 10,
     (_, false, true) => 27 << 10,
-    (_, false, false) => 14 << 10,
+    (_, false, false) => 29 << 9,
 };
 
 /// The stack, in a section of its own so that the build prints its size.
