@@ -177,6 +177,8 @@ def size():
         for (name, family), counts in zip(jobs, measured):
             rows.append([f"hwfs.size_{name}_{family}_lut", counts["lut"] + counts["lutram"], "LUT",
                          "<= 2600" if name == "hwfs_32" else None])
+            rows.append([f"hwfs.size_{name}_{family}_lut6_sites", counts["sites"], "LUT6",
+                         "<= 2600" if name == "hwfs_32" else None])
             rows.append([f"hwfs.size_{name}_{family}_ff", counts["ff"], "FF", None])
             rows.append([f"hwfs.size_{name}_{family}_bram", counts["bram"], "36 Kib",
                          "<= 6" if name == "hwfs_32" else None])

@@ -45,14 +45,11 @@ TURN_S = 900
 
 
 def locked(file, how, until):
-    """Locks an open file, unless that takes too long; says whether."""
-    while True:
+    """Locks an open file, unless that takes too long: a guest too many is better than none."""
+    while time.monotonic() < until:
         try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return True
+            return fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
-                return False
             time.sleep(0.05)
 
 

@@ -250,7 +250,7 @@ P
         mkfifo /tmp/ready
         python3 /tmp/gone.py >/tmp/ready & reader=$!
         read -r word </tmp/ready
-        # Memory space off: its registers are out of reach and read as zero here, as ones on other machines.
+        # Memory space off: its registers are out of reach.
         setpci -s ${BDF#0000:} COMMAND=0000
         wait $reader || fail "the reader"
         same "$(cat $CLASS/state)" dead "the state"

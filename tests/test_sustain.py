@@ -1,6 +1,7 @@
 """`straightway sustain`: a frozen file system is seen by all that arrive meanwhile, and the drive is given back."""
 
 import csv
+import json
 import threading
 import time
 
@@ -55,6 +56,20 @@ def test_a_closed_loop_would_have_hidden_it(frozen):
     if why := seen.why_not_judged():
         pytest.skip(why)
     assert seen.run["service"]["p99_ns"] < seen.model_p99_s() * 1e9 / 10
+
+
+def test_a_path_that_was_late_before_the_freeze_is_not_judged(tmp_path):
+    (tmp_path / "control").mkdir()
+    report = {"arrivals": 3000, "queue_depth": 1, "service": {"p50_ns": 100_000}, "response": {"p99_ns": 1_450_000_000}}
+    for folder in (tmp_path, tmp_path / "control"):
+        (folder / "sustain.json").write_text(json.dumps(report))
+    (tmp_path / "status").write_text("1")
+    (tmp_path / "stall_s").write_text("1.5")
+    for late_ns, judged in ((0, True), (488_000_000, False)):
+        rows = [(100_000, 100_000), (1_469_000_000 + late_ns, 1_469_000_000), (1_500_000_000, 100_000)]
+        lines = ["response_ns,service_ns", *(f"{response},{service}" for response, service in rows)]
+        (tmp_path / "samples.csv").write_text("\n".join(lines) + "\n")
+        assert (freeze.Frozen(tmp_path).why_not_judged() is None) == judged
 
 
 def test_the_arrival_model_against_what_can_be_counted_by_hand():

@@ -16,6 +16,7 @@
 //                kind and 1.5 KiB it fills the memory
 // Outstanding    fetches under way together, 1 to 16; more than 1 only on a device that answers reads in order
 // TimeoutCycles  the longest that anything may stand still
+// DataChecksums  1: files may have checksums of their data, made and compared on their way; then four files at most
 module hwfs
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -27,6 +28,7 @@ module hwfs
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
   parameter int unsigned TimeoutCycles = 100_000_000,
+  parameter bit          DataChecksums = 0,
   localparam int unsigned Bytes        = DataWidth / 8
 ) (
   input  logic                 clk_i,
@@ -67,11 +69,15 @@ module hwfs
   localparam int unsigned Halves      = RowBits / 32;
   localparam int unsigned Lanes       = RowBits / 64;
 
+  if (DataChecksums && (Files > 4)) begin : gen_too_many
+    $error("with DataChecksums there are four files at most");
+  end
+
   // --- The sequencer --------------------------------------------------------------------------
   logic [31:0] conditions;
   logic progress, seq_read, seq_write_ready, do_valid, do_ready;
   logic [AddressBits-1:3] seq_read_word, seq_write_word;
-  logic [63:0] seq_read_data, seq_write_data;
+  logic [63:0] seq_read_data, seq_ram_data, seq_write_data;
   logic [1:0]  seq_write;
   do_t         task_now;
 
@@ -103,12 +109,15 @@ module hwfs
   fs_rsp_t     rsp_q;
   status_e     port_status;
   logic [15:0] port_detail;
+  logic error, rotten;  // a request failed; data are not what was written
+  logic [5:0]  failed_status;
+  logic [15:0] failed_detail;
 
   assign cmd_ready_o = intake_ready & ~rsp_valid_q;
 
   hwfs_intake #(
     .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .DataChecksums(DataChecksums)
   ) u_intake (
     .clk_i,
     .rst_ni,
@@ -138,16 +147,18 @@ module hwfs
   end
   always_ff @(posedge clk_i) begin
     if (answer) begin
-      rsp_q.status <= task_now.imm[0] ? fs_status_e'(6'(port_status)) : fs_status_e'(task_now.b[5:0]);
-      rsp_q.value  <= task_now.imm[0] ? 64'(port_detail) : task_now.a;
+      rsp_q.status <= task_now.imm[0] ? fs_status_e'(failed_status) : fs_status_e'(task_now.b[5:0]);
+      rsp_q.value  <= task_now.imm[0] ? 64'(failed_detail) : task_now.a;
     end
   end
 
   // --- The engines ----------------------------------------------------------------------------
   logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
-  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained, error;
+  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained;
   logic [15:0] node_bytes;
-  logic load_ready, fetch_ready, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
+  logic load_ready, fetch_ready, fetch_takes, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
+  logic sum_ready, sum_pass, rot, summing, store_valid, store_mine;  // summing: what is written
+  logic [31:0] sum;
   logic [Halves-1:0] load_write;
   logic [AddressBits-1:RowLog2] load_row, load_ram_row, store_ram_row;
   logic [RowBits-1:0] load_data;
@@ -190,6 +201,7 @@ module hwfs
         do_request = do_valid & do_ready;
       end
       DoEmit:  do_ready = emit_ready;
+      DoSum:   do_ready = sum_ready;
       default: ;
     endcase
   end
@@ -275,6 +287,7 @@ module hwfs
     .idle_o        (store_idle),
     .ram_busy_o    (store_ram_busy),
     .edges_o       (store_edges),
+    .mine_o        (store_mine),
     .node_bytes_i  (node_bytes),
     .data_valid_i  (write_valid_i),
     .data_ready_o  (write_ready_o),
@@ -282,11 +295,12 @@ module hwfs
     .ram_read_o    (store_ram_read),
     .ram_row_o     (store_ram_row),
     .ram_data_i    (ram_data[1]),
-    .write_valid_o (host_o.write_valid),
+    .write_valid_o (store_valid),
     .write_o       (host_o.write),
     .write_data_o  (host_write_data_o),
-    .write_ready_i (dev_i.write_ready)
+    .write_ready_i (dev_i.write_ready & (sum_pass | ~summing))
   );
+  assign host_o.write_valid = store_valid & (sum_pass | ~summing);
 
   hwfs_fetch #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_fetch (
     .clk_i,
@@ -295,11 +309,11 @@ module hwfs
     .emit_i       (do_valid & (task_now.unit == DoEmit)),
     .emit_ready_o (emit_ready),
     .do_i         (task_now),
-    .abort_i      (data_abort),
+    .abort_i      (data_abort | rot),
     .hold_i       (hold_q & ~let_go),
     .drained_o    (drained),
-    .read_valid_i (dev_i.read_valid & is_fetch),
-    .read_ready_o (fetch_ready),
+    .read_valid_i (dev_i.read_valid & is_fetch & (sum_pass | summing)),
+    .read_ready_o (fetch_takes),
     .read_data_i  (dev_read_data_i),
     .data_valid_o (read_valid_o),
     .data_ready_i (read_ready_i),
@@ -307,6 +321,38 @@ module hwfs
     .data_keep_o  (read_keep_o),
     .data_last_o  (read_last_o)
   );
+
+  assign fetch_ready = fetch_takes & (sum_pass | summing);
+  if (DataChecksums) begin : gen_sum
+    // A device's error is the better reason.
+    assign failed_status = (rotten && !error) ? FsCorrupt : 6'(port_status);
+    assign failed_detail = (rotten && !error) ? '0 : port_detail;
+    hwfs_sum #(.DataWidth(DataWidth)) u_sum (
+      .clk_i,
+      .rst_ni,
+      .read_i       (do_valid & (task_now.unit == DoReadTo)),
+      .write_i      (do_store & (task_now.unit == DoWriteTo)),
+      .part_i       (do_valid & do_ready & (task_now.unit == DoSum)),
+      .ready_o      (sum_ready),
+      .do_i         (task_now),
+      .abort_i      (data_abort),
+      .forget_i     (abort & task_now.imm[1]),
+      .writing_o    (summing),
+      .word_valid_i (summing ? store_valid : (dev_i.read_valid & is_fetch)),
+      .word_i       (summing ? host_write_data_o : dev_read_data_i),
+      .taken_i      (summing ? (host_o.write_valid & dev_i.write_ready) : (dev_i.read_valid & is_fetch & fetch_ready)),
+      .wanted_i     (summing ? store_mine : ~drained),
+      .pass_o       (sum_pass),
+      .rot_o        (rot),
+      .bad_o        (rotten),
+      .sum_o        (sum)
+    );
+  end else begin : gen_no_sum
+    assign {sum_ready, sum_pass, rot, rotten, summing} = 5'b11000;
+    assign sum = '0;
+    assign failed_status = 6'(port_status);
+    assign failed_detail = port_detail;
+  end
 
   // --- The memory -----------------------------------------------------------------------------
   logic [Halves-1:0] ram_write;
@@ -324,7 +370,7 @@ module hwfs
     assign ram_write_row  = (load_write != '0) ? load_row : word;
     assign ram_write_data = (load_write != '0) ? load_data : ((intake_write != '0) ? intake_data : seq_write_data);
     assign ram_row[0]     = seq_read_word;
-    assign seq_read_data  = ram_data[0];
+    assign seq_ram_data   = ram_data[0];
   end else begin : gen_lanes
     logic [RowLog2-1:3] lane_q;
     always_ff @(posedge clk_i) if (seq_read) lane_q <= seq_read_word[RowLog2-1:3];
@@ -333,7 +379,16 @@ module hwfs
     assign ram_write_data = (load_write != '0) ? load_data :
                             {Lanes{(intake_write != '0) ? intake_data : seq_write_data}};
     assign ram_row[0]     = seq_read_word[AddressBits-1:RowLog2];
-    assign seq_read_data  = ram_data[0][lane_q*64+:64];
+    assign seq_ram_data   = ram_data[0][lane_q*64+:64];
+  end
+
+  // One word that the sequencer reads is hwfs_sum's.
+  if (DataChecksums) begin : gen_read_sum
+    logic read_sum_q;
+    always_ff @(posedge clk_i) if (seq_read) read_sum_q <= seq_read_word == (AddressBits - 3)'(31);
+    assign seq_read_data = {seq_ram_data[63:32], read_sum_q ? sum : seq_ram_data[31:0]};
+  end else begin : gen_read_ram
+    assign seq_read_data = seq_ram_data;
   end
 
   assign ram_read   = {sealing ? load_ram_read : store_ram_read, seq_read};
@@ -363,7 +418,7 @@ module hwfs
     conditions[CondFetched]  = fetched;
     conditions[CondDrained]  = drained;
     conditions[CondSealed]   = ~sealing;
-    conditions[CondError]    = error;
+    conditions[CondError]    = error | rotten;
     conditions[CondAnswered] = ~rsp_valid_q;
     conditions[CondReady]    = geometry_i.ready;
     conditions[CondHashed]   = cmd_hashed;

@@ -8,11 +8,24 @@ module hwfs_alu
   output logic [63:0] result_o,
   output logic        carry_o  // of a sum; of a difference: a < b, unsigned
 );
+  // Sums, differences and what has no carry leave by one adder.
   logic [64:0] sum;
-  logic        subtract;
+  logic [63:0] addend;
+  logic        subtract, adds;
   assign subtract = func_i == AluSub;
-  assign sum      = {1'b0, a_i} + {1'b0, b_i ^ {64{subtract}}} + 65'(subtract);
-  assign carry_o  = sum[64] ^ subtract;
+  assign adds     = func_i inside {AluAdd, AluSub};
+  always_comb begin
+    unique case (func_i)
+      AluSub:  addend = ~b_i;
+      AluAnd:  addend = a_i & b_i;
+      AluOr:   addend = a_i | b_i;
+      AluXor:  addend = a_i ^ b_i;
+      AluAndn: addend = a_i & ~b_i;
+      default: addend = b_i;
+    endcase
+  end
+  assign sum     = {1'b0, a_i & {64{adds}}} + {1'b0, addend} + 65'(subtract);
+  assign carry_o = sum[64] ^ subtract;
 
   // One shifter serves both directions.
   function automatic logic [63:0] mirror(logic [63:0] value);
@@ -41,20 +54,14 @@ module hwfs_alu
 
   always_comb begin
     unique case (func_i)
-      AluMov:         result_o = b_i;
-      AluAdd, AluSub: result_o = sum[63:0];
-      AluAnd:         result_o = a_i & b_i;
-      AluOr:          result_o = a_i | b_i;
-      AluXor:         result_o = a_i ^ b_i;
       AluShl:         result_o = mirror(shifted);
       AluShr:         result_o = shifted;
-      AluAndn:        result_o = a_i & ~b_i;
       AluCtz:         result_o = 64'(zeroes);
       AluMatch:       result_o = 64'(match);
       AluTag:         result_o = 64'(b_i[30:26]) + 64'd1;
       AluByte:        result_o = shifted;
       AluOnes:        result_o = 64'(ones);
-      default:        result_o = b_i;
+      default:        result_o = sum[63:0];
     endcase
   end
 endmodule

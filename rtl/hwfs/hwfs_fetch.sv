@@ -42,7 +42,7 @@ module hwfs_fetch
 
   lane_t       shift_q;
   drop_t       drop_q;
-  logic [63:0] left_q;     // bytes wanted yet
+  logic [63:0] left_n_q;   // bytes wanted yet, inverted: it counts up, and needs no inverters
   logic        held_q, emit_high_q;
   logic [DataWidth-1:0] rotated, held_data_q, merged;
   logic push, room, wanted, many, few, at_end, in_hold, use_held;
@@ -51,8 +51,8 @@ module hwfs_fetch
   // Byte l of a word goes to lane l - shift.
   assign rotated = DataWidth'({read_data_i, read_data_i} >> {shift_q, 3'b000});
 
-  assign many     = left_q[63:WordLog2+1] != '0;
-  assign rest     = left_q[WordLog2:0];
+  assign many     = left_n_q[63:WordLog2+1] != '1;
+  assign rest     = ~left_n_q[WordLog2:0];
   assign wanted   = many | (rest != '0);
   // What is held has all that is left.
   assign few      = ~many & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
@@ -91,20 +91,20 @@ module hwfs_fetch
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      left_q <= '0;
+      left_n_q <= '1;
       held_q <= 1'b0;
       drop_q <= '0;
     end else if (abort_i) begin
-      left_q <= '0;
+      left_n_q <= '1;
       held_q <= 1'b0;
       drop_q <= '0;
     end else if (start_i) begin
-      left_q <= do_i.b;
+      left_n_q <= ~do_i.b;
       held_q <= 1'b0;
       drop_q <= do_i.a[BlockSizeLog2-1:WordLog2];
     end else begin
       if (taken && (drop_q != '0)) drop_q <= drop_q - drop_t'(1);
-      if (push) left_q <= at_end ? '0 : left_q - 64'(Bytes);
+      if (push) left_n_q <= at_end ? '1 : left_n_q + 64'(Bytes);
       if (taken && wanted && (drop_q == '0)) held_q <= shift_q != '0;
     end
   end

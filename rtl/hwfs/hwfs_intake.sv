@@ -13,7 +13,8 @@ module hwfs_intake
   parameter int unsigned NodeLog2Max   = 9,
   parameter int unsigned Files         = 4,
   parameter int unsigned IndexSlots    = 1024,
-  parameter int unsigned Outstanding   = 2
+  parameter int unsigned Outstanding   = 2,
+  parameter bit          DataChecksums = 0
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -177,7 +178,7 @@ module hwfs_intake
     op = cmd_q.op;
     if (cmd_q.op > CmdList) op = 4'd15;
     if ((cmd_q.op == CmdRead) && (cmd_q.name_bytes != '0)) op = 4'd13;
-    if ((cmd_q.op == CmdCreate) && cmd_q.flags[0]) op = 4'd14;
+    if ((cmd_q.op == CmdCreate) && cmd_q.flags[0]) op = (DataChecksums && cmd_q.flags[1]) ? 4'd15 : 4'd14;
   end
 
   // One word a cycle: the first field, then a name's, then a hash, then the other fields.
@@ -190,7 +191,7 @@ module hwfs_intake
                                 cmd_q.file, cmd_q.flags, op});
       3'd1: write_data_o = cmd_q.offset;
       3'd2: write_data_o = cmd_q.length;
-      3'd3: write_data_o = {geometry_i.block_count, 5'(NodeLog2Max), Outstanding > 1, 1'b0, 5'(BlockSizeLog2),
+      3'd3: write_data_o = {geometry_i.block_count, 5'(NodeLog2Max), Outstanding > 1, DataChecksums, 5'(BlockSizeLog2),
                             geometry_i.read_only, geometry_i.fua, geometry_i.volatile_write_cache, geometry_i.ready};
       default: begin
         write_word_o = word_t'(7);

@@ -8,7 +8,8 @@ package hwfs_pkg;
     CmdUnmount = 4'd1,
     CmdOpen    = 4'd2,   // a name; flags[0]: to write. `file` is where it is opened
     CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file to write; with flags[0],
-                         // `length` bytes of data follow, and the file is stored and durable when answered
+                         // `length` bytes of data follow, and the file is stored and durable when answered;
+                         // with flags[1], not both: it has checksums of its data
     CmdRead    = 4'd4,   // `length` bytes from `offset` on come as data; of a named file, open or not
     CmdWrite   = 4'd5,   // `length` bytes of data go to `offset`: over what is there, or behind it
     CmdReserve = 4'd6,   // space for `length` bytes more than were written
@@ -118,13 +119,17 @@ package hwfs_pkg;
     DoEmit     = 4'd11,  // a: eight bytes for the application; imm[0]: the last
     DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors; imm[2]: let
                          // go of data that are held back; imm[3]: as soon as the node on its way is proven
-    DoEdges    = 4'd13   // a: memory with the first block, b: with the last; see DoWriteTo
+    DoEdges    = 4'd13,  // a: memory with the first block, b: with the last; see DoWriteTo
+    DoSum      = 4'd14   // the part of the data that comes next; a: its checksum, b: bytes,
+                         // 17: to be compared. Of what is written, a: the checksum that it continues
   } do_e;
 
   // Bits of a DO instruction's immediate.
   localparam int unsigned DoSuper = 0;  // load, store, seal: a superblock, not a node
   localparam int unsigned DoRaw   = 1;  // load: whole blocks, no checksum; b of seal: bytes
   localparam int unsigned DoFua   = 2;  // store: durable when done
+  localparam int unsigned DoSums  = 1;  // readto: in parts that `sum` tells of
+  localparam int unsigned DoWriting = 0; // sum: of what is written
   localparam int unsigned DoHead  = 0;  // writeto: the first block's other bytes are in memory
   localparam int unsigned DoTail  = 1;  // writeto: the last block's other bytes are in memory
 

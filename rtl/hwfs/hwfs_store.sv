@@ -30,6 +30,7 @@ module hwfs_store
   output logic                 idle_o,      // no word is owed
   output logic                 ram_busy_o,  // memory is, or will be, read
   output logic                 edges_o,     // the next put reads memory
+  output logic                 mine_o,      // the word has bytes of the application's
   input  logic [15:0]          node_bytes_i,
 
   input  logic                 data_valid_i,
@@ -59,12 +60,12 @@ module hwfs_store
   // Of this write.
   logic                 app_q;    // the application's data, not a node
   tag_t                 tag_q;
-  logic [LeftWidth-1:0] words_q;  // owed
+  logic [LeftWidth-1:0] words_n_q;  // owed, inverted: it counts up, and needs no inverters
   word_t                index_q, index_d, node_words_q, node_q;
   // Of the application's stream.
   lane_t       shift_q;
   drop_t       head_q;            // whole words before the offset
-  logic [63:0] left_q;            // bytes of the application's owed
+  logic [63:0] left_n_q;          // bytes of the application's owed, inverted likewise
   logic        begun_q, first_q, first_d, head_ram_q, tail_ram_q;
   logic        abort_q, offered_q, aborted;
   drop_t       block_q, block_d;  // the word's place in its block
@@ -82,9 +83,10 @@ module hwfs_store
   lanes_t low, few;  // few: the bytes that are left, unless `many`
   logic   mine, need, many;
   logic [Bytes-1:0] lanes;
-  assign many = left_q[63:WordLog2+1] != '0;
-  assign few  = left_q[WordLog2:0];
-  assign mine = app_q & (head_q == '0) & (left_q != '0);
+  assign many = left_n_q[63:WordLog2+1] != '1;
+  assign few  = ~left_n_q[WordLog2:0];
+  assign mine = app_q & (head_q == '0) & (left_n_q != '1);
+  assign mine_o = mine;
   assign low  = begun_q ? '0 : lanes_t'(shift_q);
   for (genvar i = 0; i < Bytes; i++) begin : gen_lanes
     assign lanes[i] = mine & (lanes_t'(i) >= low) & (many | (few > lanes_t'(i) - low));
@@ -114,7 +116,7 @@ module hwfs_store
   // An offer stays as it is: an abort takes effect behind a word that is offered already.
   assign aborted       = abort_q & ~offered_q;
   assign write_valid_o = (state_q == Run) & (~need | data_valid_i | aborted);
-  assign write_o       = '{tag: tag_q, last: words_q == LeftWidth'(1)};
+  assign write_o       = '{tag: tag_q, last: &words_n_q[LeftWidth-1:1] & ~words_n_q[0]};
   assign data_ready_o  = (state_q == Run) & need & write_ready_i & ~aborted;
 
   // Memory is read one word ahead.
@@ -166,15 +168,15 @@ module hwfs_store
     block_q <= block_d;
     first_q <= first_d;
     if (sent) begin
-      words_q <= words_q - LeftWidth'(1);
+      words_n_q <= words_n_q + LeftWidth'(1);
       if (app_q && (head_q != '0)) head_q <= head_q - drop_t'(1);
       if (mine) begin
         begun_q <= 1'b1;
-        left_q  <= (!many && (few <= given_bytes)) ? '0 : left_q - 64'(given_bytes);
+        left_n_q <= (!many && (few <= given_bytes)) ? '1 : left_n_q + 64'(given_bytes);
       end
       if (need) held_q <= rotated;
     end
-    if (send_i) words_q <= LeftWidth'(req_i.count) << DropWidth;
+    if (send_i) words_n_q <= ~(LeftWidth'(req_i.count) << DropWidth);
     if (send_i) tag_q   <= req_i.tag;
     if (do_valid_i) begin
       unique case (do_i.unit)
@@ -188,7 +190,7 @@ module hwfs_store
         DoWriteTo: begin
           shift_q    <= do_i.a[WordLog2-1:0];
           head_q     <= do_i.a[BlockSizeLog2-1:WordLog2];
-          left_q     <= do_i.b;
+          left_n_q   <= ~do_i.b;
           block_q    <= '0;
           first_q    <= 1'b1;
           begun_q    <= 1'b0;

@@ -10,7 +10,8 @@ module hwfs_sim
   parameter int unsigned Files         = 4,
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
-  parameter int unsigned TimeoutCycles = 20000
+  parameter int unsigned TimeoutCycles = 20000,
+  parameter bit          DataChecksums = 0
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -89,7 +90,7 @@ module hwfs_sim
 
   hwfs #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)
   ) u_hwfs (
     .clk_i,
     .rst_ni,

@@ -109,6 +109,7 @@ struct File {
     Bytes data;
     uint64_t synced = 0;    // bytes that no cut takes
     bool is_durable = false; // there after any cut
+    bool sums = false;       // has checksums of its data
 };
 
 class Sequence {
@@ -120,12 +121,13 @@ public:
 
     void run() {
         bool large = random_.percent(10);  // units of 128 KiB to 1 MiB
-        uint64_t size = large ? 24 << 20 : (256 + 256 * random_.below(4)) << 10;
+        sums_ = random_.percent(40);
+        uint64_t size = large ? 24 << 20 : (256 + 256 * random_.below(4) + (sums_ ? 2048 : 0)) << 10;
         SoftwareVolume volume(BLOCK_SIZE_LOG2, size);
         software_ = &volume;
         unsigned node_log2 = std::max<unsigned>(8, BLOCK_SIZE_LOG2) + random_.below(5);
-        uint64_t unit = large ? (128 << 10) << random_.below(4) : std::max<uint64_t>(kBlock, 64) << random_.below(8);
-        if (volume.format(unit, 1u << node_log2, 8u << random_.below(3), random_.next()) != 0) return;  // too small for that shape
+        uint64_t unit = large ? (128 << 10) << random_.below(4) : std::max<uint64_t>(kBlock, 64) << random_.below(sums_ ? 4 : 8);
+        if (volume.format(unit, 1u << node_log2, 8u << random_.below(3), random_.next(), sums_) != 0) return;  // too small for that shape
         Bytes image = volume.image();
         core_.start(image, random_);
         must(volume.mount() == 0, "the twin mounts");
@@ -194,9 +196,10 @@ private:
             if (!closed(file)) return;
             if (kind < 40) {
                 uint64_t reserve = random_.percent(50) ? random_.below(20000) : 0;
-                if (agree("create", core_.run(kCreate, place, 0, file, "", 0, reserve), volume.create(place, file, reserve), software, hardware, {file})) {
+                bool sums = sums_ && random_.percent(70);
+                if (agree("create", core_.run(kCreate, place, sums ? 2 : 0, file, "", 0, reserve), volume.create(place, file, reserve, sums), software, hardware, {file})) {
                     opened = file;
-                    change(software, hardware, [&](Model& m) { m.files[file] = File{{}, 0, true}; });
+                    change(software, hardware, [&](Model& m) { m.files[file] = File{{}, 0, true, sums}; });
                 }
             } else if (kind < 60) {
                 if (agree("open", core_.run(kOpen, place, 1, file, "", 0, 0), volume.open(place, file, true), software, hardware, {})) opened = file;
@@ -210,7 +213,7 @@ private:
                     change(software, hardware, [&](Model& m) { m.files[to] = m.files[file]; m.files.erase(file); });
             } else {
                 Bytes data = bytes(random_.below(12000));
-                int64_t twin = volume.create(place, file, data.size());
+                int64_t twin = volume.create(place, file, data.size(), false);
                 if (twin == 0) twin = volume.append(place, data);
                 if (twin == 0) twin = volume.commit(place, true);
                 if (twin == 0 || twin == kTwinNoSpace) { int64_t end = volume.close(place); if (twin == 0) twin = end; }
@@ -223,13 +226,15 @@ private:
         uint64_t size = model.files[file].data.size();
         if (kind < 45) {
             if (size % kBlock != 0) return;  // only a file's last append ends inside a block
-            Bytes data = bytes(random_.percent(80) ? kBlock * (1 + random_.below(64)) : 1 + random_.below(4000));
+            // Of files with checksums the ends of chunks, and of spans where units are small.
+            uint64_t most = !model.files[file].sums || random_.percent(50) ? 64 : random_.percent(15) ? 16384 : 2048;
+            Bytes data = bytes(random_.percent(80) ? kBlock * (1 + random_.below(most)) : 1 + random_.below(4000));
             if (agree("write", core_.run(kWriteFile, place, 0, "", "", size, data.size(), data), volume.append(place, data), software, hardware, {}))
                 change(software, hardware, [&](Model& m) { auto& all = m.files[file].data; all.insert(all.end(), data.begin(), data.end()); });
         } else if (kind < 55) {
             // An overwrite that a cut meets leaves old or new bytes: only without cuts is it known which.
             uint64_t blocks = size / kBlock;
-            if (cuts_ || blocks == 0) return;
+            if (cuts_ || blocks == 0 || model.files[file].sums) return;
             uint64_t first = random_.below(blocks), count = 1 + random_.below(blocks - first);
             Bytes data = bytes(count * kBlock);
             if (agree("overwrite", core_.run(kWriteFile, place, 0, "", "", first * kBlock, data.size(), data), volume.overwrite(place, first * kBlock, data), software, hardware, {}))
@@ -354,7 +359,7 @@ private:
     Core& core_;
     SoftwareVolume* software_ = nullptr;
     Random random_;
-    bool cuts_, damage_, full_ = false;
+    bool cuts_, damage_, full_ = false, sums_ = false;
     std::string open_[FILES];
     std::vector<std::string> names_ = {"a", "bb", "log", "a-longer-name.bin", "sensor/7", "x", "y", "snapshot-0001"};
 };

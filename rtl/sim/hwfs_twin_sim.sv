@@ -8,7 +8,8 @@ module hwfs_twin_sim
   parameter int unsigned Files         = 4,
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
-  parameter int unsigned TimeoutCycles = 20000
+  parameter int unsigned TimeoutCycles = 20000,
+  parameter bit          DataChecksums = 1
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -130,7 +131,7 @@ module hwfs_twin_sim
 
   hwfs_sim #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .NodeLog2Max(NodeLog2Max), .Files(Files),
-    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles)
+    .IndexSlots(IndexSlots), .Outstanding(Outstanding), .TimeoutCycles(TimeoutCycles), .DataChecksums(DataChecksums)
   ) u_sim (
     .clk_i,
     .rst_ni,

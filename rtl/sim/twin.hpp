@@ -12,7 +12,7 @@ struct Twin;
 extern "C" {
 Twin* twin_new(uint8_t block_size_log2, const uint8_t* image, size_t len);
 void twin_free(Twin*);
-int64_t twin_format(Twin*, uint64_t unit, uint32_t node, uint32_t slots, uint64_t uuid);
+int64_t twin_format(Twin*, uint64_t unit, uint32_t node, uint32_t slots, uint64_t uuid, bool checksums);
 int64_t twin_load(Twin*, const uint8_t* image, size_t len);
 int64_t twin_image(Twin*, bool cut, uint64_t seed, uint8_t* image, size_t len);
 int64_t twin_mount(Twin*, bool read_only);
@@ -20,7 +20,7 @@ int64_t twin_unmount(Twin*);
 void twin_abandon(Twin*);
 void twin_stop_after(Twin*, uint64_t number);
 bool twin_is_off(Twin*);
-int64_t twin_create(Twin*, size_t place, const uint8_t* name, size_t len, uint64_t reserve);
+int64_t twin_create(Twin*, size_t place, const uint8_t* name, size_t len, uint64_t reserve, bool checksums);
 int64_t twin_open(Twin*, size_t place, const uint8_t* name, size_t len, bool to_write);
 int64_t twin_append(Twin*, size_t place, const uint8_t* data, size_t len);
 int64_t twin_overwrite(Twin*, size_t place, uint64_t offset, const uint8_t* data, size_t len);
@@ -51,7 +51,7 @@ public:
     SoftwareVolume(const SoftwareVolume&) = delete;
     SoftwareVolume& operator=(const SoftwareVolume&) = delete;
 
-    int64_t format(uint64_t unit, uint32_t node, uint32_t slots, uint64_t uuid) { return twin_format(twin_, unit, node, slots, uuid); }
+    int64_t format(uint64_t unit, uint32_t node, uint32_t slots, uint64_t uuid, bool checksums) { return twin_format(twin_, unit, node, slots, uuid, checksums); }
     int64_t load(const Bytes& image) { return twin_load(twin_, image.data(), image.size()); }
     Bytes image(bool cut = false, uint64_t seed = 0) {
         Bytes bytes(len_);
@@ -63,7 +63,7 @@ public:
     void abandon() { twin_abandon(twin_); }
     void stop_after(uint64_t number) { twin_stop_after(twin_, number); }
     bool is_off() const { return twin_is_off(twin_); }
-    int64_t create(size_t place, const std::string& name, uint64_t reserve) { return twin_create(twin_, place, text(name), name.size(), reserve); }
+    int64_t create(size_t place, const std::string& name, uint64_t reserve, bool checksums) { return twin_create(twin_, place, text(name), name.size(), reserve, checksums); }
     int64_t open(size_t place, const std::string& name, bool to_write) { return twin_open(twin_, place, text(name), name.size(), to_write); }
     int64_t append(size_t place, const Bytes& data) { return twin_append(twin_, place, data.data(), data.size()); }
     int64_t overwrite(size_t place, uint64_t offset, const Bytes& data) { return twin_overwrite(twin_, place, offset, data.data(), data.size()); }

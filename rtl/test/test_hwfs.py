@@ -57,7 +57,7 @@ def test_the_assembler_and_the_hardware_have_the_same_numbers():
     assert [name.strip()[4:].lower() for name in conditions.split(",")] == list(isa.CONDITIONS)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"DataWidth": 64}, {"DataWidth": 128, "NodeLog2Max": 12},
+@pytest.mark.parametrize("parameters", [{}, {"DataChecksums": 1}, {"DataWidth": 64}, {"DataWidth": 128, "NodeLog2Max": 12},
                                         {"DataWidth": 256, "BlockSizeLog2": 12, "NodeLog2Max": 12}])
 def test_lint(parameters):
     generics = [f"-G{key}={value}" for key, value in parameters.items()]

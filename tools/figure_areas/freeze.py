@@ -22,6 +22,8 @@ DELAY_S = 2
 PATHS = ("ext4-direct", "ext4-buffered", "file-direct", "file-buffered", "file-io_uring")
 # Fewest samples from which a 99th percentile is judged: ten above it.
 FEWEST = 1000
+# The most that the path may be behind when the freeze begins, in seconds.
+LATE = 0.02
 
 
 def script(straightway, serial, paths, folder):
@@ -58,7 +60,8 @@ class Frozen:
         self.run = json.loads((folder / "sustain.json").read_text())
         self.status = int((folder / "status").read_text())
         self.stall_s = float((folder / "stall_s").read_text())
-        self.service_s = [int(row["service_ns"]) / 1e9 for row in csv.DictReader((folder / "samples.csv").open())]
+        rows = list(csv.DictReader((folder / "samples.csv").open()))
+        self.response_s, self.service_s = ([int(row[name]) / 1e9 for row in rows] for name in ("response_ns", "service_ns"))
         control = json.loads((folder / "control" / "sustain.json").read_text())
         self.write_s = control["service"]["p50_ns"] / 1e9 / (self.run["queue_depth"] or 1)
 
@@ -71,7 +74,14 @@ class Frozen:
         # What the stall left waiting is caught up with in the time that the schedule leaves.
         if self.busy() > 0.5:
             return f"without the freeze writes took {100 * self.busy():.0f} % of the time: this machine was too busy to judge"
+        if self.late_s() > LATE:
+            return f"writes began {self.late_s():.2f} s late before the freeze: this machine was too busy to judge"
         return None
+
+    def late_s(self):
+        """How late the first write that waited for the thaw began: the model's path keeps up until then."""
+        times = zip(self.response_s, self.service_s)
+        return next((response - service for response, service in times if service >= FROZEN_S / 2), 0.0)
 
     def busy(self):
         """The share of the run that writes took, those left out that waited for the thaw."""

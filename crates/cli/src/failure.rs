@@ -70,6 +70,16 @@ impl Failure {
         Self::new(Exit::Interrupted, what)
     }
 
+    /// The measurement is not valid.
+    pub fn invalid(reasons: &[String]) -> Self {
+        let reasons = reasons.join("; ");
+        Self::new(
+            Exit::Invalid,
+            format!("the measurement is not valid: {reasons}"),
+        )
+        .mend("keep the machine as it is while it measures, and measure again")
+    }
+
     /// A file that could not be read or written.
     pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let what = format!("{doing} {}: {error}", path.display());

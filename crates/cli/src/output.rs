@@ -52,14 +52,25 @@ impl<'a> Artefacts<'a> {
     /// Prints it, and saves it into `folder` if there is one.
     ///
     /// # Errors
-    /// Standard output was closed, or the folder cannot be written.
+    /// Standard output was closed, or the folder cannot be written; and, once it is all there, that
+    /// the user ended the run.
     pub fn leave(self, context: &Context, folder: Option<&Path>, json: bool) -> Result<()> {
         context
             .console
             .print(if json { &self.json } else { &self.text })?;
-        let Some(folder) = folder else {
-            return Ok(());
-        };
+        if let Some(folder) = folder {
+            self.save(folder)?;
+        }
+        match context.cancel.is_set() {
+            true => Err(Failure::interrupted(
+                "interrupted; what was measured until then is marked as incomplete, and all that was \
+                 borrowed was given back",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn save(&self, folder: &Path) -> Result<()> {
         save(&folder.join(format!("{}.json", self.name)), &self.json)?;
         let schema = format!("{:#}\n", self.schema);
         save(&folder.join(format!("{}.schema.json", self.name)), &schema)?;

@@ -180,6 +180,7 @@ impl ClosedLoop {
             if !self.flight.submit::<WHOLE>(device, &mut tally) {
                 until_ns = 0;
             }
+            self.flight.kick(device);
             if self.flight.is_empty::<WHOLE>() {
                 break;
             }

@@ -148,8 +148,8 @@ impl Flight {
     }
 
     /// Begins an operation in an idle slot, if there is one; false if it was refused. What waits
-    /// for room goes with [`submit`](Flight::submit), which also kicks the device. The note comes
-    /// back when it is over.
+    /// for room goes with [`submit`](Flight::submit); the device hears of it by
+    /// [`kick`](Flight::kick). The note comes back when it is over.
     #[inline]
     pub(crate) fn begin<const WHOLE: bool>(
         &mut self,
@@ -210,20 +210,25 @@ impl Flight {
         }
     }
 
-    /// Submits as many of the waiting requests as the queue takes, and kicks the device; false
-    /// once one was refused.
+    /// Submits as many of the waiting requests as the queue takes; false once one was refused.
     #[inline]
     pub(crate) fn submit<const WHOLE: bool>(
         &mut self,
         device: &mut dyn Device,
         tally: &mut Tally,
     ) -> bool {
-        let accepted = WHOLE || self.submit_waiting(device, tally);
-        if self.unkicked {
+        WHOLE || self.submit_waiting(device, tally)
+    }
+
+    /// Kicks the device if anything was submitted since; says whether.
+    #[inline]
+    pub(crate) fn kick(&mut self, device: &mut dyn Device) -> bool {
+        let unkicked = self.unkicked;
+        if unkicked {
             self.unkicked = false;
             device.kick();
         }
-        accepted
+        unkicked
     }
 
     fn submit_waiting(&mut self, device: &mut dyn Device, tally: &mut Tally) -> bool {

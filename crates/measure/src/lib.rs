@@ -74,6 +74,7 @@ pub mod profile;
 pub mod random;
 pub mod report;
 pub mod run_info;
+mod schedule;
 pub mod schema;
 pub mod settings;
 pub mod simulated;

@@ -7,74 +7,24 @@
 //!
 //! The timed path reads the clock, and nothing else outside of the device: every sample has its
 //! place before the first arrival. It keeps when an operation began and when it ended; the times
-//! between are computed when the run is over.
+//! between, and how many arrivals waited, are computed when the run is over.
 
 use crate::access::{Access, Offsets};
 use crate::cell::{CellError, Tally, check};
 use crate::flight::{Flight, is_gone};
 use crate::host::Clock;
 use crate::path::Region;
-use block::{Buffer, Device};
+use crate::schedule::FRACTION_BITS;
+pub use crate::schedule::{MAX_ARRIVALS, Schedule};
+use block::{Buffer, Completion, Device};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most arrivals that a run records; 16 bytes each.
-pub const MAX_ARRIVALS: u64 = 50_000_000;
 /// How long one wait may last before cancellation is looked at.
 const WAIT_NS: u64 = 50_000_000;
 /// The loop looks at the clock itself for the last stretch before an arrival, for a sleep ends late.
 const SPIN_NS: u64 = 120_000;
-/// Binary places of a nanosecond that intervals have.
-const FRACTION_BITS: u32 = 10;
-const FRACTION_MASK: u64 = (1 << FRACTION_BITS) - 1;
 /// In place of a time: it did not begin, or did not end.
 const NEVER: u64 = u64::MAX;
-
-/// When operations arrive: `count` of them, `interval` apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
-    interval: u64,
-    count: u64,
-    grace_ns: u64,
-}
-
-impl Schedule {
-    /// A schedule of `per_second` arrivals over `duration_ns`; what has not started `grace_ns`
-    /// after its end is given up. `None` if it has no arrival, more than [`MAX_ARRIVALS`], or more
-    /// than one a nanosecond.
-    pub fn new(per_second: f64, duration_ns: u64, grace_ns: u64) -> Option<Self> {
-        let scale = f64::from(1u32 << FRACTION_BITS);
-        let interval = (1e9 / per_second * scale).round();
-        if !interval.is_finite() || interval < scale || interval > 1e15 {
-            return None;
-        }
-        let count = (duration_ns as f64 * scale / interval).floor() as u64;
-        (1..=MAX_ARRIVALS).contains(&count).then_some(Self {
-            interval: interval as u64,
-            count,
-            grace_ns,
-        })
-    }
-
-    /// How many arrivals it has.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Nanoseconds between two arrivals.
-    pub fn interval_ns(&self) -> f64 {
-        self.interval as f64 / f64::from(1u32 << FRACTION_BITS)
-    }
-
-    /// From the first arrival to one interval after the last.
-    pub fn duration_ns(&self) -> u64 {
-        self.at(self.count)
-    }
-
-    /// When arrival `index` is due, from the start.
-    pub fn at(&self, index: u64) -> u64 {
-        ((u128::from(self.interval) * u128::from(index)) >> FRACTION_BITS) as u64
-    }
-}
 
 /// What an open loop measured, in the order of arrivals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,8 +51,6 @@ pub struct OpenRun {
 pub struct OpenLoop {
     access: Access,
     first_lba: u64,
-    /// Blocks of the device in one operation.
-    lba_step: u64,
     offsets: Offsets,
     flight: Flight,
 }
@@ -126,7 +74,6 @@ impl OpenLoop {
         Ok(Self {
             access,
             first_lba: region.first_lba,
-            lba_step: 0,
             offsets,
             flight: Flight::new(access.operation, buffers),
         })
@@ -153,18 +100,9 @@ impl OpenLoop {
         schedule: &Schedule,
         cancel: &AtomicBool,
     ) -> OpenRun {
-        let count = schedule.count as usize;
-        let mut served = Served {
-            begun_ns: touched(count, NEVER),
-            ended_ns: touched(count, NEVER),
-            failed: touched(count, false),
-            progress: Progress::new(schedule),
-            now_ns: 0,
-            until_ns: 0,
-            tally: Tally::default(),
-        };
         self.flight.prepare(device.geometry());
-        self.lba_step = self.access.block_size_bytes >> device.geometry().block_size_log2;
+        let lba_step = self.access.block_size_bytes >> device.geometry().block_size_log2;
+        let mut served = Served::new(schedule, lba_step);
         match self.flight.is_whole() {
             true => self.serve::<true>(device, clock, cancel, &mut served),
             false => self.serve::<false>(device, clock, cancel, &mut served),
@@ -181,62 +119,69 @@ impl OpenLoop {
         cancel: &AtomicBool,
         served: &mut Served,
     ) {
-        let start_ns = clock.now_ns();
-        served.start(start_ns);
+        served.start(clock.now_ns());
         loop {
-            while served.progress.begun < served.progress.due
-                && served.now_ns < served.until_ns
-                && self.flight.has_idle()
-            {
-                self.begin::<WHOLE>(device, served);
-            }
-            if !self.flight.submit::<WHOLE>(device, &mut served.tally) {
-                served.until_ns = 0;
-            }
-            let in_flight = self.flight.outstanding();
-            let mut left = in_flight;
-            while left > 0 {
-                let Some(completion) = device.poll() else {
-                    break;
-                };
-                left -= 1;
-                let ended = self
-                    .flight
-                    .take_back::<WHOLE>(completion, &mut served.tally);
-                if let Some(ended) = ended {
-                    let now_ns = clock.now_ns();
-                    served.now_ns = now_ns;
-                    served.progress.advance(now_ns);
-                    served.progress.backlog = served.progress.backlog.saturating_sub(1);
-                    if let Some(ended_ns) = served.ended_ns.get_mut(ended.note as usize) {
-                        *ended_ns = now_ns;
-                    }
-                    if ended.failed {
-                        served.fail(ended.note);
-                    }
+            // All that ended first: what is due then goes to the device together.
+            if self.flight.outstanding() > 0 {
+                if let Some(completion) = device.poll() {
+                    self.end::<WHOLE>(completion, clock, served);
+                    continue;
                 }
-            }
-            if left == in_flight {
-                if self.flight.is_empty::<WHOLE>() && served.is_over() {
-                    break;
-                }
-                served.now_ns = self.wait(device, clock, served.progress.until_next(served.now_ns));
-                served.progress.advance(served.now_ns);
             }
             if cancel.load(Ordering::Relaxed) {
                 served.tally.cancelled = true;
-                served.until_ns = 0;
+                served.stop();
             }
+            while served.is_due() && self.flight.has_idle() {
+                self.begin::<WHOLE>(device, served);
+            }
+            if !self.flight.submit::<WHOLE>(device, &mut served.tally) {
+                served.stop();
+            }
+            if self.flight.kick(device) {
+                continue;
+            }
+            if self.flight.is_empty::<WHOLE>() && served.is_over() {
+                break;
+            }
+            let next_ns = served.next_ns.saturating_sub(served.now_ns);
+            served.now_ns = self.wait(device, clock, next_ns);
         }
-        served.tally.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
+        served.tally.elapsed_ns = clock.now_ns().saturating_sub(served.start_ns);
     }
 
-    /// Begins the next operation that is due. By itself, for the loop then has registers enough.
+    /// Takes a completion, and writes down when it came. By itself, as what follows: the loop then
+    /// has registers enough.
+    #[inline(never)]
+    fn end<const WHOLE: bool>(
+        &mut self,
+        completion: Completion,
+        clock: &dyn Clock,
+        served: &mut Served,
+    ) {
+        let ended = self
+            .flight
+            .take_back::<WHOLE>(completion, &mut served.tally);
+        let Some(ended) = ended else {
+            return;
+        };
+        served.now_ns = clock.now_ns();
+        if let Some(ended_ns) = served.ended_ns.get_mut(ended.note as usize) {
+            *ended_ns = served.now_ns;
+        }
+        if ended.failed {
+            served.fail(ended.note);
+        }
+    }
+
+    /// Begins the next operation that is due, unless it is too late for any.
     #[inline(never)]
     fn begin<const WHOLE: bool>(&mut self, device: &mut dyn Device, served: &mut Served) {
-        let lba = self.first_lba + self.offsets.next_index() * self.lba_step;
-        let index = served.progress.begun;
-        served.progress.begun += 1;
+        if served.now_ns >= served.until_ns {
+            return served.stop();
+        }
+        let lba = self.first_lba + self.offsets.next_index() * served.lba_step;
+        let index = served.take_next();
         if let Some(begun_ns) = served.begun_ns.get_mut(index as usize) {
             *begun_ns = served.now_ns;
         }
@@ -244,13 +189,17 @@ impl OpenLoop {
             .flight
             .begin::<WHOLE>(device, lba, index, &mut served.tally);
         if !begun {
-            served.until_ns = 0;
+            served.stop();
         }
     }
 
-    /// Waits for a completion or an arrival, whichever comes first, and reads the clock.
+    /// Waits for a completion or an arrival that can begin, whichever comes first, and reads the
+    /// clock.
     fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64) -> u64 {
-        let wait_ns = next_ns.min(WAIT_NS);
+        let wait_ns = match self.flight.has_idle() {
+            true => next_ns.min(WAIT_NS),
+            false => WAIT_NS,
+        };
         if self.flight.outstanding() > 0 {
             device.wait((wait_ns / 1000) as u32);
         } else if wait_ns > SPIN_NS {
@@ -272,30 +221,75 @@ fn touched<T: Copy>(count: usize, value: T) -> Vec<T> {
 
 /// What the timed path writes down; the series in the order of arrivals.
 struct Served {
+    schedule: Schedule,
+    /// Blocks of the device in one operation.
+    lba_step: u64,
     begun_ns: Vec<u64>,
     ended_ns: Vec<u64>,
     failed: Vec<bool>,
-    progress: Progress,
+    /// Arrivals that were begun.
+    begun: u64,
+    /// When the next is due, from the start, in fractions of a nanosecond.
+    next_at: u64,
+    /// When that is by the clock; never when none is to begin any more.
+    next_ns: u64,
+    start_ns: u64,
     now_ns: u64,
-    /// Operations begin until then; 0 when something has ended it.
     until_ns: u64,
     tally: Tally,
 }
 
 impl Served {
-    fn start(&mut self, now_ns: u64) {
-        let schedule = self.progress.schedule;
-        self.now_ns = now_ns;
-        self.until_ns = now_ns
-            .saturating_add(schedule.duration_ns())
-            .saturating_add(schedule.grace_ns);
-        self.progress.start_ns = now_ns;
-        self.progress.advance(now_ns);
+    fn new(schedule: &Schedule, lba_step: u64) -> Self {
+        let count = schedule.count as usize;
+        Self {
+            schedule: *schedule,
+            lba_step,
+            begun_ns: touched(count, NEVER),
+            ended_ns: touched(count, NEVER),
+            failed: touched(count, false),
+            begun: 0,
+            next_at: 0,
+            next_ns: NEVER,
+            start_ns: 0,
+            now_ns: 0,
+            until_ns: 0,
+            tally: Tally::default(),
+        }
     }
 
-    /// Whether no operation is to begin any more.
+    fn start(&mut self, now_ns: u64) {
+        (self.start_ns, self.next_ns, self.now_ns) = (now_ns, now_ns, now_ns);
+        self.until_ns = now_ns
+            .saturating_add(self.schedule.duration_ns())
+            .saturating_add(self.schedule.grace_ns);
+    }
+
+    /// No operation is to begin any more.
+    fn stop(&mut self) {
+        self.next_ns = NEVER;
+    }
+
     fn is_over(&self) -> bool {
-        self.now_ns >= self.until_ns || self.progress.begun == self.progress.schedule.count
+        self.next_ns == NEVER
+    }
+
+    #[inline]
+    fn is_due(&self) -> bool {
+        self.next_ns <= self.now_ns
+    }
+
+    /// The arrival that is due, which now begins.
+    #[inline]
+    fn take_next(&mut self) -> u64 {
+        let index = self.begun;
+        self.begun += 1;
+        self.next_at += self.schedule.interval;
+        self.next_ns = self.start_ns + (self.next_at >> FRACTION_BITS);
+        if self.begun == self.schedule.count {
+            self.stop();
+        }
+        index
     }
 
     #[cold]
@@ -304,25 +298,28 @@ impl Served {
             *failed = true;
         }
         if is_gone(&self.tally) {
-            self.until_ns = 0;
+            self.stop();
         }
     }
 
     /// The times between the stamps, in their places. What never started is entered with a lower
     /// bound if the device did not keep up, not at all if the user ended the run.
     fn into_run(mut self, block_size_bytes: u64) -> OpenRun {
-        let (progress, now_ns, mut tally) = (self.progress, self.now_ns, self.tally);
-        let arrived = match tally.cancelled || is_gone(&tally) {
-            true => progress.begun,
-            false => progress.due,
+        let arrived = match self.tally.cancelled || is_gone(&self.tally) {
+            true => self.begun,
+            false => self.schedule.due(self.now_ns.wrapping_sub(self.start_ns)),
         };
+        for series in [&mut self.begun_ns, &mut self.ended_ns] {
+            series.truncate(arrived as usize);
+        }
+        self.failed.truncate(arrived as usize);
+        let (peak_backlog, end_backlog) = self.backlogs();
+        let mut tally = self.tally;
         let times = self.begun_ns.iter_mut().zip(&mut self.ended_ns);
-        let mut due_at = 0;
-        for ((begun_ns, ended_ns), failed) in times.zip(&mut self.failed).take(arrived as usize) {
-            let due_ns = progress.start_ns + (due_at >> FRACTION_BITS);
-            due_at += progress.schedule.interval;
+        for ((index, (begun_ns, ended_ns)), failed) in (0..).zip(times).zip(&mut self.failed) {
+            let due_ns = self.start_ns + self.schedule.at(index);
             let (service_ns, response_ns) = match (*begun_ns, *ended_ns) {
-                (NEVER, _) => (0, now_ns.saturating_sub(due_ns).max(1)),
+                (NEVER, _) => (0, self.now_ns.saturating_sub(due_ns).max(1)),
                 // It was refused.
                 (_, NEVER) => (0, 0),
                 (begun_ns, ended_ns) => (
@@ -334,74 +331,37 @@ impl Served {
             tally.operations += u64::from(!*failed);
             (*begun_ns, *ended_ns) = (service_ns, response_ns);
         }
-        for series in [&mut self.begun_ns, &mut self.ended_ns] {
-            series.truncate(arrived as usize);
-        }
-        self.failed.truncate(arrived as usize);
         tally.bytes = tally.operations.saturating_mul(block_size_bytes);
         OpenRun {
             response_ns: self.ended_ns,
             service_ns: self.begun_ns,
             failed: self.failed,
-            unserved: arrived - progress.begun.min(arrived),
-            peak_backlog: progress.peak,
-            end_backlog: progress.at_end.unwrap_or(progress.backlog),
+            unserved: arrived - self.begun.min(arrived),
+            peak_backlog,
+            end_backlog,
             tally,
         }
     }
-}
 
-struct Progress {
-    schedule: Schedule,
-    start_ns: u64,
-    /// Arrivals that are due, and when the next is: in fractions of a nanosecond from the start,
-    /// and never after the last.
-    due: u64,
-    due_at: u64,
-    /// Arrivals that were submitted.
-    begun: u64,
-    /// Those that are due and not completed, and the most of them.
-    backlog: u64,
-    peak: u64,
-    at_end: Option<u64>,
-}
-
-impl Progress {
-    fn new(schedule: &Schedule) -> Self {
-        Self {
-            schedule: *schedule,
-            start_ns: 0,
-            due: 0,
-            due_at: 0,
-            begun: 0,
-            backlog: 0,
-            peak: 0,
-            at_end: None,
-        }
-    }
-
-    #[inline(never)]
-    fn advance(&mut self, now_ns: u64) {
-        // The end of this nanosecond.
-        let since = (now_ns.wrapping_sub(self.start_ns) << FRACTION_BITS) | FRACTION_MASK;
-        while self.due_at <= since {
-            self.due += 1;
-            self.due_at += self.schedule.interval;
-            self.backlog += 1;
-            self.peak = self.peak.max(self.backlog);
-            if self.due == self.schedule.count {
-                self.at_end = Some(self.backlog);
-                self.due_at = NEVER;
-                break;
+    /// Arrivals that were there and not completed: the most of them, and those when the last one
+    /// was due. Of a run that ended before, those at its end.
+    fn backlogs(&self) -> (u64, u64) {
+        let mut ended = self.ended_ns.clone();
+        ended.retain(|ns| *ns != NEVER);
+        ended.sort_unstable();
+        let arrived = self.ended_ns.len() as u64;
+        let (mut done, mut peak, mut backlog) = (0, 0, 0);
+        for index in 0..arrived {
+            let due_ns = self.start_ns + self.schedule.at(index);
+            while ended.get(done).is_some_and(|ns| *ns <= due_ns) {
+                done += 1;
             }
+            backlog = (index + 1).saturating_sub(done as u64);
+            peak = peak.max(backlog);
         }
-    }
-
-    /// Time until the next arrival; long if there is none.
-    fn until_next(&self, now_ns: u64) -> u64 {
-        match self.due_at {
-            NEVER => NEVER,
-            due_at => (self.start_ns + (due_at >> FRACTION_BITS)).saturating_sub(now_ns),
+        match arrived == self.schedule.count {
+            true => (peak, backlog),
+            false => (peak, arrived.saturating_sub(ended.len() as u64)),
         }
     }
 }

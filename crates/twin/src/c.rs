@@ -75,10 +75,11 @@ pub unsafe extern "C" fn twin_format(
     node: u32,
     slots: u32,
     uuid: u64,
+    checksums: bool,
 ) -> i64 {
     let uuid = (u128::from(uuid) | 1 << 127).to_le_bytes();
     // SAFETY: this function's promise.
-    done(unsafe { &mut *twin }.format(unit, node, slots, uuid))
+    done(unsafe { &mut *twin }.format(unit, node, slots, uuid, checksums))
 }
 
 /// See [`Twin::load`].
@@ -179,9 +180,12 @@ pub unsafe extern "C" fn twin_create(
     name: *const u8,
     len: usize,
     reserve: u64,
+    checksums: bool,
 ) -> i64 {
     // SAFETY: this function's promise.
-    done(unsafe { text(name, len).and_then(|name| (*twin).create(place, name, reserve)) })
+    done(unsafe {
+        text(name, len).and_then(|name| (*twin).create(place, name, reserve, checksums))
+    })
 }
 
 /// See [`Twin::open`].

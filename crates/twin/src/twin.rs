@@ -41,7 +41,7 @@ impl From<Error> for Status {
             Error::Exists => Status::Exists,
             Error::NoSpace => Status::NoSpace,
             Error::TableFull => Status::TableFull,
-            Error::Corrupt(_) => Status::Corrupt,
+            Error::Corrupt(_) | Error::Rot { .. } => Status::Corrupt,
             _ => Status::Other,
         }
     }
@@ -50,7 +50,9 @@ impl From<Error> for Status {
 /// Files that may be open at once.
 pub const PLACES: usize = 8;
 /// The longest transfer of one call, and the memory for it.
-const TRANSFER_BYTES: usize = 1 << 20;
+const TRANSFER_BYTES: usize = 4 << 20;
+/// What one checksum covers.
+const CHUNK_BYTES: u64 = 1 << 16;
 const NODE_BYTES_MOST: usize = 16_384;
 
 /// A volume on a disk that forgets what was not flushed.
@@ -141,6 +143,7 @@ impl Twin {
         node: u32,
         slots: u32,
         uuid: [u8; 16],
+        checksums: bool,
     ) -> Result<(), Status> {
         if self.volume.is_some() {
             return Err(Status::Misuse);
@@ -150,6 +153,7 @@ impl Twin {
             node_bytes: Some(node),
             slots: Some(slots),
             uuid,
+            checksums,
             ..FormatOptions::default()
         };
         let memory = self.transfer.take().ok_or(Status::Misuse)?;
@@ -229,13 +233,20 @@ impl Twin {
             .ok_or(Status::Misuse)
     }
 
-    /// Makes a file with space for `reserve_bytes` and opens it in a place.
+    /// Makes a file with space for `reserve_bytes`, perhaps with checksums, and opens it in a place.
     ///
     /// # Errors
     /// [`Status::Misuse`] if the place is taken; the volume's.
-    pub fn create(&mut self, place: usize, name: &str, reserve_bytes: u64) -> Result<(), Status> {
+    pub fn create(
+        &mut self,
+        place: usize,
+        name: &str,
+        reserve_bytes: u64,
+        checksums: bool,
+    ) -> Result<(), Status> {
         let options = CreateOptions {
             reserve_bytes,
+            checksums,
             ..CreateOptions::default()
         };
         let volume = self.volume()?;
@@ -295,10 +306,11 @@ impl Twin {
         .map(drop)
     }
 
-    /// Reads bytes; the offset is a multiple of the block.
+    /// Reads bytes; the offset is a multiple of the block. Of a file with checksums the chunks that are whole are compared
+    /// where the offset is one's start.
     ///
     /// # Errors
-    /// As [`Twin::append`].
+    /// As [`Twin::append`]; [`Status::Corrupt`] for a chunk that is not what was written.
     pub fn read(&mut self, place: usize, offset: u64, target: &mut [u8]) -> Result<(), Status> {
         let file = self.file(place)?;
         let len = target.len();
@@ -307,7 +319,14 @@ impl Twin {
         })?;
         let read = self.transfer.as_ref().and_then(|buffer| buffer.get(..len));
         target.copy_from_slice(read.ok_or(Status::Other)?);
-        Ok(())
+        if offset % CHUNK_BYTES != 0 {
+            return Ok(());
+        }
+        let volume = self.volume()?;
+        match blocking::run(volume, volume.verify(file, offset, target)) {
+            Ok(()) | Err(Error::Unsupported) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Lends as many blocks as hold `len` bytes to a transfer.
@@ -416,16 +435,16 @@ mod tests {
 
     fn twin() -> Twin {
         let mut twin = Twin::new(9, &vec![0; 1 << 20]).unwrap();
-        twin.format(512, 512, 16, [7; 16]).unwrap();
+        twin.format(512, 512, 16, [7; 16], true).unwrap();
         twin
     }
 
     #[test]
     fn a_file_comes_and_goes() {
         let mut twin = twin();
-        assert_eq!(twin.create(0, "one", 0), Err(Status::Misuse));
+        assert_eq!(twin.create(0, "one", 0, false), Err(Status::Misuse));
         twin.mount(false).unwrap();
-        twin.create(0, "one", 4000).unwrap();
+        twin.create(0, "one", 4000, false).unwrap();
         twin.append(0, &[1; 1024]).unwrap();
         twin.append(0, &[2; 700]).unwrap();
         twin.commit(0, true).unwrap();
@@ -450,11 +469,13 @@ mod tests {
         for number in 1..12 {
             let mut twin = twin();
             twin.mount(false).unwrap();
-            twin.create(0, "kept", 0).unwrap();
+            twin.create(0, "kept", 0, true).unwrap();
             twin.append(0, &[1; 600]).unwrap();
             twin.commit(0, true).unwrap();
             twin.stop_after(number);
-            let result = twin.create(1, "perhaps", 2000).and_then(|()| twin.close(1));
+            let result = twin
+                .create(1, "perhaps", 2000, false)
+                .and_then(|()| twin.close(1));
             assert!(matches!(result, Ok(()) | Err(Status::Gone)));
             let image = twin.cut_image(number);
             twin.abandon();

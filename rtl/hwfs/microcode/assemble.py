@@ -31,8 +31,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import isa  # noqa: E402
 
-SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "space.asm", "leaves.asm",
-           "grow.asm", "change.asm", "short.asm", "recover.asm")
+SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "sums.asm", "space.asm",
+           "leaves.asm", "grow.asm", "change.asm", "short.asm", "recover.asm")
 OUTPUT = HERE.parent / "hwfs_rom.sv"
 REGISTER = re.compile(r"r(\d+)$")
 

@@ -30,9 +30,10 @@ cmd_create:
 create_place:
   call place_of
   ld [file + F_FLAGS]
-  mov r2, mdl
-  tst r2, 1
+  tst mdl, F_IS_OPEN
   bnz fail_inuse
+  tst r1, 32
+  bnz create_sums
 create_search:
   call name_first
   call search
@@ -58,18 +59,15 @@ create_take:
   call slot_end
   ; The bitmap is sealed while the slot is made, and the superblock, where it is marked as in use already.
   ld [SB + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   call seal_bitmap
   st r1, [V_T1]
   call new_slot
   ld [SB + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [snode + LAST_OP]
   ld [SB + SB_STATE]
-  mov r1, mdh
-  tst r1, 1
+  tst mdh, 1
   bnz create_entries
   call seal_super
   st r1, [V_AT]
@@ -122,22 +120,25 @@ create_made:
   add r1, slot, 1
   st r1, [V_UNDO]
   ld [MISC]
-  mov r1, md
-  tst r1, 16
+  tst md, 16
   bnz create_put
   mov r3, 7                 ; open, to write, and the other member is that of the free slot
+  tst md, 32
+  bz create_occupy
+  mov r3, 14
+  st r0, [file + F_BYTES]
+  st r0, [file + F_SUM]
+create_occupy:
   call occupy
   ld [V_WANT]
-  mov r1, md
-  cmp r1, 0
+  cmp r0, md
   bz done_zero
   ; What one operation could not take.
   ld [LENGTH]
   mov r3, md
   call grow
   ld [file + F_ALLOC]
-  mov r1, md
-  shl r1, unit
+  shl r1, md, unit
   b done
 
 ; A put: the data are stored already, or are to be stored now that the file is there.
@@ -154,9 +155,8 @@ create_put:
   call enter
   st r0, [OFFSET]
   call write_body
-  mov r1, 1
-  st r1, [V_DURABLE]
-  call commit
+  call commit_durably
+done_length:
   ld [LENGTH]
   mov r1, md
   b done
@@ -189,13 +189,11 @@ put_data:
   mov r1, 0
 put_run:
   ld [r5 + SB_RUNS]
-  mov r6, md
-  shl r6, unit
+  shl r6, md, unit
   ld [SB + SB_DATA]
   add r6, r6, md
   ld [r5 + SB_RUNS + 8]
-  mov r7, mdl
-  shl r7, unit
+  shl r7, mdl, unit
 put_piece:
   mov r4, r7
   call piece                ; r1: what was put already
@@ -216,21 +214,21 @@ put_given:
 ; r1 to r7.
 new_slot:
   ld [snode + S_STATE]
-  mov r1, mdl
-  tst r1, 255
+  tst mdl, 255
   bnz fail_corrupt
   sub cslot, r0, 1          ; until it is written
   ld [snode + SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   shl r1, 20
   shr r1, 20
   shl r2, slot, 44
   or r1, r2
   st r1, [snode + FILE_ID]
   ld [MISC]
-  mov r7, md
-  shr r7, 16
+  shr r1, md, 5
+  and r1, 1
+  stl r1, [snode + S_ATTRS]
+  shr r7, md, 16
   and r7, 127
   li r6, NAME
   mov r1, 1
@@ -245,8 +243,7 @@ create_tag:
 tag_new:
   call tag_of
   ld [snode + SEQ]
-  mov r2, md
-  and r2, 1
+  and r2, md, 1
   shl r2, 6
   or r1, r2
   b index_put
@@ -254,8 +251,7 @@ tag_new:
 ; Likewise, of a free slot.
 tag_none:
   ld [snode + SEQ]
-  mov r1, md
-  and r1, 1
+  and r1, md, 1
   shl r1, 6
   b index_put
 
@@ -285,6 +281,7 @@ set_name_next:
 
 cmd_commit:
   call writable
+commit_now:
   st r0, [V_DURABLE]
   call commit
   wait written
@@ -292,15 +289,18 @@ cmd_commit:
   b commit_answer
 cmd_sync:
   call writable
-  mov r1, 1
-  st r1, [V_DURABLE]
-  call commit
+sync_now:
+  call commit_durably
 commit_answer:
   ld [file + F_SIZE]
   mov r1, md
   b done
 
 ; What was written becomes part of the file. Clobbers r1 to r8.
+commit_durably:
+  mov r1, 1
+  st r1, [V_DURABLE]
+; The same, durable where that says so.
 commit:
   ld [file + F_SIZE]
   mov r1, md
@@ -322,8 +322,7 @@ commit:
   mov r1, md
   st r1, [file + F_SIZE]
   ld [file + F_FLAGS]
-  mov r1, mdl
-  or r1, 4
+  or r1, mdl, 4
   stl r1, [file + F_FLAGS]
 commit_durable:
   ld [V_DURABLE]
@@ -339,9 +338,7 @@ cmd_close:
   call opened
   tst r3, 2
   bz close_place
-  mov r1, 1
-  st r1, [V_DURABLE]
-  call commit
+  call commit_durably
   ; What was reserved and not used goes back.
   ld [file + F_SIZE]
   mov r1, md
@@ -350,13 +347,13 @@ cmd_close:
   sub r2, 1
   add r1, r2
   shr r1, unit
+close_keep:
   st r1, [V_KEEP]
 close_release:
   ld [file + F_ALLOC]
   mov r2, md
   ld [V_KEEP]
-  mov r1, md
-  cmp r1, r2
+  cmp md, r2
   bnc close_released
   ld [file + F_SLOT]
   mov slot, mdh
@@ -365,13 +362,13 @@ close_release:
   ld [snode + S_ALLOC]
   mov r1, md
   st r1, [file + F_ALLOC]
-  mov r1, 7
+  ld [file + F_FLAGS]
+  or r1, mdl, 4
   stl r1, [file + F_FLAGS]
   b close_release
 close_released:
   ld [file + F_FLAGS]
-  mov r1, mdl
-  tst r1, 4
+  tst mdl, 4
   bz close_place
   ; Both members say the same from now on: either may rot without loss.
   mov r1, 1
@@ -391,8 +388,7 @@ close_place:
 ; The place `file` is free. Clobbers r1.
 leave:
   ld [V_OPEN]
-  mov r1, md
-  sub r1, 1
+  sub r1, md, 1
   st r1, [V_OPEN]
   st r0, [file + F_FLAGS]
   ret
@@ -413,8 +409,7 @@ remove:
   mov r1, 1
   st r1, [V_CHANGING]
   ld [snode + S_ALLOC]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bz delete_empty
   ld [snode + S_STATE]
   mov r1, mdl
@@ -430,8 +425,7 @@ delete_more:
   call release_once
   call order
   ld [snode + S_ALLOC]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bnz delete_more
   b deleted
 delete_empty:
@@ -451,8 +445,7 @@ delete_deep:
   call order                ; the slot's last commit, before its removal in the other member
   sub cslot, r0, 1          ; until it is written
   ld [snode + S_STATE]
-  mov r1, mdl
-  add r1, 1                 ; live to reap
+  add r1, mdl, 1            ; live to reap
   stl r1, [snode + S_STATE]
   st r0, [snode + S_SIZE]
   st r0, [V_KEEP]
@@ -468,8 +461,7 @@ cmd_rename:
   bnz fail_inuse
   st slot, [V_FROM]
   ld [MISC]
-  mov r7, md
-  shr r7, 24
+  shr r7, md, 24
   and r7, 127
   ld [HASH2]
   mov r1, md
@@ -516,8 +508,7 @@ rename_free:
   mov r1, md
   st r1, [snode + LAST_OP]
   ld [MISC]
-  mov r7, md
-  shr r7, 24
+  shr r7, md, 24
   and r7, 127
   li r6, NAME2
   call set_name

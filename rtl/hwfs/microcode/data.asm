@@ -178,13 +178,12 @@ read_plain:
   cmp mounted, 0
   bz fail_mount
   call find
-  ld [snode + S_ATTRS]
-  mov r1, mdl
-  cmp r1, 0
-  bnz fail_unsupported
   li file, BRIEF
   call enter
-  b read_opened
+  ld [snode + S_ATTRS]
+  cmp r0, mdl
+  bz read_opened
+  b sums_get
 
 ; r4 <- bytes of the next request, from r1 on: as many as follow one another, are wanted, and fit.
 piece:
@@ -208,7 +207,8 @@ cmd_write:
   call write_body
   b done
 
-; LENGTH bytes go to OFFSET of `file`; r1 <- LENGTH.
+; LENGTH bytes go to OFFSET of `file`; r1 <- LENGTH. To a file with checksums they do not yet: r1 <- the first block's first
+; byte. (A routine for what comes before the first put would be one more than the return addresses that there are.)
 write_body:
   ld [OFFSET]
   mov r1, md
@@ -231,9 +231,7 @@ write_body:
   add r3, r1, md
   st r3, [V_END]
   st r0, [V_MODE]
-  ld [V_BMASK]
-  mov r5, md
-  tst r1, r5
+  tst r1, bmask
   bz write_tail
   mov r2, work
   call edge
@@ -242,17 +240,14 @@ write_body:
 write_tail:
   ld [V_END]
   mov r3, md
-  ld [V_BMASK]
-  mov r5, md
-  tst r3, r5
+  tst r3, bmask
   bz write_start
   ld [file + F_END]
   cmp r3, md
   bnc write_start           ; it ends the file
   ld [OFFSET]
-  mov r1, md
-  andn r1, r5
-  andn r2, r3, r5
+  andn r1, md, bmask
+  andn r2, r3, bmask
   cmp r1, r2
   bnz write_last
   ; All of it is in one block.
@@ -301,15 +296,16 @@ write_last_only:
   do.writeto r1, r2, 2
 write_begin:
   ld [V_END]
-  mov r3, md
-  ld [V_BMASK]
-  mov r5, md
-  add r3, r5
-  andn r3, r5
+  add r3, md, bmask
+  andn r3, bmask
   st r3, [V_END]
-  andn r1, r5
+  andn r1, bmask
   mov nfree, 0
   mov dirty, 1
+  ld [file + F_FLAGS]
+  tst mdl, 8
+  bnz grown                 ; (it returns)
+; From r1 to V_END.
 write_next:
   call map
   call piece

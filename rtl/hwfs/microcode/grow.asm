@@ -5,8 +5,7 @@
 reserve_deep:
   ; A leaf may be written with the record, never before the mark that the volume is in use.
   ld [SB + SB_STATE]
-  mov r1, mdh
-  tst r1, 1
+  tst mdh, 1
   bz deep_in_use
   mov r1, 1
   st r1, [V_CHANGING]
@@ -17,8 +16,7 @@ reserve_deep:
 deep_in_use:
   ld [snode + S_STATE]
   mov r2, mdh
-  mov r1, mdl
-  shr r1, 8
+  shr r1, mdl, 8
   and r1, 255
   st r1, [V_LEVEL]
   bz deep_slot
@@ -61,8 +59,7 @@ deep_near:
   shr r1, 32
   bnz deep_apart
   ld [V_LEVEL]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bnz deep_take
   mov r1, 1
   st r1, [V_RUNS]
@@ -122,8 +119,7 @@ deep_group:
   st r1, [V_GROUP]
   call load_bitmap
   ld [work + B_FREE]
-  mov r1, mdl
-  cmp r1, 0
+  cmp mdl, 0
   bz deep_over
   ; The bitmap in memory runs ahead of the device until all is found.
   sub cgroup, r0, 1
@@ -145,8 +141,7 @@ deep_pair:
   call pair_units
   mov r2, r1
   ld [V_RUNS]
-  mov r3, md
-  add r3, 1
+  add r3, md, 1
   shl r4, r3, 4
   add r4, SB + SB_RUNS
   ld [V_GROUP]
@@ -167,18 +162,15 @@ deep_data:
   call scan
   bz deep_over
   ld [V_GROUP]
-  mov r1, md
-  mov cgroup, r1
+  mov cgroup, md
   b deep_take
 deep_over:
   ld [V_TURN]
-  mov r2, md
-  sub r2, 1
+  sub r2, md, 1
   bz fail_space
   st r2, [V_TURN]
   ld [V_GROUP]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   ld [V_GROUPS]
   cmp r1, md
   bc deep_group
@@ -188,8 +180,7 @@ deep_over:
 ; Found: r2 units of V_WANT are missing yet.
 deep_take:
   ld [V_WANT]
-  mov r3, md
-  sub r3, r2
+  sub r3, md, r2
   st r3, [V_GOT]
   mov r1, 1
   st r1, [V_CHANGING]
@@ -202,8 +193,7 @@ deep_take:
   add r4, r2, 1
   st r4, [V_RUNS]
   ld [work + B_FREE]
-  mov r4, mdl
-  sub r4, r3
+  sub r4, mdl, r3
 deep_count:
   cmp r2, 0
   bz deep_counted
@@ -281,8 +271,7 @@ extend_cut:
 add_leaf:
   mov r3, 1                 ; level
   ld [V_KIND]
-  mov r1, md
-  cmp r1, 1
+  cmp md, 1
   bz add_moved
   call fresh_leaf
   b add_entry
@@ -294,8 +283,7 @@ add_entry:
   ld [SB + SB_RUNS + 8]
   mov r6, mdl
   ld [snode + S_ALLOC]
-  mov r7, md
-  shl r7, 32
+  shl r7, md, 32
   or r6, r7
   call fresh_entry
   ld [SB + SB_RUNS + 16]
@@ -412,8 +400,7 @@ release_deep_group:
   st r6, [SB + SB_RUNS + 8]
   mov r8, 1                 ; runs
   ld [snode + S_ALLOC]
-  mov r3, md
-  sub r3, r6
+  sub r3, md, r6
   st r3, [snode + S_ALLOC]
   call pair_units
   ld [snode + S_STATE]
@@ -480,8 +467,7 @@ release_deep_before:
   cmp r4, 0
   bz release_deep_bits
   ld [r5 + SB_RUNS]
-  mov r3, md
-  shr r3, r2
+  shr r3, md, r2
   cmp r3, r1
   bz release_deep_done
   add r5, 16
@@ -508,20 +494,17 @@ release_deep_done:
 ; r1 <- the group of the record's run V_TURN; r2 <- log2 of a group's units. Clobbers r3.
 release_group:
   ld [V_TURN]
-  mov r3, md
-  shl r3, 4
+  shl r3, md, 4
   ld [V_GUNITS]
   mov r2, md
   add r3, SB + SB_RUNS
   ld [r3 + 0]
-  mov r1, md
-  shr r1, r2
+  shr r1, md, r2
   ret
 ; V_TURN goes on; carry: there is such a run. Clobbers r1, r2.
 release_next:
   ld [V_TURN]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [V_TURN]
   ld [V_RUNS]
   cmp r1, md
@@ -538,8 +521,7 @@ runs_here:
   mov r5, cgroup
 runs_next:
   ld [r3 + SB_RUNS]
-  mov r6, md
-  shr r6, r4
+  shr r6, md, r4
   cmp r6, r5
   bnz runs_other
   ld [r3 + SB_RUNS + 8]

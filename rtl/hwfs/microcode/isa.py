@@ -11,7 +11,7 @@ CONDITIONS = {name: code for code, name in enumerate(
      "drained", "sealed", "error", "answered", "ready", "hashed", "head", "begun", "taken"))}
 UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
-     "abort", "edges"))}
+     "abort", "edges", "sum"))}
 KINDS = {name: code for code, name in enumerate(
     ("alu", "li", "ld", "st", "br", "call", "ret", "wait", "do", "jump"))}
 

@@ -5,7 +5,7 @@ MISC     = 0x00     ; op 0-3, flags 4-7, file 8-10, no such file 15, name bytes 
 OFFSET   = 0x08
 LENGTH   = 0x10
 GEOMETRY = 0x18     ; ready 0, cache 1, fua 2, read-only 3, log2 block 4-8, reads come in order 10, log2 longest
-                    ; node 11-15, blocks 16-63
+                    ; node 11-15, blocks 16-63; 9: knows checksums of data
 HASH     = 0x20     ; hash, and in the high half whether the name is bad
 HASH2    = 0x28
 LIMITS   = 0x38     ; longest transfer in blocks; high: slots that the index has room for
@@ -13,6 +13,7 @@ NAME     = 0x40
 NAME2    = 0x80
 
 ; --- Variables ---
+V_SUM      = 0xf8   ; what hwfs_sum found last: its own word, not the memory's
 V_ZERO     = 0x100  ; a word that is zero
 V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
 V_INTO     = 0x110  ; where a node of a map is loaded to
@@ -66,7 +67,8 @@ V_STORED   = 0x570  ; the file that is made has its data already
 
 ; --- Open files, 64 bytes each ---
 FILES      = 0x200
-F_FLAGS    = 0      ; 1 open, 2 to write, 4 the slot's two members differ; high: slot
+F_FLAGS    = 0      ; 1 open, 2 to write, 4 the slot's two members differ, 8 open and with checksums; high: slot
+F_IS_OPEN  = 9      ; flags: one of them
 F_SLOT     = 0
 F_SIZE     = 8      ; committed
 F_ALLOC    = 16
@@ -74,6 +76,9 @@ F_END      = 24     ; written
 F_LOGICAL  = 32     ; an extent: its first unit in the file, in the volume, its units
 F_START    = 40
 F_UNITS    = 48
+; With checksums of data, and then there are four files at most: in what would be the place of the fourth behind.
+F_BYTES    = 0x108  ; written, of data; F_END is that of the units, while one writes
+F_SUM      = 0x110  ; CRC32C of the last part of these, from a multiple of 64 KiB on
 
 ; --- Variables of a map with leaves, in what the records above leave free ---
 V_LEVEL    = 0x30
@@ -161,6 +166,8 @@ RAW     = 2
 FUA     = 4
 FIRST   = 1
 HOLD    = 1
+SUMS    = 2
+WRITING = 1
 DROP    = 1
 FORGET  = 2
 RELEASE = 4
@@ -168,4 +175,5 @@ ARM     = 8
 PORT    = 1
 LAST    = 1
 
-IN_ORDER = 1024     ; a bit of GEOMETRY
+IN_ORDER = 1024     ; bits of GEOMETRY
+KNOWS_SUMS = 512

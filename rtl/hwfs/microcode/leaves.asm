@@ -9,8 +9,7 @@ tail:
   mov r8, md                ; the limit
   ld [snode + S_STATE]
   mov r2, mdh
-  mov r1, mdl
-  shr r1, 8
+  shr r1, mdl, 8
   and r1, 255
   add r6, snode, S_ENTRIES
 tail_level:
@@ -172,13 +171,11 @@ rewrite_zero:
   b rewrite_zero
 rewrite_zeroed:
   ld [SB + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [spare + LAST_OP]
   st r5, [V_CLEAF]
   ld [spare + SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [spare + SEQ]
 ; Writes SPARE as the member that its number says, of the pair at unit r5. Clobbers r1, r2, r7.
 write_leaf:
@@ -232,8 +229,7 @@ fresh_zero:
   mov r1, md
   st r1, [spare + 0]
   ld [SB + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [spare + LAST_OP]
   shl r1, 1
   st r1, [spare + SEQ]
@@ -286,8 +282,7 @@ write_pair:
   call write_leaf
   wait sent
   ld [spare + SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [spare + SEQ]
   st r5, [V_CLEAF]
   b write_leaf

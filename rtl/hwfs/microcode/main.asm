@@ -111,7 +111,7 @@ opened:
   mov r3, mdl
   mov slot, mdh
   tst r3, 1
-  bz fail_open
+  bz opened_sums            ; or nothing is open there
   ret
 
 ; The same, and it may be written. A volume that is mounted read-only has no such files.

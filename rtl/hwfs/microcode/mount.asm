@@ -34,8 +34,7 @@ clear_files:
   and r5, 31
   st r5, [V_NMAX]
   ld [LIMITS]
-  mov r4, mdl
-  shl r4, r2
+  shl r4, mdl, r2
   st r4, [V_LIMIT]
   ; The last block of a write has its own place: a block of 64 bytes before the nodes, a longer one
   ; behind the index.
@@ -44,8 +43,7 @@ clear_files:
   cmp r2, 7
   bc mount_edge
   ld [V_INDEX]
-  mov r4, md
-  add r4, r6
+  add r4, md, r6
 mount_edge:
   st r4, [V_EDGE]
   ; Is it long enough for two superblocks?
@@ -62,8 +60,7 @@ mount_edge:
   call super_read
   bz mount_no_a
   ld [spare + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [V_SEEN]
 mount_no_a:
   li r1, 65536
@@ -72,8 +69,7 @@ mount_no_a:
   ld [V_SEEN]
   mov r3, md
   ld [spare + SB_SEQ]
-  mov r4, md
-  add r4, 1
+  add r4, md, 1
   li r1, 65536
   cmp r3, r4
   bc mount_winner
@@ -122,12 +118,10 @@ mount_winner:
 
   ; Read-only: as asked, because of the device, or because of a feature.
   ld [MISC]
-  mov r1, md
-  shr r1, 4
+  shr r1, md, 4
   and r1, 1
   ld [GEOMETRY]
-  mov r2, md
-  shr r2, 3
+  shr r2, md, 3
   and r2, 1
   or r1, r2
   ld [SB + SB_RO]
@@ -164,8 +158,7 @@ index_next:
   call check_age
   call slot_tag
   ld [V_T1]
-  mov r2, md
-  shl r2, 6
+  shl r2, md, 6
   or r1, r2
   b index_store
 index_damaged:
@@ -176,8 +169,7 @@ index_store:
   call index_put
   add slot, 1
   ld [V_BUCKETS]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   shl r1, 3
   cmp slot, r1
   bc index_next
@@ -209,8 +201,7 @@ index_store:
   call reap_all
 mount_done:
   ld [V_BUCKETS]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   shl r1, 3
   b done                    ; the value is the number of slots
 
@@ -242,12 +233,10 @@ super_read:
   cmp r2, 1
   bnz fail_newer
   ld [spare + SB_INCOMPAT]
-  mov r2, mdl
-  shr r2, 1
+  shr r2, mdl, 1
   bnz fail_newer
   ld [spare + SB_SEQ]
-  mov r2, md
-  shr r2, 61
+  shr r2, md, 61
   bnz fail_corrupt
   ld [spare + SB_LOGS]
   mov r1, mdl
@@ -263,13 +252,11 @@ super_read:
   cmp nlog, 15
   bnc fail_corrupt
   ld [V_NMAX]
-  mov r2, md
-  cmp r2, nlog
+  cmp md, nlog
   bc fail_unsuitable
   ; The device's blocks are not longer than a node or a unit.
   ld [GEOMETRY]
-  mov r2, md
-  shr r2, 4
+  shr r2, md, 4
   and r2, 31
   cmp nlog, r2
   bc fail_unsuitable
@@ -358,7 +345,7 @@ cmd_unmount:
 unmount_files:
   ld [r3 + F_FLAGS]
   mov r5, mdl
-  tst r5, 1
+  tst r5, F_IS_OPEN
   bnz fail_inuse
   add r3, 64
   sub r4, 1

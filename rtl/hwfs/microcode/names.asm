@@ -198,8 +198,7 @@ index_put:
   shl r4, r3
   shl r1, r3
   ld [r2]
-  mov r5, md
-  andn r5, r4
+  andn r5, md, r4
   or r5, r1
   st r5, [r2]
   ret
@@ -216,8 +215,7 @@ index_member:
   shl r5, r4
   shl r3, r4
   ld [r2]
-  mov r4, md
-  andn r4, r5
+  andn r4, md, r5
   or r4, r3
   st r4, [r2]
   ret
@@ -343,8 +341,7 @@ search_nodes:
   ld [V_T1]
   mov r1, md
   ld [V_BUCKETS]
-  mov r2, md
-  and r8, r1, r2
+  and r8, r1, md
   call search_bucket
   bnz search_found
   ld [V_T1]
@@ -365,17 +362,14 @@ search_free:
   ld [V_T1]
   mov r1, md
   ld [V_BUCKETS]
-  mov r2, md
-  and r8, r1, r2
+  and r8, r1, md
   call bucket_free
   mov r3, r4
   mov r5, r1
   ld [V_T1]
-  mov r1, md
-  shr r8, r1, 16
+  shr r8, md, 16
   ld [V_BUCKETS]
-  mov r2, md
-  and r8, r2
+  and r8, r8, md
   call bucket_free
   cmp r3, r4
   bnc search_first
@@ -395,8 +389,7 @@ bucket_free:
   mov r7, md
   ; A damaged slot may be the one that was looked for.
   ld [V_DAMAGED]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bz bucket_sound
   mov r1, r7
 bucket_damage:
@@ -432,13 +425,11 @@ search_bucket:
   ld [V_INDEX]
   add r2, r2, md
   ld [V_T1]
-  mov r1, md
-  shr r1, 26
+  shr r1, md, 26
   and r1, 31
   add r1, 1
   ld [r2]
-  mov r2, md
-  match r2, r1
+  match r2, md, r1
 bucket_candidate:
   st r2, [V_T2]
   ctz r1, r2
@@ -453,8 +444,7 @@ bucket_candidate:
 bucket_compare:
   ; The name's bytes are in memory before the rest of the node is. Both are padded with zeroes.
   ld [snode + S_STATE]
-  mov r1, mdl
-  shr r1, 16
+  shr r1, mdl, 16
   and r1, 255
   cmp r1, r7
   bnz bucket_differs
@@ -477,8 +467,7 @@ bucket_word:
   bnz bucket_compare        ; it is the other member now
 bucket_cached:
   ld [snode + S_STATE]
-  mov r1, mdl
-  and r1, 255
+  and r1, mdl, 255
   cmp r1, 1
   bnz bucket_next
   cmp r1, 0                 ; found
@@ -502,8 +491,7 @@ bucket_none:
 name_first:
   wait hashed
   ld [MISC]
-  mov r7, md
-  shr r7, 16
+  shr r7, md, 16
   and r7, 127
   ld [HASH]
   mov r1, md
@@ -523,7 +511,7 @@ cmd_open:
   call place
   ld [file + F_FLAGS]
   mov r3, mdl
-  tst r3, 1
+  tst r3, F_IS_OPEN
   bnz fail_inuse
   shr r3, r1, 4
   and r3, 1
@@ -541,11 +529,10 @@ open_allowed:
   mov r3, md
   call users
   bnz fail_inuse
-  ; A file with checksums of its data is not for this core.
   ld [snode + S_ATTRS]
-  mov r1, mdl
-  cmp r1, 0
-  bnz fail_unsupported
+  cmp r0, mdl
+  bnz open_sums
+open_occupy:
   call occupy
   cmp r1, 0                 ; the map's level
   bz opened_now
@@ -570,7 +557,7 @@ users_next:
   ld [r1 + F_FLAGS]
   mov r4, mdl
   mov r5, mdh
-  tst r4, 1
+  tst r4, F_IS_OPEN
   bz users_free
   cmp r5, slot
   bnz users_free
@@ -588,8 +575,7 @@ users_found:
 occupy:
   stl r3, [file + F_FLAGS]
   ld [V_OPEN]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [V_OPEN]
 ; The same without a flag: for the file of one command.
 enter:
@@ -604,8 +590,7 @@ enter:
   st r0, [file + F_UNITS]
   ; The first extent, if it is in the slot.
   ld [snode + S_STATE]
-  mov r1, mdl
-  shr r1, 8
+  shr r1, mdl, 8
   and r1, 255
   bnz occupied
   ld [snode + S_ENTRIES]
@@ -628,8 +613,7 @@ cmd_list:
   mov slot, md
 list_next:
   ld [V_BUCKETS]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   shl r1, 3
   cmp slot, r1
   bnc fail_notfound
@@ -639,8 +623,7 @@ list_next:
   and r3, slot, 7
   shl r3, 3
   ld [r2]
-  mov r4, md
-  shr r4, r3
+  shr r4, md, r3
   and r4, 63
   bz list_skip
   cmp r4, 63
@@ -654,8 +637,7 @@ list_found:
   mov r1, md
   do.emit r1, r0
   ld [snode + S_STATE]
-  mov r1, mdl
-  shr r1, 16
+  shr r1, mdl, 16
   shl r1, 32
   or r1, slot
   do.emit r1, r0

@@ -64,8 +64,7 @@ recover_before:
   cmp r4, 0
   bz recover_group
   ld [r7 + SB_RUNS]
-  mov r2, md
-  shr r2, r6
+  shr r2, md, r6
   cmp r2, r1
   bz recover_run
   add r7, 16
@@ -116,16 +115,14 @@ recovered:
   call order                ; what was settled, before the record of it goes
   call no_operation
   ld [SB + SB_MOUNTS]
-  mov r1, mdh
-  add r1, 1
+  add r1, mdh, 1
   sth r1, [SB + SB_MOUNTS]
   b write_super
 
 ; Fails unless there is a slot `slot`. Clobbers r2.
 slot_bound:
   ld [V_BUCKETS]
-  mov r2, md
-  add r2, 1
+  add r2, md, 1
   shl r2, 3
   cmp slot, r2
   bnc fail_corrupt
@@ -186,15 +183,13 @@ reap_next:
   and r3, slot, 7
   shl r3, 3
   ld [r2]
-  mov r4, md
-  shr r4, r3
+  shr r4, md, r3
   and r4, 191               ; the tag, and whether it is damaged
   cmp r4, 63
   bnz reap_skip
   call load_slot
   ld [snode + S_STATE]
-  mov r1, mdl
-  and r2, r1, 255
+  and r2, mdl, 255
   cmp r2, 2
   bnz reap_skip
   st r0, [V_KEEP]
@@ -202,16 +197,14 @@ reap_more:
   call release_once
   call order
   ld [snode + S_ALLOC]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bnz reap_more
   st r0, [V_CHANGING]
   call tag_none
 reap_skip:
   add slot, 1
   ld [V_BUCKETS]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   shl r1, 3
   cmp slot, r1
   bc reap_next

@@ -45,12 +45,10 @@ marked:
 ; Writes the superblock with its record, as one in use. Clobbers r1, r2.
 write_super:
   ld [SB + SB_STATE]
-  mov r1, mdh
-  tst r1, 1
+  tst mdh, 1
   bz write_super_again
   ld [SB + SB_MOUNTS]
-  mov r1, mdh
-  add r1, 1
+  add r1, mdh, 1
   sth r1, [SB + SB_MOUNTS]
 write_super_again:
   sth r0, [SB + SB_STATE]
@@ -69,8 +67,7 @@ store_super:
 ; r1 <- where the superblock goes, which is numbered and sealed. Clobbers r2.
 seal_super:
   ld [SB + SB_SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [SB + SB_SEQ]
   and r1, 1
   shl r1, 16                ; B stands at 65536
@@ -87,15 +84,13 @@ store_slot:
   mov nfree, 0
   mov dirty, 1
   ld [snode + SEQ]
-  mov r3, md
-  and r3, 1
+  and r3, md, 1
   b index_member
 
 ; The first half of that: r1 <- where it goes. Clobbers r2, r3.
 seal_slot:
   ld [snode + SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [snode + SEQ]
   and r3, r1, 1
   call slot_address
@@ -158,8 +153,7 @@ store_bitmap:
 seal_bitmap:
   st r1, [work + LAST_OP]
   ld [work + SEQ]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   st r1, [work + SEQ]
   mov r1, cgroup
   call bitmap_addresses
@@ -196,8 +190,7 @@ bits_many:
   shl r5, 3
   add r5, r4
   ld [r5 + 0]
-  mov r7, md
-  or r7, r8
+  or r7, md, r8
   tst r3, 1
   bz bits_store
   andn r7, r8
@@ -254,8 +247,7 @@ record:
 reserve_once:
   ld [snode + S_STATE]
   mov r4, mdh
-  mov r1, mdl
-  shr r1, 8
+  shr r1, mdl, 8
   tst r1, 255
   bnz reserve_deep
   call slot_room
@@ -328,27 +320,23 @@ reserve_group:
   st r4, [V_AT]
   call load_bitmap
   ld [work + B_FREE]
-  mov r1, mdl
-  cmp r1, 0
+  cmp mdl, 0
   bz reserve_over
   call scan
   bnz reserve_found
   ld [V_AT]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bz reserve_over
   st r0, [V_AT]
   call scan
   bnz reserve_found
 reserve_over:
   ld [V_TURN]
-  mov r2, md
-  sub r2, 1
+  sub r2, md, 1
   bz fail_space
   st r2, [V_TURN]
   ld [V_GROUP]
-  mov r1, md
-  add r1, 1
+  add r1, md, 1
   mov r4, 0
   ld [V_GROUPS]
   cmp r1, md
@@ -368,15 +356,13 @@ reserve_found:
 ; Clobbers r1 to r8.
 take:
   ld [V_WANT]
-  mov r1, md
-  sub r1, r2
+  sub r1, md, r2
   st r1, [V_GOT]
   mov r3, 1
   st r3, [V_CHANGING]
   ; The bitmap in memory runs ahead of the device from here on.
   ld [work + B_FREE]
-  mov r2, mdl
-  sub r2, r1
+  sub r2, mdl, r1
   stl r2, [work + B_FREE]
   mov r3, 0
   call bits_of_runs
@@ -470,15 +456,13 @@ scan_free:
   cmp r3, 0
   bnz scan_apart
   ld [V_GROUP]
-  mov r6, md
-  shl r6, r8
+  shl r6, md, r8
   add r6, r7
   ld [V_NEAR]
   cmp r6, md
   bnz scan_apart
   ld [V_ROOM]
-  mov r6, md
-  add r6, 1
+  add r6, md, 1
   st r6, [V_ROOM]
 scan_apart:
   ld [V_ROOM]
@@ -511,8 +495,7 @@ scan_close:
   shl r6, r3, 4
   add r6, SB + SB_RUNS
   ld [V_GROUP]
-  mov r5, md
-  shl r5, r8
+  shl r5, md, r8
   add r5, r7
   st r5, [r6 + 0]
   sub r5, r1, r7
@@ -538,8 +521,7 @@ release_once:
 release_run:
   ld [snode + S_STATE]
   mov r2, mdh
-  mov r1, mdl
-  shr r1, 8
+  shr r1, mdl, 8
   tst r1, 255
   bnz release_deep
   cmp r2, 0
@@ -591,8 +573,7 @@ release_inside:
   add r1, r7, md
   st r1, [V_GOT]
   ld [snode + S_ALLOC]
-  mov r6, md
-  sub r6, r7
+  sub r6, md, r7
   st r6, [snode + S_ALLOC]
   sub r5, r7
   bz release_entry
@@ -602,8 +583,7 @@ release_entry:
   st r0, [r8 + S_ENTRIES - 16]
   st r0, [r8 + S_ENTRIES - 8]
   ld [snode + S_STATE]
-  mov r2, mdh
-  sub r2, 1
+  sub r2, mdh, 1
   sth r2, [snode + S_STATE]
 release_more:
   cmp r3, 4
@@ -611,12 +591,10 @@ release_more:
 release_counted:
   st r3, [V_RUNS]
   ld [snode + S_ALLOC]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bnz release_bitmap
   ld [snode + S_STATE]
-  mov r1, mdl
-  and r1, 255
+  and r1, mdl, 255
   cmp r1, 2
   bnz release_bitmap
   call zero_slot

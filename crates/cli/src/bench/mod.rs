@@ -13,6 +13,7 @@
 //! | `plain` | nothing: a file, or memory |
 
 mod chario;
+pub mod compared;
 mod coprocessor;
 mod counters;
 mod filesystem;

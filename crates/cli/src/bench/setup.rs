@@ -72,6 +72,20 @@ pub struct Ready {
     figures: Vec<Figure>,
 }
 
+impl Ready {
+    /// The path of this name, or the target's usual one.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn path(&self, named: Option<&str>) -> Result<Box<dyn measure::Path>> {
+        let name = named.unwrap_or_else(|| super::default_path(&self.bench.target));
+        let mut paths = super::paths(&self.bench, &[name.to_owned()])?;
+        paths
+            .pop()
+            .ok_or_else(|| Failure::usage("no path was named"))
+    }
+}
+
 impl Subject {
     /// Finds the drive, checks that it may be used, and prepares it.
     ///

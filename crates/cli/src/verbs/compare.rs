@@ -1,16 +1,16 @@
 //! `straightway compare DEVICE`: what each path to a drive costs.
 
 use crate::Context;
-use crate::bench::{self, Bench, BenchHost, Plan, Target, setup};
+use crate::bench::compared::{compare, operations, settings};
+use crate::bench::{self, Bench, Plan, Target, setup};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
 use crate::units::{Size, Time};
 use clap::Args;
-use measure::{CompareError, Comparison, DeviceInfo, Operation, Pattern, Progress, Settings};
+use measure::{Comparison, DeviceInfo, Operation, Pattern, Settings};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Measure what each path to a drive costs.
 #[derive(Clone, Debug, Args)]
@@ -111,15 +111,16 @@ impl Compare {
         let plan = self.plan(&target, &device)?;
         let window = setup::window(&target, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, target, &plan, window)?;
-        let mut paths = bench::paths(&bench, &names)?;
+        // A name that is no path is told before anything is written.
+        bench::paths(&bench, &names)?;
         if let Some(folder) = &self.output {
             fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
         }
         let settings = self.settings(&plan);
-        let least = settings.least_duration(paths.len());
+        let least = settings.least_duration(names.len());
         context.console.say(format_args!(
             "{} paths, each over {}, at least {} s",
-            paths.len(),
+            names.len(),
             Size(plan.span_bytes),
             least.as_secs()
         ));
@@ -128,25 +129,7 @@ impl Compare {
             let with_ext4 = names.iter().any(|name| name.starts_with("ext4-"));
             bench::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
         }
-        let bar = context.console.steps_bar(0);
-        let mut progress = |step: &Progress<'_>| {
-            bar.set_length(step.total_cells as u64);
-            bar.set_position(step.done_cells as u64);
-            bar.set_message(message(step));
-        };
-        let comparison = measure::compare(
-            &mut BenchHost::new(&bench),
-            &mut paths,
-            device,
-            &settings,
-            &mut progress,
-            context.cancel.flag(),
-        );
-        bar.finish_and_clear();
-        let comparison = comparison.map_err(|error| match error {
-            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
-            _ => Failure::usage(error.to_string()),
-        })?;
+        let comparison = compare(context, &bench, &device, &names, &settings)?;
         self.report(context, &comparison)
     }
 
@@ -177,25 +160,13 @@ impl Compare {
     }
 
     fn settings(&self, plan: &Plan) -> Settings {
-        let operations = match (self.operations.is_empty(), plan.destroys) {
-            (false, _) => self.operations.clone(),
-            (true, true) => vec![Operation::Read, Operation::Write],
-            (true, false) => vec![Operation::Read],
-        };
         Settings {
-            operations,
+            operations: operations(&self.operations, plan.destroys),
             patterns: self.patterns.clone(),
             block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
             rounds: self.rounds,
-            cell_duration: self.cell_duration.0,
-            warm_up: self.cell_duration.0 / 5,
-            idle_duration: Duration::from_secs(2),
             queue_depth: self.queue_depth,
-            span_bytes: plan.span_bytes,
-            threads: 1,
-            seed: self.seed,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: vec![setup::command_line()],
+            ..settings(self.cell_duration.0, plan.span_bytes, self.seed)
         }
     }
 
@@ -216,22 +187,12 @@ impl Compare {
             )],
         };
         artefacts.leave(context, self.output.as_deref(), self.json)?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; the drive was given back",
-            ));
-        }
         if comparison.results.is_empty() {
             return Err(Failure::unsupported("no path could be measured")
                 .mend("straightway doctor tells what is missing"));
         }
         if !comparison.valid {
-            let reasons = comparison.invalid_reasons.join("; ");
-            return Err(Failure::new(
-                Exit::Invalid,
-                format!("the measurement is not valid: {reasons}"),
-            )
-            .mend("keep the machine as it is while it measures, and measure again"));
+            return Err(Failure::invalid(&comparison.invalid_reasons));
         }
         let errors: u64 = comparison.results.iter().map(|result| result.errors).sum();
         if errors > 0 {
@@ -241,20 +202,5 @@ impl Compare {
             );
         }
         Ok(Exit::Done)
-    }
-}
-
-fn message(step: &Progress<'_>) -> String {
-    let left = step
-        .remaining
-        .map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
-    match step.next {
-        Some((path, access)) => format!(
-            "{path} {} {} {}{left}",
-            access.pattern,
-            access.operation,
-            Size(access.block_size_bytes)
-        ),
-        None => String::new(),
     }
 }

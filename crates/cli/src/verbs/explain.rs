@@ -1,7 +1,8 @@
 //! `straightway explain DEVICE|RUN.json`: what limits a path, shown by changing something.
 
 use crate::Context;
-use crate::bench::setup::{Ready, Subject, Wants, command_line};
+use crate::bench::compared::{compare, settings};
+use crate::bench::setup::{Ready, Subject, Wants};
 use crate::bench::{self, BenchHost, RAM};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
@@ -10,9 +11,7 @@ use clap::Args;
 use measure::explain::{Explained, explain, polled_sibling, unbuffered_sibling};
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
 use measure::sweep::Sweep;
-use measure::{
-    Access, CompareError, Comparison, Environment, Operation, PathResult, Pattern, Settings,
-};
+use measure::{Access, Comparison, Environment, Operation, PathResult, Pattern, Settings};
 use std::path::Path;
 use std::time::Duration;
 
@@ -67,14 +66,8 @@ impl Explain {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; the drive was given back",
-            ));
-        }
         if !explained.run.valid {
-            let reasons = explained.run.invalid_reasons.join("; ");
-            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+            return Err(Failure::invalid(&explained.run.invalid_reasons));
         }
         match explained.explanations.iter().all(|one| one.confirmed) {
             true => Ok(Exit::Done),
@@ -211,34 +204,20 @@ impl Explain {
         block_sizes_bytes: Vec<u64>,
         queue_depth: u16,
     ) -> Result<Comparison> {
-        let mut paths = bench::paths(&ready.bench, names)?;
         let settings = Settings {
             operations: vec![self.operation],
             patterns: vec![self.pattern],
             block_sizes_bytes,
             rounds: self.rounds,
-            cell_duration: self.cell_duration.0,
-            warm_up: self.cell_duration.0 / 5,
             idle_duration: Duration::from_secs(1),
             queue_depth,
-            threads: 1,
-            span_bytes: ready.plan.span_bytes,
-            seed: self.subject.seed,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: vec![command_line()],
+            ..settings(
+                self.cell_duration.0,
+                ready.plan.span_bytes,
+                self.subject.seed,
+            )
         };
-        let comparison = measure::compare(
-            &mut BenchHost::new(&ready.bench),
-            &mut paths,
-            ready.device.clone(),
-            &settings,
-            &mut |_| {},
-            context.cancel.flag(),
-        );
-        comparison.map_err(|error| match error {
-            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
-            _ => Failure::usage(error.to_string()),
-        })
+        compare(context, &ready.bench, &ready.device, names, &settings)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `straightway periodic DEVICE`: a periodic task at priorities and under loads, on any paths.
 
 use crate::Context;
+use crate::bench::compared::operations;
 use crate::bench::setup::{Subject, Wants};
 use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
@@ -174,11 +175,7 @@ impl Periodic {
     /// # Errors
     /// It is not permitted, or no path can be had.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let operations = match (self.operations.is_empty(), &self.subject.destroy_data) {
-            (false, _) => self.operations.clone(),
-            (true, Some(_)) => vec![Operation::Read, Operation::Write],
-            (true, None) => vec![Operation::Read],
-        };
+        let operations = operations(&self.operations, self.subject.destroy_data.is_some());
         if self.block.0 == 0 || self.period.iter().any(|period| period.0.is_zero()) {
             return Err(Failure::usage("a block and a period are more than 0"));
         }
@@ -247,12 +244,6 @@ impl Periodic {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, and the drive \
-                 was given back",
-            ));
-        }
         if measured.cells.is_empty() {
             return Err(match measured.missing.first() {
                 Some(one) => Failure::unsupported(one.reason.clone()).mend(one.mend.clone()),
@@ -261,10 +252,7 @@ impl Periodic {
         }
         match measured.run.valid {
             true => Ok(Exit::Done),
-            false => {
-                let reasons = measured.run.invalid_reasons.join("; ");
-                Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")))
-            }
+            false => Err(Failure::invalid(&measured.run.invalid_reasons)),
         }
     }
 }

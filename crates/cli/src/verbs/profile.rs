@@ -1,9 +1,9 @@
 //! `straightway profile DEVICE`: which functions the processor's time goes to.
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::perf::Perf;
 use crate::bench::setup::{Subject, Wants};
-use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
 use crate::units::{Size, Time};
@@ -64,12 +64,7 @@ impl Profile {
                 queue_depth: self.queue_depth,
             },
         )?;
-        let default = bench::default_path(&ready.bench.target).to_owned();
-        let name = self.path.clone().unwrap_or(default);
-        let mut paths = bench::paths(&ready.bench, &[name])?;
-        let Some(path) = paths.first_mut() else {
-            return Err(Failure::usage("no path was named"));
-        };
+        let mut path = ready.path(self.path.as_deref())?;
         let plan = Plan {
             operation: self.operation,
             pattern: self.pattern,
@@ -88,15 +83,8 @@ impl Profile {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was sampled until then is marked as incomplete, and the drive \
-                 was given back",
-            ));
-        }
         if !profiled.run.valid {
-            let reasons = profiled.run.invalid_reasons.join("; ");
-            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+            return Err(Failure::invalid(&profiled.run.invalid_reasons));
         }
         match profiled.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),

@@ -1,7 +1,8 @@
 //! `straightway speed DEVICE|RUN.json...`: what the processor's speed does to each path.
 
 use crate::Context;
-use crate::bench::setup::{Ready, Subject, Wants, command_line};
+use crate::bench::compared::{compare, settings};
+use crate::bench::setup::{Ready, Subject, Wants};
 use crate::bench::{self, BenchHost, RAM};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
@@ -10,7 +11,7 @@ use clap::Args;
 use linux::cpufreq::Cpufreq;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
 use measure::speed::{Point, Speed as Speeds, loop_ns};
-use measure::{CompareError, Comparison, Host, Operation, Pattern, Settings};
+use measure::{Comparison, Host, Operation, Pattern, Settings};
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,15 +73,8 @@ impl Speed {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, the drive and \
-                 the frequency were given back",
-            ));
-        }
         if !speeds.run.valid {
-            let reasons = speeds.run.invalid_reasons.join("; ");
-            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+            return Err(Failure::invalid(&speeds.run.invalid_reasons));
         }
         match self.one || speeds.speeds() > 1 {
             true => Ok(Exit::Done),
@@ -187,34 +181,20 @@ impl Speed {
             names.push(RAM.to_owned());
             names.dedup();
         }
-        let mut paths = bench::paths(&ready.bench, &names)?;
         let settings = Settings {
             operations: self.operations.clone(),
             patterns: self.patterns.clone(),
             block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
             rounds: self.rounds,
-            cell_duration: self.cell_duration.0,
-            warm_up: self.cell_duration.0 / 5,
             idle_duration: Duration::from_secs(1),
             queue_depth: self.queue_depth,
-            threads: 1,
-            span_bytes: ready.plan.span_bytes,
-            seed: self.subject.seed,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: vec![command_line()],
+            ..settings(
+                self.cell_duration.0,
+                ready.plan.span_bytes,
+                self.subject.seed,
+            )
         };
-        let compared = measure::compare(
-            &mut BenchHost::new(&ready.bench),
-            &mut paths,
-            ready.device.clone(),
-            &settings,
-            &mut |_| {},
-            context.cancel.flag(),
-        );
-        compared.map_err(|error| match error {
-            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
-            _ => Failure::usage(error.to_string()),
-        })
+        compare(context, &ready.bench, &ready.device, &names, &settings)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `straightway sustain DEVICE`: can a path keep up with a rate, each block by its deadline?
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::setup::{Subject, Wants};
-use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
 use crate::units::{Size, Time};
@@ -118,14 +118,7 @@ impl Sustain {
                 queue_depth: self.queue_depth,
             },
         )?;
-        let name = self
-            .path
-            .clone()
-            .unwrap_or_else(|| bench::default_path(&ready.bench.target).to_owned());
-        let mut paths = bench::paths(&ready.bench, &[name])?;
-        let Some(path) = paths.first_mut() else {
-            return Err(Failure::usage("no path was named"));
-        };
+        let mut path = ready.path(self.path.as_deref())?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
         context.console.say(format_args!(
             "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",
@@ -155,12 +148,6 @@ impl Sustain {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, and the drive \
-                 was given back",
-            ));
-        }
         Ok(match answer.verdict {
             Verdict::Sustains => Exit::Done,
             Verdict::DoesNot => Exit::No,

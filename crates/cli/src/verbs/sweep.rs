@@ -1,6 +1,7 @@
 //! `straightway sweep DEVICE`: block sizes, patterns, operations and depths over every path.
 
 use crate::Context;
+use crate::bench::compared::{compare, operations, settings};
 use crate::bench::fio::{self, FioCell};
 use crate::bench::setup::{Ready, Subject, Wants, names_of};
 use crate::bench::{self, BenchHost, RAM};
@@ -11,7 +12,7 @@ use clap::Args;
 use measure::fio::{Agreement, FioRound};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep as Swept;
-use measure::{CompareError, Comparison, Operation, Pattern, Progress, Settings};
+use measure::{Operation, Pattern, Settings};
 use std::time::Duration;
 
 /// Measure every path over block sizes, patterns, operations and queue depths.
@@ -117,9 +118,13 @@ impl Sweep {
                 threads,
                 ..self.settings(&ready, depth)
             };
-            swept
-                .comparisons
-                .push(self.compare(context, &ready, &names, &settings)?);
+            swept.comparisons.push(compare(
+                context,
+                &ready.bench,
+                &ready.device,
+                &names,
+                &settings,
+            )?);
         }
         if self.fio {
             self.beside_fio(context, &ready, &names, &mut swept)?;
@@ -132,58 +137,22 @@ impl Sweep {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        self.verdict(context, &swept)
+        verdict(&swept)
     }
 
     fn settings(&self, ready: &Ready, queue_depth: u16) -> Settings {
-        let operations = match (self.operations.is_empty(), ready.plan.destroys) {
-            (false, _) => self.operations.clone(),
-            (true, true) => vec![Operation::Read, Operation::Write],
-            (true, false) => vec![Operation::Read],
-        };
         Settings {
-            operations,
+            operations: operations(&self.operations, ready.plan.destroys),
             patterns: self.patterns.clone(),
             block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
             rounds: self.rounds,
-            cell_duration: self.cell_duration.0,
-            warm_up: self.cell_duration.0 / 5,
-            idle_duration: Duration::from_secs(2),
             queue_depth,
-            threads: 1,
-            span_bytes: ready.plan.span_bytes,
-            seed: self.subject.seed,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: vec![bench::setup::command_line()],
+            ..settings(
+                self.cell_duration.0,
+                ready.plan.span_bytes,
+                self.subject.seed,
+            )
         }
-    }
-
-    fn compare(
-        &self,
-        context: &Context,
-        ready: &Ready,
-        names: &[String],
-        settings: &Settings,
-    ) -> Result<Comparison> {
-        let mut paths = bench::paths(&ready.bench, names)?;
-        let bar = context.console.steps_bar(0);
-        let mut progress = |step: &Progress<'_>| {
-            bar.set_length(step.total_cells as u64);
-            bar.set_position(step.done_cells as u64);
-        };
-        let comparison = measure::compare(
-            &mut BenchHost::new(&ready.bench),
-            &mut paths,
-            ready.device.clone(),
-            settings,
-            &mut progress,
-            context.cancel.flag(),
-        );
-        bar.finish_and_clear();
-        comparison.map_err(|error| match error {
-            CompareError::CpuTime(_) => Failure::unsupported(error.to_string()),
-            _ => Failure::usage(error.to_string()),
-        })
     }
 
     /// Each cell by our loop and by fio, in turns, so that both see the same machine.
@@ -239,7 +208,7 @@ impl Sweep {
                         has_tsc: swept.run.environment_before.clock_source.as_deref()
                             == Some("tsc"),
                     };
-                    let measured = self.compare(context, ready, one, &settings)?;
+                    let measured = compare(context, &ready.bench, &ready.device, one, &settings)?;
                     let Some(result) = measured.results.first() else {
                         let why = measured.missing.first().map(|one| one.reason.clone());
                         let why = why.unwrap_or_else(|| format!("{name} could not be measured"));
@@ -261,31 +230,22 @@ impl Sweep {
         }
         Ok(())
     }
+}
 
-    fn verdict(&self, context: &Context, swept: &Swept) -> Result<Exit> {
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, and the drive \
-                 was given back",
-            ));
-        }
-        if swept.results().next().is_none() {
-            return Err(Failure::unsupported("no path could be measured")
-                .mend("straightway doctor tells what is missing"));
-        }
-        if !swept.run.valid {
-            let reasons = swept.run.invalid_reasons.join("; ");
-            let what = format!("the measurement is not valid: {reasons}");
-            return Err(Failure::new(Exit::Invalid, what)
-                .mend("keep the machine as it is while it measures, and measure again"));
-        }
-        let errors: u64 = swept.results().map(|(_, result)| result.errors).sum();
-        if errors > 0 {
-            return Err(
-                Failure::new(Exit::No, format!("{errors} operations failed"))
-                    .mend("dmesg; straightway info DEVICE shows the drive's error log"),
-            );
-        }
-        Ok(Exit::Done)
+fn verdict(swept: &Swept) -> Result<Exit> {
+    if swept.results().next().is_none() {
+        return Err(Failure::unsupported("no path could be measured")
+            .mend("straightway doctor tells what is missing"));
     }
+    if !swept.run.valid {
+        return Err(Failure::invalid(&swept.run.invalid_reasons));
+    }
+    let errors: u64 = swept.results().map(|(_, result)| result.errors).sum();
+    if errors > 0 {
+        return Err(
+            Failure::new(Exit::No, format!("{errors} operations failed"))
+                .mend("dmesg; straightway info DEVICE shows the drive's error log"),
+        );
+    }
+    Ok(Exit::Done)
 }

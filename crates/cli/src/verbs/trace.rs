@@ -57,13 +57,8 @@ impl Trace {
                 queue_depth: 1,
             },
         )?;
-        let default = bench::default_path(&ready.bench.target).to_owned();
-        let name = self.path.clone().unwrap_or(default);
-        let mut paths = bench::paths(&ready.bench, std::slice::from_ref(&name))?;
-        let Some(path) = paths.first_mut() else {
-            return Err(Failure::usage("no path was named"));
-        };
-        let mut probe = self.probe(context, &ready, &name)?;
+        let mut path = ready.path(self.path.as_deref())?;
+        let mut probe = self.probe(context, &ready, path.name())?;
         let plan = Plan {
             operation: self.operation,
             pattern: self.pattern,
@@ -105,15 +100,8 @@ impl Trace {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, and the drive \
-                 was given back",
-            ));
-        }
         if !traced.run.valid {
-            let reasons = traced.run.invalid_reasons.join("; ");
-            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+            return Err(Failure::invalid(&traced.run.invalid_reasons));
         }
         if traced.coverage < COVERAGE {
             return Err(Failure::new(

@@ -107,14 +107,8 @@ impl Workload {
             self.output.as_deref(),
             self.json,
         )?;
-        if context.cancel.is_set() {
-            return Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete",
-            ));
-        }
         if !worked.run.valid {
-            let reasons = worked.run.invalid_reasons.join("; ");
-            return Err(Failure::new(Exit::Invalid, format!("not valid: {reasons}")));
+            return Err(Failure::invalid(&worked.run.invalid_reasons));
         }
         match &worked.first_error {
             None => Ok(Exit::Done),

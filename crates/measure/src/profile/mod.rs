@@ -21,6 +21,9 @@ pub const FEWEST_SAMPLES: u64 = 200;
 const FUNCTIONS: usize = 40;
 /// Smallest share of a node of the tree that is kept.
 const SMALLEST: f64 = 0.002;
+/// The most functions of a stack in the tree: each is two levels of JSON, of which many readers
+/// take no more than 128.
+const DEEPEST: usize = 48;
 
 /// What a sample was doing.
 #[derive(
@@ -291,7 +294,8 @@ pub struct Node {
     pub samples: u64,
     /// The kind of most of its own samples; null if it has none.
     pub kind: Option<Kind>,
-    /// What it called, most samples first.
+    /// What it called, most samples first. Of a stack of more than 48 functions the middle is one
+    /// node, `...`: readers of JSON bound how deep it may be.
     pub children: Vec<Node>,
 }
 
@@ -401,14 +405,22 @@ impl Building {
         self.samples += 1;
         let mut place = self.children.entry(stack.thread.clone()).or_default();
         place.samples += 1;
-        for frame in stack.frames.iter().rev() {
-            place = place.children.entry(frame.function.clone()).or_default();
+        let deep = stack.frames.len() > DEEPEST;
+        for (from_inside, frame) in stack.frames.iter().enumerate().rev() {
+            let from_outside = stack.frames.len() - 1 - from_inside;
+            let name = match deep && from_inside >= DEEPEST / 2 && from_outside >= DEEPEST / 2 {
+                // The first of these is entered for all of them.
+                true if from_outside == DEEPEST / 2 => "...",
+                true => continue,
+                false => &frame.function,
+            };
+            place = place.children.entry(name.to_owned()).or_default();
             place.samples += 1;
         }
         *place.kinds.entry(kind).or_default() += 1;
     }
 
-    /// Depth is bounded by the longest stack, which perf cuts at 127 frames.
+    /// Depth is bounded by [`DEEPEST`].
     fn finish(self, name: String, least: u64) -> Node {
         let most = self.kinds.into_iter().max_by_key(|(_, count)| *count);
         let mut children: Vec<Node> = self

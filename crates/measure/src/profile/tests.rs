@@ -90,6 +90,30 @@ fn shares_and_the_tree_count_each_sample_once() {
 }
 
 #[test]
+fn a_deep_stack_keeps_its_ends_and_can_be_read_again() {
+    let frames = |count: usize| -> String {
+        (0..count)
+            .map(|at| format!("\tff f{at} (program)\n"))
+            .collect()
+    };
+    for (count, depth) in [(48, 48), (49, 49), (50, 49), (127, 49)] {
+        let all = shares(&parse(&format!("recursive\n{}", frames(count))));
+        let text = serde_json::to_string(&all.tree).unwrap();
+        let tree: Node = serde_json::from_str(&text).unwrap();
+        let (mut names, mut node) = (Vec::new(), &tree.children[0]);
+        while let Some(child) = node.children.first() {
+            assert_eq!((child.samples, node.children.len()), (1, 1));
+            names.push(child.name.clone());
+            node = child;
+        }
+        assert_eq!(names.len(), depth, "{count}");
+        assert_eq!(names[0], format!("f{}", count - 1));
+        assert_eq!(names[depth - 1], "f0");
+        assert_eq!(names.contains(&"...".to_owned()), count > 48);
+    }
+}
+
+#[test]
 fn what_is_no_output_of_perf_gives_no_samples() {
     for text in ["", "\n\n", "\tff lonely ([kernel])\n"] {
         assert_eq!(shares(&parse(text)).busy, 0, "{text:?}");
