@@ -5,7 +5,6 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 use support::{Folder, command, run, schema_names_all_keys, stderr, stdout};
 
 fn words(text: &str) -> Vec<&str> {
@@ -176,6 +175,20 @@ fn bad_input_has_its_exit_code_and_says_what_mends_it() {
     }
 }
 
+/// How often a process's threads gave up the processor by themselves.
+fn sleeps(process: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let statuses =
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")));
+    let counts = statuses.map(|status| {
+        let status = status.unwrap_or_default();
+        let mut lines = status.lines();
+        let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+    });
+    counts.sum()
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_marks_it() {
     let text = "sustain ram:32M --rate 200iops --block 4K --deadline 1s --duration 600s --span 8M --warm-up 10ms --json";
@@ -184,8 +197,10 @@ fn ctrl_c_keeps_what_was_measured_and_marks_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // What is waited for is the run itself; how much of it there is does not matter.
-    std::thread::sleep(Duration::from_secs(2));
+    // It sleeps before each arrival: by then the run itself goes on.
+    while sleeps(child.id()) < 100 {
+        std::thread::yield_now();
+    }
     let kill = std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
