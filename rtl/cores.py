@@ -93,9 +93,10 @@ def build_twin():
 
 def build_twin_bench():
     """The file system core and the software's volume in one process."""
-    return build_bench("hwfs_twin", "hwfs_twin_sim", "hwfs_twin_bench.cpp",
+    return build_bench("hwfs_twin", "hwfs_sim", "hwfs_twin_bench.cpp",
                        {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 12, "Files": 4, "IndexSlots": 1024,
-                        "Outstanding": 2, "TimeoutCycles": 20000}, fast=True, libraries=build_twin())
+                        "Outstanding": 2, "TimeoutCycles": 20000, "DataChecksums": 1, "Registered": 1},
+                       fast=True, libraries=build_twin())
 
 
 def make_flags(level):

@@ -94,90 +94,49 @@ module hwfs_disks_sim
   output logic [DataWidth-1:0] read_data
 );
   // --- The bench's pins, a cycle later ---------------------------------------------------------------
-  logic loading_q;
-  logic [Disks-1:0] fault_q;
-  logic [47:0] fault_address_q;
-  logic cmd_valid_q;
-  logic [3:0] cmd_op_q;
-  logic [3:0] cmd_flags_q;
-  logic [2:0] cmd_file_q;
-  logic [6:0] cmd_name_bytes_q;
-  logic [6:0] cmd_name2_bytes_q;
-  logic [63:0] cmd_offset_q;
-  logic [63:0] cmd_length_q;
-  logic name_valid_q;
-  logic [31:0] name_data_q;
-  logic answer_ready_q;
-  logic give_valid_q;
-  logic [DataWidth-1:0] give_data_q;
-  logic take_ready_q;
-  logic req_valid_q;
-  logic [1:0] req_op_q;
-  logic req_fua_q;
-  logic [4:0] req_tag_q;
-  logic [47:0] req_lba_q;
-  logic [23:0] req_count_q;
-  logic write_valid_q;
-  logic [4:0] write_tag_q;
-  logic write_last_q;
-  logic read_ready_q;
-  logic rsp_ready_q;
-  logic [DataWidth-1:0] write_data_q;
-  always_ff @(posedge clk_i) begin
-    loading_q <= loading;
-    fault_q <= fault;
-    fault_address_q <= fault_address;
-    cmd_valid_q <= cmd_valid;
-    cmd_op_q <= cmd_op;
-    cmd_flags_q <= cmd_flags;
-    cmd_file_q <= cmd_file;
-    cmd_name_bytes_q <= cmd_name_bytes;
-    cmd_name2_bytes_q <= cmd_name2_bytes;
-    cmd_offset_q <= cmd_offset;
-    cmd_length_q <= cmd_length;
-    name_valid_q <= name_valid;
-    name_data_q <= name_data;
-    answer_ready_q <= answer_ready;
-    give_valid_q <= give_valid;
-    give_data_q <= give_data;
-    take_ready_q <= take_ready;
-    req_valid_q <= req_valid;
-    req_op_q <= req_op;
-    req_fua_q <= req_fua;
-    req_tag_q <= req_tag;
-    req_lba_q <= req_lba;
-    req_count_q <= req_count;
-    write_valid_q <= write_valid;
-    write_tag_q <= write_tag;
-    write_last_q <= write_last;
-    read_ready_q <= read_ready;
-    rsp_ready_q <= rsp_ready;
-    write_data_q <= write_data;
-  end
+  typedef struct packed {
+    logic                 loading;
+    logic [Disks-1:0]     fault;
+    logic [47:0]          fault_address;
+    logic                 cmd_valid;
+    cmd_t                 cmd;
+    logic                 name_valid;
+    logic [31:0]          name_data;
+    logic                 answer_ready;
+    logic                 give_valid;
+    logic [DataWidth-1:0] give_data;
+    logic                 take_ready;
+    host_t                host;
+    logic [DataWidth-1:0] write_data;
+  } driven_t;
+  driven_t pins, in;
+  host_t host, pins_host, core_host;
+  dev_t  dev, core_dev, bench_dev;
+  block_pins_host u_pins (.*, .host_o(pins_host), .dev_i(bench_dev));
+
+  assign pins = '{
+    loading: loading, fault: fault, fault_address: fault_address, cmd_valid: cmd_valid,
+    cmd: '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
+           name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length},
+    name_valid: name_valid, name_data: name_data, answer_ready: answer_ready, give_valid: give_valid,
+    give_data: give_data, take_ready: take_ready, host: pins_host, write_data: write_data
+  };
+  always_ff @(posedge clk_i) in <= pins;
 
   // --- The core, or the bench, before the disks ---------------------------------------------------
-  host_t host, core_host, bench_host;
-  dev_t  dev, core_dev, bench_dev;
   logic [DataWidth-1:0] host_write, core_write, dev_read;
   geometry_t geometry, disks_geometry;
   logic core_rst_n;
-
-  block_pins_host u_pins (
-    .req_valid(req_valid_q), .req_fua(req_fua_q), .write_valid(write_valid_q), .write_last(write_last_q),
-    .read_ready(read_ready_q), .rsp_ready(rsp_ready_q), .req_op(req_op_q), .req_tag(req_tag_q),
-    .write_tag(write_tag_q), .req_lba(req_lba_q), .req_count(req_count_q), .req_ready, .write_ready, .read_valid,
-    .read_last, .rsp_valid, .read_tag, .rsp_tag, .rsp_status, .rsp_detail, .host_o(bench_host), .dev_i(bench_dev)
-  );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) core_rst_n <= 1'b0;
     else         core_rst_n <= ~loading;
   end
 
-  assign host       = loading_q ? bench_host : core_host;
-  assign host_write = loading_q ? write_data_q : core_write;
-  assign core_dev   = loading_q ? '0 : dev;
-  assign bench_dev  = loading_q ? dev : '0;
+  assign host       = in.loading ? in.host : core_host;
+  assign host_write = in.loading ? in.write_data : core_write;
+  assign core_dev   = in.loading ? '0 : dev;
+  assign bench_dev  = in.loading ? dev : '0;
   assign read_data  = dev_read;
   assign block_count = geometry.block_count;
 
@@ -190,9 +149,6 @@ module hwfs_disks_sim
     .clk_i, .rst_ni, .host_i(host), .write_data_i(host_write), .dev_i(dev), .read_data_i(dev_read), .idle_o(idle)
   );
 
-  cmd_t cmd;
-  assign cmd = '{op: cmd_op_e'(cmd_op_q), flags: cmd_flags_q, file: cmd_file_q, name_bytes: cmd_name_bytes_q,
-                 name2_bytes: cmd_name2_bytes_q, offset: cmd_offset_q, length: cmd_length_q};
   fs_rsp_t rsp;
   assign answer_status = rsp.status;
   assign answer_value  = rsp.value;
@@ -204,20 +160,20 @@ module hwfs_disks_sim
     .clk_i,
     .rst_ni            (core_rst_n),
     .geometry_i        (geometry),
-    .cmd_valid_i       (cmd_valid_q),
+    .cmd_valid_i       (in.cmd_valid),
     .cmd_ready_o       (cmd_ready),
-    .cmd_i             (cmd),
-    .name_valid_i      (name_valid_q),
+    .cmd_i             (in.cmd),
+    .name_valid_i      (in.name_valid),
     .name_ready_o      (name_ready),
-    .name_data_i       (name_data_q),
+    .name_data_i       (in.name_data),
     .rsp_valid_o       (answer_valid),
-    .rsp_ready_i       (answer_ready_q),
+    .rsp_ready_i       (in.answer_ready),
     .rsp_o             (rsp),
-    .write_valid_i     (give_valid_q),
+    .write_valid_i     (in.give_valid),
     .write_ready_o     (give_ready),
-    .write_data_i      (give_data_q),
+    .write_data_i      (in.give_data),
     .read_valid_o      (take_valid),
-    .read_ready_i      (take_ready_q),
+    .read_ready_i      (in.take_ready),
     .read_data_o       (take_data),
     .read_keep_o       (take_keep),
     .read_last_o       (take_last),
@@ -245,77 +201,22 @@ module hwfs_disks_sim
     end
   end
 
-  // --- The disks ----------------------------------------------------------------------------------
-  geometry_t [Disks-1:0] disk_geometry;
-  host_t [Disks-1:0] disk_host;
-  dev_t [Disks-1:0] disk_dev;
-  logic [Disks-1:0][DiskWidth-1:0] disk_writes, disk_reads;
-
-  for (genvar i = 0; i < Disks; i++) begin : gen_disk
-    axi_pkg::manager_t manager;
-    axi_pkg::memory_t memory;
-    logic [DiskWidth-1:0] axi_write, axi_read;
-
-    ramdisk #(.DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .BlockCount(lba_t'(DiskBlocks))) u_ramdisk (
-      .clk_i,
-      .rst_ni,
-      .geometry_o       (disk_geometry[i]),
-      .host_i           (disk_host[i]),
-      .write_data_i     (disk_writes[i]),
-      .dev_o            (disk_dev[i]),
-      .read_data_o      (disk_reads[i]),
-      .axi_o            (manager),
-      .axi_write_data_o (axi_write),
-      .axi_i            (memory),
-      .axi_read_data_i  (axi_read)
-    );
-
-    axi_memory #(
-      .DataWidth(DiskWidth), .MemoryWidth(DiskWidth), .SizeBytes(DiskBlocks << BlockSizeLog2),
-      .ReadLatency(ReadLatency), .ReadRateWords(ReadRateWords), .ReadRateCycles(ReadRateCycles),
-      .WriteLatency(WriteLatency), .WriteRateWords(WriteRateWords), .WriteRateCycles(WriteRateCycles)
-    ) u_memory (
-      .clk_i,
-      .rst_ni,
-      .axi_i           (manager),
-      .write_data_i    (axi_write),
-      .axi_o           (memory),
-      .read_data_o     (axi_read),
-      .fault_i         (fault_q[i]),
-      .fault_address_i (fault_address_q)
-    );
-  end
-
-  if (Disks == 1) begin : gen_one
-    assign disks_geometry = disk_geometry[0];
-    assign disk_host[0]   = host;
-    assign disk_writes    = host_write;
-    assign dev            = disk_dev[0];
-    assign dev_read       = disk_reads;
-    assign failed         = '0;
-  end else begin : gen_array
-    raid0 #(
-      .Disks(Disks), .Mirror(Mirror), .UpWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
-      .StripeBlocks(StripeBlocks), .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(WritePlaces),
-      .WriteSlots(WriteSlots)
-    ) u_raid0 (
-      .clk_i,
-      .rst_ni,
-      .geometry_o        (disks_geometry),
-      .host_i            (host),
-      .write_data_i      (host_write),
-      .dev_o             (dev),
-      .read_data_o       (dev_read),
-      .enable_i          ('1),
-      .failed_o          (failed),
-      .error_o           (),
-      .disk_clk_i        ('0),
-      .disk_rst_ni       ('0),
-      .disk_geometry_i   (disk_geometry),
-      .disk_host_o       (disk_host),
-      .disk_write_data_o (disk_writes),
-      .disk_dev_i        (disk_dev),
-      .disk_read_data_i  (disk_reads)
-    );
-  end
+  ramdisks #(
+    .Disks(Disks), .Mirror(Mirror), .UpWidth(DataWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
+    .StripeBlocks(StripeBlocks), .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(WritePlaces),
+    .WriteSlots(WriteSlots), .DiskBlocks(DiskBlocks), .ReadLatency(ReadLatency), .ReadRateWords(ReadRateWords),
+    .ReadRateCycles(ReadRateCycles), .WriteLatency(WriteLatency), .WriteRateWords(WriteRateWords),
+    .WriteRateCycles(WriteRateCycles)
+  ) u_disks (
+    .clk_i,
+    .rst_ni,
+    .geometry_o      (disks_geometry),
+    .host_i          (host),
+    .write_data_i    (host_write),
+    .dev_o           (dev),
+    .read_data_o     (dev_read),
+    .fault_i         (in.fault),
+    .fault_address_i (in.fault_address),
+    .failed_o        (failed)
+  );
 endmodule

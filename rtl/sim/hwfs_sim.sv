@@ -1,5 +1,8 @@
 // The file system core on pins, for a test bench that plays the application and the device. The block
 // interface is checked in each cycle, the application's streams likewise (an offer stays).
+//
+// With `Registered` the bench's pins count a cycle later. One evaluation a cycle then settles everything, which
+// makes the simulation faster: such a bench samples after the clock's edge, drives, and so on.
 module hwfs_sim
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -11,7 +14,8 @@ module hwfs_sim
   parameter int unsigned IndexSlots    = 1024,
   parameter int unsigned Outstanding   = 2,
   parameter int unsigned TimeoutCycles = 20000,
-  parameter bit          DataChecksums = 0
+  parameter bit          DataChecksums = 0,
+  parameter bit          Registered    = 0
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -70,20 +74,44 @@ module hwfs_sim
   input  logic [15:0] rsp_detail,
   input  logic [DataWidth-1:0] read_data
 );
+  typedef struct packed {
+    geometry_t             geometry;
+    dev_t                  dev;
+    logic [DataWidth-1:0]  read_data;
+    logic                  cmd_valid;
+    cmd_t                  cmd;
+    logic                  name_valid;
+    logic [31:0]           name_data;
+    logic                  answer_ready;
+    logic                  give_valid;
+    logic [DataWidth-1:0]  give_data;
+    logic                  take_ready;
+  } driven_t;
+  driven_t pins, in;
   host_t host;
   dev_t  dev;
   block_pins_dev u_pins (.*, .host_i(host), .dev_o(dev));
 
+  assign pins = '{
+    geometry: '{ready: ready, block_count: block_count, max_transfer_blocks: max_transfer_blocks,
+                volatile_write_cache: cached, fua: 1'b0, discard: 1'b0, read_only: read_only},
+    dev: dev, read_data: read_data, cmd_valid: cmd_valid,
+    cmd: '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
+           name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length},
+    name_valid: name_valid, name_data: name_data, answer_ready: answer_ready,
+    give_valid: give_valid, give_data: give_data, take_ready: take_ready
+  };
+  if (Registered) begin : gen_registered
+    always_ff @(posedge clk_i) in <= pins;
+  end else begin : gen_direct
+    assign in = pins;
+  end
+
   block_checker #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_check (
-    .clk_i, .rst_ni, .host_i(host), .write_data_i(write_data), .dev_i(dev), .read_data_i(read_data), .idle_o(idle)
+    .clk_i, .rst_ni, .host_i(host), .write_data_i(write_data), .dev_i(in.dev), .read_data_i(in.read_data),
+    .idle_o(idle)
   );
 
-  geometry_t geometry;
-  assign geometry = '{ready: ready, block_count: block_count, max_transfer_blocks: max_transfer_blocks,
-                      volatile_write_cache: cached, fua: 1'b0, discard: 1'b0, read_only: read_only};
-  cmd_t cmd;
-  assign cmd = '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
-                 name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length};
   fs_rsp_t rsp;
   assign answer_status = rsp.status;
   assign answer_value  = rsp.value;
@@ -94,28 +122,28 @@ module hwfs_sim
   ) u_hwfs (
     .clk_i,
     .rst_ni,
-    .geometry_i        (geometry),
-    .cmd_valid_i       (cmd_valid),
+    .geometry_i        (in.geometry),
+    .cmd_valid_i       (in.cmd_valid),
     .cmd_ready_o       (cmd_ready),
-    .cmd_i             (cmd),
-    .name_valid_i      (name_valid),
+    .cmd_i             (in.cmd),
+    .name_valid_i      (in.name_valid),
     .name_ready_o      (name_ready),
-    .name_data_i       (name_data),
+    .name_data_i       (in.name_data),
     .rsp_valid_o       (answer_valid),
-    .rsp_ready_i       (answer_ready),
+    .rsp_ready_i       (in.answer_ready),
     .rsp_o             (rsp),
-    .write_valid_i     (give_valid),
+    .write_valid_i     (in.give_valid),
     .write_ready_o     (give_ready),
-    .write_data_i      (give_data),
+    .write_data_i      (in.give_data),
     .read_valid_o      (take_valid),
-    .read_ready_i      (take_ready),
+    .read_ready_i      (in.take_ready),
     .read_data_o       (take_data),
     .read_keep_o       (take_keep),
     .read_last_o       (take_last),
     .host_o            (host),
     .host_write_data_o (write_data),
-    .dev_i             (dev),
-    .dev_read_data_i   (read_data)
+    .dev_i             (in.dev),
+    .dev_read_data_i   (in.read_data)
   );
 
   // What the core offers stays.
@@ -129,8 +157,8 @@ module hwfs_sim
       answer_waits_q <= 1'b0;
     end else begin
       seen_q         <= 1'b1;
-      take_waits_q   <= take_valid & ~take_ready;
-      answer_waits_q <= answer_valid & ~answer_ready;
+      take_waits_q   <= take_valid & ~in.take_ready;
+      answer_waits_q <= answer_valid & ~in.answer_ready;
     end
   end
   always_ff @(posedge clk_i) begin

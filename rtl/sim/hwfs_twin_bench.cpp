@@ -17,7 +17,7 @@
 #include <memory>
 #include <set>
 
-#include "Vhwfs_twin_sim.h"
+#include "Vhwfs_sim.h"
 #include "block_device.hpp"
 #include "hwfs_app.hpp"
 #include "twin.hpp"
@@ -38,9 +38,9 @@ constexpr int kCut = -1;
 // The core in simulation, on a device in memory.
 struct Core {
     VerilatedContext context;
-    std::unique_ptr<Vhwfs_twin_sim> top = std::make_unique<Vhwfs_twin_sim>(&context);
+    std::unique_ptr<Vhwfs_sim> top = std::make_unique<Vhwfs_sim>(&context);
     std::unique_ptr<BlockDevice> device;
-    std::unique_ptr<Application<Vhwfs_twin_sim>> app;
+    std::unique_ptr<Application<Vhwfs_sim>> app;
     uint64_t cycles = 0, stop_after = 0;
     std::clock_t spent = 0;
 
@@ -63,7 +63,7 @@ struct Core {
         model.flush_latency = slow ? random.below(60) : 0;
         model.stall_percent = slow ? random.below(20) : 0;
         device = std::make_unique<BlockDevice>(STRAIGHTWAY_PINS(*top, , ), model, random.next(), image);
-        app = std::make_unique<Application<Vhwfs_twin_sim>>(*top, kDataBytes, slow ? random.below(20) : 0, random.next());
+        app = std::make_unique<Application<Vhwfs_sim>>(*top, kDataBytes, slow ? random.below(20) : 0, random.next());
         top->ready = 1;
         top->cached = 1;
         top->read_only = 0;

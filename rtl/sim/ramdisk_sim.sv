@@ -61,76 +61,23 @@ module ramdisk_sim
     .idle_o       (idle)
   );
 
-  geometry_t [Disks-1:0] disk_geometry;
-  host_t [Disks-1:0] disk_host;
-  dev_t [Disks-1:0] disk_dev;
-  logic [Disks-1:0][DiskWidth-1:0] disk_writes, disk_reads;
-
-  for (genvar i = 0; i < Disks; i++) begin : gen_disk
-    axi_pkg::manager_t manager;
-    axi_pkg::memory_t memory;
-    logic [DiskWidth-1:0] axi_write, axi_read;
-
-    ramdisk #(.DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2), .BlockCount(lba_t'(DiskBlocks))) u_ramdisk (
-      .clk_i,
-      .rst_ni,
-      .geometry_o       (disk_geometry[i]),
-      .host_i           (disk_host[i]),
-      .write_data_i     (disk_writes[i]),
-      .dev_o            (disk_dev[i]),
-      .read_data_o      (disk_reads[i]),
-      .axi_o            (manager),
-      .axi_write_data_o (axi_write),
-      .axi_i            (memory),
-      .axi_read_data_i  (axi_read)
-    );
-
-    axi_memory #(
-      .DataWidth(DiskWidth), .SizeBytes(DiskBlocks << BlockSizeLog2), .ReadLatency(ReadLatency),
-      .ReadRateWords(ReadRateWords), .ReadRateCycles(ReadRateCycles), .WriteLatency(WriteLatency),
-      .WriteRateWords(WriteRateWords), .WriteRateCycles(WriteRateCycles)
-    ) u_memory (
-      .clk_i,
-      .rst_ni,
-      .axi_i           (manager),
-      .write_data_i    (axi_write),
-      .axi_o           (memory),
-      .read_data_o     (axi_read),
-      .fault_i         (fault[i]),
-      .fault_address_i (fault_address)
-    );
-  end
-
-  if (Disks == 1) begin : gen_one
-    assign block_count  = disk_geometry[0].block_count;
-    assign disk_host[0] = host;
-    assign disk_writes  = write_data;
-    assign dev          = disk_dev[0];
-    assign read_data    = disk_reads;
-  end else begin : gen_array
-    geometry_t geometry;
-    assign block_count = geometry.block_count;
-    raid0 #(
-      .Disks(Disks), .UpWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
-      .StripeBlocks(StripeBlocks), .SlotBlocks(StripeBlocks)
-    ) u_raid0 (
-      .clk_i,
-      .rst_ni,
-      .geometry_o        (geometry),
-      .host_i            (host),
-      .write_data_i      (write_data),
-      .dev_o             (dev),
-      .read_data_o       (read_data),
-      .enable_i          ('1),
-      .failed_o          (),
-      .error_o           (),
-      .disk_clk_i        ('0),
-      .disk_rst_ni       ('0),
-      .disk_geometry_i   (disk_geometry),
-      .disk_host_o       (disk_host),
-      .disk_write_data_o (disk_writes),
-      .disk_dev_i        (disk_dev),
-      .disk_read_data_i  (disk_reads)
-    );
-  end
+  geometry_t geometry;
+  assign block_count = geometry.block_count;
+  ramdisks #(
+    .Disks(Disks), .UpWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),
+    .StripeBlocks(StripeBlocks), .DiskBlocks(DiskBlocks), .ReadLatency(ReadLatency),
+    .ReadRateWords(ReadRateWords), .ReadRateCycles(ReadRateCycles), .WriteLatency(WriteLatency),
+    .WriteRateWords(WriteRateWords), .WriteRateCycles(WriteRateCycles)
+  ) u_disks (
+    .clk_i,
+    .rst_ni,
+    .geometry_o      (geometry),
+    .host_i          (host),
+    .write_data_i    (write_data),
+    .dev_o           (dev),
+    .read_data_o     (read_data),
+    .fault_i         (fault),
+    .fault_address_i (fault_address),
+    .failed_o        ()
+  );
 endmodule

@@ -40,7 +40,7 @@ ARRAYS = {
     ("hwfs_sim", "sim", {}),
     *(("hwfs_ports", "hwfs", {"Outstanding": number}) for number in (1, 3, 4, 8, 16)),
     ("hwfs", "hwfs", {"DataWidth": 256, "NodeLog2Max": 12, "Files": 8, "Outstanding": 8}),
-    ("hwfs_twin_sim", "sim", {}),
+    ("hwfs_sim", "sim", {"Registered": 1, "DataChecksums": 1}),
     ("hwfs_disks_sim", "sim", {"Disks": 2, "Mirror": 1}),
     ("workload", "workload", {"DataWidth": 256}),
     ("example_top", "example", {"Async": 1}),
