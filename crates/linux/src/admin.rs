@@ -2,7 +2,7 @@
 //!
 //! Needs `CAP_SYS_ADMIN` on Linux before 6.2. Works on `/dev/nvme0` and on a namespace's nodes.
 
-use crate::sys::ioctl;
+use crate::sys::ioctl::{self, Command};
 use crate::{Error, Result};
 use rustix::fd::AsFd;
 use std::fs::File;
@@ -25,17 +25,6 @@ const TIMEOUT_MS: u32 = 10_000;
 
 /// What an admin command's answer is.
 type Answer<T> = std::result::Result<T, block::Error>;
-
-/// An admin command. Not public: its data must be as long as the controller will make it, because
-/// the controller, which has the pages' addresses, is told no length.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Command {
-    pub opcode: u8,
-    pub nsid: u32,
-    pub cdw10_15: [u32; 6],
-    /// 0 is the driver's own limit.
-    pub timeout_ms: u32,
-}
 
 fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<()> {
     match ioctl::admin(file, command, data) {

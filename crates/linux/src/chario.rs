@@ -80,12 +80,6 @@ pub fn windows(roots: &Roots, name: &str) -> Vec<Window> {
     text.lines().filter_map(parse).collect()
 }
 
-/// How many files are open on `name`, such as `chardisk0n1`.
-pub(crate) fn open_files(roots: &Roots, name: &str) -> usize {
-    let folder = roots.sys.join("class/chario").join(name);
-    sysfs::number(&folder.join("open_files")).unwrap_or(0)
-}
-
 impl Chario {
     /// Opens `/dev/chardiskXnY`.
     ///
@@ -391,8 +385,7 @@ mod tests {
     fn windows_are_read_from_sysfs() {
         let tree = Tree::new();
         let text = "0x20000000:67108864\n0x40000000:4096\n";
-        tree.file("sys/class/chario/chardisk0n1/windows", text)
-            .file("sys/class/chario/chardisk0n1/open_files", "3\n");
+        tree.file("sys/class/chario/chardisk0n1/windows", text);
         let found = windows(&tree.roots(), "chardisk0n1");
         assert_eq!(found.len(), 2);
         let first = Window {
@@ -400,7 +393,6 @@ mod tests {
             length_bytes: 64 << 20,
         };
         assert_eq!(found[0], first);
-        assert_eq!(open_files(&tree.roots(), "chardisk0n1"), 3);
         assert!(windows(&tree.roots(), "chardisk9n9").is_empty());
     }
 

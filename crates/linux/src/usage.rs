@@ -4,7 +4,6 @@
 //! exclusive claim (`O_EXCL`), which a mounted file system, a member of a RAID and a device mapper
 //! target all hold, in whichever mount namespace they are.
 
-use crate::chario;
 use crate::pci::Controller;
 use crate::sysfs;
 use crate::{Error, Result, Roots};
@@ -112,13 +111,19 @@ pub fn of_controller(roots: &Roots, controller: &Controller) -> Result<Vec<Use>>
         }
         // To take a drive from under an open file would fail that file's owner.
         if let Some(device) = &namespace.chario {
-            let (device, count) = (device.clone(), chario::open_files(roots, device));
+            let (device, count) = (device.clone(), open_files(roots, device));
             if count > 0 {
                 uses.push(Use::OpenFiles { device, count });
             }
         }
     }
     Ok(uses)
+}
+
+/// How many files are open on CharIO's device `name`, such as `chardisk0n1`.
+fn open_files(roots: &Roots, name: &str) -> usize {
+    let folder = roots.sys.join("class/chario").join(name);
+    sysfs::number(&folder.join("open_files")).unwrap_or(0)
 }
 
 /// Claims each namespace for this process, so that nobody can mount one while it is unbound.

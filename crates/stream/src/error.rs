@@ -37,6 +37,22 @@ pub enum Error {
     Ended,
 }
 
+impl Error {
+    /// What became of a piece of the file.
+    pub(crate) fn at(offset_bytes: u64, error: volume::Error) -> Self {
+        match error {
+            volume::Error::Device(error) => Error::Device {
+                offset_bytes,
+                error: error.error(),
+            },
+            error => Error::Volume {
+                offset_bytes,
+                error,
+            },
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

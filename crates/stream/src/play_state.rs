@@ -125,28 +125,21 @@ impl PlayState<'_> {
     }
 
     fn submit_retry<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) -> bool {
-        let Some(piece) = self.retries.waiting() else {
-            return false;
-        };
-        let (offset_bytes, tag) = (piece.offset_bytes, piece.tag);
-        let Some(buffer) = piece.buffer.take() else {
-            return false;
-        };
-        let Err(Refused { error, buffer }) = volume.read(file, offset_bytes, buffer, tag) else {
-            self.in_flight += 1;
-            self.report.retries += 1;
-            return true;
-        };
-        piece.buffer = Some(buffer);
-        match error {
-            volume::Error::Busy => {}
-            volume::Error::NeedsMap => self.need_map = Some(offset_bytes),
-            error => self.fail(Error::Volume {
+        let submit = |offset_bytes, buffer, tag| volume.read(file, offset_bytes, buffer, tag);
+        let submitted = self.retries.submit(submit);
+        match submitted {
+            Ok(true) => {
+                self.in_flight += 1;
+                self.report.retries += 1;
+            }
+            Ok(false) => {}
+            Err((offset_bytes, volume::Error::NeedsMap)) => self.need_map = Some(offset_bytes),
+            Err((offset_bytes, error)) => self.fail(Error::Volume {
                 offset_bytes,
                 error,
             }),
         }
-        false
+        submitted == Ok(true)
     }
 
     /// Takes in the end of one of the file's reads.
@@ -177,16 +170,7 @@ impl PlayState<'_> {
         };
         let Some(buffer) = buffer else { return };
         let _ = place.take_back(buffer);
-        self.fail(match error {
-            volume::Error::Device(error) => Error::Device {
-                offset_bytes,
-                error: error.error(),
-            },
-            error => Error::Volume {
-                offset_bytes,
-                error,
-            },
-        });
+        self.fail(Error::at(offset_bytes, error));
     }
 
     /// The block after the ready ones, if it was read.
@@ -207,16 +191,6 @@ impl PlayState<'_> {
 
     /// When nothing is in flight any more: each buffer goes back to its place.
     pub(crate) fn reclaim(&mut self) {
-        while let Some(piece) = self.retries.waiting() {
-            let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
-            let place = self.places.get_mut(usize::from(tag));
-            if let (Some(place), Some(buffer)) = (place, buffer) {
-                let _ = place.take_back(buffer);
-            }
-            self.retries.succeeded(offset_bytes);
-        }
-        for place in self.places.iter_mut() {
-            place.reclaim();
-        }
+        self.retries.reclaim(self.places);
     }
 }

@@ -170,28 +170,23 @@ impl RecordState<'_> {
     }
 
     fn submit_retry<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) -> bool {
-        let Some(piece) = self.retries.waiting() else {
-            return false;
-        };
-        let (offset_bytes, tag) = (piece.offset_bytes, piece.tag);
-        let Some(buffer) = piece.buffer.take() else {
-            return false;
-        };
-        let Err(Refused { error, buffer }) = volume.retry(file, offset_bytes, buffer, tag) else {
-            self.in_flight += 1;
-            self.report.retries += 1;
-            return true;
-        };
-        piece.buffer = Some(buffer);
-        match error {
-            volume::Error::Busy => {}
-            volume::Error::NeedsMap => self.need = Some(Need::MapAt(offset_bytes)),
-            error => self.fail(Error::Volume {
+        let submit = |offset_bytes, buffer, tag| volume.retry(file, offset_bytes, buffer, tag);
+        let submitted = self.retries.submit(submit);
+        match submitted {
+            Ok(true) => {
+                self.in_flight += 1;
+                self.report.retries += 1;
+            }
+            Ok(false) => {}
+            Err((offset_bytes, volume::Error::NeedsMap)) => {
+                self.need = Some(Need::MapAt(offset_bytes))
+            }
+            Err((offset_bytes, error)) => self.fail(Error::Volume {
                 offset_bytes,
                 error,
             }),
         }
-        false
+        submitted == Ok(true)
     }
 
     fn tag(&self, block: u64) -> u16 {
@@ -243,16 +238,7 @@ impl RecordState<'_> {
             true => self.retries.failed(offset_bytes, tag, buffer)?,
             false => buffer,
         };
-        self.fail(match error {
-            volume::Error::Device(error) => Error::Device {
-                offset_bytes,
-                error: error.error(),
-            },
-            error => Error::Volume {
-                offset_bytes,
-                error,
-            },
-        });
+        self.fail(Error::at(offset_bytes, error));
         Some(buffer)
     }
 
@@ -283,16 +269,6 @@ impl RecordState<'_> {
 
     /// When nothing is in flight any more: each buffer goes back to its place.
     pub(crate) fn reclaim(&mut self) {
-        while let Some(piece) = self.retries.waiting() {
-            let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
-            let place = self.places.get_mut(usize::from(tag));
-            if let (Some(place), Some(buffer)) = (place, buffer) {
-                let _ = place.take_back(buffer);
-            }
-            self.retries.succeeded(offset_bytes);
-        }
-        for place in self.places.iter_mut() {
-            place.reclaim();
-        }
+        self.retries.reclaim(self.places);
     }
 }

@@ -1,16 +1,18 @@
 //! Pieces that failed and wait to be submitted again; each a bounded number of times.
 
 use block::Buffer;
-use volume::APPENDS_IN_FLIGHT;
+use volume::{APPENDS_IN_FLIGHT, Refused};
+
+use crate::place::Place;
 
 /// A piece that failed.
 #[derive(Debug)]
-pub(crate) struct Failed {
-    pub offset_bytes: u64,
-    pub tag: u16,
+struct Failed {
+    offset_bytes: u64,
+    tag: u16,
     attempts: u8,
     /// None while it is under way again.
-    pub buffer: Option<Buffer>,
+    buffer: Option<Buffer>,
 }
 
 /// Failed pieces. There are never more than the volume lets be in flight.
@@ -71,8 +73,47 @@ impl Retries {
         }
     }
 
+    /// Submits the first piece that waits, as `submit` does with its offset, buffer and tag. Says
+    /// whether one is under way again now; what refused it comes with its offset.
+    pub(crate) fn submit(
+        &mut self,
+        submit: impl FnOnce(u64, Buffer, u16) -> Result<(), Refused>,
+    ) -> Result<bool, (u64, volume::Error)> {
+        let Some(piece) = self.waiting() else {
+            return Ok(false);
+        };
+        let Some(buffer) = piece.buffer.take() else {
+            return Ok(false);
+        };
+        match submit(piece.offset_bytes, buffer, piece.tag) {
+            Ok(()) => Ok(true),
+            Err(Refused { error, buffer }) => {
+                piece.buffer = Some(buffer);
+                match error {
+                    // Until something completes.
+                    volume::Error::Busy => Ok(false),
+                    error => Err((piece.offset_bytes, error)),
+                }
+            }
+        }
+    }
+
+    /// When nothing is in flight any more: each buffer goes back to its place.
+    pub(crate) fn reclaim(&mut self, places: &mut [Place]) {
+        for piece in self.list.iter_mut().filter_map(Option::take) {
+            let place = places.get_mut(usize::from(piece.tag));
+            if let (Some(place), Some(buffer)) = (place, piece.buffer) {
+                let _ = place.take_back(buffer);
+            }
+        }
+        self.count = 0;
+        for place in places {
+            place.reclaim();
+        }
+    }
+
     /// The first piece that waits.
-    pub(crate) fn waiting(&mut self) -> Option<&mut Failed> {
+    fn waiting(&mut self) -> Option<&mut Failed> {
         if self.count == 0 {
             return None;
         }

@@ -3,7 +3,7 @@
 use super::filesystem::Mounted;
 use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, PLAIN, Target, chario};
 use crate::failure::Failure;
-use crate::path::{PathKind, rig};
+use crate::path::{PathKind, straight};
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
 
@@ -27,9 +27,9 @@ impl BenchHost {
                     Some(_) => PathKind::Vfio,
                     None => PathKind::Noiommu,
                 };
-                rig::open(&self.bench.roots, resolved, path, self.bench.buffer_bytes)?
+                straight::open(&self.bench.roots, resolved, path, self.bench.buffer_bytes)?
             }
-            Target::Model(model) => rig::open_model(model, self.bench.buffer_bytes)?,
+            Target::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
             Target::Coprocessor(_) => {
                 return Err(Failure::unsupported("the controller is the coprocessor's"));
             }

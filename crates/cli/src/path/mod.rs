@@ -136,7 +136,7 @@ pub fn open(roots: &Roots, drive: &Drive, wish: &Wish) -> Result<Opened> {
         Drive::Nvme(resolved) => open_nvme(roots, resolved, wish),
         Drive::Model(model) => {
             refuse_path(wish, &[PathKind::Auto], "a model controller has one path")?;
-            let rig = rig::open_model(model, wish.buffer_bytes)?;
+            let rig = straight::open_model(model, wish.buffer_bytes)?;
             on_rig(rig, wish.namespace.unwrap_or(1), wish)
         }
         Drive::Coprocessor(path) => {
@@ -230,7 +230,7 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
         .mend("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
-    let rig = rig::open(roots, resolved, wish.path, wish.buffer_bytes)?;
+    let rig = straight::open(roots, resolved, wish.path, wish.buffer_bytes)?;
     // After the driver was bound the kernel shows no namespaces, so the drive itself is asked.
     let namespace = match namespace {
         Some(namespace) => namespace,

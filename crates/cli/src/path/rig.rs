@@ -1,21 +1,11 @@
 //! An opened controller, whatever it is made of: a VFIO function, one without an IOMMU, a model.
 
-use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
-use crate::path::PathKind;
-use crate::path::borrow::{HugePages, Loan};
 use crate::path::memory::Memory;
-use crate::path::straight::{self, Controlled};
 use block::Device;
-use linux::resolve::Resolved;
-use linux::{Roots, noiommu, vfio};
-use model::{BusMemory, Config, Model};
 use nvme::{
     Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart,
 };
-
-/// Vectors that are asked for: the admin queue's and one queue's.
-const INTERRUPT_VECTORS: u16 = 2;
 
 /// What a controller can do.
 #[derive(Clone, Copy, Debug)]
@@ -95,62 +85,6 @@ pub trait Rig {
     /// # Errors
     /// The driver could not be given back.
     fn close(self: Box<Self>) -> Result<()>;
-}
-
-/// Opens a controller of this machine; `path` is `Vfio` or `Noiommu`.
-///
-/// # Errors
-/// What is missing; the drive has the driver that it had then.
-pub fn open(
-    roots: &Roots,
-    resolved: &Resolved,
-    path: PathKind,
-    buffer_bytes: usize,
-) -> Result<Box<dyn Rig>> {
-    let address = resolved.controller.address;
-    let memory_bytes = buffer_bytes.saturating_add(straight::overhead_bytes());
-    if path == PathKind::Noiommu {
-        let mut loan = Loan::of_nothing(roots, address)?;
-        let options = noiommu::Options {
-            memory_bytes,
-            reserve_huge_pages: true,
-        };
-        loan.huge_pages = Some(HugePages::remember());
-        let function = noiommu::Function::open(roots, address, &options)?;
-        let memory = Memory::Dma(function.memory());
-        let rig = Controlled::enable(function, memory, Some(loan), "noiommu")?;
-        return Ok(Box::new(rig));
-    }
-    let loan = Loan::of_vfio(roots, address)?;
-    let options = vfio::Options {
-        memory_bytes,
-        interrupt_vectors: INTERRUPT_VECTORS,
-    };
-    let function = vfio::Function::open(roots, address, &options)?;
-    let memory = Memory::Dma(function.memory());
-    let rig = Controlled::enable(function, memory, Some(loan), "vfio")?;
-    Ok(Box::new(rig))
-}
-
-/// Makes a model controller and opens it.
-///
-/// # Errors
-/// Its file cannot be opened, or there is no memory.
-pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig>> {
-    let config = match &model.file {
-        Some(file) => Config::file(file.clone(), model.size_bytes),
-        None => Config::ram(model.size_bytes),
-    };
-    // The model keeps a page on each side of a buffer as a guard, which small buffers pay dearly.
-    let bytes = buffer_bytes
-        .saturating_mul(3)
-        .saturating_add(straight::overhead_bytes());
-    let memory = BusMemory::linear(bytes)
-        .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
-    let platform = Model::new(config, memory.clone())
-        .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
-    let rig = Controlled::enable(platform, Memory::Bus(memory), None, "model")?;
-    Ok(Box::new(rig))
 }
 
 /// The one namespace that there is.

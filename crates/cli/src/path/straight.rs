@@ -4,11 +4,16 @@
 //! its kernel driver; `Lane` is one queue on it. They end in the one safe order: queue, controller
 //! (which shuts the drive down), function (which cuts it off from memory), driver, memory.
 
+use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
-use crate::path::borrow::Loan;
+use crate::path::PathKind;
+use crate::path::borrow::{HugePages, Loan};
 use crate::path::memory::Memory;
 use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
+use linux::resolve::Resolved;
+use linux::{Roots, noiommu, vfio};
+use model::{BusMemory, Config, Model};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
     Platform, QueuePair, Smart,
@@ -20,6 +25,8 @@ pub const DEPTH: usize = 64;
 /// The longest transfer that one command is used for, where the drive would allow more: the lists
 /// of pages of a whole queue stay small.
 pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
+/// Vectors that are asked for: the admin queue's and one queue's.
+const INTERRUPT_VECTORS: u16 = 2;
 
 type Queue<P> = QueuePair<P, Arc<Controller<P>>, DEPTH>;
 
@@ -28,6 +35,62 @@ pub const fn overhead_bytes() -> usize {
     // Pages of at most 64 KiB; every queue is rounded up to them, and runs are not dense.
     let queue_bytes = nvme::queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, 64 << 10);
     nvme::controller_memory_bytes(64 << 10) + 2 * queue_bytes + (1 << 20)
+}
+
+/// Opens a controller of this machine; `path` is `Vfio` or `Noiommu`.
+///
+/// # Errors
+/// What is missing; the drive has the driver that it had then.
+pub fn open(
+    roots: &Roots,
+    resolved: &Resolved,
+    path: PathKind,
+    buffer_bytes: usize,
+) -> Result<Box<dyn Rig>> {
+    let address = resolved.controller.address;
+    let memory_bytes = buffer_bytes.saturating_add(overhead_bytes());
+    if path == PathKind::Noiommu {
+        let mut loan = Loan::of_nothing(roots, address)?;
+        let options = noiommu::Options {
+            memory_bytes,
+            reserve_huge_pages: true,
+        };
+        loan.huge_pages = Some(HugePages::remember());
+        let function = noiommu::Function::open(roots, address, &options)?;
+        let memory = Memory::Dma(function.memory());
+        let rig = Controlled::enable(function, memory, Some(loan), "noiommu")?;
+        return Ok(Box::new(rig));
+    }
+    let loan = Loan::of_vfio(roots, address)?;
+    let options = vfio::Options {
+        memory_bytes,
+        interrupt_vectors: INTERRUPT_VECTORS,
+    };
+    let function = vfio::Function::open(roots, address, &options)?;
+    let memory = Memory::Dma(function.memory());
+    let rig = Controlled::enable(function, memory, Some(loan), "vfio")?;
+    Ok(Box::new(rig))
+}
+
+/// Makes a model controller and opens it.
+///
+/// # Errors
+/// Its file cannot be opened, or there is no memory.
+pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig>> {
+    let config = match &model.file {
+        Some(file) => Config::file(file.clone(), model.size_bytes),
+        None => Config::ram(model.size_bytes),
+    };
+    // The model keeps a page on each side of a buffer as a guard, which small buffers pay dearly.
+    let bytes = buffer_bytes
+        .saturating_mul(3)
+        .saturating_add(overhead_bytes());
+    let memory = BusMemory::linear(bytes)
+        .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
+    let platform = Model::new(config, memory.clone())
+        .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
+    let rig = Controlled::enable(platform, Memory::Bus(memory), None, "model")?;
+    Ok(Box::new(rig))
 }
 
 /// An enabled controller, its memory, and whom it goes back to.

@@ -10,7 +10,7 @@
 //! | `drops` | what the kernel threw away before it could be read |
 //! | `pattern` | bytes that say where they belong |
 //! | `report` | latencies and rings, in words and in JSON |
-//! | `recording` | the loop between a source and a volume; the one that knows a volume |
+//! | `recording` | the loop between a source and a volume |
 
 pub mod drops;
 pub mod pattern;
@@ -21,9 +21,13 @@ pub mod report;
 pub mod sink;
 pub mod source;
 
+use crate::failure::{Failure, Result};
+use crate::units::Size;
+use crate::volume::{failed, route};
 use block::Clock;
 use linux::TscClock;
 use std::time::Duration;
+use stream::Error;
 
 /// How long one wait may last before the user's wish to end is looked at.
 pub const WAIT: Duration = Duration::from_millis(100);
@@ -45,5 +49,44 @@ pub fn wait_until(clock: &TscClock, moment: u64, stop: &dyn Fn() -> bool) -> boo
             Some(sleep) if !sleep.is_zero() => std::thread::sleep(sleep.min(WAIT)),
             _ => std::hint::spin_loop(),
         }
+    }
+}
+
+/// Checks the size of a stream's blocks as far as that goes without the device.
+///
+/// # Errors
+/// What it must be.
+pub fn check_block(block: Size) -> Result<()> {
+    if (1..=route::MAX_BUFFER_BYTES).contains(&block.0) && block.0 % 512 == 0 {
+        return Ok(());
+    }
+    let most = Size(route::MAX_BUFFER_BYTES);
+    Err(Failure::usage(format!(
+        "--block is {} bytes; it is a multiple of the device's block, at most {most}",
+        block.0
+    )))
+}
+
+/// What ended a stream, where that was the volume or the device.
+///
+/// # Errors
+/// It was neither.
+pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error> {
+    match error {
+        Error::Volume {
+            offset_bytes,
+            error,
+        } => Ok(failed(
+            format_args!("{doing} at byte {offset_bytes}"),
+            error,
+        )),
+        Error::Device {
+            offset_bytes,
+            error,
+        } => Ok(Failure::request(
+            format_args!("{doing} at byte {offset_bytes}"),
+            error,
+        )),
+        error => Err(error),
     }
 }

@@ -1,4 +1,4 @@
-//! One recording: its files made, the threads, the loop between the source and the volume.
+//! One recording: its files, its threads, the loop between the source and the volume.
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -7,7 +7,6 @@ use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce}
 use crate::stream::source::Source;
 use crate::units::rounded;
 use crate::verbs::put::micros;
-use crate::verbs::record::Record;
 use crate::volume::{Mounted, failed, now_ns, shown};
 use indicatif::ProgressBar;
 use linux::TscClock;
@@ -21,111 +20,104 @@ use volume::{CreateOptions, Error, File};
 const IDLE: Duration = Duration::from_micros(200);
 
 /// What a recording ended with.
-pub(crate) struct Ended {
+pub struct Ended {
+    /// What the volume said.
     pub result: std::result::Result<(), StreamError>,
+    /// What the source said.
     pub produced: Produced,
+    /// What was counted.
     pub report: RecordReport,
+    /// From the first block to the last byte's being durable.
     pub elapsed_us: u64,
 }
 
-impl Record {
-    /// How much there will be, if that is known.
-    pub(crate) fn total_bytes(&self, source: &Source) -> u64 {
-        let by_time = match (self.for_time, self.rate) {
-            (Some(time), Some(rate)) => {
-                let bytes = time.0.as_nanos() * u128::from(rate.0) / 1_000_000_000;
-                Some(u64::try_from(bytes).unwrap_or(u64::MAX))
-            }
-            _ => None,
-        };
-        let size = self.size.map(|size| size.0);
-        let known = [by_time, size, source.len_bytes()];
-        known.into_iter().flatten().min().unwrap_or(0)
-    }
+/// How to record.
+pub struct Recording {
+    /// Into the volume.
+    pub options: RecordOptions,
+    /// From the source.
+    pub plan: Plan,
+    /// What both go by.
+    pub clock: TscClock,
+    /// How many buffers there are.
+    pub buffers: u16,
+    /// Whether each byte that becomes durable is told on standard output.
+    pub acknowledge: bool,
+}
 
-    pub(crate) fn make(
-        &self,
-        mounted: &Mounted<'_, '_>,
-        name: &str,
-        reserve_bytes: u64,
-        checksums: bool,
-    ) -> Result<File> {
-        let volume = mounted.volume;
-        let status = volume.status();
-        let status = status.map_err(|error| failed(mounted.drive, error))?;
-        if checksums && !status.checksums {
-            return Err(Failure::usage(
-                "the volume was made without checksums; nothing was recorded",
-            )
-            .mend("go without --checksums, or format with it"));
+/// Makes a file of a recording, with its space.
+///
+/// # Errors
+/// The volume has no checksums, no space, or the name already.
+pub fn make(
+    mounted: &Mounted<'_, '_>,
+    name: &str,
+    reserve_bytes: u64,
+    checksums: bool,
+) -> Result<File> {
+    let volume = mounted.volume;
+    let status = volume.status();
+    let status = status.map_err(|error| failed(mounted.drive, error))?;
+    if checksums && !status.checksums {
+        return Err(
+            Failure::usage("the volume was made without checksums; nothing was recorded")
+                .mend("go without --checksums, or format with it"),
+        );
+    }
+    volume.set_time(now_ns());
+    let options = CreateOptions {
+        reserve_bytes,
+        checksums,
+        app_tag: 0,
+    };
+    let made = mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
+    made.map_err(|error| {
+        let failure = failed(format_args!("making `{}`", shown(name)), error);
+        match error {
+            Error::NoSpace => failure.and(format_args!(
+                "it wants {}; nothing was recorded",
+                rounded(reserve_bytes)
+            )),
+            _ => failure.and("nothing was recorded"),
         }
-        volume.set_time(now_ns());
-        let options = CreateOptions {
-            reserve_bytes,
-            checksums,
-            app_tag: 0,
-        };
-        let made =
-            mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
-        made.map_err(|error| {
-            let failure = failed(format_args!("making `{}`", shown(name)), error);
-            match error {
-                Error::NoSpace => failure.and(format_args!(
-                    "it wants {}; nothing was recorded",
-                    rounded(reserve_bytes)
-                )),
-                _ => failure.and("nothing was recorded"),
-            }
-        })
-    }
+    })
+}
 
-    pub(crate) fn run_on(
+impl Recording {
+    /// Records into `file`, and where blocks may be dropped, their gaps into `gap_file`.
+    ///
+    /// # Errors
+    /// There is no memory, or a thread ended; inside, the stream cannot begin.
+    pub fn run(
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
         source: Source,
         file: File,
         gap_file: Option<File>,
-        device_block: usize,
-    ) -> Result<Ended> {
-        let clock = TscClock::new();
-        let block_bytes = self.block.0 as usize;
-        let total_bytes = self.total_bytes(&source);
+    ) -> Result<std::result::Result<Ended, StreamError>> {
+        let (clock, plan, options) = (self.clock, self.plan, &self.options);
         let mut ring = Vec::new();
         for _ in 0..self.buffers {
-            ring.push(Place::new(mounted.memory.allocate(block_bytes)?));
+            ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
         }
         let gaps = match gap_file {
             Some(file) => {
-                let buffer = mounted.memory.allocate(device_block)?;
+                let geometry = mounted.volume.geometry();
+                let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
+                let buffer = mounted.memory.allocate(geometry.block_size_bytes())?;
                 Some(GapFile { file, buffer })
             }
             None => None,
         };
-        let options = RecordOptions {
-            deadline_us: micros(self.deadline.0),
-            commit_bytes: self.commit_bytes.0,
-            commit_us: u64::from(self.commit_ms) * 1_000,
-            low_water_bytes: 8 * self.block.0.max(1 << 20),
-            reserve_bytes: 64 * self.block.0.max(1 << 20),
-            total_bytes: (total_bytes > 0).then_some(total_bytes),
-            ..RecordOptions::default()
-        };
-        let plan = Plan {
-            block_bytes,
-            bytes_per_second: self.rate.map(|rate| rate.0),
-            total_bytes: self.size.map(|size| size.0),
-            total_ticks: self
-                .for_time
-                .map(|time| block::Clock::ticks_from_us(&clock, micros(time.0))),
-        };
-        let bar = context
-            .console
-            .bytes_bar((total_bytes > 0).then_some(total_bytes));
+        let bar = context.console.bytes_bar(options.total_bytes);
         let began = Instant::now();
         let ended = {
-            let recorder = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, &options);
-            let recorder = recorder.map_err(|error| self.failure(error))?;
+            let recorder = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, options);
+            let recorder = match recorder {
+                Ok(recorder) => recorder,
+                Err(error) => return Ok(Err(error)),
+            };
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
             let (idle_to, idle) = idle_from(|| recorder.take());
@@ -163,7 +155,7 @@ impl Record {
         for buffer in ring.into_iter().filter_map(Place::into_buffer) {
             mounted.memory.give_back(buffer);
         }
-        Ok(ended)
+        Ok(Ok(ended))
     }
 
     /// Moves blocks from the producer to the recorder until both are at their end.

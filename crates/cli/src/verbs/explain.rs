@@ -134,11 +134,10 @@ impl Explain {
     fn measure(&self, context: &Context) -> Result<Explained> {
         let block = self.block.map_or(4096, |size| size.0);
         let deep = self.queue_depth.saturating_mul(DEEPER).min(4096);
-        let named: Vec<String> = self.path.iter().cloned().collect();
         let ready = self.subject.ready(
             context,
             &Wants {
-                paths: &named,
+                paths: self.path.as_slice(),
                 writes: self.operation == Operation::Write,
                 largest_bytes: block.saturating_mul(LARGER),
                 queue_depth: deep,

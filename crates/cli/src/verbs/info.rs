@@ -4,7 +4,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
-use crate::path::{PathKind, rig};
+use crate::path::{PathKind, straight};
 use crate::units::{Size, rounded};
 use clap::Args;
 use linux::resolve::Resolved;
@@ -30,7 +30,7 @@ impl Info {
         let facts = match &drive {
             Drive::Nvme(resolved) => of_nvme(context, resolved)?,
             Drive::Model(model) => {
-                let rig = rig::open_model(model, 1 << 20)?;
+                let rig = straight::open_model(model, 1 << 20)?;
                 let facts = facts::of_rig(drive.to_string(), rig.as_ref())?;
                 rig.close()?;
                 facts
@@ -60,7 +60,7 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
         Some(_) => PathKind::Vfio,
         None => PathKind::Noiommu,
     };
-    let rig = rig::open(&context.roots, resolved, path, 1 << 20)?;
+    let rig = straight::open(&context.roots, resolved, path, 1 << 20)?;
     let facts = facts::of_rig(name, rig.as_ref())?;
     rig.close()?;
     Ok(facts)

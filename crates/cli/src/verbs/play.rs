@@ -1,10 +1,10 @@
 //! `straightway play DEVICE NAME`: a file of a volume at its rate, each block when it is due.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::stream::WAIT;
 use crate::stream::place::{Place as End, To};
 use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
 use crate::stream::sink::{Sink, consume};
+use crate::stream::{WAIT, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
 use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
@@ -123,13 +123,7 @@ impl Play {
             return Err(Failure::usage("the data would go to the terminal")
                 .mend("redirect it, or use --to FILE"));
         }
-        if self.block.0 == 0 || self.block.0 > route::MAX_BUFFER_BYTES || self.block.0 % 512 != 0 {
-            let most = Size(route::MAX_BUFFER_BYTES);
-            return Err(Failure::usage(format!(
-                "--block is {} bytes; it is a multiple of the device's block, at most {most}",
-                self.block.0
-            )));
-        }
+        check_block(self.block)?;
         let way = self.route.with_buffers(self.block.0, self.buffers);
         let mut wish = route::wish(&way, false);
         let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
@@ -297,18 +291,10 @@ impl Play {
 
     fn failure(&self, error: StreamError) -> Failure {
         let doing = format!("playing `{}`", shown(&self.name));
-        match error {
-            StreamError::Volume {
-                offset_bytes,
-                error,
-            } => failed(format_args!("{doing} at byte {offset_bytes}"), error),
-            StreamError::Device {
-                offset_bytes,
-                error,
-            } => Failure::request(format_args!("{doing} at byte {offset_bytes}"), error),
-            error => Failure::usage(format!("{doing}: {error}"))
-                .mend("--block 64K or a multiple, or --no-verify"),
-        }
+        crate::stream::failure(&doing, error).unwrap_or_else(|error| {
+            Failure::usage(format!("{doing}: {error}"))
+                .mend("--block 64K or a multiple, or --no-verify")
+        })
     }
 
     fn say(&self, context: &Context, report: &PlayedFile) {

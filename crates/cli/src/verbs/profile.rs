@@ -54,11 +54,10 @@ impl Profile {
             return Err(Failure::usage("a block and a duration are more than 0"));
         }
         let mut perf = Perf::new(&context.roots, self.frequency)?;
-        let named: Vec<String> = self.path.iter().cloned().collect();
         let ready = self.subject.ready(
             context,
             &Wants {
-                paths: &named,
+                paths: self.path.as_slice(),
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: self.queue_depth,

@@ -2,19 +2,21 @@
 
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
+use crate::stream::check_block;
 use crate::stream::place::{From, Place as End};
-use crate::stream::producer::Why;
-use crate::stream::recording::Ended;
+use crate::stream::producer::{Plan, Why};
+use crate::stream::recording::{Ended, Recording, make};
 use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
 use crate::stream::source::Source;
 use crate::units::{Size, Time};
-use crate::verbs::put::check_name;
+use crate::verbs::put::{check_name, micros};
 use crate::volume::{Access, Mounted, Route, Store, failed, now_ns, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
+use linux::TscClock;
 use schemars::JsonSchema;
 use serde::Serialize;
-use stream::Error as StreamError;
+use stream::{Error as StreamError, RecordOptions};
 use volume::Error;
 
 /// Space for the companion file that is there from the beginning.
@@ -197,13 +199,7 @@ impl Record {
                     .mend("--rate 100M, or straightway put for a file at full speed"),
             );
         }
-        if self.block.0 == 0 || self.block.0 > route::MAX_BUFFER_BYTES || self.block.0 % 512 != 0 {
-            let most = Size(route::MAX_BUFFER_BYTES);
-            return Err(Failure::usage(format!(
-                "--block is {} bytes; it is a multiple of the device's block, at most {most}",
-                self.block.0
-            )));
-        }
+        check_block(self.block)?;
         let has_end = self.size.is_some() || self.for_time.is_some();
         if matches!(self.from.0, End::Pattern) && !has_end {
             return Err(Failure::usage("the pattern has no end").mend("--for TIME or --size SIZE"));
@@ -211,7 +207,7 @@ impl Record {
         Ok(())
     }
 
-    pub(crate) fn gaps_name(&self) -> String {
+    fn gaps_name(&self) -> String {
         format!("{}.gaps", self.name)
     }
 
@@ -243,15 +239,11 @@ impl Record {
         }
         let stop = || context.cancel.is_set();
         let source = Source::open(&self.from.0, &stop)?;
-        let file = self.make(
-            mounted,
-            &self.name,
-            self.total_bytes(&source),
-            self.checksums,
-        )?;
+        let total_bytes = self.total_bytes(&source);
+        let file = make(mounted, &self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
-            Policy::Drop => match self.make(mounted, &self.gaps_name(), GAPS_BYTES, false) {
+            Policy::Drop => match make(mounted, &self.gaps_name(), GAPS_BYTES, false) {
                 Ok(gap_file) => Some(gap_file),
                 Err(failure) => {
                     let _ = mounted.run("closing", volume.close(file));
@@ -260,14 +252,15 @@ impl Record {
                 }
             },
         };
-        let ended = self.run_on(context, mounted, source, file, gap_file, device_block);
+        let recording = self.recording(total_bytes);
+        let ended = recording.run(context, mounted, source, file, gap_file);
         volume.set_time(now_ns());
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
             let doing = format!("closing `{}`", shown(&self.name));
             closed = closed.and(mounted.run(doing, volume.close(file)));
         }
-        let ended = ended?;
+        let ended = ended?.map_err(|error| self.failure(error))?;
         if ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
             closed = mounted.remove(&self.gaps_name());
         }
@@ -279,20 +272,54 @@ impl Record {
         Ok(self.report(mounted, ended, failure))
     }
 
-    pub(crate) fn failure(&self, error: StreamError) -> Failure {
+    fn failure(&self, error: StreamError) -> Failure {
         let doing = format!("recording `{}`", shown(&self.name));
-        match error {
-            StreamError::Volume {
-                offset_bytes,
-                error,
-            } => failed(format_args!("{doing} at byte {offset_bytes}"), error),
-            StreamError::Device {
-                offset_bytes,
-                error,
-            } => Failure::request(format_args!("{doing} at byte {offset_bytes}"), error),
+        crate::stream::failure(&doing, error).unwrap_or_else(|error| match error {
             StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
                 .mend("more --buffers, larger ones, a lower --rate, or --policy drop"),
             error => Failure::usage(format!("{doing}: {error}")),
+        })
+    }
+
+    /// How much there will be; 0 where that is not known.
+    fn total_bytes(&self, source: &Source) -> u64 {
+        let by_time = match (self.for_time, self.rate) {
+            (Some(time), Some(rate)) => {
+                let bytes = time.0.as_nanos() * u128::from(rate.0) / 1_000_000_000;
+                Some(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }
+            _ => None,
+        };
+        let size = self.size.map(|size| size.0);
+        let known = [by_time, size, source.len_bytes()];
+        known.into_iter().flatten().min().unwrap_or(0)
+    }
+
+    fn recording(&self, total_bytes: u64) -> Recording {
+        let clock = TscClock::new();
+        let options = RecordOptions {
+            deadline_us: micros(self.deadline.0),
+            commit_bytes: self.commit_bytes.0,
+            commit_us: u64::from(self.commit_ms) * 1_000,
+            low_water_bytes: 8 * self.block.0.max(1 << 20),
+            reserve_bytes: 64 * self.block.0.max(1 << 20),
+            total_bytes: (total_bytes > 0).then_some(total_bytes),
+            ..RecordOptions::default()
+        };
+        let plan = Plan {
+            block_bytes: self.block.0 as usize,
+            bytes_per_second: self.rate.map(|rate| rate.0),
+            total_bytes: self.size.map(|size| size.0),
+            total_ticks: self
+                .for_time
+                .map(|time| block::Clock::ticks_from_us(&clock, micros(time.0))),
+        };
+        Recording {
+            options,
+            plan,
+            clock,
+            buffers: self.buffers,
+            acknowledge: self.acknowledge,
         }
     }
 

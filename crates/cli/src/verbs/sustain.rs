@@ -108,11 +108,10 @@ impl Sustain {
             ));
         }
         let arrivals_per_s = self.rate.per_second(self.block.0);
-        let named: Vec<String> = self.path.iter().cloned().collect();
         let ready = self.subject.ready(
             context,
             &Wants {
-                paths: &named,
+                paths: self.path.as_slice(),
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: self.queue_depth,

@@ -47,11 +47,10 @@ impl Trace {
     /// # Errors
     /// It is not permitted, the path or the kernel's events are missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let named: Vec<String> = self.path.iter().cloned().collect();
         let ready = self.subject.ready(
             context,
             &Wants {
-                paths: &named,
+                paths: self.path.as_slice(),
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: 1,

@@ -1,7 +1,6 @@
 //! Requests of the block layer (linux/fs.h) and of the NVMe driver (linux/nvme_ioctl.h).
 #![allow(unsafe_code)]
 
-use crate::admin::Command;
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::ioctl::opcode;
 use std::io;
@@ -30,6 +29,17 @@ pub(crate) struct PassthruCmd {
     pub cdw10_15: [u32; 6],
     pub timeout_ms: u32,
     pub result: u32,
+}
+
+/// An admin command. Not public: its data must be as long as the controller will make it, because
+/// the controller, which has the pages' addresses, is told no length.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Command {
+    pub opcode: u8,
+    pub nsid: u32,
+    pub cdw10_15: [u32; 6],
+    /// 0 is the driver's own limit.
+    pub timeout_ms: u32,
 }
 
 /// Calls `ioctl` and returns its non-negative result.

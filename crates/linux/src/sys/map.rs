@@ -168,55 +168,43 @@ impl Mmio {
     }
 }
 
+/// A barrier between accesses to memory and to registers: the instruction of ARM, that of RISC-V.
+macro_rules! barrier {
+    ($arm:literal, $riscv:literal) => {
+        // SAFETY: a barrier touches nothing.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!($arm, options(nostack, preserves_flags));
+        }
+        // SAFETY: a barrier touches nothing.
+        #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+        unsafe {
+            std::arch::asm!($riscv, options(nostack, preserves_flags));
+        }
+        // x86 keeps these accesses in their order; this holds the compiler.
+        #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        #[cfg(not(any(
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "riscv32",
+            target_arch = "x86_64",
+            target_arch = "x86"
+        )))]
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    };
+}
+
 /// Makes earlier writes to memory visible to the device before the register is written.
 #[inline(always)]
 fn before_write() {
-    // SAFETY: a barrier touches nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("dmb oshst", options(nostack, preserves_flags));
-    }
-    // SAFETY: a barrier touches nothing.
-    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
-    unsafe {
-        std::arch::asm!("fence w, o", options(nostack, preserves_flags));
-    }
-    // x86 does not pass an earlier store with a store to uncached memory; this holds the compiler.
-    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
-    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(not(any(
-        target_arch = "aarch64",
-        target_arch = "riscv64",
-        target_arch = "riscv32",
-        target_arch = "x86_64",
-        target_arch = "x86"
-    )))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    barrier!("dmb oshst", "fence w, o");
 }
 
 /// Keeps later reads of memory behind the read of the register.
 #[inline(always)]
 fn after_read() {
-    // SAFETY: a barrier touches nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("dmb oshld", options(nostack, preserves_flags));
-    }
-    // SAFETY: a barrier touches nothing.
-    #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
-    unsafe {
-        std::arch::asm!("fence i, r", options(nostack, preserves_flags));
-    }
-    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
-    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(not(any(
-        target_arch = "aarch64",
-        target_arch = "riscv64",
-        target_arch = "riscv32",
-        target_arch = "x86_64",
-        target_arch = "x86"
-    )))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    barrier!("dmb oshld", "fence i, r");
 }
 
 #[cfg(test)]
