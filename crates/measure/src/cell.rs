@@ -13,75 +13,13 @@ use crate::flight::{Flight, is_gone};
 use crate::host::Clock;
 use crate::path::Region;
 use crate::times::Times;
-use block::{Buffer, Device, Error};
-use hdrhistogram::Histogram;
+use block::{Buffer, Device};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The longest service time that is told apart from longer ones: 100 s.
-pub(crate) const SERVICE_TIME_MAX_NS: u64 = 100_000_000_000;
+pub use crate::tally::{CellError, ServiceTimes, Tally, service_times};
+
 /// How long one wait for completions may last before cancellation is looked at.
 const WAIT_US: u32 = 100_000;
-
-/// Service times with a relative error of at most 1 %.
-pub type ServiceTimes = Histogram<u32>;
-
-/// An empty set of service times; recording into it never allocates.
-///
-/// # Errors
-/// Never with the bounds used here.
-pub fn service_times() -> Result<ServiceTimes, CellError> {
-    Histogram::new_with_bounds(1, SERVICE_TIME_MAX_NS, 2).map_err(|_| CellError::Histogram)
-}
-
-/// Why a cell cannot be run at all.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CellError {
-    /// The block size is no multiple of the device's.
-    #[error("{block_size_bytes} bytes is no multiple of the device's block of {device_bytes}")]
-    Unaligned {
-        /// What was asked for.
-        block_size_bytes: u64,
-        /// The device's logical block.
-        device_bytes: usize,
-    },
-    /// The region that the path may use is shorter than the span that all paths share.
-    #[error("the path may use {region_bytes} bytes, and the comparison spans {span_bytes}")]
-    RegionTooSmall {
-        /// What the path may use.
-        region_bytes: u64,
-        /// What the comparison asked for.
-        span_bytes: u64,
-    },
-    /// A buffer is not as long as a block.
-    #[error("a buffer of {len_bytes} bytes was given for blocks of {block_size_bytes}")]
-    BufferLength {
-        /// The buffer's length.
-        len_bytes: usize,
-        /// The block size.
-        block_size_bytes: u64,
-    },
-    /// The histogram of service times could not be made.
-    #[error("the histogram of service times could not be made")]
-    Histogram,
-}
-
-/// What a loop did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Operations that succeeded.
-    pub operations: u64,
-    /// Bytes that they moved.
-    pub bytes: u64,
-    /// From the first submission to the last completion.
-    pub elapsed_ns: u64,
-    /// Operations that failed.
-    pub errors: u64,
-    /// The first failure.
-    pub first_error: Option<Error>,
-    /// Whether the user ended it early.
-    pub cancelled: bool,
-}
 
 /// A closed loop over one device. Run it once to warm up and once to count.
 #[derive(Debug)]

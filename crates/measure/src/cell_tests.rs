@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::{Operation, Pattern};
 use crate::host::Monotonic;
-use block::{Completion, Geometry, RamDisk, Refused, Request};
+use block::{Completion, Error, Geometry, RamDisk, Refused, Request};
 
 /// A RAM disk whose largest transfer is `max_transfer_blocks`, and that counts and can fail.
 struct Limited {

@@ -6,7 +6,7 @@
 //! of them are back. Nothing here allocates after it was made, or reads a clock.
 
 use crate::access::Operation;
-use crate::cell::Tally;
+use crate::tally::Tally;
 use block::{Buffer, Completion, Device, Error, Geometry, Lent, Refused, Request};
 use std::collections::VecDeque;
 

@@ -1,8 +1,34 @@
 //! What a comparison measures, and how long.
 
 use crate::access::{Access, Operation, Pattern};
-use crate::compare::CompareError;
+use crate::path::Missing;
 use std::time::Duration;
+
+/// Why a comparison did not start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// No path, operation, pattern, block size, round or queue slot was asked for.
+    #[error("nothing to measure: name at least one path, operation, pattern, block size and round")]
+    NothingToDo,
+    /// Two paths have one name.
+    #[error("two paths are called {name}")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// A block does not fit into the span, or is empty.
+    #[error("blocks of {block_size_bytes} bytes need a larger span than {span_bytes} bytes")]
+    SpanTooSmall {
+        /// The span.
+        span_bytes: u64,
+        /// The largest block.
+        block_size_bytes: u64,
+    },
+    /// Processor time cannot be read.
+    #[error("processor time cannot be measured: {0}")]
+    CpuTime(Missing),
+}
 
 /// What is measured, and how long.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The bounds are those of the histogram that they become, so nothing is rounded twice.
 
-use crate::cell::{CellError, SERVICE_TIME_MAX_NS, ServiceTimes, service_times};
+use crate::tally::{CellError, SERVICE_TIME_MAX_NS, ServiceTimes, service_times};
 
 /// Values below 2^(this + 1) have a place each; longer ones share theirs with less than 1 %.
 const SUB_BITS: u32 = 7;

@@ -8,51 +8,17 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
 
-use block::{Clock, Device};
-use volume::{CreateOptions, Entry, Error, File, NAME_BYTES};
+use block::{Buffer, Clock, Device};
+use volume::{CreateOptions, Entry, Error, File};
 
-use super::files::{Files, Handle};
+use super::blocks::is_past;
+use super::files::Files;
+use super::session::Phase;
+use super::state::{Handle, Job, Task};
 use super::transfer::{Asker, Need};
-use crate::command::{Command, FLAG_CHECKSUMS, FLAG_WRITE, Opcode};
+use crate::command::{FLAG_CHECKSUMS, FLAG_WRITE, Opcode};
 use crate::layout;
 use crate::status::{Code, Status};
-
-/// A name that was copied out of the window, once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NameBytes {
-    pub(crate) bytes: [u8; NAME_BYTES],
-    pub(crate) len: usize,
-}
-
-impl NameBytes {
-    fn text(&self) -> Result<&str, Error> {
-        let bytes = self.bytes.get(..self.len).ok_or(Error::BadName)?;
-        core::str::from_utf8(bytes).map_err(|_| Error::BadName)
-    }
-}
-
-/// A command that waits for its turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub(crate) asker: Asker,
-    pub(crate) command: Command,
-    pub(crate) name: NameBytes,
-    /// Index of the open file; `u8::MAX` where the command has none.
-    pub(crate) handle: u8,
-    /// Where in the window the data is.
-    pub(crate) data: usize,
-}
-
-/// What the worker does next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Task {
-    /// A transfer's need: its index, its file, what.
-    Mend(usize, File, Need),
-    /// A client's command.
-    Run(Job),
-    /// A file of a session that is over.
-    Close(usize, File),
-}
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Works for ever; pin it once and pass it to each [`step`](Files::step).
@@ -100,7 +66,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 Task::Close(index, file) => {
                     // Nobody is left to be told; the volume keeps what was durable.
                     let _ = self.volume.close(file).await;
-                    self.forget(index);
+                    self.state().forget(index);
                 }
                 Task::Run(job) => {
                     let (status, value) = match self.run(&job).await {
@@ -156,7 +122,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         if self.is_too_late(&job.asker) {
             return Err(block::Error::TimedOut.into());
         }
-        let file = self.file_of(job.handle);
+        let file = self.state().file_of(job.handle);
         let file = || file.ok_or(Status::from(Code::BadFile));
         Ok(match command.opcode {
             Opcode::Create => {
@@ -177,7 +143,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             Opcode::Sync => self.volume.sync(file()?).await?,
             Opcode::Close => {
                 let result = self.volume.close(file()?).await;
-                self.forget(usize::from(job.handle));
+                self.state().forget(usize::from(job.handle));
                 result.map(|()| 0)?
             }
             Opcode::Delete => {
@@ -221,12 +187,88 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             .file_status(file)
             .map(|status| status.checksums)?;
         let handle = Handle::new(job.asker.client, file, writable, checksums);
-        match self.put(handle) {
+        let number = self.state().put(handle);
+        match number {
             Some(number) => Ok(u64::from(number)),
             None => {
                 let _ = self.volume.close(file).await;
                 Err(Error::TooManyOpen.into())
             }
+        }
+    }
+
+    // --- What is to be done, and what came of it ----------------------------------------------
+
+    pub(super) fn is_too_late(&self, asker: &Asker) -> bool {
+        asker
+            .due
+            .is_some_and(|due| is_past(due, self.clock().ticks() as u32))
+    }
+
+    fn next_task(&self) -> Option<Task> {
+        let service = self.service();
+        let mut state = self.state();
+        let state = &mut *state;
+        for (index, place) in state.transfers.iter_mut().enumerate() {
+            let Some(transfer) = place else { continue };
+            if let (Some(need), false) = (transfer.need, transfer.is_mending) {
+                // A commit covers what is done: what is in flight must end first.
+                transfer.is_mending = true;
+                return Some(Task::Mend(index, transfer.file, need));
+            }
+        }
+        for (index, place) in state.handles.iter_mut().enumerate() {
+            let Some(handle) = place else { continue };
+            let session = service.sessions.get(usize::from(handle.client));
+            let is_ending = session.is_some_and(|session| session.phase == Phase::Ending);
+            let mut transfers = state.transfers.iter().flatten();
+            let is_used = transfers.any(|one| usize::from(one.handle) == index);
+            if is_ending && !is_used && !handle.has_stream && state.closing.is_none() {
+                handle.is_closing = true;
+                state.closing = Some(index as u8);
+                return Some(Task::Close(index, handle.file));
+            }
+        }
+        let job = state.take_job()?;
+        state.running = Some(job);
+        Some(Task::Run(job))
+    }
+
+    fn mended(&self, index: usize, result: Result<(), Error>) {
+        let mut state = self.state();
+        state.has_moved = true;
+        if let Some(Some(transfer)) = state.transfers.get_mut(index) {
+            transfer.mended(result);
+        }
+    }
+
+    fn take_whole(&self, index: usize) -> Option<(Buffer, u64, usize)> {
+        let mut state = self.state();
+        let transfer = state.transfers.get_mut(index)?.as_mut()?;
+        let (offset, len) = (transfer.offset, transfer.len_bytes);
+        Some((transfer.whole()?, offset, len))
+    }
+
+    fn keep_whole(&self, index: usize, buffer: Buffer) {
+        if let Some(Some(transfer)) = self.state().transfers.get_mut(index) {
+            transfer.keep(buffer);
+        }
+    }
+
+    fn finish_job(&self, job: &Job, status: Status, value: u64) {
+        let late = self.is_too_late(&job.asker);
+        let mut state = self.state();
+        state.running = None;
+        state.has_moved = true;
+        if matches!(job.command.opcode, Opcode::Commit | Opcode::Sync) {
+            if let Some(handle) = state.handle_mut(usize::from(job.handle)) {
+                handle.has_failed = false;
+            }
+        }
+        drop(state);
+        let mut service = self.service();
+        if let Some(session) = service.sessions.get_mut(usize::from(job.asker.client)) {
+            session.answer(job.asker.id, status, value, late);
         }
     }
 }

@@ -6,6 +6,8 @@
 
 mod blocks;
 #[cfg(feature = "files")]
+mod data;
+#[cfg(feature = "files")]
 pub mod files;
 #[cfg(feature = "files")]
 mod jobs;
@@ -14,6 +16,10 @@ mod playing;
 #[cfg(feature = "stream")]
 mod recording;
 mod session;
+#[cfg(feature = "stream")]
+mod slots;
+#[cfg(feature = "files")]
+mod state;
 #[cfg(feature = "stream")]
 mod streams;
 #[cfg(feature = "files")]

@@ -10,7 +10,7 @@ use block::{Clock, Device};
 use stream::{Error, Place, PlayOptions, Player};
 
 use super::files::Files;
-use super::streams::{BlockCommand, Start};
+use super::slots::{BlockCommand, Start};
 use crate::layout::STREAM_PLACES;
 use crate::order::{ORDER_VERIFY, encode_play};
 use crate::status::{Code, Status, StreamEnd};

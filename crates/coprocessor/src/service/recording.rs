@@ -13,7 +13,7 @@ use block::{Clock, Device};
 use stream::{Error, GapFile, Pace, Place, RecordOptions, Recorder};
 
 use super::files::Files;
-use super::streams::{BlockCommand, Start};
+use super::slots::{BlockCommand, Start};
 use crate::layout::STREAM_PLACES;
 use crate::order::encode_record;
 use crate::status::{Code, Status, StreamEnd};

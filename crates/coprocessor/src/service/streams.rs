@@ -8,118 +8,18 @@ use core::future::poll_fn;
 use core::task::Poll;
 
 use block::{Buffer, Clock, Device};
-use volume::{Event, File};
+use volume::Event;
 
 use super::Service;
-use super::files::{Files, NO_HANDLE, State};
+use super::files::Files;
 use super::session::{Phase, Taken};
+use super::slots::{BlockCommand, EndCommand, Slot, Start};
+use super::state::{NO_HANDLE, State};
 use super::transfer::Asker;
 use crate::command::{Command, Opcode};
 use crate::layout::{ORDER_BYTES, REPORT_BYTES, STREAM_PLACES};
 use crate::order::{ORDER_GAPS, ORDER_VERIFY, Order};
 use crate::status::{Code, Status, StreamEnd};
-
-/// Streams that can be under way at once.
-const STREAMS: usize = 2;
-
-/// A stream that is to begin. Every number in it was checked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
-    pub(crate) asker: Asker,
-    pub(crate) order: Order,
-    pub(crate) file: File,
-    pub(crate) gap_file: Option<File>,
-    handle: u8,
-    gap_handle: u8,
-    is_play: bool,
-    /// Where in the window the ring is, and the block for the companion's lines.
-    ring: usize,
-    gap_block: usize,
-}
-
-/// A block that the client handed in, or wants.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BlockCommand {
-    pub(crate) id: u16,
-    pub(crate) len_bytes: u32,
-    /// The block's number, or how many were given back.
-    pub(crate) number: u64,
-    pub(crate) seen_at: u32,
-}
-
-/// The client wants the end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EndCommand {
-    asker: Asker,
-    /// Where in the window the report goes.
-    data: usize,
-    /// Blocks that the producer had, handed in or not.
-    pub(crate) count: u64,
-}
-
-#[derive(Debug)]
-struct Slot {
-    start: Start,
-    /// Its future has it: what comes of its files is the stream's.
-    has_begun: bool,
-    blocks: [BlockCommand; STREAM_PLACES],
-    first: usize,
-    count: usize,
-    end: Option<EndCommand>,
-}
-
-/// The streams under way, and an event of the volume on its way to one of them.
-#[derive(Debug)]
-pub(crate) struct Streams {
-    slots: [Option<Slot>; STREAMS],
-    event: Option<(usize, Event)>,
-}
-
-impl Streams {
-    pub(crate) const fn new() -> Self {
-        Self {
-            slots: [const { None }; STREAMS],
-            event: None,
-        }
-    }
-
-    pub(crate) const fn has_event(&self) -> bool {
-        self.event.is_some()
-    }
-
-    /// Nobody waits for the event any more.
-    pub(crate) fn drop_event(&mut self) {
-        self.event = None;
-    }
-
-    fn slot(&mut self, index: usize) -> Option<&mut Slot> {
-        self.slots.get_mut(index)?.as_mut()
-    }
-
-    /// The stream of an open file.
-    fn of(&mut self, handle: usize, is_play: bool) -> Result<&mut Slot, Code> {
-        let mut slots = self.slots.iter_mut().flatten();
-        let found = slots
-            .find(|slot| usize::from(slot.start.handle) == handle && slot.start.is_play == is_play);
-        found.ok_or(Code::NoStream)
-    }
-
-    /// Keeps an event for the stream whose it is; gives back another's.
-    pub(crate) fn keep(&mut self, event: Event) -> Option<Event> {
-        let is_its = |slot: &Slot| {
-            let start = &slot.start;
-            slot.has_begun && (start.file == event.file || start.gap_file == Some(event.file))
-        };
-        let mut slots = self.slots.iter();
-        match slots.position(|slot| slot.as_ref().is_some_and(is_its)) {
-            Some(index) => {
-                self.event = Some((index, event));
-                None
-            }
-            None => Some(event),
-        }
-    }
-}
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     /// Begins a command of a stream, or says why not.
@@ -151,7 +51,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 Ok(())
             }
             Opcode::RecordBlock | Opcode::PlayBlock => {
-                let (handle, _) = self.handle(asker.client, command.extra)?;
+                let (handle, _) = self.state().handle(asker.client, command.extra)?;
                 let mut state = self.state();
                 let slot = state.streams.of(handle, is_play)?;
                 // The deadline of a block is its stream's.
@@ -174,7 +74,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 Ok(())
             }
             _ => {
-                let (handle, _) = self.handle(asker.client, command.extra)?;
+                let (handle, _) = self.state().handle(asker.client, command.extra)?;
                 let data = data(service, asker.client, command, REPORT_BYTES)?;
                 let mut state = self.state();
                 let slot = state.streams.of(handle, is_play)?;
@@ -215,14 +115,14 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let session = service.sessions.get(usize::from(asker.client));
         let session = session.ok_or(Code::BadField)?;
         let ring = session.data_offset(order.ring_offset, ring_bytes)?;
-        let (handle, opened) = self.free_handle(asker.client, command.extra)?;
+        let (handle, opened) = self.state().free_handle(asker.client, command.extra)?;
         if !is_play {
             opened.can_append()?;
         }
         let mut start = Start {
             asker,
             order,
-            file: opened.file(),
+            file: opened.file,
             gap_file: None,
             handle: handle as u8,
             gap_handle: NO_HANDLE,
@@ -231,7 +131,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             gap_block: 0,
         };
         if order.flags & ORDER_GAPS != 0 {
-            let (gap_handle, opened) = self.free_handle(asker.client, order.gap_file)?;
+            let (gap_handle, opened) = self.state().free_handle(asker.client, order.gap_file)?;
             opened.can_append()?;
             let block = service.geometry.block_size_bytes();
             let gap_block = session.data_offset(order.gap_offset, block)?;
@@ -239,7 +139,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             if gap_handle == handle || !is_apart {
                 return Err(Code::BadField.into());
             }
-            start.gap_file = Some(opened.file());
+            start.gap_file = Some(opened.file);
             start.gap_handle = gap_handle as u8;
             start.gap_block = gap_block;
         }

@@ -1,0 +1,57 @@
+//! What the coprocessor says of files (`docs/coprocessor.md`, "Entries").
+
+use volume::Name;
+
+/// An open file's sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSizes {
+    /// As last committed.
+    pub committed: u64,
+    /// Written, whatever is in flight behind it.
+    pub completed: u64,
+    /// Where the next append goes.
+    pub appended: u64,
+    /// Reserved behind that.
+    pub reserved: u64,
+}
+
+/// A file of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: Name,
+    /// Its slot.
+    pub slot: u32,
+    /// Bytes of data.
+    pub size_bytes: u64,
+    /// Bytes that it takes.
+    pub allocated_bytes: u64,
+    /// When it was last committed, in nanoseconds since 1970; 0 where no clock was set.
+    pub mtime_ns: u64,
+    /// The application's number.
+    pub app_tag: u64,
+    /// It has checksums.
+    pub checksums: bool,
+}
+
+/// The u64 at a place.
+pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// A file's entry as the coprocessor wrote it.
+pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let len = word(0x28)? as usize;
+    let name = bytes.get(0x30..0x30_usize.checked_add(len)?)?;
+    Some(Entry {
+        name: Name::new(core::str::from_utf8(name).ok()?).ok()?,
+        slot: word(0)?,
+        checksums: word(4)? & 1 != 0,
+        size_bytes: long(bytes, 8)?,
+        allocated_bytes: long(bytes, 16)?,
+        mtime_ns: long(bytes, 24)?,
+        app_tag: long(bytes, 32)?,
+    })
+}
