@@ -3,12 +3,13 @@ verb through the ring, and files through the coprocessor's own volume."""
 
 import json
 import re
+import signal
 import struct
 import subprocess
 
 import pytest
 
-from coprocessor_lab import FILES, coprocessor, run_to_end
+from coprocessor_lab import COMMAND, FILES, coprocessor, run_to_end
 from scripted import guest
 
 WORD = 0xFFFFFFFFFFFFFFFF
@@ -152,6 +153,86 @@ def test_record_and_play_over_the_ring(tmp_path, bits):
     assert back.read_bytes() == recorded(size)
     checked = json.loads(running.good("check", f"file:{image}", "--json"))
     assert checked["sound"] and not checked["findings"], checked
+
+
+@pytest.mark.parametrize("bits", [[], ["--bits", 64]], ids=["32-bits", "64-bits"])
+def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
+    image, data, back = (tmp_path / name for name in ("image", "data", "back"))
+    data.write_bytes(pattern(3 << 20, 5) + b"and not a whole block")
+    size = data.stat().st_size
+    slow = ["--block", "64K", "--deadline", "100s"]
+    with coprocessor(tmp_path, *bits, "--drive", f"size=96M,file={image},{DRIVE}") as running:
+        status, _, errors = running.straightway("play", running.name, "take", "--to", "null")
+        assert status == 3 and "straightway format" in errors, errors
+        running.good("format", running.name, "--destroy-data", "LAB1", "--checksums", "--node", "4K")
+        # A source that can wait is not lost, however fast it is.
+        status, said, errors = running.straightway("record", running.name, "take", "--checksums", "--acknowledge",
+                                                   "--commit-bytes", "1M", *slow, stdin=data.read_bytes())  # fmt: skip
+        assert status == 0 and "its own volume" in errors, errors
+        acknowledged = [int(line.split()[1]) for line in said.splitlines() if line.startswith("durable ")]
+        assert acknowledged == sorted(set(acknowledged)) and acknowledged[-1] == size, said
+        # One that keeps its own time, with a companion for what may be lost.
+        words = ["record", running.name, "paced", "--from", "pattern", "--rate", "2M", "--for", "1s", "--policy", "drop",
+                 "--json", *slow]  # fmt: skip
+        status, said, errors = running.straightway(*words)
+        report = json.loads(said)
+        assert status == (7 if report["lost_blocks"] else 0), errors
+        assert report["path"] == "coprocessor, its own volume" and report["buffers"] == 15, report
+        assert report["length_bytes"] + report["lost_bytes"] == 2 << 20 and report["misses"] == 0, report
+        assert report["elapsed_us"] >= 950_000 and report["ended_by"] == "length", report
+        assert sum(bucket["count"] for bucket in report["latencies"]) == report["blocks"], report
+        played = json.loads(running.good("play", running.name, "take", "--to", back, "--rate", "4M", "--json", *slow))
+        assert back.read_bytes() == data.read_bytes()
+        assert (played["length_bytes"], played["verified_bytes"], played["blocks"]) == (size, size, 49), played
+        assert played["elapsed_us"] >= 700_000 and not played["has_gaps"], played
+        # Blocks that are no whole chunks: then checksums are compared in chunks all the same.
+        played = json.loads(running.good("play", running.name, "take", "--to", "null", "--json", "--block", "4K"))
+        assert (played["verified_bytes"], played["blocks"]) == (size, 49), played
+        played = json.loads(running.good("play", running.name, "take", "--to", "null", "--json", "--block", "4K", "--no-verify"))
+        assert (played["verified_bytes"], played["blocks"]) == (0, 769), played
+        # What is wrong is said, and nothing is recorded.
+        for words, code, text in [
+            (["record", running.name, "take", "--from", data, "--rate", "1M"], 1, "nothing was recorded"),
+            (["record", running.name, "other", "--from", data, "--rate", "1M", "--block", "16M"], 2, "do not fit"),
+            (["record", running.name, "other", "--from", "pattern", "--rate", "1M", "--size", "1G"], 1, "nothing was recorded"),
+            (["play", running.name, "other", "--to", "null"], 1, "other"),
+            (["play", running.name, "take", "--to", "pattern"], 1, "pattern"),
+        ]:
+            status, said, errors = running.straightway(*words)
+            assert status == code and text in errors, (words, errors)
+        names = {"take", "paced", "paced.gaps"} if report["lost_blocks"] else {"take", "paced"}
+        assert {entry["name"] for entry in json.loads(running.good("ls", running.name, "--json"))["files"]} == names
+        # By blocks, where the user wants that.
+        by_blocks = json.loads(running.good("play", running.name, "take", "--to", back, "--json", "--path", "coprocessor", *slow))
+        assert by_blocks["path"].startswith("coprocessor, hybrid") and back.read_bytes() == data.read_bytes()
+        assert running.count("client") == 0, running.log
+        # A byte that changed on the drive.
+        held = image.read_bytes()
+        with image.open("r+b") as file:
+            file.seek(held.index(data.read_bytes()[1 << 20 : (1 << 20) + 4096]))
+            file.write(b"changed")
+        status, _, errors = running.straightway("play", running.name, "take", "--to", "null", *slow)
+        assert status == 6 and f"offset {1 << 20}" in errors, errors
+    checked = json.loads(running.good("check", f"file:{image}", "--json"))
+    assert checked["sound"] and not checked["findings"], checked
+
+
+def test_an_interrupted_recording_of_the_coprocessor_s_is_durable(tmp_path):
+    image, back = tmp_path / "image", tmp_path / "back"
+    with coprocessor(tmp_path, "--drive", f"size=96M,file={image},{DRIVE}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        words = [COMMAND, "record", running.name, "take", "--from", "pattern", "--rate", "1M", "--for", "60s", "--block",
+                 "64K", "--commit-bytes", "256K", "--acknowledge", "--deadline", "100s"]  # fmt: skip
+        recorder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3):
+            assert recorder.stdout.readline().startswith("durable ")
+        recorder.send_signal(signal.SIGINT)
+        said, errors = recorder.communicate(timeout=120)
+        assert recorder.returncode == 0, errors
+        durable = int(said.splitlines()[-1].split()[1])
+        running.good("get", running.name, "take", back)
+        assert len(back.read_bytes()) == durable >= 3 * (256 << 10)
+        running.good("play", running.name, "take", "--to", "pattern")
 
 
 def test_several_processes_at_once(tmp_path):

@@ -63,13 +63,7 @@ pub struct Session {
 /// # Errors
 /// The file is none, the coprocessor has nothing to serve, is in use, or does not answer.
 pub fn attach(path: &Path, access: Access, lease_ms: u32) -> Result<Session> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|source| Error::io("opening", path, source))?;
-    let len = window_bytes(path, &file)?;
-    let mapped = Mapped::new(file, len).map_err(|source| Error::io("mapping", path, source))?;
+    let mapped = map(path)?;
     let index = take_page(path, &mapped)?;
     let header = wait_for_header(path, &mapped)?;
     let grant = header.grants.get(index).copied();
@@ -90,6 +84,24 @@ pub fn attach(path: &Path, access: Access, lease_ms: u32) -> Result<Session> {
         memory,
         file,
     })
+}
+
+/// What a coprocessor says of itself, without a session.
+///
+/// # Errors
+/// As [`attach`].
+pub fn header(path: &Path) -> Result<Header> {
+    wait_for_header(path, &map(path)?)
+}
+
+fn map(path: &Path) -> Result<Mapped> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|source| Error::io("opening", path, source))?;
+    let len = window_bytes(path, &file)?;
+    Mapped::new(file, len).map_err(|source| Error::io("mapping", path, source))
 }
 
 /// The first client's page that no other process has.
@@ -182,6 +194,7 @@ fn refused(path: &Path, failed: AttachFailed) -> Error {
         _ => Error::NoCoprocessor {
             name,
             why: failed.to_string(),
+            lacks_volume: matches!(failed, AttachFailed::Refused(Code::NoVolume)),
         },
     }
 }

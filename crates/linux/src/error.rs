@@ -73,6 +73,8 @@ pub enum Error {
         name: String,
         /// What the coprocessor said, or what is missing.
         why: String,
+        /// It serves, and its drive has no volume.
+        lacks_volume: bool,
     },
     /// Another process of ours has taken the device from its driver and is still running.
     #[error("{device} was taken by process {pid}, which is still running")]
@@ -165,7 +167,7 @@ pub enum Error {
     MemoryFull {
         /// What was asked for.
         bytes: usize,
-        /// All of it.
+        /// What all buffers can have.
         total_bytes: usize,
     },
     /// No range of bus addresses is long enough.
@@ -253,6 +255,11 @@ impl Error {
             }
             Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
             Error::NotPciNvme { .. } => "lspci -Dnn -d ::0108".into(),
+            Error::NoCoprocessor {
+                name,
+                lacks_volume: true,
+                ..
+            } => format!("straightway format {name}; the coprocessor's log says more"),
             Error::NoCoprocessor { .. } => {
                 "look at the coprocessor's log; lab/coprocessor starts one in emulation".into()
             }
@@ -287,7 +294,9 @@ impl Error {
                 needed_bytes.div_ceil(1024)
             ),
             Error::NoMemory { .. } => "ask for less buffer memory".into(),
-            Error::MemoryFull { .. } => "ask for more buffer memory, or give buffers back".into(),
+            Error::MemoryFull { .. } => {
+                "use smaller or fewer buffers, or more memory for them".into()
+            }
             Error::NoBusAddresses { .. } => "ask for less buffer memory".into(),
             Error::NoHugePages {
                 needed_pages,

@@ -127,7 +127,7 @@ pub(crate) fn anonymous(len: usize) -> Result<Mapping> {
 fn allocate(arena: &Arena, len: usize) -> Result<Buffer> {
     arena.allocate(len).ok_or(Error::MemoryFull {
         bytes: len,
-        total_bytes: arena.len(),
+        total_bytes: arena.room(),
     })
 }
 

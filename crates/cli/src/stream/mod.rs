@@ -10,20 +10,26 @@
 //! | `drops` | what the kernel threw away before it could be read |
 //! | `pattern` | bytes that say where they belong |
 //! | `report` | latencies and rings, in words and in JSON |
-//! | `recording` | the loop between a source and a volume |
+//! | `keeper` | what a stream needs of a volume, wherever that is mounted |
+//! | `here`, `recording`, `playing` | a volume that this processor keeps, and the loops on it |
+//! | `there` | one that a coprocessor keeps, which runs the streams |
 
 pub mod drops;
+mod here;
+pub mod keeper;
 pub mod pattern;
 pub mod place;
+pub mod playing;
 pub mod producer;
 pub mod recording;
 pub mod report;
 pub mod sink;
 pub mod source;
+pub mod there;
 
 use crate::failure::{Failure, Result};
-use crate::units::Size;
-use crate::volume::{failed, route};
+use crate::units::{Size, rounded};
+use crate::volume::{failed, route, shown};
 use block::Clock;
 use linux::TscClock;
 use std::time::Duration;
@@ -31,6 +37,8 @@ use stream::Error;
 
 /// How long one wait may last before the user's wish to end is looked at.
 pub const WAIT: Duration = Duration::from_millis(100);
+/// Buffers of a stream, where the user does not say how many.
+pub const BUFFERS: u16 = 16;
 /// How long a thread spins before a moment that it must not miss: a sleep may end so late.
 const SPIN: Duration = Duration::from_micros(150);
 
@@ -89,4 +97,27 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
         )),
         error => Err(error),
     }
+}
+
+/// Checksums were asked for, and the volume has none.
+fn no_checksums() -> Failure {
+    Failure::usage("the volume was made without checksums; nothing was recorded")
+        .mend("go without --checksums, or format with it")
+}
+
+/// A file to record into could not be made.
+fn not_made(name: &str, reserve_bytes: u64, error: volume::Error) -> Failure {
+    let failure = failed(format_args!("making `{}`", shown(name)), error);
+    match error {
+        volume::Error::NoSpace => failure.and(format_args!(
+            "it wants {}; nothing was recorded",
+            rounded(reserve_bytes)
+        )),
+        _ => failure.and("nothing was recorded"),
+    }
+}
+
+/// A stream could not begin.
+fn not_begun(doing: &str, error: Error) -> Failure {
+    failure(doing, error).unwrap_or_else(|error| Failure::usage(format!("{doing}: {error}")))
 }

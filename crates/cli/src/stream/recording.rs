@@ -1,32 +1,34 @@
-//! One recording: its files, its threads, the loop between the source and the volume.
+//! One recording on a volume that this processor keeps: its threads, and the loop between them.
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::stream::WAIT;
+use crate::stream::keeper::Streamed;
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
-use crate::units::rounded;
+use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::verbs::put::micros;
-use crate::volume::{Mounted, failed, now_ns, shown};
+use crate::volume::{Mounted, failed};
 use indicatif::ProgressBar;
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use stream::{Error as StreamError, GapFile, Place, RecordOptions, RecordReport, Recorder};
-use volume::{CreateOptions, Error, File};
+use volume::File;
 
 /// How long the recording may sleep while the device works, or while it waits for a block.
 const IDLE: Duration = Duration::from_micros(200);
 
 /// What a recording ended with.
-pub struct Ended {
+pub struct Recorded {
     /// What the volume said.
     pub result: std::result::Result<(), StreamError>,
     /// What the source said.
     pub produced: Produced,
     /// What was counted.
     pub report: RecordReport,
+    /// Buffers that there were.
+    pub buffers: u16,
     /// From the first block to the last byte's being durable.
     pub elapsed_us: u64,
 }
@@ -39,55 +41,17 @@ pub struct Recording {
     pub plan: Plan,
     /// What both go by.
     pub clock: TscClock,
-    /// How many buffers there are.
-    pub buffers: u16,
+    /// How many buffers there are to be; None: the usual number.
+    pub buffers: Option<u16>,
     /// Whether each byte that becomes durable is told on standard output.
     pub acknowledge: bool,
 }
 
-/// Makes a file of a recording, with its space.
-///
-/// # Errors
-/// The volume has no checksums, no space, or the name already.
-pub fn make(
-    mounted: &Mounted<'_, '_>,
-    name: &str,
-    reserve_bytes: u64,
-    checksums: bool,
-) -> Result<File> {
-    let volume = mounted.volume;
-    let status = volume.status();
-    let status = status.map_err(|error| failed(mounted.drive, error))?;
-    if checksums && !status.checksums {
-        return Err(
-            Failure::usage("the volume was made without checksums; nothing was recorded")
-                .mend("go without --checksums, or format with it"),
-        );
-    }
-    volume.set_time(now_ns());
-    let options = CreateOptions {
-        reserve_bytes,
-        checksums,
-        app_tag: 0,
-    };
-    let made = mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
-    made.map_err(|error| {
-        let failure = failed(format_args!("making `{}`", shown(name)), error);
-        match error {
-            Error::NoSpace => failure.and(format_args!(
-                "it wants {}; nothing was recorded",
-                rounded(reserve_bytes)
-            )),
-            _ => failure.and("nothing was recorded"),
-        }
-    })
-}
-
 impl Recording {
-    /// Records into `file`, and where blocks may be dropped, their gaps into `gap_file`.
+    /// Records; see [`Keeper::record`](crate::stream::keeper::Keeper::record).
     ///
     /// # Errors
-    /// There is no memory, or a thread ended; inside, the stream cannot begin.
+    /// As there.
     pub fn run(
         &self,
         context: &Context,
@@ -95,10 +59,10 @@ impl Recording {
         source: Source,
         file: File,
         gap_file: Option<File>,
-    ) -> Result<std::result::Result<Ended, StreamError>> {
+    ) -> Result<Streamed<Recorded>> {
         let (clock, plan, options) = (self.clock, self.plan, &self.options);
         let mut ring = Vec::new();
-        for _ in 0..self.buffers {
+        for _ in 0..self.buffers.unwrap_or(BUFFERS) {
             ring.push(Place::new(mounted.memory.allocate(plan.block_bytes)?));
         }
         let gaps = match gap_file {
@@ -116,7 +80,7 @@ impl Recording {
             let recorder = Recorder::new(mounted.volume, file, clock, &mut ring, gaps, options);
             let recorder = match recorder {
                 Ok(recorder) => recorder,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(not_begun("recording", error))),
             };
             let stopped = AtomicBool::new(false);
             let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
@@ -144,10 +108,11 @@ impl Recording {
             if let Some(buffer) = recorder.take_gap_buffer() {
                 mounted.memory.give_back(buffer);
             }
-            Ended {
+            Recorded {
                 result: result?,
                 produced,
                 report: recorder.report(),
+                buffers: self.buffers.unwrap_or(BUFFERS),
                 elapsed_us: micros(began.elapsed()),
             }
         };
@@ -216,7 +181,11 @@ impl Recording {
         }
     }
 
-    fn acknowledge(&self, durable_bytes: u64, told: &mut u64) -> Result<()> {
+    /// Tells what is durable, where that is wanted.
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub fn acknowledge(&self, durable_bytes: u64, told: &mut u64) -> Result<()> {
         if !self.acknowledge || durable_bytes == *told {
             return Ok(());
         }

@@ -1,6 +1,8 @@
 //! What a stream counted, in words and in JSON.
 
+use crate::console::Console;
 use crate::units::rounded;
+use crate::volume::shown;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stream::Histogram;
@@ -61,5 +63,112 @@ pub fn ring_text(buffers: u64, smallest: Option<u64>) -> String {
     match smallest {
         Some(smallest) => format!("{smallest} of {buffers} buffers would have been enough"),
         None => format!("{buffers} buffers were too few"),
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RecordedFile {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called it, resolved.
+    pub device: String,
+    /// The path that was taken.
+    pub path: String,
+    /// The recording's name in the volume.
+    pub name: String,
+    /// Why it ended: length, source, stopped (by the user) or failed.
+    pub ended_by: &'static str,
+    /// Its size, all of it durable.
+    pub length_bytes: u64,
+    /// From the first block to the last byte's being durable.
+    pub elapsed_us: u64,
+    /// Blocks that arrived and found a buffer.
+    pub blocks: u64,
+    /// Blocks that were written after their deadline.
+    pub misses: u64,
+    /// The longest time after a deadline.
+    pub lateness_max_us: u64,
+    /// The longest time from a block's arrival until it was written.
+    pub latency_max_us: u64,
+    /// Those times.
+    pub latencies: Vec<Bucket>,
+    /// Buffers that there were.
+    pub buffers: u64,
+    /// How many would have been enough, with the one that the source fills; null: more.
+    pub smallest_buffers: Option<u64>,
+    /// The same in bytes.
+    pub smallest_buffer_bytes: Option<u64>,
+    /// Blocks that found no buffer.
+    pub lost_blocks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// Runs of them.
+    pub gaps: u64,
+    /// Bytes that found a buffer and could not be written, because the recording failed.
+    pub abandoned_bytes: u64,
+    /// Datagrams that the kernel threw away before they could be read.
+    pub dropped_datagrams: u64,
+    /// Blocks that came from the source later than the rate says.
+    pub tardy_blocks: u64,
+    /// Writes that failed and were repeated.
+    pub retries: u64,
+    /// How often it was made durable.
+    pub commits: u64,
+    /// How often space was reserved while it ran.
+    pub reservations: u64,
+}
+
+impl RecordedFile {
+    /// Nothing was late and nothing was lost.
+    pub fn is_good(&self) -> bool {
+        self.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
+    }
+
+    fn latency_text(&self) -> String {
+        latency_text(
+            &self.latencies,
+            self.latency_max_us,
+            self.misses,
+            self.lateness_max_us,
+        )
+    }
+
+    /// Says it in words; `gaps_name` is the companion that names what was lost.
+    pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
+        let counted = rate_text(self.length_bytes, self.blocks, self.elapsed_us);
+        let say = |text: String| console.say(text);
+        say(format!("recorded `{}`: {counted}", shown(&self.name)));
+        if self.blocks > 0 {
+            say(self.latency_text());
+            say(ring_text(self.buffers, self.smallest_buffers));
+        }
+        if self.lost_blocks > 0 {
+            let named = gaps_name.map_or(String::new(), |name| {
+                format!("; `{}` names them", shown(name))
+            });
+            say(format!(
+                "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
+                self.lost_blocks, self.lost_bytes, self.gaps
+            ));
+        }
+        if self.abandoned_bytes > 0 {
+            say(format!(
+                "{} bytes arrived and COULD NOT BE WRITTEN",
+                self.abandoned_bytes
+            ));
+        }
+        if self.dropped_datagrams > 0 {
+            say(format!(
+                "{} DATAGRAMS LOST in the kernel before they could be read",
+                self.dropped_datagrams
+            ));
+        }
+        if self.tardy_blocks > 0 {
+            say(format!(
+                "{} blocks came later than --rate says",
+                self.tardy_blocks
+            ));
+        }
     }
 }

@@ -1,30 +1,26 @@
 //! `straightway play DEVICE NAME`: a file of a volume at its rate, each block when it is due.
 
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::stream::keeper::Keeper;
 use crate::stream::place::{Place as End, To};
+use crate::stream::playing::Playing;
 use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
-use crate::stream::sink::{Sink, consume};
-use crate::stream::{WAIT, check_block};
+use crate::stream::sink::Sink;
+use crate::stream::there::{There, fits_there};
+use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
-use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
+use crate::volume::{Access, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
-use block::Clock;
 use clap::Args;
-use indicatif::ProgressBar;
-use linux::TscClock;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
-use stream::{Error as StreamError, Place, PlayOptions, PlayReport, Played, Player};
+use std::time::Instant;
+use stream::{Error as StreamError, PlayOptions};
+use volume::Error;
 use volume::layout::CHUNK_BYTES;
-use volume::{Error, File};
-
-/// How long the playback may sleep while the device works or nothing is due.
-const IDLE: Duration = Duration::from_micros(200);
 
 /// Play a file of a volume at a rate.
 #[derive(Clone, Debug, Args)]
@@ -32,7 +28,10 @@ const IDLE: Duration = Duration::from_micros(200);
 SINK is stdout, a file, udp://ADDR:PORT (datagrams of 1,024 bytes), tcp://ADDR:PORT (connects
 there), null, or pattern (compares with what `record --from pattern` recorded). With a --rate, time
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
-status 7 says that deadlines were missed.")]
+status 7 says that deadlines were missed.
+
+A coprocessor plays by itself, with at most 15 buffers in the memory that it shares; with
+--path coprocessor, a --mode or more buffers this processor does, by its blocks.")]
 pub struct Play {
     /// The device that has the volume
     pub device: String,
@@ -47,9 +46,9 @@ pub struct Play {
     /// Bytes of a block, and of a buffer; 64K and its multiples where checksums are compared
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub block: Size,
-    /// How many buffers
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub buffers: u16,
+    /// How many buffers [default: 16, or 15 where a coprocessor plays]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub buffers: Option<u16>,
     /// Where it goes
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     pub to: To,
@@ -124,18 +123,19 @@ impl Play {
                 .mend("redirect it, or use --to FILE"));
         }
         check_block(self.block)?;
-        let way = self.route.with_buffers(self.block.0, self.buffers);
-        let mut wish = route::wish(&way, false);
-        let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
-        wish.buffer_bytes += block * usize::from(self.buffers);
-        let mut store = Store::open(context, &self.device, &wish)?;
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| self.play(context, mounted));
-        let path = store.opened.name.clone();
-        let (mut report, failure) = store.close(report)?;
-        report.path = path;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let is_there = self.route.is_auto() && fits_there(self.buffers);
+        let there = is_there.then(|| There::open(&drive)).transpose()?.flatten();
+        let (report, failure) = match there {
+            Some(mut there) => {
+                there.buffers(self.block.0, self.buffers)?;
+                context.console.say(format_args!("path: {}", There::NAME));
+                let mut played = self.play(context, &mut there)?;
+                played.0.path = There::NAME.to_owned();
+                played
+            }
+            None => self.play_here(context, drive)?,
+        };
         match self.json {
             true => context.console.json(&report)?,
             false => self.say(context, &report),
@@ -148,27 +148,57 @@ impl Play {
         }
     }
 
+    fn play_here(&self, context: &Context, drive: Drive) -> Result<(PlayedFile, Option<Failure>)> {
+        let buffers = self.buffers.unwrap_or(BUFFERS);
+        let way = self.route.with_buffers(self.block.0, buffers);
+        let mut wish = route::wish(&way, false);
+        let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
+        wish.buffer_bytes += block * usize::from(buffers);
+        let mut store = Store::of(context, drive, &wish)?;
+        context
+            .console
+            .say(format_args!("path: {}", store.opened.name));
+        let report = store.mount(Access::Read, |mounted| self.play(context, &mut { mounted }));
+        let path = store.opened.name.clone();
+        let (mut report, failure) = store.close(report)?;
+        report.path = path;
+        Ok((report, failure))
+    }
+
     fn play(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
+        keeper: &mut impl Keeper,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
-        if mounted.find(&self.name)?.is_none() {
+        if !keeper.exists(&self.name)? {
             return Err(failed(doing(), Error::NotFound));
         }
         let gaps_name = format!("{}.gaps", self.name);
-        let has_gaps = check_name(&gaps_name).is_ok() && mounted.find(&gaps_name)?.is_some();
-        let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
+        let has_gaps = check_name(&gaps_name).is_ok() && keeper.exists(&gaps_name)?;
+        let file = keeper.open(&self.name)?;
         let sink = Sink::open(&self.to.0)?;
+        let playing = Playing {
+            options: PlayOptions {
+                bytes_per_second: self.rate.map_or(0, |rate| rate.0),
+                deadline_us: micros(self.deadline.0),
+                verify: !self.no_verify,
+                ..PlayOptions::default()
+            },
+            block_bytes: self.block.0,
+            buffers: self.buffers,
+        };
         let began = Instant::now();
-        let (report, result) = self.run_on(context, mounted, file, sink)?;
+        let played = keeper.play(context, &playing, sink, &self.name, file)?;
         let elapsed_us = micros(began.elapsed());
-        let closed = mounted.run(doing(), mounted.volume.close(file));
-        let failure = result.and(closed).err();
+        let closed = keeper.close(&self.name, file);
+        let played = played?;
+        let result = played.result.map_err(|error| self.failure(error));
+        let failure = result.and(played.written).and(closed).err();
+        let report = played.report;
         let played = PlayedFile {
             schema_version: SCHEMA_VERSION,
-            device: mounted.drive.to_string(),
+            device: keeper.drive().to_string(),
             path: String::new(),
             name: self.name.clone(),
             length_bytes: report.bytes,
@@ -187,106 +217,6 @@ impl Play {
             stopped: context.cancel.is_set(),
         };
         Ok((played, failure))
-    }
-
-    fn run_on(
-        &self,
-        context: &Context,
-        mounted: &Mounted<'_, '_>,
-        file: File,
-        sink: Sink,
-    ) -> Result<(PlayReport, Result<()>)> {
-        let clock = TscClock::new();
-        let status = mounted.volume.file_status(file);
-        let status = status.map_err(|error| failed(mounted.drive, error))?;
-        let verify = status.checksums && !self.no_verify;
-        let block_bytes = match verify {
-            true => self.block.0.next_multiple_of(CHUNK_BYTES),
-            false => self.block.0,
-        };
-        let mut ring = Vec::new();
-        for _ in 0..self.buffers {
-            ring.push(Place::new(mounted.memory.allocate(block_bytes as usize)?));
-        }
-        let options = PlayOptions {
-            bytes_per_second: self.rate.map_or(0, |rate| rate.0),
-            deadline_us: micros(self.deadline.0),
-            verify,
-            ..PlayOptions::default()
-        };
-        let bar = context.console.bytes_bar(Some(status.committed_bytes));
-        let player = Player::new(mounted.volume, file, clock, &mut ring, &options);
-        let player = player.map_err(|error| self.failure(error))?;
-        let sink_failed = AtomicBool::new(false);
-        let (full_to, full) = channel();
-        let (idle_to, idle) = channel();
-        let stop = || context.cancel.is_set() || sink_failed.load(Ordering::Relaxed);
-        let (result, written) = std::thread::scope(|scope| {
-            let on_failure = || sink_failed.store(true, Ordering::Relaxed);
-            let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
-            let result = self.pump(&player, clock, &full_to, &idle, &bar, &stop);
-            drop(full_to);
-            (result, consumer.join())
-        });
-        while let Ok(buffer) = idle.try_recv() {
-            let _ = player.give_back(buffer);
-        }
-        bar.finish_and_clear();
-        let report = player.report();
-        for buffer in ring.into_iter().filter_map(Place::into_buffer) {
-            mounted.memory.give_back(buffer);
-        }
-        let written =
-            written.unwrap_or_else(|_| Err(Failure::new(Exit::No, "the thread that writes ended")));
-        let result = result.map_err(|error| self.failure(error));
-        Ok((report, result.and(written)))
-    }
-
-    fn pump<D: block::Device>(
-        &self,
-        player: &Player<'_, '_, D, TscClock>,
-        clock: TscClock,
-        full: &Sender<Played>,
-        idle: &Receiver<block::Buffer>,
-        bar: &ProgressBar,
-        stop: &dyn Fn() -> bool,
-    ) -> std::result::Result<(), StreamError> {
-        let mut upkeep = std::pin::pin!(player.upkeep());
-        loop {
-            if let std::task::Poll::Ready(result) = player.step(upkeep.as_mut(), &mut |_| {}) {
-                return result;
-            }
-            if stop() {
-                player.stop();
-            }
-            let mut happened = false;
-            while let Some(played) = player.next() {
-                happened = true;
-                bar.inc(played.len_bytes as u64);
-                // The thread lives until this end of the channel is dropped.
-                let _ = full.send(played);
-            }
-            while let Ok(buffer) = idle.try_recv() {
-                happened = true;
-                let _ = player.give_back(buffer);
-            }
-            if happened {
-                continue;
-            }
-            let left = player
-                .next_due()
-                .map_or(u64::MAX, |due| due.saturating_sub(clock.ticks()));
-            let left = stream::us_from_ticks(left, clock.ticks_per_second());
-            // Before a block is due there is no sleep.
-            let sleep = Duration::from_micros(left)
-                .saturating_sub(IDLE / 2)
-                .min(IDLE);
-            if player.is_working() {
-                player.wait(sleep.as_micros() as u32);
-            } else if let Ok(buffer) = idle.recv_timeout(sleep.min(WAIT)) {
-                let _ = player.give_back(buffer);
-            }
-        }
     }
 
     fn failure(&self, error: StreamError) -> Failure {

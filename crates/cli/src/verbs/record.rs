@@ -1,21 +1,22 @@
 //! `straightway record DEVICE NAME`: a stream into a volume, at its rate, with deadlines.
 
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
-use crate::stream::check_block;
+use crate::stream::keeper::Keeper;
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::{Plan, Why};
-use crate::stream::recording::{Ended, Recording, make};
-use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
+use crate::stream::recording::{Recorded, Recording};
+use crate::stream::report::{RecordedFile, buckets};
 use crate::stream::source::Source;
+use crate::stream::there::{There, fits_there};
+use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
-use crate::volume::{Access, Mounted, Route, Store, failed, now_ns, route, shown};
+use crate::volume::{Access, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
 use linux::TscClock;
-use schemars::JsonSchema;
-use serde::Serialize;
 use stream::{Error as StreamError, RecordOptions};
 use volume::Error;
 
@@ -45,7 +46,10 @@ moment is there, and --acknowledge prints each.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
 bytes are missing, how many, when the first of them arrived (in us), and 1. A gap's line is durable
-before any byte behind it. Exit status 7 says that deadlines were missed or blocks were lost.")]
+before any byte behind it. Exit status 7 says that deadlines were missed or blocks were lost.
+
+A coprocessor records by itself, with at most 15 buffers in the memory that it shares; with
+--path coprocessor, a --mode, --no-fua or more buffers this processor does, by its blocks.")]
 pub struct Record {
     /// The device that has the volume
     pub device: String,
@@ -60,9 +64,9 @@ pub struct Record {
     /// Bytes of a block, and of a buffer
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub block: Size,
-    /// How many buffers
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=4096))]
-    pub buffers: u16,
+    /// How many buffers [default: 16, or 15 where a coprocessor records]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
+    pub buffers: Option<u16>,
     /// How long to record
     #[arg(long = "for", value_name = "TIME")]
     pub for_time: Option<Time>,
@@ -98,59 +102,6 @@ pub struct Record {
     pub json: bool,
 }
 
-/// What was recorded.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Recorded {
-    /// Version of this form: 1.
-    pub schema_version: u32,
-    /// What the user called it, resolved.
-    pub device: String,
-    /// The path that was taken.
-    pub path: String,
-    /// The recording's name in the volume.
-    pub name: String,
-    /// Why it ended: length, source, stopped (by the user) or failed.
-    pub ended_by: &'static str,
-    /// Its size, all of it durable.
-    pub length_bytes: u64,
-    /// From the first block to the last byte's being durable.
-    pub elapsed_us: u64,
-    /// Blocks that arrived and found a buffer.
-    pub blocks: u64,
-    /// Blocks that were written after their deadline.
-    pub misses: u64,
-    /// The longest time after a deadline.
-    pub lateness_max_us: u64,
-    /// The longest time from a block's arrival until it was written.
-    pub latency_max_us: u64,
-    /// Those times.
-    pub latencies: Vec<Bucket>,
-    /// Buffers that there were.
-    pub buffers: u64,
-    /// How many would have been enough, with the one that the source fills; null: more.
-    pub smallest_buffers: Option<u64>,
-    /// The same in bytes.
-    pub smallest_buffer_bytes: Option<u64>,
-    /// Blocks that found no buffer.
-    pub lost_blocks: u64,
-    /// Their bytes.
-    pub lost_bytes: u64,
-    /// Runs of them.
-    pub gaps: u64,
-    /// Bytes that found a buffer and could not be written, because the recording failed.
-    pub abandoned_bytes: u64,
-    /// Datagrams that the kernel threw away before they could be read.
-    pub dropped_datagrams: u64,
-    /// Blocks that came from the source later than the rate says.
-    pub tardy_blocks: u64,
-    /// Writes that failed and were repeated.
-    pub retries: u64,
-    /// How often it was made durable.
-    pub commits: u64,
-    /// How often space was reserved while it ran.
-    pub reservations: u64,
-}
-
 impl Record {
     /// Runs it.
     ///
@@ -158,24 +109,25 @@ impl Record {
     /// The source, the device, the volume; or the drive did not keep up.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.check()?;
-        let way = self.route.with_buffers(self.block.0, self.buffers);
-        let mut wish = route::wish(&way, true);
-        // All of the ring, whatever is in flight.
-        wish.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(self.buffers);
-        let mut store = Store::open(context, &self.device, &wish)?;
-        if self.no_fua {
-            without_fua::wrap(&mut store.opened.device);
-        }
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Write, |mounted| self.record(context, mounted));
-        let path = store.opened.name.clone();
-        let (mut report, failure) = store.close(report)?;
-        report.path = path;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let is_there = self.route.is_auto() && !self.no_fua && fits_there(self.buffers);
+        let there = is_there.then(|| There::open(&drive)).transpose()?.flatten();
+        let (report, failure) = match there {
+            Some(mut there) => {
+                there.buffers(self.block.0, self.buffers)?;
+                context.console.say(format_args!("path: {}", There::NAME));
+                let mut recorded = self.record(context, &mut there)?;
+                recorded.0.path = There::NAME.to_owned();
+                recorded
+            }
+            None => self.record_here(context, drive)?,
+        };
         match self.json {
             true => context.console.json(&report)?,
-            false => self.say(context, &report),
+            false => {
+                let gaps = (self.policy == Policy::Drop).then(|| self.gaps_name());
+                report.say(&context.console, gaps.as_deref());
+            }
         }
         match failure {
             Some(failure) => Err(failure),
@@ -211,15 +163,38 @@ impl Record {
         format!("{}.gaps", self.name)
     }
 
+    fn record_here(
+        &self,
+        context: &Context,
+        drive: Drive,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let buffers = self.buffers.unwrap_or(BUFFERS);
+        let way = self.route.with_buffers(self.block.0, buffers);
+        let mut wish = route::wish(&way, true);
+        // All of the ring, whatever is in flight.
+        wish.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
+        let mut store = Store::of(context, drive, &wish)?;
+        if self.no_fua {
+            without_fua::wrap(&mut store.opened.device);
+        }
+        context
+            .console
+            .say(format_args!("path: {}", store.opened.name));
+        let report = store.mount(Access::Write, |mounted| {
+            self.record(context, &mut { mounted })
+        });
+        let path = store.opened.name.clone();
+        let (mut report, failure) = store.close(report)?;
+        report.path = path;
+        Ok((report, failure))
+    }
+
     fn record(
         &self,
         context: &Context,
-        mounted: &Mounted<'_, '_>,
-    ) -> Result<(Recorded, Option<Failure>)> {
-        let volume = mounted.volume;
-        let geometry = volume.geometry();
-        let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
-        let device_block = geometry.block_size_bytes();
+        keeper: &mut impl Keeper,
+    ) -> Result<(RecordedFile, Option<Failure>)> {
+        let device_block = keeper.block_bytes()?;
         if self.block.0 % device_block as u64 != 0 {
             return Err(Failure::usage(format!(
                 "--block is {} bytes, no multiple of the device's block of {device_block}",
@@ -231,7 +206,7 @@ impl Record {
             names.insert(0, self.gaps_name());
         }
         for name in &names {
-            if mounted.find(name)?.is_some() {
+            if keeper.exists(name)? {
                 let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
                 let mend = format!("another NAME, or: straightway rm {} '{name}'", self.device);
                 return Err(failure.and("nothing was recorded").mend(mend));
@@ -240,36 +215,42 @@ impl Record {
         let stop = || context.cancel.is_set();
         let source = Source::open(&self.from.0, &stop)?;
         let total_bytes = self.total_bytes(&source);
-        let file = make(mounted, &self.name, total_bytes, self.checksums)?;
+        let file = keeper.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
-            Policy::Drop => match make(mounted, &self.gaps_name(), GAPS_BYTES, false) {
+            Policy::Drop => match keeper.create(&self.gaps_name(), GAPS_BYTES, false) {
                 Ok(gap_file) => Some(gap_file),
                 Err(failure) => {
-                    let _ = mounted.run("closing", volume.close(file));
-                    let _ = mounted.remove(&self.name);
+                    let _ = keeper.close(&self.name, file);
+                    let _ = keeper.remove(&self.name);
                     return Err(failure);
                 }
             },
         };
         let recording = self.recording(total_bytes);
-        let ended = recording.run(context, mounted, source, file, gap_file);
-        volume.set_time(now_ns());
+        let ended = keeper.record(context, &recording, source, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
-            let doing = format!("closing `{}`", shown(&self.name));
-            closed = closed.and(mounted.run(doing, volume.close(file)));
+            closed = closed.and(keeper.close(&self.name, file));
         }
-        let ended = ended?.map_err(|error| self.failure(error))?;
+        let ended = match ended? {
+            Ok(ended) => ended,
+            Err(failure) => {
+                for name in &names {
+                    let _ = keeper.remove(name);
+                }
+                return Err(failure.and("nothing was recorded"));
+            }
+        };
         if ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
-            closed = mounted.remove(&self.gaps_name());
+            closed = keeper.remove(&self.gaps_name());
         }
         let failure = match (ended.result, &ended.produced.why, closed) {
             (Err(error), ..) => Some(self.failure(error)),
             (Ok(()), _, Err(failure)) => Some(failure),
             _ => None,
         };
-        Ok(self.report(mounted, ended, failure))
+        Ok(self.report(keeper.drive(), ended, failure))
     }
 
     fn failure(&self, error: StreamError) -> Failure {
@@ -325,10 +306,10 @@ impl Record {
 
     fn report(
         &self,
-        mounted: &Mounted<'_, '_>,
-        ended: Ended,
+        drive: &Drive,
+        ended: Recorded,
         failure: Option<Failure>,
-    ) -> (Recorded, Option<Failure>) {
+    ) -> (RecordedFile, Option<Failure>) {
         let counted = &ended.report;
         let (ended_by, of_source) = match ended.produced.why {
             _ if failure.is_some() => ("failed", None),
@@ -337,9 +318,9 @@ impl Record {
             Ok(Why::Stopped) => ("stopped", None),
             Err(of_source) => ("failed", Some(of_source)),
         };
-        let report = Recorded {
+        let report = RecordedFile {
             schema_version: SCHEMA_VERSION,
-            device: mounted.drive.to_string(),
+            device: drive.to_string(),
             path: String::new(),
             name: self.name.clone(),
             ended_by,
@@ -350,7 +331,7 @@ impl Record {
             lateness_max_us: counted.lateness_max_us,
             latency_max_us: counted.latency_max_us,
             latencies: buckets(&counted.latencies),
-            buffers: u64::from(self.buffers),
+            buffers: u64::from(ended.buffers),
             smallest_buffers: counted.smallest_ring_blocks(),
             smallest_buffer_bytes: counted.smallest_ring_bytes(),
             lost_blocks: counted.lost_blocks,
@@ -364,59 +345,5 @@ impl Record {
             reservations: counted.reservations,
         };
         (report, failure.or(of_source))
-    }
-
-    fn say(&self, context: &Context, report: &Recorded) {
-        let counted = rate_text(report.length_bytes, report.blocks, report.elapsed_us);
-        let say = |text: String| context.console.say(text);
-        say(format!("recorded `{}`: {counted}", shown(&self.name)));
-        if report.blocks > 0 {
-            say(report.latency_text());
-            say(ring_text(report.buffers, report.smallest_buffers));
-        }
-        if report.lost_blocks > 0 {
-            let named = match self.policy {
-                Policy::Drop => format!("; `{}` names them", shown(&self.gaps_name())),
-                Policy::Stop => String::new(),
-            };
-            say(format!(
-                "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
-                report.lost_blocks, report.lost_bytes, report.gaps
-            ));
-        }
-        if report.abandoned_bytes > 0 {
-            say(format!(
-                "{} bytes arrived and COULD NOT BE WRITTEN",
-                report.abandoned_bytes
-            ));
-        }
-        if report.dropped_datagrams > 0 {
-            say(format!(
-                "{} DATAGRAMS LOST in the kernel before they could be read",
-                report.dropped_datagrams
-            ));
-        }
-        if report.tardy_blocks > 0 {
-            say(format!(
-                "{} blocks came later than --rate says",
-                report.tardy_blocks
-            ));
-        }
-    }
-}
-
-impl Recorded {
-    /// Nothing was late and nothing was lost.
-    fn is_good(&self) -> bool {
-        self.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
-    }
-
-    fn latency_text(&self) -> String {
-        latency_text(
-            &self.latencies,
-            self.latency_max_us,
-            self.misses,
-            self.lateness_max_us,
-        )
     }
 }

@@ -62,7 +62,7 @@ impl Reporter {
             Reporter::Mv => schema_for!(verbs::mv::Renamed),
             Reporter::Stat => schema_for!(verbs::stat::Status),
             Reporter::Check => schema_for!(verbs::check::Checked),
-            Reporter::Record => schema_for!(verbs::record::Recorded),
+            Reporter::Record => schema_for!(crate::stream::report::RecordedFile),
             Reporter::Play => schema_for!(verbs::play::PlayedFile),
             Reporter::Sustain => schema_for!(measure::sustain::Sustained),
             Reporter::Sweep => schema_for!(measure::sweep::Sweep),

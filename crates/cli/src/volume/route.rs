@@ -26,6 +26,11 @@ pub struct Route {
 }
 
 impl Route {
+    /// Whether the user leaves the path open.
+    pub fn is_auto(self) -> bool {
+        self.path == PathKind::Auto && self.mode.is_none()
+    }
+
     /// The same as a way with buffers of its own.
     pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> Way {
         Way {

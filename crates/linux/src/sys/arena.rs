@@ -18,6 +18,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Arena {
     mapping: ManuallyDrop<Mapping>,
+    /// Bytes that buffers can have, all together.
+    room: usize,
     books: Mutex<Books>,
 }
 
@@ -46,6 +48,7 @@ impl Arena {
         };
         Self {
             mapping: ManuallyDrop::new(mapping),
+            room: len,
             books: Mutex::new(books),
         }
     }
@@ -56,6 +59,10 @@ impl Arena {
 
     pub(crate) fn len(&self) -> usize {
         self.mapping.len()
+    }
+
+    pub(crate) const fn room(&self) -> usize {
+        self.room
     }
 
     /// A buffer of `len` bytes at the start of a page, or `None` if no free run is long enough.
@@ -149,6 +156,7 @@ mod tests {
     fn a_part_of_a_mapping_keeps_to_itself() {
         let mapping = Mapping::anonymous(8 * PAGE_BYTES).unwrap();
         let arena = Arena::of_part(mapping, 2 * PAGE_BYTES, 3 * PAGE_BYTES);
+        assert_eq!(arena.room(), 3 * PAGE_BYTES);
         let buffer = arena.allocate(3 * PAGE_BYTES).unwrap();
         assert_eq!(buffer.address(), arena.address() + 2 * PAGE_BYTES);
         assert!(arena.allocate(1).is_none());

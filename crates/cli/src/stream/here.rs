@@ -1,0 +1,86 @@
+//! A volume that this processor keeps, for its streams.
+
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::Result;
+use crate::stream::keeper::{Keeper, Streamed};
+use crate::stream::playing::{Played, Playing};
+use crate::stream::recording::{Recorded, Recording};
+use crate::stream::sink::Sink;
+use crate::stream::source::Source;
+use crate::stream::{no_checksums, not_made};
+use crate::volume::{Mounted, failed, now_ns, shown};
+use volume::{CreateOptions, File};
+
+impl Keeper for &Mounted<'_, '_> {
+    type File = File;
+
+    fn drive(&self) -> &Drive {
+        self.drive
+    }
+
+    fn block_bytes(&self) -> Result<usize> {
+        let geometry = self.volume.geometry();
+        let geometry = geometry.map_err(|error| failed(self.drive, error))?;
+        Ok(geometry.block_size_bytes())
+    }
+
+    fn exists(&mut self, name: &str) -> Result<bool> {
+        Ok(self.find(name)?.is_some())
+    }
+
+    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: bool) -> Result<File> {
+        let volume = self.volume;
+        let status = volume.status();
+        let status = status.map_err(|error| failed(self.drive, error))?;
+        if checksums && !status.checksums {
+            return Err(no_checksums());
+        }
+        volume.set_time(now_ns());
+        let options = CreateOptions {
+            reserve_bytes,
+            checksums,
+            app_tag: 0,
+        };
+        let made = self.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
+        made.map_err(|error| not_made(name, reserve_bytes, error))
+    }
+
+    fn open(&mut self, name: &str) -> Result<File> {
+        self.run(format!("playing `{}`", shown(name)), self.volume.open(name))
+    }
+
+    fn close(&mut self, name: &str, file: File) -> Result<()> {
+        self.volume.set_time(now_ns());
+        self.run(
+            format!("closing `{}`", shown(name)),
+            self.volume.close(file),
+        )
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        Mounted::remove(self, name)
+    }
+
+    fn record(
+        &mut self,
+        context: &Context,
+        recording: &Recording,
+        source: Source,
+        file: File,
+        gap_file: Option<File>,
+    ) -> Result<Streamed<Recorded>> {
+        recording.run(context, self, source, file, gap_file)
+    }
+
+    fn play(
+        &mut self,
+        context: &Context,
+        playing: &Playing,
+        sink: Sink,
+        _: &str,
+        file: File,
+    ) -> Result<Streamed<Played>> {
+        playing.run(context, self, sink, file)
+    }
+}

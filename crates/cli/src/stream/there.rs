@@ -1,0 +1,361 @@
+//! A volume that a storage coprocessor keeps, and the streams that it runs: here blocks are filled and
+//! emptied, in the memory that both have. Rates, deadlines and the drive are the coprocessor's.
+
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::stream::keeper::{Keeper, Streamed};
+use crate::stream::playing::{Played, Playing, writer_ended};
+use crate::stream::producer::{Message, idle_from, lend, produce};
+use crate::stream::recording::{Recorded, Recording};
+use crate::stream::sink::{Sink, consume};
+use crate::stream::source::Source;
+use crate::stream::{no_checksums, not_made};
+use crate::units::Size;
+use crate::verbs::put::micros;
+use crate::volume::{failed, shown};
+use block::Buffer;
+use coprocessor::layout::STREAM_PLACES;
+use coprocessor::{
+    Access, FileNumber, FilesClient, PlayingOptions, Recording as RecordingThere, RecordingOptions,
+};
+use indicatif::ProgressBar;
+use linux::{DmaMemory, TscClock};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use volume::layout::CHUNK_BYTES;
+
+/// How long there may be no look at the ring: nothing interrupts here.
+const NAP: Duration = Duration::from_micros(200);
+/// For names, tables and a companion's block, beside a stream's ring.
+const SPARE_BYTES: usize = 64 << 10;
+/// For names and tables.
+const SCRATCH_BYTES: usize = 4096;
+
+/// A session for files of a coprocessor's volume.
+pub struct There {
+    client: FilesClient<TscClock>,
+    memory: DmaMemory,
+    drive: Drive,
+    _file: File,
+}
+
+/// Whether a coprocessor can have so many buffers of one stream.
+pub fn fits_there(buffers: Option<u16>) -> bool {
+    buffers.is_none_or(|buffers| usize::from(buffers) <= STREAM_PLACES)
+}
+
+impl There {
+    /// What the path is called.
+    pub const NAME: &str = "coprocessor, its own volume";
+
+    /// Begins a session. None: the drive is behind no coprocessor, or behind one that runs no streams.
+    ///
+    /// # Errors
+    /// The coprocessor is in use, has nothing to serve, or does not answer.
+    pub fn open(drive: &Drive) -> Result<Option<Self>> {
+        let Drive::Coprocessor(path) = drive else {
+            return Ok(None);
+        };
+        if !linux::coprocessor::header(path)?.stream {
+            return Ok(None);
+        }
+        let session = linux::coprocessor::attach(path, Access::Files, 0)?;
+        let scratch = session.memory.allocate(SCRATCH_BYTES)?;
+        let client = FilesClient::new(session.client, scratch);
+        Ok(Some(Self {
+            client: client.map_err(|failure| refused(&drive.to_string(), failure))?,
+            memory: session.memory,
+            drive: drive.clone(),
+            _file: session.file,
+        }))
+    }
+
+    /// How many buffers of so many bytes a stream has: as many as fit, where the user did not say.
+    ///
+    /// # Errors
+    /// They do not fit into what the coprocessor shares.
+    pub fn buffers(&self, block_bytes: u64, buffers: Option<u16>) -> Result<u16> {
+        let (_, lent) = self.client.client().data();
+        let fit = lent.saturating_sub(SPARE_BYTES) as u64 / block_bytes.max(1);
+        let wanted = buffers.map_or((STREAM_PLACES as u64).min(fit).max(2), u64::from);
+        if wanted <= fit {
+            return Ok(wanted as u16);
+        }
+        let what = format!(
+            "{wanted} buffers of {} do not fit into the {} that the coprocessor shares",
+            Size(block_bytes),
+            Size(lent as u64)
+        );
+        let mend = "a smaller --block, fewer --buffers, or --path coprocessor";
+        Err(Failure::usage(what).mend(mend))
+    }
+
+    /// Memory for a ring, and how many blocks of it there are.
+    fn ring(&self, block_bytes: u64, buffers: Option<u16>) -> Result<(Buffer, u16)> {
+        let buffers = self.buffers(block_bytes, buffers)?;
+        let ring_bytes = usize::from(buffers) * block_bytes as usize;
+        Ok((self.memory.allocate(ring_bytes)?, buffers))
+    }
+
+    /// Whether a file has checksums. Its entry is found by looking through all of them.
+    fn has_checksums(&mut self, name: &str) -> Result<bool> {
+        let mut from = 0;
+        loop {
+            let entry = self.client.list(from);
+            match entry.map_err(|failure| refused("listing", failure))? {
+                Some(entry) if entry.name.as_str() == name => return Ok(entry.checksums),
+                Some(entry) => from = entry.slot + 1,
+                None => return Ok(false),
+            }
+        }
+    }
+}
+
+/// What the coprocessor refused.
+fn refused(doing: &str, failure: coprocessor::Failure) -> Failure {
+    match failure {
+        coprocessor::Failure::Volume(error) => failed(doing, error),
+        coprocessor::Failure::Block(error) => Failure::request(doing, error),
+        other => Failure::missing(format!("{doing}: {other}")),
+    }
+}
+
+impl Keeper for There {
+    type File = FileNumber;
+
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn block_bytes(&self) -> Result<usize> {
+        Ok(self.client.block_bytes())
+    }
+
+    fn exists(&mut self, name: &str) -> Result<bool> {
+        match self.client.open(name, false) {
+            Ok(file) => self.close(name, file).map(|()| true),
+            Err(coprocessor::Failure::Volume(volume::Error::NotFound)) => Ok(false),
+            Err(failure) => Err(refused(&format!("looking for `{}`", shown(name)), failure)),
+        }
+    }
+
+    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: bool) -> Result<FileNumber> {
+        let made = self.client.create(name, reserve_bytes, checksums);
+        made.map_err(|failure| match failure {
+            coprocessor::Failure::Volume(volume::Error::Unsupported) if checksums => no_checksums(),
+            coprocessor::Failure::Volume(error) => not_made(name, reserve_bytes, error),
+            other => refused(&format!("making `{}`", shown(name)), other),
+        })
+    }
+
+    fn open(&mut self, name: &str) -> Result<FileNumber> {
+        let opened = self.client.open(name, false);
+        opened.map_err(|failure| refused(&format!("playing `{}`", shown(name)), failure))
+    }
+
+    fn close(&mut self, name: &str, file: FileNumber) -> Result<()> {
+        let closed = self.client.close(file);
+        closed.map_err(|failure| refused(&format!("closing `{}`", shown(name)), failure))
+    }
+
+    fn remove(&mut self, name: &str) -> Result<()> {
+        let removed = self.client.delete(name);
+        removed.map_err(|failure| refused(&format!("removing `{}`", shown(name)), failure))
+    }
+
+    fn record(
+        &mut self,
+        context: &Context,
+        recording: &Recording,
+        source: Source,
+        file: FileNumber,
+        gap_file: Option<FileNumber>,
+    ) -> Result<Streamed<Recorded>> {
+        let (plan, clock) = (recording.plan, recording.clock);
+        let (ring, buffers) = self.ring(plan.block_bytes as u64, recording.buffers)?;
+        let gaps = match gap_file {
+            Some(file) => Some((file, self.memory.allocate(self.client.block_bytes())?)),
+            None => None,
+        };
+        // What is always there arrives when the rate says; the rest when it is handed in.
+        let rate = plan.bytes_per_second.filter(|_| source.is_always_ready());
+        let options = RecordingOptions {
+            block_bytes: plan.block_bytes as u32,
+            bytes_per_second: rate.unwrap_or(0),
+            record: recording.options,
+        };
+        let doing = |failure| refused("recording", failure);
+        let begun = RecordingThere::begin(&mut self.client, file, ring, gaps, &options);
+        let mut there = match begun {
+            Ok(there) => there,
+            Err(failure) => return Ok(Err(doing(failure))),
+        };
+        let bar = context.console.bytes_bar(recording.options.total_bytes);
+        let began = Instant::now();
+        let stopped = AtomicBool::new(false);
+        let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
+        let (idle_to, idle) = idle_from(|| there.take());
+        let (out, blocks) = channel();
+        let mut pump = RecordPump {
+            recording,
+            there: &mut there,
+            client: &mut self.client,
+            bar: &bar,
+            told: 0,
+        };
+        let (pumped, produced) = std::thread::scope(|scope| {
+            let stop = &stop;
+            let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
+            let pumped = pump.run(&idle_to, &blocks);
+            stopped.store(true, Ordering::Relaxed);
+            drop(idle_to);
+            (pumped, producer.join())
+        });
+        let mut told = pump.told;
+        let produced = produced
+            .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
+        let ended = there.finish(&mut self.client).map_err(doing);
+        bar.finish_and_clear();
+        pumped?;
+        let (result, report) = ended?;
+        recording.acknowledge(report.durable_bytes, &mut told)?;
+        Ok(Ok(Recorded {
+            result,
+            produced,
+            report,
+            buffers,
+            elapsed_us: micros(began.elapsed()),
+        }))
+    }
+
+    fn play(
+        &mut self,
+        context: &Context,
+        playing: &Playing,
+        sink: Sink,
+        name: &str,
+        file: FileNumber,
+    ) -> Result<Streamed<Played>> {
+        let is_whole = playing.block_bytes % CHUNK_BYTES == 0;
+        let verify = playing.options.verify && (is_whole || self.has_checksums(name)?);
+        let block_bytes = playing.block_bytes(verify);
+        let (ring, _) = self.ring(block_bytes, playing.buffers)?;
+        let options = PlayingOptions {
+            block_bytes: block_bytes as u32,
+            play: stream::PlayOptions {
+                verify,
+                ..playing.options
+            },
+        };
+        let doing = |failure| refused("playing", failure);
+        let begun = coprocessor::Playing::begin(&mut self.client, file, ring, &options);
+        let mut there = match begun {
+            Ok(there) => there,
+            Err(failure) => return Ok(Err(doing(failure))),
+        };
+        let bar = context.console.bytes_bar(Some(there.size_bytes()));
+        let sink_failed = AtomicBool::new(false);
+        let (full_to, full) = channel();
+        let (idle_to, idle) = channel();
+        let stop = || context.cancel.is_set() || sink_failed.load(Ordering::Relaxed);
+        let client = &mut self.client;
+        let written = std::thread::scope(|scope| {
+            let on_failure = || sink_failed.store(true, Ordering::Relaxed);
+            let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
+            pump_play(&mut there, client, &full_to, &idle, &bar, &stop);
+            drop(full_to);
+            consumer.join()
+        });
+        let ended = there.finish(&mut self.client).map_err(doing);
+        bar.finish_and_clear();
+        let (result, report) = ended?;
+        Ok(Ok(Played {
+            result,
+            written: written.unwrap_or_else(|_| Err(writer_ended())),
+            report,
+        }))
+    }
+}
+
+/// Moves blocks from the producer to the coprocessor.
+struct RecordPump<'p> {
+    recording: &'p Recording,
+    there: &'p mut RecordingThere,
+    client: &'p mut FilesClient<TscClock>,
+    bar: &'p ProgressBar,
+    told: u64,
+}
+
+impl RecordPump<'_> {
+    /// Until the producer is at its end, or the recording: its end says why.
+    fn run(&mut self, idle: &Sender<Buffer>, blocks: &Receiver<Message>) -> Result<()> {
+        loop {
+            loop {
+                match self.there.poll(self.client) {
+                    Ok(Some(written)) => self
+                        .recording
+                        .acknowledge(written.durable_bytes, &mut self.told)?,
+                    Ok(None) => break,
+                    Err(_) => return Ok(()),
+                }
+            }
+            lend(|| self.there.take(), idle);
+            match blocks.recv_timeout(NAP) {
+                Ok(Message::Block { buffer, len, .. }) if len > 0 => {
+                    if self.there.hand_in(self.client, buffer, len).is_err() {
+                        return Ok(());
+                    }
+                    self.bar.inc(len as u64);
+                }
+                Ok(Message::Lost { .. }) => self.there.overrun(1),
+                Ok(Message::End) => return Ok(()),
+                // An empty block is the last, and nothing more is wanted of its buffer.
+                Ok(Message::Block { .. }) | Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Moves blocks from the coprocessor to the consumer until the last, or until the playback ends: its
+/// end says why.
+fn pump_play(
+    there: &mut coprocessor::Playing,
+    client: &mut FilesClient<TscClock>,
+    full: &Sender<stream::Played>,
+    idle: &Receiver<Buffer>,
+    bar: &ProgressBar,
+    stop: &dyn Fn() -> bool,
+) {
+    while !stop() {
+        let mut happened = false;
+        match there.next(client) {
+            Ok(Some(block)) => {
+                happened = true;
+                bar.inc(block.len_bytes as u64);
+                // The thread lives until this end of the channel is dropped.
+                let _ = full.send(stream::Played {
+                    buffer: block.buffer,
+                    len_bytes: block.len_bytes,
+                    offset_bytes: block.offset_bytes,
+                    due: 0,
+                });
+            }
+            Ok(None) if there.is_over() => return,
+            Ok(None) => {}
+            Err(_) => return,
+        }
+        let mut back = idle.try_recv().ok();
+        if back.is_none() && !happened {
+            back = idle.recv_timeout(NAP).ok();
+        }
+        while let Some(buffer) = back {
+            if there.give_back(client, buffer).is_err() {
+                return;
+            }
+            back = idle.try_recv().ok();
+        }
+    }
+}
