@@ -100,13 +100,14 @@ impl Retries {
 
     /// When nothing is in flight any more: each buffer goes back to its place.
     pub(crate) fn reclaim(&mut self, places: &mut [Place]) {
-        for piece in self.list.iter_mut().filter_map(Option::take) {
-            let place = places.get_mut(usize::from(piece.tag));
-            if let (Some(place), Some(buffer)) = (place, piece.buffer) {
+        while let Some(piece) = self.waiting() {
+            let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
+            let place = places.get_mut(usize::from(tag));
+            if let (Some(place), Some(buffer)) = (place, buffer) {
                 let _ = place.take_back(buffer);
             }
+            self.succeeded(offset_bytes);
         }
-        self.count = 0;
         for place in places {
             place.reclaim();
         }
