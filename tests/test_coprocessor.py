@@ -235,6 +235,25 @@ def test_an_interrupted_recording_of_the_coprocessor_s_is_durable(tmp_path):
         running.good("play", running.name, "take", "--to", "pattern")
 
 
+def test_a_stream_that_cannot_begin_leaves_no_file(tmp_path):
+    with coprocessor(tmp_path, "--drive", f"size=96M,{DRIVE}") as running:
+        running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
+        paced = ["--from", "pattern", "--rate", "512K", "--for", "60s", "--block", "64K", "--commit-bytes", "64K",
+                 "--deadline", "100s"]  # fmt: skip
+        busy = [subprocess.Popen([COMMAND, "record", running.name, name, *paced, "--acknowledge"], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name in ("one", "two")]  # fmt: skip
+        for recorder in busy:
+            assert recorder.stdout.readline().startswith("durable ")
+        status, _, errors = running.straightway("record", running.name, "three", "--policy", "drop", *paced)
+        assert status == 3 and "nothing was recorded" in errors, errors
+        for recorder in busy:
+            recorder.send_signal(signal.SIGINT)
+            _, errors = recorder.communicate(timeout=120)
+            assert recorder.returncode == 0, errors
+        listed = json.loads(running.good("ls", running.name, "--json"))["files"]
+        assert {entry["name"] for entry in listed} == {"one", "two"}
+
+
 def test_several_processes_at_once(tmp_path):
     inputs = []
     with coprocessor(tmp_path, "--drive", f"size=96M,{DRIVE}") as running:

@@ -192,13 +192,14 @@ fn sleeps(process: u32) -> u64 {
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_marks_it() {
     let text = "sustain ram:32M --rate 200iops --block 4K --deadline 1s --duration 600s --span 8M --warm-up 10ms --json";
-    let child = command(&words(text))
+    let mut child = command(&words(text))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // It sleeps before each arrival: by then the run itself goes on.
     while sleeps(child.id()) < 100 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
         std::thread::yield_now();
     }
     let kill = std::process::Command::new("kill")

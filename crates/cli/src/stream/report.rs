@@ -172,3 +172,69 @@ impl RecordedFile {
         }
     }
 }
+
+/// What was played.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlayedFile {
+    /// Version of this form: 1.
+    pub schema_version: u32,
+    /// What the user called it, resolved.
+    pub device: String,
+    /// The path that was taken.
+    pub path: String,
+    /// The file's name in the volume.
+    pub name: String,
+    /// Bytes that were delivered.
+    pub length_bytes: u64,
+    /// How long that took.
+    pub elapsed_us: u64,
+    /// Blocks that were delivered.
+    pub blocks: u64,
+    /// Blocks that were delivered after their deadline.
+    pub misses: u64,
+    /// The longest time after a deadline.
+    pub lateness_max_us: u64,
+    /// The longest time after a block was due.
+    pub latency_max_us: u64,
+    /// Those times; empty without a rate.
+    pub latencies: Vec<Bucket>,
+    /// Blocks that had not been read when they were due.
+    pub underruns: u64,
+    /// Buffers that there were.
+    pub buffers: u64,
+    /// How many would have been enough; null: more.
+    pub smallest_buffers: Option<u64>,
+    /// Bytes whose checksums were compared.
+    pub verified_bytes: u64,
+    /// Reads that failed and were repeated.
+    pub retries: u64,
+    /// The recording has gaps: `get` NAME.gaps to see where.
+    pub has_gaps: bool,
+    /// The user ended it.
+    pub stopped: bool,
+}
+
+impl PlayedFile {
+    /// Says it in words; `device` is what the user called the device.
+    pub fn say(&self, console: &Console, device: &str) {
+        let counted = rate_text(self.length_bytes, self.blocks, self.elapsed_us);
+        let say = |text: String| console.say(text);
+        say(format!("played `{}`: {counted}", shown(&self.name)));
+        if !self.latencies.is_empty() {
+            let latency = latency_text(
+                &self.latencies,
+                self.latency_max_us,
+                self.misses,
+                self.lateness_max_us,
+            );
+            say(latency);
+            say(ring_text(self.buffers, self.smallest_buffers));
+        }
+        if self.has_gaps {
+            say(format!(
+                "the recording has gaps: straightway get {device} '{}.gaps' -",
+                self.name
+            ));
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! A volume that a storage coprocessor keeps, and the streams that it runs: here blocks are filled and
-//! emptied, in the memory that both have. Rates, deadlines and the drive are the coprocessor's.
+//! emptied, in the memory that both have. Deadlines, commits and the drive are the coprocessor's.
 
 use crate::Context;
 use crate::drive::Drive;
@@ -13,7 +13,7 @@ use crate::stream::source::Source;
 use crate::stream::{no_checksums, not_made};
 use crate::units::Size;
 use crate::verbs::put::micros;
-use crate::volume::{failed, shown};
+use crate::volume::{Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
@@ -42,42 +42,46 @@ pub struct There {
     _file: File,
 }
 
-/// Whether a coprocessor can have so many buffers of one stream.
-pub fn fits_there(buffers: Option<u16>) -> bool {
-    buffers.is_none_or(|buffers| usize::from(buffers) <= STREAM_PLACES)
-}
-
 impl There {
     /// What the path is called.
     pub const NAME: &str = "coprocessor, its own volume";
 
-    /// Begins a session. None: the drive is behind no coprocessor, or behind one that runs no streams.
+    /// Begins a session for a stream, and says so. None: the drive is behind no coprocessor, or behind
+    /// one that runs no streams, or the user wants it otherwise.
     ///
     /// # Errors
-    /// The coprocessor is in use, has nothing to serve, or does not answer.
-    pub fn open(drive: &Drive) -> Result<Option<Self>> {
+    /// The coprocessor is in use, has nothing to serve, does not answer, or shares too little memory.
+    pub fn open(
+        context: &Context,
+        drive: &Drive,
+        route: Route,
+        block: Size,
+        buffers: Option<u16>,
+    ) -> Result<Option<Self>> {
+        let has_places = buffers.is_none_or(|buffers| usize::from(buffers) <= STREAM_PLACES);
         let Drive::Coprocessor(path) = drive else {
             return Ok(None);
         };
-        if !linux::coprocessor::header(path)?.stream {
+        if !route.is_auto() || !has_places || !linux::coprocessor::header(path)?.stream {
             return Ok(None);
         }
         let session = linux::coprocessor::attach(path, Access::Files, 0)?;
         let scratch = session.memory.allocate(SCRATCH_BYTES)?;
         let client = FilesClient::new(session.client, scratch);
-        Ok(Some(Self {
+        let there = Self {
             client: client.map_err(|failure| refused(&drive.to_string(), failure))?,
             memory: session.memory,
             drive: drive.clone(),
             _file: session.file,
-        }))
+        };
+        // Before a file is made.
+        there.buffers(block.0, buffers)?;
+        context.console.say(format_args!("path: {}", Self::NAME));
+        Ok(Some(there))
     }
 
     /// How many buffers of so many bytes a stream has: as many as fit, where the user did not say.
-    ///
-    /// # Errors
-    /// They do not fit into what the coprocessor shares.
-    pub fn buffers(&self, block_bytes: u64, buffers: Option<u16>) -> Result<u16> {
+    fn buffers(&self, block_bytes: u64, buffers: Option<u16>) -> Result<u16> {
         let (_, lent) = self.client.client().data();
         let fit = lent.saturating_sub(SPARE_BYTES) as u64 / block_bytes.max(1);
         let wanted = buffers.map_or((STREAM_PLACES as u64).min(fit).max(2), u64::from);
@@ -219,8 +223,11 @@ impl Keeper for There {
             .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
         let ended = there.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
-        pumped?;
+        let failed = pumped?;
         let (result, report) = ended?;
+        if let (Ok(()), Some(failure)) = (result, failed) {
+            return Err(doing(failure));
+        }
         recording.acknowledge(report.durable_bytes, &mut told)?;
         Ok(Ok(Recorded {
             result,
@@ -262,16 +269,19 @@ impl Keeper for There {
         let (idle_to, idle) = channel();
         let stop = || context.cancel.is_set() || sink_failed.load(Ordering::Relaxed);
         let client = &mut self.client;
-        let written = std::thread::scope(|scope| {
+        let (failed, written) = std::thread::scope(|scope| {
             let on_failure = || sink_failed.store(true, Ordering::Relaxed);
             let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
-            pump_play(&mut there, client, &full_to, &idle, &bar, &stop);
+            let pumped = pump_play(&mut there, client, &full_to, &idle, &bar, &stop);
             drop(full_to);
-            consumer.join()
+            (pumped.err(), consumer.join())
         });
         let ended = there.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let (result, report) = ended?;
+        if let (Ok(()), Some(failure)) = (result, failed) {
+            return Err(doing(failure));
+        }
         Ok(Ok(Played {
             result,
             written: written.unwrap_or_else(|_| Err(writer_ended())),
@@ -290,8 +300,12 @@ struct RecordPump<'p> {
 }
 
 impl RecordPump<'_> {
-    /// Until the producer is at its end, or the recording: its end says why.
-    fn run(&mut self, idle: &Sender<Buffer>, blocks: &Receiver<Message>) -> Result<()> {
+    /// Until the producer is at its end, or the recording: then with what it said to a block.
+    fn run(
+        &mut self,
+        idle: &Sender<Buffer>,
+        blocks: &Receiver<Message>,
+    ) -> Result<Option<coprocessor::Failure>> {
         loop {
             loop {
                 match self.there.poll(self.client) {
@@ -299,19 +313,19 @@ impl RecordPump<'_> {
                         .recording
                         .acknowledge(written.durable_bytes, &mut self.told)?,
                     Ok(None) => break,
-                    Err(_) => return Ok(()),
+                    Err(failure) => return Ok(Some(failure)),
                 }
             }
             lend(|| self.there.take(), idle);
             match blocks.recv_timeout(NAP) {
                 Ok(Message::Block { buffer, len, .. }) if len > 0 => {
-                    if self.there.hand_in(self.client, buffer, len).is_err() {
-                        return Ok(());
+                    if let Err((failure, _)) = self.there.hand_in(self.client, buffer, len) {
+                        return Ok(Some(failure));
                     }
                     self.bar.inc(len as u64);
                 }
                 Ok(Message::Lost { .. }) => self.there.overrun(1),
-                Ok(Message::End) => return Ok(()),
+                Ok(Message::End) => return Ok(None),
                 // An empty block is the last, and nothing more is wanted of its buffer.
                 Ok(Message::Block { .. }) | Err(_) => {}
             }
@@ -319,8 +333,10 @@ impl RecordPump<'_> {
     }
 }
 
-/// Moves blocks from the coprocessor to the consumer until the last, or until the playback ends: its
-/// end says why.
+/// Moves blocks from the coprocessor to the consumer until the last, or until the user has enough.
+///
+/// # Errors
+/// What the coprocessor said instead of a block.
 fn pump_play(
     there: &mut coprocessor::Playing,
     client: &mut FilesClient<TscClock>,
@@ -328,11 +344,11 @@ fn pump_play(
     idle: &Receiver<Buffer>,
     bar: &ProgressBar,
     stop: &dyn Fn() -> bool,
-) {
+) -> std::result::Result<(), coprocessor::Failure> {
     while !stop() {
         let mut happened = false;
-        match there.next(client) {
-            Ok(Some(block)) => {
+        match there.next(client)? {
+            Some(block) => {
                 happened = true;
                 bar.inc(block.len_bytes as u64);
                 // The thread lives until this end of the channel is dropped.
@@ -343,19 +359,17 @@ fn pump_play(
                     due: 0,
                 });
             }
-            Ok(None) if there.is_over() => return,
-            Ok(None) => {}
-            Err(_) => return,
+            None if there.is_over() => return Ok(()),
+            None => {}
         }
         let mut back = idle.try_recv().ok();
         if back.is_none() && !happened {
             back = idle.recv_timeout(NAP).ok();
         }
         while let Some(buffer) = back {
-            if there.give_back(client, buffer).is_err() {
-                return;
-            }
+            there.give_back(client, buffer)?;
             back = idle.try_recv().ok();
         }
     }
+    Ok(())
 }

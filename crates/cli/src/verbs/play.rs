@@ -5,17 +5,15 @@ use crate::failure::{Exit, Failure, Result};
 use crate::stream::keeper::Keeper;
 use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
-use crate::stream::report::{Bucket, buckets, latency_text, rate_text, ring_text};
+use crate::stream::report::{PlayedFile, buckets};
 use crate::stream::sink::Sink;
-use crate::stream::there::{There, fits_there};
+use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
 use crate::volume::{Access, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::io::IsTerminal;
 use std::time::Instant;
 use stream::{Error as StreamError, PlayOptions};
@@ -63,47 +61,6 @@ pub struct Play {
     pub json: bool,
 }
 
-/// What was played.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PlayedFile {
-    /// Version of this form: 1.
-    pub schema_version: u32,
-    /// What the user called it, resolved.
-    pub device: String,
-    /// The path that was taken.
-    pub path: String,
-    /// The file's name in the volume.
-    pub name: String,
-    /// Bytes that were delivered.
-    pub length_bytes: u64,
-    /// How long that took.
-    pub elapsed_us: u64,
-    /// Blocks that were delivered.
-    pub blocks: u64,
-    /// Blocks that were delivered after their deadline.
-    pub misses: u64,
-    /// The longest time after a deadline.
-    pub lateness_max_us: u64,
-    /// The longest time after a block was due.
-    pub latency_max_us: u64,
-    /// Those times; empty without a rate.
-    pub latencies: Vec<Bucket>,
-    /// Blocks that had not been read when they were due.
-    pub underruns: u64,
-    /// Buffers that there were.
-    pub buffers: u64,
-    /// How many would have been enough; null: more.
-    pub smallest_buffers: Option<u64>,
-    /// Bytes whose checksums were compared.
-    pub verified_bytes: u64,
-    /// Reads that failed and were repeated.
-    pub retries: u64,
-    /// The recording has gaps: `get` NAME.gaps to see where.
-    pub has_gaps: bool,
-    /// The user ended it.
-    pub stopped: bool,
-}
-
 impl Play {
     /// Runs it.
     ///
@@ -124,21 +81,14 @@ impl Play {
         }
         check_block(self.block)?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let is_there = self.route.is_auto() && fits_there(self.buffers);
-        let there = is_there.then(|| There::open(&drive)).transpose()?.flatten();
+        let there = There::open(context, &drive, self.route, self.block, self.buffers)?;
         let (report, failure) = match there {
-            Some(mut there) => {
-                there.buffers(self.block.0, self.buffers)?;
-                context.console.say(format_args!("path: {}", There::NAME));
-                let mut played = self.play(context, &mut there)?;
-                played.0.path = There::NAME.to_owned();
-                played
-            }
+            Some(mut there) => self.play(context, &mut there, There::NAME)?,
             None => self.play_here(context, drive)?,
         };
         match self.json {
             true => context.console.json(&report)?,
-            false => self.say(context, &report),
+            false => report.say(&context.console, &self.device),
         }
         match failure {
             Some(failure) => Err(failure),
@@ -155,20 +105,19 @@ impl Play {
         let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
         wish.buffer_bytes += block * usize::from(buffers);
         let mut store = Store::of(context, drive, &wish)?;
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| self.play(context, &mut { mounted }));
         let path = store.opened.name.clone();
-        let (mut report, failure) = store.close(report)?;
-        report.path = path;
-        Ok((report, failure))
+        context.console.say(format_args!("path: {path}"));
+        let report = store.mount(Access::Read, |mounted| {
+            self.play(context, &mut { mounted }, &path)
+        });
+        store.close(report)
     }
 
     fn play(
         &self,
         context: &Context,
         keeper: &mut impl Keeper,
+        path: &str,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
         if !keeper.exists(&self.name)? {
@@ -189,17 +138,17 @@ impl Play {
             buffers: self.buffers,
         };
         let began = Instant::now();
-        let played = keeper.play(context, &playing, sink, &self.name, file)?;
+        let played = keeper.play(context, &playing, sink, &self.name, file);
         let elapsed_us = micros(began.elapsed());
         let closed = keeper.close(&self.name, file);
-        let played = played?;
+        let played = played??;
         let result = played.result.map_err(|error| self.failure(error));
         let failure = result.and(played.written).and(closed).err();
         let report = played.report;
         let played = PlayedFile {
             schema_version: SCHEMA_VERSION,
             device: keeper.drive().to_string(),
-            path: String::new(),
+            path: path.to_owned(),
             name: self.name.clone(),
             length_bytes: report.bytes,
             elapsed_us,
@@ -225,28 +174,5 @@ impl Play {
             Failure::usage(format!("{doing}: {error}"))
                 .mend("--block 64K or a multiple, or --no-verify")
         })
-    }
-
-    fn say(&self, context: &Context, report: &PlayedFile) {
-        let counted = rate_text(report.length_bytes, report.blocks, report.elapsed_us);
-        let say = |text: String| context.console.say(text);
-        say(format!("played `{}`: {counted}", shown(&self.name)));
-        if self.rate.is_some() && report.blocks > 0 {
-            let latency = latency_text(
-                &report.latencies,
-                report.latency_max_us,
-                report.misses,
-                report.lateness_max_us,
-            );
-            say(latency);
-            say(ring_text(report.buffers, report.smallest_buffers));
-        }
-        if report.has_gaps {
-            let device = &self.device;
-            say(format!(
-                "the recording has gaps: straightway get {device} '{}.gaps' -",
-                self.name
-            ));
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::stream::producer::{Plan, Why};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::report::{RecordedFile, buckets};
 use crate::stream::source::Source;
-use crate::stream::there::{There, fits_there};
+use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
@@ -110,16 +110,12 @@ impl Record {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.check()?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let is_there = self.route.is_auto() && !self.no_fua && fits_there(self.buffers);
-        let there = is_there.then(|| There::open(&drive)).transpose()?.flatten();
+        let there = match self.no_fua {
+            true => None,
+            false => There::open(context, &drive, self.route, self.block, self.buffers)?,
+        };
         let (report, failure) = match there {
-            Some(mut there) => {
-                there.buffers(self.block.0, self.buffers)?;
-                context.console.say(format_args!("path: {}", There::NAME));
-                let mut recorded = self.record(context, &mut there)?;
-                recorded.0.path = There::NAME.to_owned();
-                recorded
-            }
+            Some(mut there) => self.record(context, &mut there, There::NAME)?,
             None => self.record_here(context, drive)?,
         };
         match self.json {
@@ -177,22 +173,19 @@ impl Record {
         if self.no_fua {
             without_fua::wrap(&mut store.opened.device);
         }
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Write, |mounted| {
-            self.record(context, &mut { mounted })
-        });
         let path = store.opened.name.clone();
-        let (mut report, failure) = store.close(report)?;
-        report.path = path;
-        Ok((report, failure))
+        context.console.say(format_args!("path: {path}"));
+        let report = store.mount(Access::Write, |mounted| {
+            self.record(context, &mut { mounted }, &path)
+        });
+        store.close(report)
     }
 
     fn record(
         &self,
         context: &Context,
         keeper: &mut impl Keeper,
+        path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let device_block = keeper.block_bytes()?;
         if self.block.0 % device_block as u64 != 0 {
@@ -250,7 +243,7 @@ impl Record {
             (Ok(()), _, Err(failure)) => Some(failure),
             _ => None,
         };
-        Ok(self.report(keeper.drive(), ended, failure))
+        Ok(self.report(keeper.drive(), path, ended, failure))
     }
 
     fn failure(&self, error: StreamError) -> Failure {
@@ -307,6 +300,7 @@ impl Record {
     fn report(
         &self,
         drive: &Drive,
+        path: &str,
         ended: Recorded,
         failure: Option<Failure>,
     ) -> (RecordedFile, Option<Failure>) {
@@ -321,7 +315,7 @@ impl Record {
         let report = RecordedFile {
             schema_version: SCHEMA_VERSION,
             device: drive.to_string(),
-            path: String::new(),
+            path: path.to_owned(),
             name: self.name.clone(),
             ended_by,
             length_bytes: counted.durable_bytes,

@@ -63,7 +63,7 @@ impl Reporter {
             Reporter::Stat => schema_for!(verbs::stat::Status),
             Reporter::Check => schema_for!(verbs::check::Checked),
             Reporter::Record => schema_for!(crate::stream::report::RecordedFile),
-            Reporter::Play => schema_for!(verbs::play::PlayedFile),
+            Reporter::Play => schema_for!(crate::stream::report::PlayedFile),
             Reporter::Sustain => schema_for!(measure::sustain::Sustained),
             Reporter::Sweep => schema_for!(measure::sweep::Sweep),
             Reporter::Trace => schema_for!(measure::trace::Traced),
