@@ -71,5 +71,5 @@ def test_a_path_that_is_missing_is_named_with_its_mend():
     # Nor is CharIO's module loaded.
     without = {"ext4-buffered", "ext4-direct", "straightway-interrupt", "chario", "chario-phys"}
     assert without <= set(missing), missing
-    assert all(path["reason"] and path["mend"] for path in missing.values()), missing
+    assert all(path["reason"] and path["hint"] for path in missing.values()), missing
     assert all(result["operation"] == "read" for result in comparison["results"])

@@ -82,7 +82,7 @@ pub enum Verb {
     Mv(mv::Mv),
     /// Tell about a volume, or about a file in it
     Stat(stat::Stat),
-    /// Check a volume, and mend what a scan can prove
+    /// Check a volume, and repair what a scan can prove
     Check(check::Check),
     /// Record a stream into a volume at its rate
     Record(record::Record),

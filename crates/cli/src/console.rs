@@ -50,8 +50,8 @@ impl Console {
             return;
         }
         let mut text = format!("straightway: {failure}\n");
-        if let Some(mend) = failure.remedy() {
-            text += &format!("straightway: to mend it: {mend}\n");
+        if let Some(hint) = failure.remedy() {
+            text += &format!("hint: {hint}\n");
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
     }

@@ -46,7 +46,7 @@ impl Drive {
             Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
                 "`{name}`: this version has no {scheme}: devices"
             ))
-            .mend("name a local drive; see: straightway list")),
+            .hint("name a local drive; see: straightway list")),
             _ => match resolve(roots, name) {
                 Ok(resolved) => Ok(Self::Nvme(Box::new(resolved))),
                 Err(error) if is_plain_file(&error) => Ok(Self::File(regular_file(name, true)?)),
@@ -114,10 +114,10 @@ fn window(name: &str, path: &str) -> Result<PathBuf> {
         Ok(_) => Ok(path),
         Err(error) if path.as_os_str().is_empty() => {
             Err(Failure::usage(format!("`{name}` names no file: {error}"))
-                .mend("coprocessor:PATH, the file that is its shared memory"))
+                .hint("coprocessor:PATH, the file that is its shared memory"))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)
-            .mend("lab/coprocessor --window PATH starts one in emulation")),
+            .hint("lab/coprocessor --window PATH starts one in emulation")),
     }
 }
 
@@ -128,12 +128,12 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
         Ok(data) if data.is_file() => Ok(path),
         Ok(_) => Err(
             Failure::usage(format!("{} is not a regular file", path.display()))
-                .mend("name a drive without `file:`"),
+                .hint("name a drive without `file:`"),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Failure::io("opening", &path, &error)
-                .mend(format!("truncate --size 1G {}", path.display())))
+                .hint(format!("truncate --size 1G {}", path.display())))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)),
     }
@@ -151,7 +151,7 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
             _ => {
                 return Err(
                     Failure::usage(format!("`{name}`: `{word}` is no option of a model"))
-                        .mend("model:SIZE or model:SIZE,file=PATH"),
+                        .hint("model:SIZE or model:SIZE,file=PATH"),
                 );
             }
         }

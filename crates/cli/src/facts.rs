@@ -15,7 +15,7 @@ use std::path::Path;
 /// A drive.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Facts {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
@@ -316,7 +316,7 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
     let geometry = *drive.geometry();
     let max_bytes = geometry.max_transfer_bytes() as u64;
     Ok(Facts {
-        schema_version: 1,
+        schema_version: crate::SCHEMA_VERSION,
         device,
         asked_by: "coprocessor".to_owned(),
         pci_vendor: 0,

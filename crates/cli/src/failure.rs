@@ -30,12 +30,12 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-/// What went wrong, why, and what mends it.
+/// What went wrong, why, and a hint.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
     what: String,
-    mend: Option<String>,
+    hint: Option<String>,
     is_silent: bool,
 }
 
@@ -45,7 +45,7 @@ impl Failure {
         Self {
             exit,
             what: what.into(),
-            mend: None,
+            hint: None,
             is_silent: false,
         }
     }
@@ -77,7 +77,7 @@ impl Failure {
             Exit::Invalid,
             format!("the measurement is not valid: {reasons}"),
         )
-        .mend("keep the machine as it is while it measures, and measure again")
+        .hint("keep the machine as it is while it measures, and measure again")
     }
 
     /// A file that could not be read or written.
@@ -85,7 +85,7 @@ impl Failure {
         let what = format!("{doing} {}: {error}", path.display());
         match error.kind() {
             io::ErrorKind::NotFound => Self::missing(what),
-            io::ErrorKind::PermissionDenied => Self::missing(what).mend("run it as root"),
+            io::ErrorKind::PermissionDenied => Self::missing(what).hint("run it as root"),
             _ => Self::new(Exit::No, what),
         }
     }
@@ -123,7 +123,7 @@ impl Failure {
         };
         match error {
             block::Error::Gone | block::Error::ShortTransfer { done_bytes: 0 } => {
-                Self::missing(what).mend("straightway list")
+                Self::missing(what).hint("straightway list")
             }
             block::Error::ReadOnly => Self::missing(what),
             block::Error::Unsupported => Self::unsupported(what),
@@ -131,19 +131,26 @@ impl Failure {
                 Self::usage(what)
             }
             block::Error::Os { errno } if is_gone(errno) => {
-                Self::missing(what).mend("straightway list")
+                Self::missing(what).hint("straightway list")
             }
             _ => {
-                Self::new(Exit::No, what).mend("dmesg; straightway info DEVICE shows its error log")
+                Self::new(Exit::No, what).hint("dmesg; straightway info DEVICE shows its error log")
             }
         }
     }
 
-    /// The same with a remedy.
+    /// Adds the command or advice that may fix it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
+    }
+
+    /// The former name of [`Failure::hint`].
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mend(self, hint: impl Into<String>) -> Self {
+        self.hint(hint)
     }
 
     /// The same, with a remark after what went wrong.
@@ -158,9 +165,9 @@ impl Failure {
         self.exit
     }
 
-    /// What mends it.
+    /// A command or advice that may fix it.
     pub fn remedy(&self) -> Option<&str> {
-        self.mend.as_deref()
+        self.hint.as_deref()
     }
 
     /// Whether nothing is to be said.
@@ -193,7 +200,7 @@ impl From<linux::Error> for Failure {
             linux::Kind::Unsupported => Exit::Unsupported,
         };
         Self {
-            mend: error.mend(),
+            hint: error.hint(),
             ..Self::new(exit, error.to_string())
         }
     }
@@ -211,8 +218,8 @@ impl From<nvme::Error> for Failure {
         };
         let failure = Self::new(exit, error.to_string());
         match error {
-            nvme::Error::NoNamespace { .. } => failure.mend("straightway list"),
-            nvme::Error::NoInterrupt => failure.mend("--mode poll"),
+            nvme::Error::NoNamespace { .. } => failure.hint("straightway list"),
+            nvme::Error::NoInterrupt => failure.hint("--mode poll"),
             _ => failure,
         }
     }
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_refuses_can_be_mended() {
+    fn a_denied_access_has_a_hint() {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
         let failure = Failure::io("opening", Path::new("x"), &error);
         assert_eq!(

@@ -52,9 +52,9 @@ fn refusal(drive: &Drive, name: Option<&str>) -> Failure {
         "this would overwrite data on {drive}; nothing was done"
     ));
     match name {
-        Some(name) => failure.mend(format!("--destroy-data {name}")),
+        Some(name) => failure.hint(format!("--destroy-data {name}")),
         None => {
-            failure.mend("--destroy-data SERIAL, with the serial that `straightway info` shows")
+            failure.hint("--destroy-data SERIAL, with the serial that `straightway info` shows")
         }
     }
 }
@@ -66,7 +66,7 @@ fn check_serial(given: &str, serial: &str) -> Result<()> {
             "--destroy-data names `{given}`, and the drive's serial number is `{serial}`; \
              nothing was done"
         ))
-        .mend("make sure that it is the drive you mean; see: straightway list")),
+        .hint("make sure that it is the drive you mean; see: straightway list")),
     }
 }
 
@@ -81,7 +81,7 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
         false => Err(Failure::usage(format!(
             "--destroy-data names `{given}`, and the file is {written}; nothing was done"
         ))
-        .mend(format!("--destroy-data {written}"))),
+        .hint(format!("--destroy-data {written}"))),
     }
 }
 

@@ -41,7 +41,7 @@ use linux::Roots;
 use signals::Cancel;
 
 /// The version of the JSON that the verbs print, but `compare`, which has its own.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What every verb needs.
 pub struct Context {

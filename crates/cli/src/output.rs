@@ -95,7 +95,7 @@ pub fn save(path: &Path, text: &str) -> Result<()> {
         let _ = fs::remove_file(&partial);
         Failure::io("writing", path, &error)
             .and("the results are on standard output")
-            .mend("--output with a folder that has room; df -h")
+            .hint("--output with a folder that has room; df -h")
     })
 }
 

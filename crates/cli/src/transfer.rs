@@ -48,7 +48,7 @@ impl Span {
                 return Err(Failure::usage(format!(
                     "{name} is {bytes} bytes, no multiple of the drive's block of {block_bytes} bytes"
                 ))
-                .mend(format!("{name} {below}{above}")));
+                .hint(format!("{name} {below}{above}")));
             }
         }
         if self.operation_bytes == 0 || self.depth == 0 {
@@ -60,7 +60,7 @@ impl Span {
         match self.offset_bytes.checked_add(self.length_bytes) {
             Some(end) if end <= size_bytes => Ok(()),
             _ => {
-                let mend = match size_bytes.saturating_sub(self.offset_bytes) {
+                let hint = match size_bytes.saturating_sub(self.offset_bytes) {
                     0 => "a smaller --offset".to_owned(),
                     room => format!("--length {room}"),
                 };
@@ -68,7 +68,7 @@ impl Span {
                     "{} bytes from byte {} on end past the drive, which has {size_bytes} bytes",
                     self.length_bytes, self.offset_bytes
                 ));
-                Err(failure.mend(mend))
+                Err(failure.hint(hint))
             }
         }
     }
@@ -288,7 +288,7 @@ impl Run<'_> {
                     "the input's last {rest} bytes are no whole block of {block_bytes} bytes \
                      and were not written"
                 ))
-                .mend("pad the input to a whole block"),
+                .hint("pad the input to a whole block"),
             );
         }
         filled - rest

@@ -213,11 +213,11 @@ fn exit_codes() {
 }
 
 #[test]
-fn errors_go_to_standard_error_with_what_mends_them() {
+fn errors_go_to_standard_error_with_a_hint() {
     let output = run(&["read", "file:/nonexistent", "--checksum"]);
     assert!(output.stdout.is_empty());
     assert!(
-        stderr(&output).contains("to mend it: truncate"),
+        stderr(&output).contains("hint: truncate"),
         "{}",
         stderr(&output)
     );
@@ -257,7 +257,7 @@ fn reports_are_json_with_a_published_schema() {
     ];
     for (verb, words) in reports {
         let report = json(words);
-        assert_eq!(report["schema_version"], 1, "{verb}");
+        assert_eq!(report["schema_version"], 2, "{verb}");
         schema_names_all_keys(&report, &stdout(&run(&["schema", verb])));
     }
     let doctor = run(&["doctor", "--json"]);
@@ -317,7 +317,7 @@ fn comparing_a_model_gives_a_table_a_report_and_json() {
         );
     }
     let alone = json(&[&words[..8], &["--json", "--quiet"]].concat());
-    assert_eq!(alone["schema_version"], 1);
+    assert_eq!(alone["schema_version"], 2);
 }
 
 #[test]

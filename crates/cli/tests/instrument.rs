@@ -57,7 +57,7 @@ fn every_run_is_described_by_its_published_schema_and_leaves_a_report() {
         let value = said(&output);
         assert_eq!(
             (&value["schema_version"], &value["kind"]),
-            (&1.into(), &verb.into())
+            (&2.into(), &verb.into())
         );
         let schema = stdout(&run(&["schema", verb]));
         schema_names_all_keys(&value, &schema);
@@ -95,7 +95,7 @@ fn a_rate_that_cannot_be_met_is_a_no_and_a_short_run_is_not_enough() {
 }
 
 #[test]
-fn bad_input_has_its_exit_code_and_says_what_mends_it() {
+fn bad_input_has_its_exit_code_and_says_a_hint() {
     let folder = Folder::new();
     let disk = folder.file("disk", 1 << 20);
     let newer = folder.path("newer.json");
@@ -131,7 +131,7 @@ fn bad_input_has_its_exit_code_and_says_what_mends_it() {
         (
             "sustain ram:32M --rate 1M --block 4K --deadline 5ms --path ext4-direct",
             4,
-            "mend",
+            "hint",
         ),
         (
             "sustain ram:32M --rate 1M --block 4K --deadline 5ms --path nonesuch",

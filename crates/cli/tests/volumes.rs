@@ -719,7 +719,7 @@ fn every_report_is_json_with_a_published_schema() {
     ];
     for (verb, words) in reports {
         let report = json(words);
-        assert_eq!(report["schema_version"], 1, "{verb}");
+        assert_eq!(report["schema_version"], 2, "{verb}");
         schema_names_all_keys(&report, &stdout(&run(&["schema", verb])));
     }
 }

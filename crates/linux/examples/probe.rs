@@ -28,11 +28,11 @@ fn main() -> ExitCode {
         ["restore"] => restore(&roots),
         ["doctor"] => {
             for check in doctor::examine(&roots) {
-                let mend = check
-                    .mend
-                    .map(|mend| format!(" [{mend}]"))
+                let hint = check
+                    .hint
+                    .map(|hint| format!(" [{hint}]"))
                     .unwrap_or_default();
-                println!("{:?}: {}: {}{mend}", check.state, check.name, check.found);
+                println!("{:?}: {}: {}{hint}", check.state, check.name, check.found);
             }
             Ok(())
         }
@@ -44,8 +44,8 @@ fn main() -> ExitCode {
     eprintln!("probe: {error}");
     match error.downcast::<linux::Error>() {
         Ok(error) => {
-            if let Some(mend) = error.mend() {
-                eprintln!("probe: try: {mend}");
+            if let Some(hint) = error.hint() {
+                eprintln!("probe: try: {hint}");
             }
             ExitCode::from(error.kind().exit_code())
         }
@@ -157,7 +157,7 @@ fn probe_noiommu(roots: &Roots, device: &str) -> Result<()> {
     if let Err(error) = noiommu::Function::open(roots, address, &options) {
         println!(
             "without reserving: {error} [{}]",
-            error.mend().unwrap_or_default()
+            error.hint().unwrap_or_default()
         );
     }
     options.reserve_huge_pages = true;

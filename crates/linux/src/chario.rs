@@ -284,7 +284,7 @@ fn geometry(info: &sys::Info, write: bool) -> Result<Geometry> {
     let unsupported = |why: String| Error::Unsupported {
         what: "CharIO",
         why,
-        mend: Some("load the module that belongs to this version of straightway".into()),
+        hint: Some("load the module that belongs to this version of straightway".into()),
     };
     if info.version != sys::VERSION {
         let version = info.version;

@@ -189,7 +189,7 @@ fn refused(path: &Path, failed: AttachFailed) -> Error {
         AttachFailed::Header(HeaderError::Version { .. }) => Error::Unsupported {
             what: "the coprocessor",
             why: failed.to_string(),
-            mend: Some("use the firmware that belongs to this version of straightway".into()),
+            hint: Some("use the firmware that belongs to this version of straightway".into()),
         },
         _ => Error::NoCoprocessor {
             name,

@@ -30,8 +30,8 @@ pub struct Check {
     pub state: State,
     /// What was found.
     pub found: String,
-    /// The command or the advice that mends it.
-    pub mend: Option<String>,
+    /// The command or the advice that may fix it.
+    pub hint: Option<String>,
 }
 
 impl Check {
@@ -40,12 +40,12 @@ impl Check {
             name: name.into(),
             state,
             found: found.into(),
-            mend: None,
+            hint: None,
         }
     }
 
-    fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }
@@ -77,7 +77,7 @@ fn iommu(roots: &Roots) -> Check {
             State::Missing,
             "no groups: there is none, or it is off",
         )
-        .mend(
+        .hint(
             "switch VT-d, AMD-Vi or SMMU on in the firmware and boot with intel_iommu=on; \
              or use the no-IOMMU path",
         );
@@ -97,7 +97,7 @@ fn vfio_module(roots: &Roots, module: &'static str, place: &str) -> Check {
     let name = format!("module {module}");
     match roots.sys.join(place).exists() {
         true => Check::new(name, State::Ok, "loaded"),
-        false => Check::new(name, State::Warning, "not loaded").mend(format!("modprobe {module}")),
+        false => Check::new(name, State::Warning, "not loaded").hint(format!("modprobe {module}")),
     }
 }
 
@@ -114,8 +114,8 @@ fn vfio_container(roots: &Roots) -> Check {
     match access(&path) {
         Some(true) => Check::new(name, State::Ok, "can be opened"),
         Some(false) => Check::new(name.clone(), State::Missing, "no permission")
-            .mend(format!("sudo chmod 666 {name}")),
-        None => Check::new(name, State::Missing, "is not there").mend("modprobe vfio-pci"),
+            .hint(format!("sudo chmod 666 {name}")),
+        None => Check::new(name, State::Missing, "is not there").hint("modprobe vfio-pci"),
     }
 }
 
@@ -140,7 +140,7 @@ fn groups(roots: &Roots) -> Vec<Check> {
                     State::Missing,
                     format!("no permission: {members}"),
                 )
-                .mend(format!("sudo chown $USER {name}")),
+                .hint(format!("sudo chown $USER {name}")),
             }
         })
         .collect()
@@ -158,7 +158,7 @@ fn locked_memory() -> Check {
             Check::new(name, State::Ok, format!("{} KiB", bytes >> 10))
         }
         Some(bytes) => Check::new(name, State::Warning, format!("{} KiB", bytes >> 10))
-            .mend("ulimit -l 65536, or memlock in /etc/security/limits.conf"),
+            .hint("ulimit -l 65536, or memlock in /etc/security/limits.conf"),
     }
 }
 
@@ -172,7 +172,7 @@ fn huge_pages(roots: &Roots) -> Check {
             State::Warning,
             format!("0 of {all} free; only no-IOMMU needs them"),
         )
-        .mend("echo 16 > /proc/sys/vm/nr_hugepages"),
+        .hint("echo 16 > /proc/sys/vm/nr_hugepages"),
         (Some(free), Some(all)) => Check::new(name, State::Ok, format!("{free} of {all} free")),
         _ => Check::new(name, State::Missing, "this kernel has none"),
     }
@@ -186,10 +186,10 @@ fn io_uring(roots: &Roots) -> Check {
         (Ok(_), _) => Check::new(name, State::Ok, "works"),
         (Err(_), Some(setting @ ("1" | "2"))) => {
             let found = format!("kernel.io_uring_disabled is {setting}");
-            Check::new(name, State::Missing, found).mend("sysctl kernel.io_uring_disabled=0")
+            Check::new(name, State::Missing, found).hint("sysctl kernel.io_uring_disabled=0")
         }
         (Err(error), _) => Check::new(name, State::Missing, error.to_string())
-            .mend("allow io_uring in the container's seccomp profile, or use a newer kernel"),
+            .hint("allow io_uring in the container's seccomp profile, or use a newer kernel"),
     }
 }
 
@@ -198,10 +198,10 @@ fn poll_queues(roots: &Roots) -> Check {
     let path = roots.sys.join("module/nvme/parameters/poll_queues");
     match sysfs::text(&path) {
         None => Check::new(name, State::Warning, "the module nvme is not loaded")
-            .mend("modprobe nvme poll_queues=1"),
+            .hint("modprobe nvme poll_queues=1"),
         Some(count) if count == "0" => {
             Check::new(name, State::Warning, "0: the kernel's paths cannot poll")
-                .mend("boot with nvme.poll_queues=1")
+                .hint("boot with nvme.poll_queues=1")
         }
         Some(count) => Check::new(name, State::Ok, count),
     }
@@ -211,7 +211,7 @@ fn controllers(roots: &Roots) -> Vec<Check> {
     let all = pci::controllers(roots);
     if all.is_empty() {
         let found = "none on the PCI bus";
-        return vec![Check::new("NVMe controllers", State::Missing, found).mend("lspci -Dnn")];
+        return vec![Check::new("NVMe controllers", State::Missing, found).hint("lspci -Dnn")];
     }
     let tell = |controller: &pci::Controller| {
         let driver = controller.driver.as_deref().unwrap_or("no driver");
@@ -239,8 +239,8 @@ fn controllers(roots: &Roots) -> Vec<Check> {
             }
             Err(error) => {
                 let check = Check::new(name, State::Warning, format!("{found}; {error}"));
-                match error.mend() {
-                    Some(mend) => check.mend(mend),
+                match error.hint() {
+                    Some(hint) => check.hint(hint),
                     None => check,
                 }
             }
@@ -263,7 +263,7 @@ fn stale(roots: &Roots) -> Vec<Check> {
                 State::Warning,
                 format!("by process {pid}, which is dead"),
             )
-            .mend("straightway release DEVICE"),
+            .hint("straightway release DEVICE"),
         }
     };
     bind::borrowed(roots).into_iter().map(tell).collect()
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(state(&checks, "NVMe controllers"), State::Missing);
         for check in &checks {
             let bad = check.state != State::Ok && check.name != "huge pages of 2 MiB";
-            assert!(!bad || check.mend.is_some(), "{check:?}");
+            assert!(!bad || check.hint.is_some(), "{check:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong while a path is opened: what, why, and what mends it.
+//! What can go wrong while a path is opened: what, why, and a hint.
 //!
 //! Requests on an open path fail with [`block::Error`]; this is for everything before that.
 
@@ -146,7 +146,7 @@ pub enum Error {
         /// On what.
         path: PathBuf,
         /// How to get the permission.
-        mend: String,
+        hint: String,
     },
     /// The limit of locked memory is too low.
     #[error("{needed_bytes} bytes must be locked in memory, and RLIMIT_MEMLOCK is {limit_bytes}")]
@@ -194,7 +194,7 @@ pub enum Error {
         /// Why not.
         why: String,
         /// What would help.
-        mend: Option<String>,
+        hint: Option<String>,
     },
     /// The device does not answer: its registers read as all ones.
     #[error("{device} does not answer: its registers read as all ones")]
@@ -246,8 +246,8 @@ impl Error {
         }
     }
 
-    /// The command or the advice that mends it, where there is one.
-    pub fn mend(&self) -> Option<String> {
+    /// The command or the advice that may fix it, where there is one.
+    pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::BadName { .. } => {
                 "name it as /dev/nvme0n1, /dev/ng0n1, nvme0, 0000:01:00.0 or /dev/disk/by-id/..."
@@ -288,7 +288,7 @@ impl Error {
                 "bind those devices to vfio-pci too, or move the drive to another slot".into()
             }
             Error::GroupBusy { group } => format!("fuser -v /dev/vfio/{group}"),
-            Error::NotPermitted { mend, .. } => mend.clone(),
+            Error::NotPermitted { hint, .. } => hint.clone(),
             Error::LockLimit { needed_bytes, .. } => format!(
                 "ulimit -l {} (in KiB; as root, or in /etc/security/limits.conf: memlock)",
                 needed_bytes.div_ceil(1024)
@@ -305,7 +305,7 @@ impl Error {
                 "echo $(($(cat /proc/sys/vm/nr_hugepages) + {})) > /proc/sys/vm/nr_hugepages",
                 needed_pages.saturating_sub(*free_pages)
             ),
-            Error::Unsupported { mend, .. } => mend.clone()?,
+            Error::Unsupported { hint, .. } => hint.clone()?,
             Error::Silent { device } => format!(
                 "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
             ),
@@ -321,7 +321,7 @@ impl Error {
             io::ErrorKind::PermissionDenied => Error::NotPermitted {
                 doing,
                 path,
-                mend: "run it as root".into(),
+                hint: "run it as root".into(),
             },
             _ => Error::Io {
                 doing,
@@ -343,13 +343,13 @@ mod tests {
             limit_bytes: 8 << 20,
         };
         assert!(error.to_string().contains("67108864"));
-        assert!(error.mend().unwrap().starts_with("ulimit -l 65536 "));
+        assert!(error.hint().unwrap().starts_with("ulimit -l 65536 "));
         assert_eq!(error.kind().exit_code(), 3);
         let error = Error::Owned {
             device: "0000:01:00.0".into(),
             pid: 7,
         };
         assert_eq!(error.kind().exit_code(), 3);
-        assert!(error.mend().unwrap().contains("kill 7"));
+        assert!(error.hint().unwrap().contains("kill 7"));
     }
 }

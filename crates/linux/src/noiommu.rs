@@ -180,7 +180,7 @@ fn map_registers(folder: &Path, len: u64) -> Result<Mmio> {
             Some(libc::EPERM) => Error::NotPermitted {
                 doing: "mapping",
                 path: path.clone(),
-                mend:
+                hint:
                     "the kernel is locked down, as with Secure Boot: switch that off, or use VFIO"
                         .into(),
             },
@@ -189,7 +189,7 @@ fn map_registers(folder: &Path, len: u64) -> Result<Mmio> {
     Mmio::new(mapping).ok_or_else(|| Error::Unsupported {
         what: "the controller",
         why: format!("{} is empty", path.display()),
-        mend: None,
+        hint: None,
     })
 }
 
@@ -363,7 +363,7 @@ mod tests {
                 free_pages: 3
             }
         ));
-        assert!(error.mend().unwrap().contains("+ 2"));
+        assert!(error.hint().unwrap().contains("+ 2"));
         assert_eq!(tree.read(&format!("{folder}/nr_hugepages")), "5\n");
         options.reserve_huge_pages = true;
         huge_memory(&tree.roots(), &options).unwrap_err();

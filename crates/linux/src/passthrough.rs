@@ -110,7 +110,7 @@ impl Passthrough {
             }) => Err(Error::Unsupported {
                 what: "registered memory",
                 why: "this kernel refuses it for NVMe commands".into(),
-                mend: Some(
+                hint: Some(
                     "go without it, or use Linux 6.12 or a stable release from late 2024".into(),
                 ),
             }),
@@ -132,7 +132,7 @@ fn identify_failed(path: &Path, source: block::Error) -> Error {
         } => Error::NotPermitted {
             doing: "identifying",
             path: path.to_path_buf(),
-            mend: "run it as root: before Linux 6.2 passthrough needs CAP_SYS_ADMIN".into(),
+            hint: "run it as root: before Linux 6.2 passthrough needs CAP_SYS_ADMIN".into(),
         },
         source => Error::Device {
             doing: "identifying the namespace",
@@ -153,7 +153,7 @@ fn geometry(
     let unsupported = |why: String| Error::Unsupported {
         what: "the namespace",
         why,
-        mend: Some("nvme format with --lbaf: a format without metadata".into()),
+        hint: Some("nvme format with --lbaf: a format without metadata".into()),
     };
     let size = namespace.first_chunk().copied().unwrap_or_default();
     let block_count = u64::from_le_bytes(size);

@@ -163,7 +163,7 @@ pub(crate) fn lock(roots: &Roots) -> Result<(PathBuf, File)> {
     Err(failure.unwrap_or_else(|| Error::Unsupported {
         what: "binding",
         why: "there is no folder to keep records in".into(),
-        mend: None,
+        hint: None,
     }))
 }
 

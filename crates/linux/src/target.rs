@@ -68,7 +68,7 @@ impl Target {
                 Errno::INVAL if mode.direct => Error::Unsupported {
                     what: "O_DIRECT",
                     why: format!("the file system of {} does not know it", path.display()),
-                    mend: Some(
+                    hint: Some(
                         "name a file on ext4 or xfs, or a block device; or go without".into(),
                     ),
                 },
@@ -193,7 +193,7 @@ fn geometry(
         return Err(Error::Unsupported {
             what: "the device",
             why: format!("blocks of {} have {block_bytes} bytes", path.display()),
-            mend: None,
+            hint: None,
         });
     }
     let block_size_log2 = block_bytes.trailing_zeros() as u8;

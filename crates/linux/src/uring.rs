@@ -70,10 +70,10 @@ impl RingOptions {
 
     /// What an error of setting a ring up means.
     pub(crate) fn failed(&self, path: &Path, source: io::Error) -> Error {
-        let unsupported = |why: &str, mend: &str| Error::Unsupported {
+        let unsupported = |why: &str, hint: &str| Error::Unsupported {
             what: "io_uring",
             why: why.into(),
-            mend: Some(mend.into()),
+            hint: Some(hint.into()),
         };
         match source.raw_os_error() {
             Some(libc::ENOSYS) => unsupported(
@@ -108,7 +108,7 @@ pub(crate) fn check_polling(queue: Option<&Path>) -> Result<()> {
         _ => Err(Error::Unsupported {
             what: "polling",
             why: "the drive has no queue without interrupts".into(),
-            mend: Some(
+            hint: Some(
                 "boot with nvme.poll_queues=1; or: modprobe -r nvme; modprobe nvme poll_queues=1"
                     .into(),
             ),

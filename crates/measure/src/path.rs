@@ -2,26 +2,26 @@
 //!
 //! The command implements [`Path`] once for each way it knows (through a file system, through the
 //! block layer, through a user-space driver, ...). A path that cannot run here is not an error of
-//! the comparison: it says what is [`Missing`] and what mends it, and the others go on.
+//! the comparison: it is reported as [`Missing`] with a hint, and the others go on.
 
 use block::{Buffer, Device, Geometry};
 
-/// Why a path cannot run here, and the command or setting that mends it.
+/// Why a path cannot run here, and the command or setting that may fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason} (to mend it: {mend})")]
+#[error("{reason} (hint: {hint})")]
 pub struct Missing {
     /// What is not there, in one sentence.
     pub reason: String,
     /// What the user can do about it; a command where there is one.
-    pub mend: String,
+    pub hint: String,
 }
 
 impl Missing {
     /// A reason and its remedy.
-    pub fn new(reason: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 }

@@ -225,7 +225,7 @@ pub fn periodic(
             Err(why) => missing.push(MissingPath {
                 path: with,
                 reason: why.reason,
-                mend: why.mend,
+                hint: why.hint,
             }),
         }
     }
@@ -446,7 +446,7 @@ mod tests {
         let refused = periodic
             .missing
             .iter()
-            .filter(|one| one.mend == "run it as root");
+            .filter(|one| one.hint == "run it as root");
         assert_eq!(refused.count(), 1);
         let none = run(&mut Noted(Vec::new(), false), true);
         assert!(!none.run.complete && none.cells.is_empty());

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the JSON of all verbs that measure, but `compare`, which has its own.
-pub const RUN_SCHEMA_VERSION: u32 = 1;
+pub const RUN_SCHEMA_VERSION: u32 = 2;
 
 /// What the user gave, for the record.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct Figure {
 /// Where, when and under which conditions a run was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInfo {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What measured it, such as `sustain`.
     pub kind: String,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of this form.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// A 95 % confidence interval: low, then high.
 pub type Ci95 = Option<[f64; 2]>;
@@ -17,7 +17,7 @@ pub type Ci95 = Option<[f64; 2]>;
 /// What each path to one drive costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// Version of the program that measured.
     pub tool_version: String,
@@ -188,8 +188,9 @@ pub struct MissingPath {
     pub path: String,
     /// What is not there.
     pub reason: String,
-    /// What mends it.
-    pub mend: String,
+    /// A command or advice that may fix it. Schema version 1 calls it `mend`.
+    #[serde(alias = "mend")]
+    pub hint: String,
 }
 
 impl Comparison {

@@ -167,7 +167,7 @@ impl Session<'_> {
         let entry = MissingPath {
             path: path.map_or_else(String::new, |path| path.name().to_owned()),
             reason: missing.reason,
-            mend: missing.mend,
+            hint: missing.hint,
         };
         if !self.missing.contains(&entry) {
             self.missing.push(entry);
@@ -214,8 +214,8 @@ impl Session<'_> {
                     let error = tally.first_error;
                     let reason = error.map_or("no operation succeeded".into(), |e| e.to_string());
                     let reason = format!("{} failed: {reason}", describe(cell.access));
-                    let mend = format!("look at the kernel's log, then measure {name} alone");
-                    self.report_missing(cell.path, Missing::new(reason, mend));
+                    let hint = format!("look at the kernel's log, then measure {name} alone");
+                    self.report_missing(cell.path, Missing::new(reason, hint));
                     return None;
                 }
                 let idle = self.idle_cpu_percent;
@@ -353,7 +353,7 @@ fn describe(access: Access) -> String {
 
 fn cell_missing(access: Access, error: &CellError) -> Missing {
     let reason = format!("{}: {error}", describe(access));
-    let mend = match error {
+    let hint = match error {
         CellError::Unaligned { device_bytes, .. } => {
             format!("choose block sizes that are multiples of {device_bytes} bytes")
         }
@@ -362,7 +362,7 @@ fn cell_missing(access: Access, error: &CellError) -> Missing {
         }
         _ => "report this as a bug of the path".to_owned(),
     };
-    Missing::new(reason, mend)
+    Missing::new(reason, hint)
 }
 
 fn remaining(spent_ns: u64, done: usize, total: usize) -> Option<Duration> {

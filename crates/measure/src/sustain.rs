@@ -304,8 +304,8 @@ fn staged(
         Ok(open_loop) => open_loop,
         Err((error, buffers)) => {
             open.release(buffers);
-            let mend = "another --block or --span";
-            return Err(Missing::new(error.to_string(), mend));
+            let hint = "another --block or --span";
+            return Err(Missing::new(error.to_string(), hint));
         }
     };
     if let Some(before) = before {

@@ -156,7 +156,7 @@ fn notes(text: &mut String, comparison: &Comparison) {
         let _ = writeln!(text, "\nNot measured");
         for missing in &comparison.missing {
             let _ = writeln!(text, "  {}: {}", missing.path, missing.reason);
-            let _ = writeln!(text, "    to mend it: {}", missing.mend);
+            let _ = writeln!(text, "    hint: {}", missing.hint);
         }
     }
     if !comparison.complete {

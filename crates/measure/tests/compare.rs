@@ -149,7 +149,7 @@ fn a_missing_path_and_a_missing_group_are_reported_and_the_rest_is_measured() {
     assert_eq!(missing, ["ext4-direct", "straightway-poll"]);
     let table = measure::table(&comparison);
     assert!(table.contains("ext4-direct: no file system"));
-    assert!(table.contains("to mend it: modprobe vfio-pci"));
+    assert!(table.contains("hint: modprobe vfio-pci"));
     let page = measure::report(&comparison).unwrap();
     assert!(page.contains("modprobe vfio-pci"));
     // A group that failed is cleaned up, and not tried again.
@@ -397,7 +397,7 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     )
     .unwrap();
     assert!(comparison.results.is_empty());
-    assert!(comparison.missing[0].mend.contains("at most 1048576 bytes"));
+    assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.
     assert!(measure::table(&comparison).contains("Not measured"));
     assert!(measure::report(&comparison).is_ok());

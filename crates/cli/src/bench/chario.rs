@@ -84,7 +84,7 @@ impl CharioPath {
             Failure::unsupported(format!(
                 "no window of {needed} bytes of physical memory is granted"
             ))
-            .mend(
+            .hint(
                 "boot with memmap=64M$0x20000000, then: \
                  insmod chario.ko windows=0x20000000:64M",
             )

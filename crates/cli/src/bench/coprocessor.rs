@@ -27,7 +27,7 @@ impl CoprocessorPath {
 
     fn open_device(&mut self) -> Result<Coprocessor> {
         let window = self.bench.window.as_ref().ok_or_else(|| {
-            Failure::missing("no coprocessor was named").mend("--coprocessor FILE, its window")
+            Failure::missing("no coprocessor was named").hint("--coprocessor FILE, its window")
         })?;
         let options = CoprocessorOptions {
             write: self.bench.destroys,

@@ -39,7 +39,7 @@ impl Mounted {
         let done = mount(&nodes.block, &folder, c"ext4", flags, None);
         if let Err(error) = done {
             let _ = fs::remove_dir(&folder);
-            return Err(failed("mounting ext4 at", error.into()).mend("dmesg"));
+            return Err(failed("mounting ext4 at", error.into()).hint("dmesg"));
         }
         Ok(Self {
             folder,
@@ -103,13 +103,13 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         .arg(format!("{}k", len_bytes >> 10));
     let output = command.output().map_err(|error| {
         Failure::unsupported(format!("mkfs.ext4 cannot be run: {error}"))
-            .mend("apt install e2fsprogs; or leave ext4 out with --paths")
+            .hint("apt install e2fsprogs; or leave ext4 out with --paths")
     })?;
     match output.status.success() {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Err(Failure::new(crate::Exit::No, format!("mkfs.ext4: {}", said.trim())).mend("dmesg"))
+            Err(Failure::new(crate::Exit::No, format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn version() -> Result<String> {
     let output = Command::new("fio").arg("--version").output();
     let output = output.map_err(|error| {
         Failure::unsupported(format!("fio cannot be run: {error}"))
-            .mend("apt install fio; or go without --fio")
+            .hint("apt install fio; or go without --fio")
     })?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
@@ -106,12 +106,12 @@ pub fn run(ready: &Ready, cell: &FioCell<'_>) -> Result<Job> {
         command.arg("--end_fsync=1");
     }
     let output = command.output().map_err(|error| {
-        Failure::unsupported(format!("fio cannot be run: {error}")).mend("apt install fio")
+        Failure::unsupported(format!("fio cannot be run: {error}")).hint("apt install fio")
     })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(Failure::new(Exit::No, format!("fio failed: {}", said.trim())).mend("dmesg"));
+        return Err(Failure::new(Exit::No, format!("fio failed: {}", said.trim())).hint("dmesg"));
     }
     let parsed = parse(&text);
     let (_, jobs) =

@@ -35,7 +35,7 @@ impl BenchHost {
             }
             Target::File(_) | Target::Ram(_) => {
                 return Err(Failure::unsupported("the device is no NVMe drive")
-                    .mend("name an NVMe drive, or model:SIZE"));
+                    .hint("name an NVMe drive, or model:SIZE"));
             }
         };
         *self.bench.rig.borrow_mut() = Some(rig);

@@ -70,7 +70,7 @@ impl KernelPath {
         }
         let path = nodes.character.ok_or_else(|| {
             Failure::unsupported("the namespace has no character device")
-                .mend("use Linux 5.13 or later")
+                .hint("use Linux 5.13 or later")
         })?;
         let (device, _) = open_passthrough(&self.bench.roots, &path, mode.write, options)?;
         Ok(Box::new(device))

@@ -210,7 +210,7 @@ impl Bench {
             Failure::missing(format!(
                 "the kernel's NVMe driver has not got the drive: {driver} has"
             ))
-            .mend(format!("straightway release {address}"))
+            .hint(format!("straightway release {address}"))
         })?;
         let mut all = controller.namespaces.iter();
         let found = all.find(|one| one.nsid == Some(*namespace));
@@ -219,7 +219,7 @@ impl Bench {
             Failure::missing(format!(
                 "the kernel shows no block device of namespace {namespace}"
             ))
-            .mend("dmesg")
+            .hint("dmesg")
         })?;
         let character = found.and_then(|found| found.character.as_ref());
         Ok(Nodes {
@@ -289,7 +289,7 @@ pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> 
         let known = || PATHS.into_iter().chain(FILE_PATHS).chain([RAM]);
         let name = known().find(|known| known == name).ok_or_else(|| {
             let all: Vec<&str> = known().collect();
-            Failure::usage(format!("`{name}` is no path")).mend(all.join(", "))
+            Failure::usage(format!("`{name}` is no path")).hint(all.join(", "))
         })?;
         if name == RAM || name.starts_with("file-") {
             return Ok(Box::new(plain::PlainPath::new(bench, name)));
@@ -332,14 +332,14 @@ fn another(twin: Option<&SyncFile>) -> std::result::Result<Box<dyn Device + Send
 /// What an instrument could not find is a path that is not supported here.
 impl From<Missing> for Failure {
     fn from(missing: Missing) -> Self {
-        Failure::unsupported(missing.reason).mend(missing.mend)
+        Failure::unsupported(missing.reason).hint(missing.hint)
     }
 }
 
 impl From<Failure> for Missing {
     fn from(failure: Failure) -> Self {
-        let mend = failure.remedy().unwrap_or("see the reason").to_owned();
-        Missing::new(failure.to_string(), mend)
+        let hint = failure.remedy().unwrap_or("see the reason").to_owned();
+        Missing::new(failure.to_string(), hint)
     }
 }
 

@@ -32,12 +32,12 @@ impl Perf {
         let version = Command::new("perf").arg("version").output();
         version.map_err(|error| {
             Failure::unsupported(format!("perf cannot be run: {error}"))
-                .mend("apt install linux-perf")
+                .hint("apt install linux-perf")
         })?;
         let file = roots.proc.join("sys/kernel/perf_event_paranoid");
         let level = fs::read_to_string(&file).map_err(|error| {
             Failure::unsupported(format!("this kernel has no perf events: {error}"))
-                .mend("a kernel with CONFIG_PERF_EVENTS")
+                .hint("a kernel with CONFIG_PERF_EVENTS")
         })?;
         let level: i32 = level.trim().parse().unwrap_or(0);
         let is_root = rustix::process::geteuid().is_root();
@@ -46,7 +46,7 @@ impl Perf {
                 "the whole machine may not be sampled: {} is {level}",
                 file.display()
             ))
-            .mend("run it as root, or: sysctl kernel.perf_event_paranoid=-1"));
+            .hint("run it as root, or: sysctl kernel.perf_event_paranoid=-1"));
         }
         let folder = std::env::temp_dir().join(format!("straightway-perf-{}", std::process::id()));
         let failed = |error: std::io::Error| Failure::io("making", &folder, &error);
@@ -91,7 +91,7 @@ impl Perf {
             .spawn();
         let child = child.map_err(|error| {
             Failure::unsupported(format!("perf cannot be run: {error}"))
-                .mend("apt install linux-perf")
+                .hint("apt install linux-perf")
         })?;
         self.child = Some(child);
         to.write_all(b"enable\n")
@@ -129,7 +129,7 @@ impl Perf {
         let first = said.lines().find(|line| !line.trim().is_empty());
         let first = first.unwrap_or("it said nothing").trim();
         Failure::unsupported(format!("perf record ended at once: {first}"))
-            .mend("run it as root; perf record -a sleep 1 shows all that it says")
+            .hint("run it as root; perf record -a sleep 1 shows all that it says")
     }
 
     fn end(&mut self) -> Result<Vec<Stack>> {

@@ -33,7 +33,7 @@ impl PlainPath {
             return self.ram();
         }
         let Target::File(file) = &self.bench.target else {
-            return Err(Failure::unsupported("the device is no file").mend("file:PATH"));
+            return Err(Failure::unsupported("the device is no file").hint("file:PATH"));
         };
         if self.name == "file-io_uring" {
             let options = RingOptions {

@@ -114,7 +114,7 @@ impl Subject {
                 Size(wants.largest_bytes),
                 Size(plan.span_bytes)
             ))
-            .mend("smaller blocks, a larger --span, or a larger drive"));
+            .hint("smaller blocks, a larger --span, or a larger drive"));
         }
         if let Some(folder) = &self.output {
             std::fs::create_dir_all(folder)
@@ -246,7 +246,7 @@ fn nvme_target(
 ) -> Result<(Target, DeviceInfo)> {
     if let Some(partition) = &resolved.partition {
         return Err(
-            Failure::unsupported(format!("{partition} is a partition")).mend("name the namespace")
+            Failure::unsupported(format!("{partition} is a partition")).hint("name the namespace")
         );
     }
     let controller = &resolved.controller;
@@ -256,7 +256,7 @@ fn nvme_target(
             controller.address,
             controller.driver.as_deref().unwrap_or("no driver")
         ))
-        .mend(format!("straightway release {}", controller.address))
+        .hint(format!("straightway release {}", controller.address))
     })?;
     let namespace = match crate::path::namespace_of(resolved, namespace)? {
         Some(wanted) => Some(wanted),
@@ -264,7 +264,7 @@ fn nvme_target(
     };
     let namespace = namespace.ok_or_else(|| {
         Failure::missing("the kernel does not tell the namespace's identifier")
-            .mend("--namespace 1")
+            .hint("--namespace 1")
     })?;
     let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
     let found = facts

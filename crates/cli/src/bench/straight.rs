@@ -37,7 +37,7 @@ impl StraightPath {
             return Err(Failure::unsupported(
                 "without an IOMMU there are no interrupts in user space",
             )
-            .mend("switch the IOMMU on; straightway doctor tells how"));
+            .hint("switch the IOMMU on; straightway doctor tells how"));
         }
         let namespace = match &self.bench.target {
             Target::Nvme { namespace, .. } => *namespace,

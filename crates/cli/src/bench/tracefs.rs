@@ -36,7 +36,7 @@ impl Tracefs {
                     "no permission to look at the kernel's events in {}",
                     root.display()
                 );
-                return Err(Failure::missing(what).mend("run it as root"));
+                return Err(Failure::missing(what).hint("run it as root"));
             }
         }
         if !root.join("events").exists() {
@@ -44,7 +44,7 @@ impl Tracefs {
                 "the kernel's events cannot be seen: {} is empty",
                 root.display()
             ))
-            .mend(format!("as root: mount -t tracefs none {}", root.display())));
+            .hint(format!("as root: mount -t tracefs none {}", root.display())));
         }
         let instance = root.join(format!("instances/straightway-{}", std::process::id()));
         fs::create_dir(&instance).map_err(|error| failed("making", &instance, &error))?;
@@ -80,7 +80,7 @@ impl Tracefs {
             if !folder.exists() {
                 return Err(
                     Failure::unsupported(format!("this kernel has no event {event}"))
-                        .mend("a kernel with CONFIG_FTRACE_SYSCALLS and the nvme driver's events"),
+                        .hint("a kernel with CONFIG_FTRACE_SYSCALLS and the nvme driver's events"),
                 );
             }
             if let Some(filter) = filter {
@@ -112,7 +112,7 @@ impl Tracefs {
 }
 
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::io(doing, path, error).mend("run it as root, on a kernel with tracefs")
+    Failure::io(doing, path, error).hint("run it as root, on a kernel with tracefs")
 }
 
 impl Probe for Tracefs {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(none.exit(), Exit::Missing);
         assert!(
             none.remedy()
-                .is_some_and(|mend| mend.contains("mount -t tracefs"))
+                .is_some_and(|hint| hint.contains("mount -t tracefs"))
         );
         fs::create_dir_all(root.join("events")).unwrap();
         fs::create_dir_all(root.join("instances")).unwrap();

@@ -19,14 +19,14 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
         Some(Mode::Poll) => (true, "chario, poll"),
         Some(Mode::Hybrid) => {
             return Err(Failure::unsupported("CharIO has no hybrid waiting")
-                .mend("--mode poll, or --mode interrupt"));
+                .hint("--mode poll, or --mode interrupt"));
         }
     };
     if let Some(partition) = &resolved.partition {
         return Err(Failure::unsupported(format!(
             "{partition} is a partition, and CharIO knows whole namespaces only"
         ))
-        .mend("--path io_uring, or name the namespace"));
+        .hint("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
     let loan = borrow(roots, resolved)?;
@@ -80,7 +80,7 @@ pub fn node(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Resul
         (None, [_, ..]) => {
             return Err(
                 Failure::usage(format!("{} has several namespaces", controller.address))
-                    .mend("--namespace N"),
+                    .hint("--namespace N"),
             );
         }
         (_, all) => all.iter().find(is_it),
@@ -90,7 +90,7 @@ pub fn node(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Resul
             "CharIO's driver shows no such namespace of {}",
             controller.address
         ))
-        .mend("dmesg tells which namespaces it left alone, and why")
+        .hint("dmesg tells which namespaces it left alone, and why")
     })?;
     Ok(PathBuf::from(name))
 }

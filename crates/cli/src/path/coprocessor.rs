@@ -18,7 +18,7 @@ pub fn open(path: &Path, wish: &Wish) -> Result<Opened> {
         Some(Mode::Interrupt) => {
             return Err(
                 Failure::unsupported("a coprocessor's file has no interrupt")
-                    .mend("--mode poll, or --mode hybrid"),
+                    .hint("--mode poll, or --mode hybrid"),
             );
         }
     };

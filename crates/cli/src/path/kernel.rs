@@ -24,7 +24,7 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
                     "`{}` has no character device for passthrough",
                     resolved.name
                 ))
-                .mend("name the namespace, and use Linux 5.13 or later")
+                .hint("name the namespace, and use Linux 5.13 or later")
             })?;
             passthrough(roots, &path, wish)
         }
@@ -48,7 +48,7 @@ impl Node {
             return Err(Failure::missing(format!(
                 "the kernel's paths need {address} at its driver nvme, and it is bound to {driver}"
             ))
-            .mend(format!("straightway release {address}")));
+            .hint(format!("straightway release {address}")));
         }
         let wanted = namespace_of(resolved, wish.namespace)?;
         let namespaces = &resolved.controller.namespaces;
@@ -58,14 +58,14 @@ impl Node {
                 .find(|namespace| namespace.nsid == Some(wanted))
                 .ok_or_else(|| {
                     Failure::missing(format!("there is no namespace {wanted}"))
-                        .mend("straightway list")
+                        .hint("straightway list")
                 })?,
             None => resolved.only_namespace()?,
         };
         let block = resolved.partition.as_ref().or(namespace.block.as_ref());
         let block = block.ok_or_else(|| {
             Failure::missing(format!("`{}` has no block device", resolved.name))
-                .mend("straightway list")
+                .hint("straightway list")
         })?;
         if wish.write {
             refuse_use(roots, block)?;
@@ -99,7 +99,7 @@ fn ring_options(wish: &Wish, memory: &HostMemory) -> Result<RingOptions> {
     if wish.mode == Some(Mode::Hybrid) {
         return Err(
             Failure::unsupported("the kernel's paths have no hybrid waiting")
-                .mend("--mode poll, or --mode interrupt"),
+                .hint("--mode poll, or --mode interrupt"),
         );
     }
     Ok(RingOptions {
@@ -160,7 +160,7 @@ pub fn open_passthrough(
 fn sync(path: &Path, wish: &Wish) -> Result<Opened> {
     if !matches!(wish.mode, None | Some(Mode::Interrupt)) {
         return Err(Failure::unsupported("pread and pwrite cannot be polled")
-            .mend("--path io_uring, or go without --mode"));
+            .hint("--path io_uring, or go without --mode"));
     }
     let mode = OpenMode {
         write: wish.write,
@@ -180,7 +180,7 @@ pub fn open_file(path: &Path, wish: &Wish) -> Result<Opened> {
         PathKind::Auto | PathKind::Sync => sync(path, wish),
         PathKind::IoUring => uring(path, wish),
         _ => Err(
-            Failure::unsupported("a file has the paths io_uring and sync only").mend("--path sync"),
+            Failure::unsupported("a file has the paths io_uring and sync only").hint("--path sync"),
         ),
     }
 }

@@ -160,7 +160,7 @@ pub fn open(roots: &Roots, drive: &Drive, wish: &Wish) -> Result<Opened> {
 fn refuse_path(wish: &Wish, allowed: &[PathKind], why: &str) -> Result<()> {
     match allowed.contains(&wish.path) {
         true => Ok(()),
-        false => Err(Failure::unsupported(why).mend("go without --path")),
+        false => Err(Failure::unsupported(why).hint("go without --path")),
     }
 }
 
@@ -182,7 +182,7 @@ fn open_nvme(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> 
             "`{}` is not behind a coprocessor",
             resolved.name
         ))
-        .mend("name its window: coprocessor:PATH")),
+        .hint("name its window: coprocessor:PATH")),
         PathKind::Chario => chario::open(roots, resolved, wish),
         PathKind::Auto if is_at_chario => chario::open(roots, resolved, wish),
         PathKind::Vfio | PathKind::Noiommu => straight(wish.path),
@@ -227,7 +227,7 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
         return Err(Failure::unsupported(format!(
             "{partition} is a partition, and the straight path knows whole namespaces only"
         ))
-        .mend("--path io_uring, or name the namespace"));
+        .hint("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
     let rig = straight::open(roots, resolved, wish.path, wish.buffer_bytes)?;

@@ -100,7 +100,7 @@ pub fn only_namespace(rig: &dyn Rig) -> Result<u32> {
             let list = list.join(", ");
             Err(
                 Failure::usage(format!("the controller has several namespaces: {list}"))
-                    .mend("name one, as --namespace 1"),
+                    .hint("name one, as --namespace 1"),
             )
         }
     }

@@ -102,7 +102,7 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
 /// Checksums were asked for, and the volume has none.
 fn no_checksums() -> Failure {
     Failure::usage("the volume was made without checksums; nothing was recorded")
-        .mend("go without --checksums, or format with it")
+        .hint("go without --checksums, or format with it")
 }
 
 /// A file to record into could not be made.

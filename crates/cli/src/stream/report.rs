@@ -69,7 +69,7 @@ pub fn ring_text(buffers: u64, smallest: Option<u64>) -> String {
 /// What was recorded.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RecordedFile {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
@@ -176,7 +176,7 @@ impl RecordedFile {
 /// What was played.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlayedFile {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,

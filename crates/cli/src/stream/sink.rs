@@ -38,7 +38,7 @@ impl Sink {
     pub fn open(place: &Place) -> Result<Self> {
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
-                .mend("somebody who listens there")
+                .hint("somebody who listens there")
         };
         match place {
             Place::Standard => Ok(Self::Standard(std::io::stdout())),

@@ -266,7 +266,7 @@ fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
 
 fn bound(scheme: &str, address: &str, error: &std::io::Error) -> Failure {
     Failure::missing(format!("listening at {scheme}://{address}: {error}"))
-        .mend("an address of this machine and a port that is free")
+        .hint("an address of this machine and a port that is free")
 }
 
 fn no(doing: &str, error: &std::io::Error) -> Failure {

@@ -93,8 +93,8 @@ impl There {
             Size(block_bytes),
             Size(lent as u64)
         );
-        let mend = "a smaller --block, fewer --buffers, or --path coprocessor";
-        Err(Failure::usage(what).mend(mend))
+        let hint = "a smaller --block, fewer --buffers, or --path coprocessor";
+        Err(Failure::usage(what).hint(hint))
     }
 
     /// Memory for a ring, and how many blocks of it there are.

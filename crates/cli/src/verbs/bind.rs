@@ -42,7 +42,7 @@ pub enum Driver {
 /// What was done.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bound {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// The controller's PCI address.
     pub pci_address: String,
@@ -116,7 +116,7 @@ impl Bind {
             }
             return Err(
                 Failure::missing(format!("{address} is kept at another driver"))
-                    .mend(format!("straightway release {address}")),
+                    .hint(format!("straightway release {address}")),
             );
         }
         if self.dry_run {

@@ -19,7 +19,7 @@ const SCRATCH_BYTES: u64 = 64 << 20;
 /// Findings of one kind that are printed.
 const MOST_SHOWN: usize = 1000;
 
-/// Check a volume, and mend what a scan can prove.
+/// Check a volume, and repair what a scan can prove.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Without --repair nothing is changed, not even what a power cut left half-way: run any command that
@@ -50,7 +50,7 @@ pub struct Check {
 /// What a check found.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Checked {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called the device, resolved.
     pub device: String,

@@ -154,7 +154,7 @@ impl Compare {
                 Size(largest),
                 Size(plan.span_bytes)
             ))
-            .mend("smaller --sizes, a larger --span, or a larger drive"));
+            .hint("smaller --sizes, a larger --span, or a larger drive"));
         }
         Ok(plan)
     }
@@ -189,7 +189,7 @@ impl Compare {
         artefacts.leave(context, self.output.as_deref(), self.json)?;
         if comparison.results.is_empty() {
             return Err(Failure::unsupported("no path could be measured")
-                .mend("straightway doctor tells what is missing"));
+                .hint("straightway doctor tells what is missing"));
         }
         if !comparison.valid {
             return Err(Failure::invalid(&comparison.invalid_reasons));
@@ -198,7 +198,7 @@ impl Compare {
         if errors > 0 {
             return Err(
                 Failure::new(Exit::No, format!("{errors} operations failed"))
-                    .mend("dmesg; straightway info DEVICE shows the drive's error log"),
+                    .hint("dmesg; straightway info DEVICE shows the drive's error log"),
             );
         }
         Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `straightway doctor [DEVICE]`: what is there, what is not, and what mends it.
+//! `straightway doctor [DEVICE]`: what is there, what is not, and a hint.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Result};
@@ -22,7 +22,7 @@ pub struct Doctor {
 /// What was found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Diagnosis {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// Whether nothing that a path needs is missing.
     pub ok: bool,
@@ -39,8 +39,8 @@ pub struct Finding {
     pub state: String,
     /// What was found.
     pub found: String,
-    /// What mends it.
-    pub mend: Option<String>,
+    /// A command or advice that may fix it.
+    pub hint: Option<String>,
 }
 
 impl Diagnosis {
@@ -49,7 +49,7 @@ impl Diagnosis {
             name: check.name.clone(),
             state: state(check.state).to_owned(),
             found: check.found.clone(),
-            mend: check.mend.clone(),
+            hint: check.hint.clone(),
         };
         Self {
             schema_version: SCHEMA_VERSION,
@@ -70,13 +70,13 @@ impl Diagnosis {
             name,
             state,
             found,
-            mend,
+            hint,
         } in &self.checks
         {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{state:8} {name:width$}  {found}");
-            if let Some(mend) = mend {
-                let _ = writeln!(text, "{:8} {:width$}  to mend it: {mend}", "", "");
+            if let Some(hint) = hint {
+                let _ = writeln!(text, "{:8} {:width$}  hint: {hint}", "", "");
             }
         }
         text
@@ -143,7 +143,7 @@ mod tests {
             name: name.into(),
             state,
             found: "0000:01:00.0".into(),
-            mend: Some("do it".into()),
+            hint: Some("do it".into()),
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
         assert!(Diagnosis::of(&[check("a", State::Ok), check("b", State::Warning)]).ok);
         let diagnosis = Diagnosis::of(&[check("a", State::Ok), check("b", State::Missing)]);
         assert!(!diagnosis.ok);
-        assert!(diagnosis.text().contains("to mend it: do it"));
+        assert!(diagnosis.text().contains("hint: do it"));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Explain {
         }
         match explained.explanations.iter().all(|one| one.confirmed) {
             true => Ok(Exit::Done),
-            false => Err(Failure::new(Exit::Invalid, "a limit was not confirmed").mend(
+            false => Err(Failure::new(Exit::Invalid, "a limit was not confirmed").hint(
                 "more --rounds or a longer --cell-duration; from a run: straightway explain DEVICE",
             )),
         }
@@ -110,7 +110,7 @@ impl Explain {
         let explanations: Vec<_> = explanations.collect();
         match explanations.is_empty() {
             true => Err(Failure::usage("the run has no such result")
-                .mend("another --path, --operation, --pattern or --block")),
+                .hint("another --path, --operation, --pattern or --block")),
             false => Ok(Explained { run, explanations }),
         }
     }
@@ -182,7 +182,7 @@ impl Explain {
         let Some(found) = found else {
             let missing = first.missing.into_iter().find(|one| one.path == name);
             return Err(match missing {
-                Some(one) => Failure::unsupported(one.reason).mend(one.mend),
+                Some(one) => Failure::unsupported(one.reason).hint(one.hint),
                 None if context.cancel.is_set() => {
                     Failure::interrupted("interrupted; the drive was given back")
                 }
@@ -223,7 +223,7 @@ impl Explain {
 /// The comparisons of a run, and its record.
 fn runs_of(text: &str, name: &str) -> Result<(Vec<Comparison>, RunInfo)> {
     let wrong = |why: String| {
-        Failure::usage(format!("{name}: {why}")).mend("the JSON of straightway compare or sweep")
+        Failure::usage(format!("{name}: {why}")).hint("the JSON of straightway compare or sweep")
     };
     let value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
@@ -236,7 +236,7 @@ fn runs_of(text: &str, name: &str) -> Result<(Vec<Comparison>, RunInfo)> {
         return Err(Failure::usage(format!(
             "{name} has schema version {version}, and this straightway knows up to {known}"
         ))
-        .mend("use the version of straightway that wrote it, or a newer one"));
+        .hint("use the version of straightway that wrote it, or a newer one"));
     }
     if value.get("comparisons").is_some() {
         let sweep: Sweep =

@@ -67,7 +67,7 @@ pub struct Format {
 /// What was made.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
@@ -148,7 +148,7 @@ impl Format {
         let drive = drive.map_err(|failure| match Drive::plain_file(&self.device) {
             Some(path) if !path.exists() => {
                 Failure::missing(format!("there is no file {}", path.display()))
-                    .mend("--size 1G makes it")
+                    .hint("--size 1G makes it")
             }
             _ => failure,
         })?;
@@ -207,8 +207,8 @@ impl Format {
                 "--size is {} bytes, and {drive} has {size_bytes}",
                 size.0
             ))
-            .mend("a smaller --size, or a larger device"),
-            _ => failure.mend(format!(
+            .hint("a smaller --size, or a larger device"),
+            _ => failure.hint(format!(
                 "units (64 bytes to 1 GiB) and nodes (256 bytes to 16 KiB) are powers of two, \
                  neither is smaller than the device's block of {} bytes, and the tables take at \
                  least 128 KiB; go without options, or take a larger device",
@@ -235,7 +235,7 @@ impl Format {
         };
         Err(
             Failure::usage(format!("{} holds {what}; nothing was done", store.drive))
-                .mend("--force, if it may be lost"),
+                .hint("--force, if it may be lost"),
         )
     }
 }

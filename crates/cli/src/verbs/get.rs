@@ -57,12 +57,12 @@ impl Get {
         if target.is_none() && self.json {
             return Err(
                 Failure::usage("--json and the data would mix on standard output")
-                    .mend("name a file"),
+                    .hint("name a file"),
             );
         }
         if target.is_none() && std::io::stdout().is_terminal() {
             return Err(Failure::usage("the data would go to the terminal")
-                .mend("redirect it, or name a file"));
+                .hint("redirect it, or name a file"));
         }
         let wish = route::wish(&self.way, false);
         let mut store = Store::open(context, &self.device, &wish)?;
@@ -89,7 +89,7 @@ impl Get {
                 "`{}` is no name for a file here",
                 shown(&self.name)
             ))
-            .mend("straightway get DEVICE NAME FILE")),
+            .hint("straightway get DEVICE NAME FILE")),
             false => Ok(PathBuf::from(&self.name)),
         };
         match &self.file {
@@ -114,7 +114,7 @@ impl Get {
                 Exit::No,
                 format!("`{}` has no checksums to verify", shown(&self.name)),
             )
-            .mend("go without --verify; straightway put --checksums keeps them"));
+            .hint("go without --verify; straightway put --checksums keeps them"));
         }
         let pace = pace(mounted, &self.way)?;
         let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
@@ -167,7 +167,7 @@ impl Get {
         let (offset, size) = (self.offset.0, entry.size_bytes);
         let what = || format!("`{}` has {size} bytes", shown(&self.name));
         if offset > size {
-            return Err(failed(what(), Error::PastEnd).mend(format!("--offset {size} is its end")));
+            return Err(failed(what(), Error::PastEnd).hint(format!("--offset {size} is its end")));
         }
         let room = size - offset;
         match self.length {
@@ -176,7 +176,7 @@ impl Get {
                 what(),
                 length.0
             ))
-            .mend(format!("--length {room}"))),
+            .hint(format!("--length {room}"))),
             length => Ok(length.map_or(room, |length| length.0)),
         }
     }

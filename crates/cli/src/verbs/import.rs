@@ -30,7 +30,7 @@ impl Import {
         let name = self.file.display().to_string();
         let comparison = measure::fio::to_comparison(&text, &name).map_err(|error| {
             Failure::usage(format!("{name}: {error}"))
-                .mend("fio --output-format=json --output=FILE ...")
+                .hint("fio --output-format=json --output=FILE ...")
         })?;
         if comparison.results.is_empty() {
             return Err(Failure::usage(format!("{name}: no job moved any data")));

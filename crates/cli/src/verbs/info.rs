@@ -39,7 +39,7 @@ impl Info {
             Drive::File(_) | Drive::Ram(_) => {
                 return Err(
                     Failure::unsupported(format!("{drive} is no NVMe controller"))
-                        .mend("model:SIZE,file=PATH is a model controller over a file"),
+                        .hint("model:SIZE,file=PATH is a model controller over a file"),
                 );
             }
         };

@@ -21,7 +21,7 @@ pub struct List {
 /// Every NVMe controller of the machine.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listing {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// By PCI address.
     pub controllers: Vec<Entry>,

@@ -30,7 +30,7 @@ pub struct Ls {
 /// The files of a volume.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listing {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// By name.
     pub files: Vec<FileEntry>,
@@ -164,6 +164,6 @@ impl Ls {
             return Ok(Exit::Done);
         }
         let what = format!("cannot be read: {}", listing.damaged.join(", "));
-        Err(Failure::new(Exit::No, what).mend(format!("straightway check {}", self.device)))
+        Err(Failure::new(Exit::No, what).hint(format!("straightway check {}", self.device)))
     }
 }

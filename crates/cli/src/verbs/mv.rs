@@ -32,7 +32,7 @@ pub struct Mv {
 /// What was renamed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Renamed {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// The name that it had.
     pub old: String,

@@ -246,7 +246,7 @@ impl Periodic {
         )?;
         if measured.cells.is_empty() {
             return Err(match measured.missing.first() {
-                Some(one) => Failure::unsupported(one.reason.clone()).mend(one.mend.clone()),
+                Some(one) => Failure::unsupported(one.reason.clone()).hint(one.hint.clone()),
                 None => Failure::unsupported("nothing was measured"),
             });
         }

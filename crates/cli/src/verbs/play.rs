@@ -72,12 +72,12 @@ impl Play {
         if to_stdout && self.json {
             return Err(
                 Failure::usage("--json and the data would mix on standard output")
-                    .mend("--to FILE"),
+                    .hint("--to FILE"),
             );
         }
         if to_stdout && std::io::stdout().is_terminal() {
             return Err(Failure::usage("the data would go to the terminal")
-                .mend("redirect it, or use --to FILE"));
+                .hint("redirect it, or use --to FILE"));
         }
         check_block(self.block)?;
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -172,7 +172,7 @@ impl Play {
         let doing = format!("playing `{}`", shown(&self.name));
         crate::stream::failure(&doing, error).unwrap_or_else(|error| {
             Failure::usage(format!("{doing}: {error}"))
-                .mend("--block 64K or a multiple, or --no-verify")
+                .hint("--block 64K or a multiple, or --no-verify")
         })
     }
 }

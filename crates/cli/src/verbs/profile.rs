@@ -95,7 +95,7 @@ impl Profile {
                     profiled.busy_samples
                 ),
             )
-            .mend("a longer --duration, or a higher --frequency")),
+            .hint("a longer --duration, or a higher --frequency")),
         }
     }
 }

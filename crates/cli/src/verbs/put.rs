@@ -60,7 +60,7 @@ pub struct Put {
 /// What was stored, or fetched.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
@@ -149,13 +149,13 @@ impl Put {
             Some(name) => name.clone(),
             None if self.file == Path::new("-") => {
                 return Err(Failure::usage("standard input has no name of its own")
-                    .mend("straightway put DEVICE - NAME"));
+                    .hint("straightway put DEVICE - NAME"));
             }
             None => {
                 let own = self.file.file_name().and_then(|name| name.to_str());
                 let unnamed = || {
                     Failure::usage(format!("{} has no name in UTF-8", self.file.display()))
-                        .mend("straightway put DEVICE FILE NAME")
+                        .hint("straightway put DEVICE FILE NAME")
                 };
                 own.ok_or_else(unnamed)?.to_owned()
             }
@@ -180,7 +180,7 @@ impl Put {
             Some(_) if self.force => true,
             Some(_) => {
                 return Err(failed(format_args!("`{}`", shown(name)), Error::Exists)
-                    .mend("another NAME, or --force to replace it"));
+                    .hint("another NAME, or --force to replace it"));
             }
         };
         let stored = match replaces {
@@ -232,7 +232,7 @@ impl Put {
         if mounted.find(name)?.is_some() {
             return Err(failed(doing, Error::Exists)
                 .and("a replacement that was cut short left it")
-                .mend(format!("straightway rm {} '{name}'", self.device)));
+                .hint(format!("straightway rm {} '{name}'", self.device)));
         }
         let status = volume
             .status()
@@ -240,7 +240,7 @@ impl Put {
         if self.checksums && !status.checksums {
             return Err(
                 Failure::usage("the volume was made without checksums; nothing was done")
-                    .mend("go without --checksums, or format with it"),
+                    .hint("go without --checksums, or format with it"),
             );
         }
         volume.set_time(now_ns());

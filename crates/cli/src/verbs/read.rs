@@ -90,7 +90,7 @@ impl Way {
 /// What was read or written.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
@@ -150,12 +150,12 @@ impl Read {
         if to_stdout && self.json {
             return Err(
                 Failure::usage("--json and the data would mix on standard output")
-                    .mend("--output FILE, or --checksum"),
+                    .hint("--output FILE, or --checksum"),
             );
         }
         if to_stdout && std::io::stdout().is_terminal() {
             return Err(Failure::usage("the data would go to the terminal")
-                .mend("redirect it, or use --output FILE or --checksum"));
+                .hint("redirect it, or use --output FILE or --checksum"));
         }
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let mut opened = path::open(&context.roots, &drive, &self.way.wish(false))?;

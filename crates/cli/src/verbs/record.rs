@@ -144,13 +144,13 @@ impl Record {
         if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
             return Err(
                 Failure::usage("a file and the pattern are always there: at which rate?")
-                    .mend("--rate 100M, or straightway put for a file at full speed"),
+                    .hint("--rate 100M, or straightway put for a file at full speed"),
             );
         }
         check_block(self.block)?;
         let has_end = self.size.is_some() || self.for_time.is_some();
         if matches!(self.from.0, End::Pattern) && !has_end {
-            return Err(Failure::usage("the pattern has no end").mend("--for TIME or --size SIZE"));
+            return Err(Failure::usage("the pattern has no end").hint("--for TIME or --size SIZE"));
         }
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Record {
         for name in &names {
             if keeper.exists(name)? {
                 let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
-                let mend = format!("another NAME, or: straightway rm {} '{name}'", self.device);
-                return Err(failure.and("nothing was recorded").mend(mend));
+                let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
+                return Err(failure.and("nothing was recorded").hint(hint));
             }
         }
         let stop = || context.cancel.is_set();
@@ -250,7 +250,7 @@ impl Record {
         let doing = format!("recording `{}`", shown(&self.name));
         crate::stream::failure(&doing, error).unwrap_or_else(|error| match error {
             StreamError::Overrun { .. } => Failure::new(Exit::Late, format!("{doing}: {error}"))
-                .mend("more --buffers, larger ones, a lower --rate, or --policy drop"),
+                .hint("more --buffers, larger ones, a lower --rate, or --policy drop"),
             error => Failure::usage(format!("{doing}: {error}")),
         })
     }

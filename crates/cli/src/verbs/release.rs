@@ -45,7 +45,7 @@ impl Release {
                     "straightway did not bind {address} to {}",
                     before.as_deref().unwrap_or("no driver")
                 ))
-                .mend(by_hand(address, before.as_deref())));
+                .hint(by_hand(address, before.as_deref())));
             }
             Some((_, pid, true)) if !linux::bind::is_kept(roots, address) => {
                 let (device, pid) = (address.to_string(), *pid);
@@ -55,7 +55,7 @@ impl Release {
             Some(_) => {
                 if let Some(name) = group_user(context, resolved.controller.iommu_group) {
                     return Err(Failure::missing(format!("{address} is open in {name}"))
-                        .mend("end that process first"));
+                        .hint("end that process first"));
                 }
                 let restored = linux::bind::release_kept(roots, address)?;
                 bound.driver = restored.and_then(|restored| restored.driver);

@@ -30,7 +30,7 @@ pub struct Rm {
 /// What was removed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Removed {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// Names that are gone.
     pub removed: Vec<String>,
@@ -61,7 +61,7 @@ impl Rm {
             .map(|name| format!("`{}`", shown(name)))
             .collect();
         let failure = failed(names.join(", "), Error::NotFound);
-        Err(failure.mend(format!("straightway ls {}", self.device)))
+        Err(failure.hint(format!("straightway ls {}", self.device)))
     }
 
     fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {

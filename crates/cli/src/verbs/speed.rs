@@ -61,7 +61,7 @@ impl Speed {
         let first = &self.subject.device;
         if !first.ends_with(".json") && !self.runs.is_empty() {
             return Err(Failure::usage("only runs can be joined: name .json files")
-                .mend("straightway speed A.json B.json"));
+                .hint("straightway speed A.json B.json"));
         }
         let speeds = match first.ends_with(".json") {
             true => self.join()?,
@@ -82,7 +82,7 @@ impl Speed {
                 Exit::Invalid,
                 "there is one speed, which tells nothing of others",
             )
-            .mend("--one at each of two speeds, then straightway speed A.json B.json")),
+            .hint("--one at each of two speeds, then straightway speed A.json B.json")),
         }
     }
 
@@ -115,7 +115,7 @@ impl Speed {
             true => None,
             false => Some(Cpufreq::new(&context.roots).map_err(|error| {
                 Failure::unsupported(format!("this machine's frequency cannot be set: {error}"))
-                    .mend("--one at each of two speeds, then straightway speed A.json B.json")
+                    .hint("--one at each of two speeds, then straightway speed A.json B.json")
             })?),
         };
         let ready = self.subject.ready(
@@ -142,7 +142,7 @@ impl Speed {
                 let pinned = cpufreq.pin(khz);
                 pinned.map_err(|error| {
                     Failure::missing(format!("pinning {khz} kHz: {error}"))
-                        .mend("run it as root; cpupower frequency-info")
+                        .hint("run it as root; cpupower frequency-info")
                 })?;
             }
             let loop_ns = loop_ns(host.clock());
@@ -158,7 +158,7 @@ impl Speed {
             if let Some(missing) = compared.missing.first() {
                 return Err(
                     Failure::unsupported(format!("{}: {}", missing.path, missing.reason))
-                        .mend(missing.mend.clone()),
+                        .hint(missing.hint.clone()),
                 );
             }
             run.complete &= compared.complete;
@@ -204,7 +204,7 @@ fn read(file: &Path) -> Result<Speeds> {
         std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
     let name = file.display();
     let wrong = |why: String| {
-        Failure::usage(format!("{name}: {why}")).mend("the speed.json that straightway speed left")
+        Failure::usage(format!("{name}: {why}")).hint("the speed.json that straightway speed left")
     };
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
@@ -216,7 +216,7 @@ fn read(file: &Path) -> Result<Speeds> {
         return Err(Failure::usage(format!(
             "{name} has schema version {version}, and this straightway knows up to {RUN_SCHEMA_VERSION}"
         ))
-        .mend("use the version of straightway that wrote it, or a newer one"));
+        .hint("use the version of straightway that wrote it, or a newer one"));
     }
     let run: Speeds = serde_json::from_value(value)
         .map_err(|error| wrong(format!("no run of speed: {error}")))?;

@@ -33,7 +33,7 @@ pub struct Stat {
 /// A volume, or a file in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// Version of this form: 1.
+    /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called the device, resolved.
     pub device: String,

@@ -235,7 +235,7 @@ impl Sweep {
 fn verdict(swept: &Swept) -> Result<Exit> {
     if swept.results().next().is_none() {
         return Err(Failure::unsupported("no path could be measured")
-            .mend("straightway doctor tells what is missing"));
+            .hint("straightway doctor tells what is missing"));
     }
     if !swept.run.valid {
         return Err(Failure::invalid(&swept.run.invalid_reasons));
@@ -244,7 +244,7 @@ fn verdict(swept: &Swept) -> Result<Exit> {
     if errors > 0 {
         return Err(
             Failure::new(Exit::No, format!("{errors} operations failed"))
-                .mend("dmesg; straightway info DEVICE shows the drive's error log"),
+                .hint("dmesg; straightway info DEVICE shows the drive's error log"),
         );
     }
     Ok(Exit::Done)

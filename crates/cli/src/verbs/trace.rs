@@ -112,7 +112,7 @@ impl Trace {
                     traced.lost_events
                 ),
             )
-            .mend("fewer --requests, so that the kernel's buffer holds all events"));
+            .hint("fewer --requests, so that the kernel's buffer holds all events"));
         }
         Ok(Exit::Done)
     }

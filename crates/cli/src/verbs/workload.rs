@@ -80,7 +80,7 @@ impl Workload {
             None => std::fs::read_to_string(&self.workload).map_err(|error| {
                 let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
                 Failure::usage(format!("`{}` is no workload: {error}", self.workload))
-                    .mend(format!("{}, or a TOML file", names.join(", ")))
+                    .hint(format!("{}, or a TOML file", names.join(", ")))
             })?,
         };
         let workload = workloads::Workload::parse(&text)
@@ -114,7 +114,7 @@ impl Workload {
             None => Ok(Exit::Done),
             Some(error) => Err(
                 Failure::new(Exit::No, format!("operations failed: {error}"))
-                    .mend("a file system that takes O_DIRECT, or go without --direct; df"),
+                    .hint("a file system that takes O_DIRECT, or go without --direct; df"),
             ),
         }
     }

@@ -234,7 +234,7 @@ fn rot(name: &str, offset: u64) -> Failure {
             CHUNK_BYTES >> 10
         ),
     )
-    .mend("restore the file from a copy; --offset and --length read what is around it")
+    .hint("restore the file from a copy; --offset and --length read what is around it")
 }
 
 struct Reader<'m, 'v, 'a> {

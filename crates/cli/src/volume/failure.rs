@@ -10,7 +10,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
     match error {
         Error::Device(error) => Failure::request(doing, error.error()),
         Error::NotAVolume => {
-            Failure::missing(what).mend("name the device that has it; straightway format makes one")
+            Failure::missing(what).hint("name the device that has it; straightway format makes one")
         }
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
             Failure::unsupported(what)
@@ -20,18 +20,18 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             Failure::usage(what)
         }
         Error::Truncated { .. } => Failure::new(Exit::No, what)
-            .mend("name the whole device, or restore the rest of the image"),
+            .hint("name the whole device, or restore the rest of the image"),
         Error::Corrupt(_) | Error::StaleSuperblock => {
-            Failure::new(Exit::No, what).mend("straightway check DEVICE says what can be mended")
+            Failure::new(Exit::No, what).hint("straightway check DEVICE says what can be mended")
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
-        Error::NotFound => Failure::new(Exit::No, what).mend("straightway ls DEVICE"),
+        Error::NotFound => Failure::new(Exit::No, what).hint("straightway ls DEVICE"),
         Error::Exists => {
-            Failure::new(Exit::No, what).mend("another name, or --force to replace it")
+            Failure::new(Exit::No, what).hint("another name, or --force to replace it")
         }
         Error::NoSpace => Failure::new(Exit::No, what)
-            .mend("remove files with straightway rm, or use a larger device"),
-        Error::NeedsMount => Failure::new(Exit::No, what).mend("run the command again"),
+            .hint("remove files with straightway rm, or use a larger device"),
+        Error::NeedsMount => Failure::new(Exit::No, what).hint("run the command again"),
         _ => Failure::new(Exit::No, what),
     }
 }

@@ -64,7 +64,7 @@ fn lock_path(path: &Path, alone: bool, name: &str) -> Result<File> {
         Err(Errno::WOULDBLOCK) => Err(Failure::missing(format!(
             "{name} is in use by another process; nothing was done"
         ))
-        .mend("wait until that ends; `fuser -v` on the file names it")),
+        .hint("wait until that ends; `fuser -v` on the file names it")),
         Err(error) => Err(Failure::io("locking", path, &error.into())),
     }
 }

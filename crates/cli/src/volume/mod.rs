@@ -57,7 +57,7 @@ pub fn pace(mounted: &Mounted<'_, '_>, way: &Way) -> Result<Pace> {
     let bytes = way.block_size.0;
     if bytes == 0 || bytes % block != 0 {
         let what = format!("--block-size is {bytes} bytes, no multiple of the device's {block}");
-        return Err(crate::Failure::usage(what).mend("--block-size 1M"));
+        return Err(crate::Failure::usage(what).hint("--block-size 1M"));
     }
     Ok(Pace {
         buffer_bytes: bytes.min(route::MAX_BUFFER_BYTES) as usize,

@@ -49,7 +49,7 @@ impl Source {
             .map_err(|error| Failure::io("opening", &name, &error))?;
         if data.is_dir() {
             return Err(Failure::usage(format!("{} is a directory", name.display()))
-                .mend("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
+                .hint("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
         }
         // Standard input may stand anywhere in a file, so its length says little.
         let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());

@@ -139,7 +139,7 @@ fn open_group(roots: &Roots, number: u32) -> Result<File> {
         Some(libc::EBUSY) => Error::GroupBusy { group: number },
         Some(libc::EACCES | libc::EPERM) => Error::NotPermitted {
             doing: "opening",
-            mend: format!("sudo chown $USER {}", path.display()),
+            hint: format!("sudo chown $USER {}", path.display()),
             path,
         },
         Some(libc::ENOENT) => not_bound(roots, number, &path),
@@ -194,7 +194,7 @@ fn no_interrupt_remapping(path: &Path, source: io::Error) -> Error {
         Some(libc::EPERM) => Error::Unsupported {
             what: "VFIO",
             why: "the IOMMU cannot remap interrupts, so a device could forge them".into(),
-            mend: Some(
+            hint: Some(
                 "switch interrupt remapping on in the firmware; or, if the device is trusted: \
                  echo 1 > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"
                     .into(),

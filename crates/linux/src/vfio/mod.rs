@@ -181,7 +181,7 @@ fn map_registers(device: &OwnedFd, path: &Path) -> Result<Mmio> {
     let unsupported = |why: &str| Error::Unsupported {
         what: "the controller",
         why: format!("BAR0 of {} {why}", path.display()),
-        mend: None,
+        hint: None,
     };
     if !bar.can_map {
         return Err(unsupported("cannot be mapped"));

@@ -30,13 +30,10 @@ impl Report for Periodic {
             let rows = self
                 .missing
                 .iter()
-                .map(|one| vec![one.path.clone(), one.reason.clone(), one.mend.clone()]);
+                .map(|one| vec![one.path.clone(), one.reason.clone(), one.hint.clone()]);
             page.sections.push(Section {
                 title: "Not measured".into(),
-                tables: vec![Table::new(
-                    &["Path", "why", "what mends it"],
-                    rows.collect(),
-                )],
+                tables: vec![Table::new(&["Path", "why", "hint"], rows.collect())],
                 ..Section::default()
             });
         }
@@ -62,8 +59,8 @@ impl Report for Periodic {
         }
         for missing in &self.missing {
             text += &format!(
-                "  {}: {}; to mend it: {}\n",
-                missing.path, missing.reason, missing.mend
+                "  {}: {}; hint: {}\n",
+                missing.path, missing.reason, missing.hint
             );
         }
         text

@@ -426,7 +426,7 @@ impl Sweep {
             let row = vec![
                 missing.path.clone(),
                 missing.reason.clone(),
-                missing.mend.clone(),
+                missing.hint.clone(),
             ];
             if !rows.contains(&row) {
                 rows.push(row);
@@ -434,7 +434,7 @@ impl Sweep {
         }
         Table {
             words: true,
-            ..Table::new(&["Path", "why", "what mends it"], rows)
+            ..Table::new(&["Path", "why", "hint"], rows)
         }
     }
 }
