@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_machine_lacks_everything_and_says_how_to_mend_it() {
+    fn an_empty_machine_lacks_everything_and_gives_hints() {
         let tree = Tree::new();
         let checks = examine(&tree.roots());
         assert_eq!(state(&checks, "IOMMU"), State::Missing);

@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_error_says_what_and_how_to_mend_it() {
+    fn each_error_says_what_failed_and_has_a_hint() {
         let error = Error::LockLimit {
             needed_bytes: 64 << 20,
             limit_bytes: 8 << 20,
