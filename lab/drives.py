@@ -175,6 +175,10 @@ def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
     if drive.iops:
         limits = {"iops-total": drive.iops}
         arguments += ["-object", json.dumps({"qom-type": "throttle-group", "id": f"limit{index}", "limits": limits})]
+    if "sriov_max_vfs" in controller:
+        # Virtual functions are further controllers of one subsystem.
+        arguments += ["-device", device("nvme-subsys", id=f"subsys{index}")]
+        controller["subsys"] = f"subsys{index}"
     arguments += ["-device", device("nvme", id=f"nvme{index}", **controller)]
     files = drive.files(index, folder)
     for number in range(drive.namespaces):

@@ -71,6 +71,31 @@ def test_a_drive_that_leaves_the_bus_in_the_middle():
     )
 
 
+def test_a_controller_that_is_refused_at_the_first_look_goes_back():
+    # A virtual function that its physical function has given no resources: its registers are zeroes.
+    guest(
+        r"""
+        PF=0000:01:00.0; BDF=0000:01:00.1
+        echo 0 >/sys/bus/pci/devices/$PF/sriov_drivers_autoprobe
+        echo 1 >/sys/bus/pci/devices/$PF/sriov_numvfs
+        driver_is none
+        for turn in 1 2; do
+          # A process that unbinds what it has open hangs until the guest's time is over.
+          rc 4 $S read $BDF --path vfio --length 4096 --checksum; said 'NVM command set'
+          driver_is none
+        done
+        rc 4 $S info $BDF; said 'NVM command set'
+        driver_is none
+        echo 0 >/sys/bus/pci/devices/$PF/sriov_numvfs
+        BDF=$PF; driver_is nvme
+        rc 0 $S read $PF --path vfio --length 4096 --checksum
+        driver_is nvme
+        """,
+        "--drive", f"{DRIVE},port=on,sriov_max_vfs=2,max_ioqpairs=6,msix_qsize=8,sriov_vq_flexible=4,sriov_vi_flexible=2",
+        timeout=240,
+    )  # fmt: skip
+
+
 def test_drives_in_use_are_refused():
     guest(
         r"""

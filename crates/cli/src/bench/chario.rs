@@ -4,6 +4,7 @@ use super::kernel::raw_region;
 use super::{Bench, CHARIO, Target, counters};
 use crate::failure::{Failure, Result};
 use crate::path::chario::{borrow, node};
+use crate::path::held::Held;
 use block::{Buffer, Device, Geometry};
 use linux::chario::{Window, windows};
 use linux::resolve::Resolved;
@@ -66,12 +67,16 @@ impl CharioPath {
             poll: self.polls(),
             registered: registered.then(|| self.bench.memory.clone()),
         };
-        if !self.is_phys() {
-            return Ok(Box::new(Chario::open(&path, &options)?));
-        }
-        let window = self.window(&node)?;
-        let (device, memory) = Chario::open_window(&path, &options, window)?;
-        self.window_memory = Some(memory);
+        let loan = self.bench.loan.borrow().clone();
+        let device = Held::open(loan, || {
+            if !self.is_phys() {
+                return Ok(Chario::open(&path, &options)?);
+            }
+            let window = self.window(&node)?;
+            let (device, memory) = Chario::open_window(&path, &options, window)?;
+            self.window_memory = Some(memory);
+            Ok(device)
+        })?;
         Ok(Box::new(device))
     }
 

@@ -3,6 +3,7 @@
 use super::filesystem::Mounted;
 use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, PLAIN, Target, chario};
 use crate::failure::Failure;
+use crate::path::held::Ends;
 use crate::path::{PathKind, straight};
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
@@ -84,9 +85,7 @@ impl Host for BenchHost {
         if let Some(mounted) = self.bench.mounted.take() {
             mounted.unmount()?;
         }
-        if let Some(loan) = self.bench.loan.take() {
-            loan.end()?;
-        }
+        self.bench.loan.take().end()?;
         match self.bench.rig.take() {
             Some(rig) => Ok(rig.close()?),
             None => Ok(()),

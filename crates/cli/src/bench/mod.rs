@@ -41,6 +41,7 @@ use measure::{DeviceInfo, Missing, Path};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The paths that can be compared, in the order of tables that are not sorted.
 pub const PATHS: [&str; 14] = [
@@ -133,8 +134,8 @@ pub struct Bench {
     rig: RefCell<Option<Box<dyn Rig>>>,
     /// The coprocessor's window, where one was named.
     window: Option<PathBuf>,
-    /// The drive's binding, while CharIO's driver has it.
-    loan: RefCell<Option<Loan>>,
+    /// The drive's binding, while CharIO's driver has it; each open device holds it too.
+    loan: RefCell<Option<Arc<Loan>>>,
     /// Where the file system is, while it is mounted.
     mounted: RefCell<Option<filesystem::Mounted>>,
 }

@@ -6,6 +6,7 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
+use crate::path::held::Ends;
 use linux::pci::PciAddress;
 use linux::{Roots, bind};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Huge pages of 2 MiB that the kernel keeps.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
-/// What is given back at the end.
+/// What is given back at the end, by what is [held](crate::path::held) on it.
 #[derive(Debug)]
 pub struct Loan {
     /// None if the drive was ours already.
@@ -61,12 +62,10 @@ impl Loan {
             huge_pages: None,
         })
     }
+}
 
-    /// Gives everything back.
-    ///
-    /// # Errors
-    /// The driver could not be given back; the next run tries again.
-    pub fn end(self) -> Result<()> {
+impl Ends for Loan {
+    fn end(self) -> Result<()> {
         match self.binding {
             Some(binding) => {
                 binding.release()?;

@@ -2,12 +2,14 @@
 
 use crate::failure::{Failure, Result};
 use crate::path::borrow::Loan;
+use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
 use crate::path::{Mode, Opened, Wish, namespace_of};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
 use linux::{Chario, CharioOptions, HostMemory, Roots, bind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Opens it. A drive that is at its device already is used as it is; any other is borrowed.
 ///
@@ -29,15 +31,17 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
         .hint("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
-    let loan = borrow(roots, resolved)?;
     let memory = HostMemory::new(wish.buffer_bytes)?;
     let options = CharioOptions {
         write: wish.write,
         poll,
         registered: None,
     };
-    let device = node(roots, resolved, namespace)
-        .and_then(|node| Ok(Chario::open(&roots.dev.join(node), &options)?));
+    let loan = borrow(roots, resolved)?;
+    let device = Held::open(loan.clone(), || {
+        let node = node(roots, resolved, namespace)?;
+        Ok(Chario::open(&roots.dev.join(node), &options)?)
+    });
     match device {
         Ok(device) => Ok(Opened {
             device: Box::new(device),
@@ -48,9 +52,7 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
             told_serial: None,
         }),
         Err(failure) => {
-            if let Some(loan) = loan {
-                loan.end()?;
-            }
+            loan.end()?;
             Err(failure)
         }
     }
@@ -60,11 +62,11 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
 ///
 /// # Errors
 /// It is in use, or cannot be bound.
-pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Loan>> {
+pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Arc<Loan>>> {
     let controller = Controller::at(roots, resolved.controller.address)?;
     match controller.driver.as_deref() {
         Some(bind::CHARIO) => Ok(None),
-        _ => Ok(Some(Loan::of_chario(roots, controller.address)?)),
+        _ => Ok(Some(Arc::new(Loan::of_chario(roots, controller.address)?))),
     }
 }
 

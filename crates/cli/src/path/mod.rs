@@ -3,6 +3,7 @@
 pub mod borrow;
 pub mod chario;
 pub mod coprocessor;
+pub mod held;
 pub mod kernel;
 pub mod memory;
 pub mod rig;
@@ -14,11 +15,13 @@ use crate::failure::{Failure, Result};
 use block::Device;
 use borrow::Loan;
 use clap::ValueEnum;
+use held::Ends;
 use linux::Roots;
 use linux::resolve::Resolved;
 use memory::Memory;
 use nvme::CompletionMode;
 use rig::Rig;
+use std::sync::Arc;
 
 /// Looks at the completion ring before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
@@ -95,8 +98,8 @@ pub struct Opened {
     /// What it is, in a word or two.
     pub name: String,
     rig: Option<Box<dyn Rig>>,
-    /// The drive's binding, where it was changed and there is no rig.
-    loan: Option<Loan>,
+    /// The drive's binding, where it was changed and there is no rig; `device` holds it too.
+    loan: Option<Arc<Loan>>,
     /// The drive's serial number, where the path knows it otherwise.
     told_serial: Option<String>,
 }
@@ -117,9 +120,7 @@ impl Opened {
     /// The driver could not be given back.
     pub fn close(self) -> Result<()> {
         drop(self.device);
-        if let Some(loan) = self.loan {
-            loan.end()?;
-        }
+        self.loan.end()?;
         match self.rig {
             Some(rig) => rig.close(),
             None => Ok(()),

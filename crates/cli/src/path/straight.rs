@@ -2,12 +2,14 @@
 //!
 //! [`Controlled`] owns the controller, the memory that it reaches and the loan of the function from
 //! its kernel driver; `Lane` is one queue on it. They end in the one safe order: queue, controller
-//! (which shuts the drive down), function (which cuts it off from memory), driver, memory.
+//! (which shuts the drive down), function (which cuts it off from memory), driver, memory. The
+//! types keep that order: the loan is held by what is open on it ([`Held`]), a queue holds both.
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::path::PathKind;
 use crate::path::borrow::{HugePages, Loan};
+use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
 use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
@@ -18,6 +20,7 @@ use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
     Platform, QueuePair, Smart,
 };
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Requests that a queue can have outstanding.
@@ -28,7 +31,7 @@ pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
 /// Vectors that are asked for: the admin queue's and one queue's.
 const INTERRUPT_VECTORS: u16 = 2;
 
-type Queue<P> = QueuePair<P, Arc<Controller<P>>, DEPTH>;
+type Queue<P, L> = QueuePair<P, Shared<P, L>, DEPTH>;
 
 /// Memory for the controller and a few queues besides that for buffers.
 pub const fn overhead_bytes() -> usize {
@@ -56,9 +59,11 @@ pub fn open(
             reserve_huge_pages: true,
         };
         loan.huge_pages = Some(HugePages::remember());
-        let function = noiommu::Function::open(roots, address, &options)?;
+        let function = Held::open(loan, || {
+            Ok(noiommu::Function::open(roots, address, &options)?)
+        })?;
         let memory = Memory::Dma(function.memory());
-        let rig = Controlled::enable(function, memory, Some(loan), "noiommu")?;
+        let rig = Controlled::enable(function, memory, "noiommu")?;
         return Ok(Box::new(rig));
     }
     let loan = Loan::of_vfio(roots, address)?;
@@ -66,9 +71,9 @@ pub fn open(
         memory_bytes,
         interrupt_vectors: INTERRUPT_VECTORS,
     };
-    let function = vfio::Function::open(roots, address, &options)?;
+    let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
     let memory = Memory::Dma(function.memory());
-    let rig = Controlled::enable(function, memory, Some(loan), "vfio")?;
+    let rig = Controlled::enable(function, memory, "vfio")?;
     Ok(Box::new(rig))
 }
 
@@ -89,87 +94,83 @@ pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig
         .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
     let platform = Model::new(config, memory.clone())
         .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
-    let rig = Controlled::enable(platform, Memory::Bus(memory), None, "model")?;
+    let platform = Held::open((), || Ok(platform))?;
+    let rig = Controlled::enable(platform, Memory::Bus(memory), "model")?;
     Ok(Box::new(rig))
 }
 
-/// An enabled controller, its memory, and whom it goes back to.
-pub struct Controlled<P: Platform> {
+/// A controller and the loan under it, shared by the rig and its queues: the last of them closes
+/// the controller and ends the loan.
+struct Shared<P: Platform, L>(Arc<Held<Controller<P>, L>>);
+
+impl<P: Platform, L> Deref for Shared<P, L> {
+    type Target = Controller<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Controller<P> {
+        &self.0
+    }
+}
+
+/// An enabled controller, its memory, and the loan that ends with it.
+pub struct Controlled<P: Platform, L: Ends> {
     /// Taken when it ends.
-    controller: Option<Arc<Controller<P>>>,
+    controller: Option<Shared<P, L>>,
     info: ControllerInfo,
     memory: Memory,
-    loan: Option<Loan>,
     name: &'static str,
 }
 
-impl<P: Platform + 'static> Controlled<P> {
+impl<P: Platform, L: Ends> Controlled<P, L> {
     /// Enables the controller on `platform`, which reaches `memory`.
     ///
     /// # Errors
     /// What the controller answered; everything was given back then.
-    pub fn enable(
-        platform: P,
-        memory: Memory,
-        loan: Option<Loan>,
-        name: &'static str,
-    ) -> Result<Self> {
-        let page_bytes = Controller::page_bytes_of(&platform)?;
-        let own = memory.allocate(nvme::controller_memory_bytes(page_bytes))?;
-        let options = Options {
-            queues: 2,
-            ..Options::default()
-        };
-        match Controller::enable(platform, own, options) {
-            Ok(controller) => Ok(Self {
-                info: *controller.info(),
-                controller: Some(Arc::new(controller)),
-                memory,
-                loan,
-                name,
-            }),
-            Err(failed) => {
+    pub fn enable(platform: Held<P, L>, memory: Memory, name: &'static str) -> Result<Self> {
+        let controller = platform.and_then(|platform| {
+            let page_bytes = Controller::page_bytes_of(&platform)?;
+            let own = memory.allocate(nvme::controller_memory_bytes(page_bytes))?;
+            let options = Options {
+                queues: 2,
+                ..Options::default()
+            };
+            Controller::enable(platform, own, options).map_err(|failed| {
                 memory.give_back(failed.memory);
-                // The function must be closed before the loan ends.
-                drop(failed.platform);
-                drop(loan);
-                Err(failed.error.into())
-            }
-        }
+                Failure::from(failed.error)
+            })
+        })?;
+        Ok(Self {
+            info: *controller.info(),
+            controller: Some(Shared(Arc::new(controller))),
+            memory,
+            name,
+        })
     }
 
-    fn controller(&self) -> Result<&Arc<Controller<P>>> {
+    fn controller(&self) -> Result<&Shared<P, L>> {
         let controller = self.controller.as_ref();
         controller.ok_or_else(|| Failure::missing("the controller was closed"))
     }
-}
 
-impl<P: Platform> Controlled<P> {
     fn end(&mut self) -> Result<()> {
         let Some(controller) = self.controller.take() else {
             return Ok(());
         };
-        let loan = self.loan.take();
-        match Arc::into_inner(controller) {
-            Some(controller) => self.memory.give_back(controller.shutdown()),
-            // A queue is still open. Taking the function from it now would wait for ever; the
-            // next run gives the drive back.
-            None => {
-                std::mem::forget(loan);
-                return Err(Failure::missing("a queue is still open"));
-            }
+        match Arc::into_inner(controller.0) {
+            Some(held) => held.close(|controller| self.memory.give_back(controller.shutdown())),
+            // The queue that is still open closes the controller when it is dropped.
+            None => Err(Failure::missing("a queue is still open")),
         }
-        loan.map_or(Ok(()), Loan::end)
     }
 }
 
-impl<P: Platform> Drop for Controlled<P> {
+impl<P: Platform, L: Ends> Drop for Controlled<P, L> {
     fn drop(&mut self) {
         let _ = self.end();
     }
 }
 
-impl<P: Platform + 'static> Rig for Controlled<P> {
+impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -227,9 +228,14 @@ impl<P: Platform + 'static> Rig for Controlled<P> {
         let controller = self.controller()?;
         let namespace = controller.namespace(namespace)?;
         let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());
-        let bytes = Queue::<P>::memory_bytes(max_bytes, controller.page_bytes());
+        let bytes = Queue::<P, L>::memory_bytes(max_bytes, controller.page_bytes());
         let own = self.memory.allocate(bytes)?;
-        let queue = match Queue::create(Arc::clone(controller), &namespace, own, max_bytes) {
+        let queue = match Queue::create(
+            Shared(Arc::clone(&controller.0)),
+            &namespace,
+            own,
+            max_bytes,
+        ) {
             Ok(queue) => queue,
             Err(failed) => {
                 self.memory.give_back(failed.memory);
@@ -262,14 +268,14 @@ const NO_ERROR: ErrorEntry = ErrorEntry {
 };
 
 /// One queue. Dropping it deletes the queue and gives its memory back.
-struct Lane<P: Platform> {
+struct Lane<P: Platform, L> {
     /// Taken by `drop` alone.
-    queue: Option<Queue<P>>,
+    queue: Option<Queue<P, L>>,
     geometry: Geometry,
     memory: Memory,
 }
 
-impl<P: Platform> Drop for Lane<P> {
+impl<P: Platform, L> Drop for Lane<P, L> {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
             self.memory.give_back(queue.close());
@@ -277,7 +283,7 @@ impl<P: Platform> Drop for Lane<P> {
     }
 }
 
-impl<P: Platform> Device for Lane<P> {
+impl<P: Platform, L> Device for Lane<P, L> {
     fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -312,3 +318,7 @@ impl<P: Platform> Device for Lane<P> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "straight_tests.rs"]
+mod tests;
