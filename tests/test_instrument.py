@@ -5,7 +5,7 @@ import json
 import subprocess
 
 from chario_guest import built
-from scripted import ROOT, guest
+from scripted import ROOT, disturbed, guest
 
 OUT = ROOT / "out" / "test-instrument"
 
@@ -19,7 +19,7 @@ def test_the_parts_of_requests_explain_their_time_on_each_kind_of_path():
     paths = ("block-direct", "ext4-direct", "io_uring", "passthrough", "chario", "straightway-poll",
              "straightway-interrupt")  # fmt: skip
     lines = "\n".join(
-        f"rc 0 $S trace /dev/nvme0n1 --destroy-data LAB1 --path {path} --block 40K --requests 100 --span 16M "
+        f"measured $S trace /dev/nvme0n1 --destroy-data LAB1 --path {path} --block 40K --requests 100 --span 16M "
         f"--output out/test-instrument/trace-{path}"
         for path in paths
     )
@@ -54,7 +54,7 @@ def test_without_tracefs_that_is_said():
         mount -t tmpfs none /sys/kernel/tracing
         rc 3 $S trace /dev/nvme0n1 --path block-direct --span 16M
         said 'mount -t tracefs'
-        rc 0 $S trace /dev/nvme0n1 --path straightway-poll --span 16M --requests 50
+        measured $S trace /dev/nvme0n1 --path straightway-poll --span 16M --requests 50
         driver_is nvme
         """,
         "--drive", "size=128M,serial=LAB1", timeout=300,
@@ -65,14 +65,15 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        rc 0 $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
+        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
         "--drive", "size=128M,serial=LAB1", timeout=900,
     )
     sweep = load("sweep", "sweep.json")
-    assert sweep["valid"] and [one["queue_depth"] for one in sweep["comparisons"]] == [1, 4]
+    assert disturbed(sweep), sweep["invalid_reasons"]
+    assert [one["queue_depth"] for one in sweep["comparisons"]] == [1, 4]
     agreements = sweep["agreements"]
     # Two sizes by pread at its one depth, and by io_uring at two.
     assert len(agreements) == 2 + 4
@@ -97,7 +98,7 @@ def test_a_periodic_task_has_a_box_under_each_condition_on_both_kernels():
         guest(
             rf"""
             rm -rf out/test-instrument/periodic-{kernel}
-            rc 0 $S periodic /dev/nvme0n1 --destroy-data LAB1 --paths block-direct,straightway-interrupt --period 40ms \
+            measured $S periodic /dev/nvme0n1 --destroy-data LAB1 --paths block-direct,straightway-interrupt --period 40ms \
               --firings 15 --loads none,high --span 16M --output out/test-instrument/periodic-{kernel}
             driver_is nvme
             """,
@@ -137,7 +138,7 @@ def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
         guest(
             rf"""
             rm -rf out/test-instrument/speed-{shift}
-            rc 0 $S speed ram:16M --one --rounds 5 --cell-duration 20ms --span 8M --sizes 4K \
+            measured $S speed ram:16M --one --rounds 5 --cell-duration 20ms --span 8M --sizes 4K \
               --output out/test-instrument/speed-{shift}
             """,
             "--icount", str(shift), timeout=600,
@@ -149,7 +150,7 @@ def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
     assert abs(loops[1] / loops[0] - 2) < 0.01 and abs(loops[2] / loops[0] - 4) < 0.02
     joined = OUT / "speed"
     command = [ROOT / "target/release/straightway", "--quiet", "speed", *runs, "--output", joined]
-    subprocess.run(command, check=True, capture_output=True)
+    assert subprocess.run(command, capture_output=True).returncode in (0, 5)
     (ram,) = json.loads((joined / "speed.json").read_text())["scalings"]
     print("memory:", ram["work_ns"], ram["rest_ns"], ram["work_share"], ram["misfit"])
     assert ram["work_share"] > 0.95 and ram["misfit"] < 0.05
@@ -160,7 +161,7 @@ def test_a_profile_tells_copying_from_the_rest():
         r"""
         rm -rf out/test-instrument/profile-*
         for path in block-buffered block-direct; do
-          rc 0 $S profile /dev/nvme0n1 --path $path --block 1M --duration 3s --span 48M --output out/test-instrument/profile-$path
+          measured $S profile /dev/nvme0n1 --path $path --block 1M --duration 3s --span 48M --output out/test-instrument/profile-$path
         done
         ls /tmp/straightway-perf-* 2>/dev/null && fail "perf's files were left"
         driver_is nvme

@@ -18,16 +18,16 @@ STRAIGHTWAY = ROOT / "target" / "release" / "straightway"
 RUNS = {
     "sustain": (["sustain", "ram:32M", "--rate", "2000iops", "--block", "4K", "--deadline", "2ms", "--duration", "3s",
                  "--span", "16M", "--warm-up", "200ms"], (0, 1, 5)),
-    "trace": (["trace", "model:32M", "--block", "8K", "--requests", "400", "--span", "8M"], (0,)),
+    "trace": (["trace", "model:32M", "--block", "8K", "--requests", "400", "--span", "8M"], (0, 5)),
     "periodic": (["periodic", "model:32M", "--block", "64K", "--period", "10ms", "--firings", "60", "--priorities", "normal",
-                  "--loads", "none,medium", "--span", "8M"], (0,)),
+                  "--loads", "none,medium", "--span", "8M"], (0, 5)),
     "sweep": (["sweep", "model:64M", "--sizes", "512,4K,64K,1M", "--depths", "1,8", "--rounds", "5", "--cell-duration", "20ms",
                "--span", "8M", "--figure", str(OUT / "figure.svg")], (0, 5)),
     "explain": (["explain", "model:64M", "--block", "4K", "--rounds", "5", "--cell-duration", "30ms", "--span", "8M"], (0, 5)),
     "compare": (["compare", "model:64M", "--sizes", "4K,64K", "--rounds", "5", "--cell-duration", "20ms"], (0, 5)),
-    "speed": (["speed", "ram:32M", "--one", "--rounds", "5", "--cell-duration", "20ms", "--span", "8M"], (0,)),
+    "speed": (["speed", "ram:32M", "--one", "--rounds", "5", "--cell-duration", "20ms", "--span", "8M"], (0, 5)),
     "profile": (["profile", "ram:32M", "--duration", "2s", "--span", "8M"], (0, 5)),
-    "workload": (["workload", "varmail", str(OUT), "--dataset", "4M", "--duration", "1s"], (0,)),
+    "workload": (["workload", "varmail", str(OUT), "--dataset", "4M", "--duration", "1s"], (0, 5)),
 }  # fmt: skip
 FIGURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 100" width="900"><rect width="200" height="100" fill="#0072b2"/>
 <text x="10" y="50">made elsewhere</text></svg>"""
@@ -102,7 +102,7 @@ def join_with_a_slower_one(folder):
     slower = folder / "slower.json"
     slower.write_text(json.dumps(one))
     command = [STRAIGHTWAY, "--quiet", "speed", folder / "speed.json", slower, "--output", folder]
-    subprocess.run(command, check=True, capture_output=True)
+    assert subprocess.run(command, capture_output=True).returncode in (0, 5)
 
 
 def look(report, width, *options):

@@ -77,7 +77,7 @@ impl Failure {
             Exit::Invalid,
             format!("the measurement is not valid: {reasons}"),
         )
-        .hint("keep the machine as it is while it measures, and measure again")
+        .hint("stop what else runs, keep the machine as it is, and measure again")
     }
 
     /// A file that could not be read or written.

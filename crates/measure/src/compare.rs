@@ -4,6 +4,7 @@
 //! is missing, an error, Ctrl-C) each open path is closed and each prepared group left again.
 
 use crate::host::Host;
+use crate::others::{self, Watch};
 use crate::path::{Missing, Path};
 use crate::plan::Plan;
 use crate::schema::{Comparison, DeviceInfo, PathResult, SCHEMA_VERSION};
@@ -46,6 +47,7 @@ pub fn compare(
     let plan = Plan::new(&groups, &accesses, settings.rounds, settings.seed);
     let started_unix_s = host.unix_seconds();
     let environment_before = host.environment();
+    let others = Watch::begin(host);
     let idle = idle(host, settings, cancel).map_err(CompareError::CpuTime)?;
 
     let mut session = Session {
@@ -78,6 +80,12 @@ pub fn compare(
     let environment_after = host.environment();
     let changes = environment_before.changes(&environment_after);
     invalid_reasons.extend(changes.iter().map(ToString::to_string));
+    let cores = environment_before.cpu_count;
+    // Before anything is measured all that is busy is others, in the kernel too.
+    let busy = others
+        .and_then(|others| others.reason(host, cores))
+        .or_else(|| others::reason(idle.percent, idle.elapsed_ns, cores));
+    invalid_reasons.extend(busy);
     let results: Vec<PathResult> = series
         .into_iter()
         .filter_map(|(cell, series)| {
@@ -116,6 +124,7 @@ pub fn compare(
 
 struct Idle {
     percent: f64,
+    elapsed_ns: u64,
     ticks_per_second: u64,
 }
 
@@ -139,6 +148,7 @@ fn idle(host: &mut dyn Host, settings: &Settings, cancel: &AtomicBool) -> Result
     };
     Ok(Idle {
         percent: (percent * 1000.0).round() / 1000.0,
+        elapsed_ns,
         ticks_per_second: after.ticks_per_second,
     })
 }

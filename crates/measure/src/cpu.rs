@@ -14,6 +14,9 @@ pub struct CpuTimes {
     pub busy_ticks: u64,
     /// Time that a hypervisor gave to others while this machine wanted to run; part of busy.
     pub steal_ticks: u64,
+    /// User time of all processes but this one and its children that ended, and stolen time;
+    /// `None` where this process's own cannot be read.
+    pub others_ticks: Option<u64>,
     /// How many ticks a second has.
     pub ticks_per_second: u64,
 }
@@ -30,7 +33,10 @@ impl CpuTimes {
                 "mount -t proc proc /proc",
             )
         })?;
-        Self::parse(&text, rustix::param::clock_ticks_per_second()).ok_or_else(|| {
+        let own = std::fs::read_to_string("/proc/self/stat").ok();
+        let own_user_ticks = own.as_deref().and_then(own_user_ticks);
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        Self::parse(&text, own_user_ticks, ticks_per_second).ok_or_else(|| {
             Missing::new(
                 "/proc/stat has no line for all processors",
                 "run on Linux 2.6 or later",
@@ -40,8 +46,8 @@ impl CpuTimes {
 
     /// Reads the text of `/proc/stat`. Its first line is the sum over processors: user, nice,
     /// system, idle, iowait, irq, softirq, steal, guest, guest nice (proc(5)). Guest time is part
-    /// of user time already.
-    pub fn parse(text: &str, ticks_per_second: u64) -> Option<Self> {
+    /// of user time already. `own_user_ticks` is what this process had of it.
+    pub fn parse(text: &str, own_user_ticks: Option<u64>, ticks_per_second: u64) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut fields = [0u64; 8];
         let mut count = 0;
@@ -56,6 +62,10 @@ impl CpuTimes {
         (count >= 4 && ticks_per_second > 0).then_some(Self {
             busy_ticks,
             steal_ticks: steal,
+            others_ticks: own_user_ticks.map(|own| {
+                let all = user.saturating_add(nice).saturating_add(steal);
+                all.saturating_sub(own)
+            }),
             ticks_per_second,
         })
     }
@@ -66,6 +76,22 @@ impl CpuTimes {
         let ticks = self.busy_ticks.saturating_sub(earlier.busy_ticks);
         percent_of_ticks(ticks, self.ticks_per_second, elapsed_ns)
     }
+}
+
+/// User time of a process and of its children that ended, in the text of `/proc/PID/stat`. Its
+/// second field is the program's name in brackets, which may hold anything.
+fn own_user_ticks(text: &str) -> Option<u64> {
+    let (_, fields) = text.rsplit_once(") ")?;
+    // utime and cutime, the 14th and 16th of proc(5); `fields` starts with the third.
+    let field = |number: usize| {
+        fields
+            .split_ascii_whitespace()
+            .nth(number - 3)?
+            .parse()
+            .ok()
+    };
+    let (own, children): (u64, u64) = (field(14)?, field(16)?);
+    Some(own.saturating_add(children))
 }
 
 /// `ticks` as per cent of one core over `elapsed_ns`.
@@ -82,14 +108,14 @@ mod tests {
 
     #[test]
     fn busy_is_all_but_idle_and_iowait() {
-        let times = CpuTimes::parse(TEXT, 100).unwrap();
+        let times = CpuTimes::parse(TEXT, None, 100).unwrap();
         assert_eq!(times.busy_ticks, 10 + 1 + 20 + 4 + 5 + 6);
-        assert_eq!(times.steal_ticks, 6);
+        assert_eq!((times.steal_ticks, times.others_ticks), (6, None));
     }
 
     #[test]
     fn cores_add_up() {
-        let now = CpuTimes::parse(TEXT, 100).unwrap();
+        let now = CpuTimes::parse(TEXT, Some(0), 100).unwrap();
         let later = CpuTimes {
             busy_ticks: now.busy_ticks + 300,
             ..now
@@ -99,16 +125,27 @@ mod tests {
     }
 
     #[test]
+    fn others_have_what_is_not_our_own() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 5 60 3 70 20 0 1 0\n";
+        assert_eq!(own_user_ticks(stat), Some(5 + 3));
+        assert_eq!(own_user_ticks("7 (a) S 1"), None);
+        let others = |own| CpuTimes::parse(TEXT, Some(own), 100).unwrap().others_ticks;
+        assert_eq!(others(8), Some(10 + 1 + 6 - 8));
+        assert_eq!(others(1000), Some(0));
+    }
+
+    #[test]
     fn other_text_is_refused() {
-        assert_eq!(CpuTimes::parse("", 100), None);
-        assert_eq!(CpuTimes::parse("cpu  1 2", 100), None);
-        assert_eq!(CpuTimes::parse("cpu  1 2 x 4", 100), None);
-        assert_eq!(CpuTimes::parse("cpu0 1 2 3 4", 100), None);
-        assert!(CpuTimes::parse("cpu  1 2 3 4", 100).is_some());
+        assert_eq!(CpuTimes::parse("", None, 100), None);
+        assert_eq!(CpuTimes::parse("cpu  1 2", None, 100), None);
+        assert_eq!(CpuTimes::parse("cpu  1 2 x 4", None, 100), None);
+        assert_eq!(CpuTimes::parse("cpu0 1 2 3 4", None, 100), None);
+        assert!(CpuTimes::parse("cpu  1 2 3 4", None, 100).is_some());
     }
 
     #[test]
     fn this_machine_s_is_read() {
-        assert!(CpuTimes::read().unwrap().busy_ticks > 0);
+        let times = CpuTimes::read().unwrap();
+        assert!(times.busy_ticks > 0 && times.others_ticks.is_some());
     }
 }

@@ -37,10 +37,10 @@ pub struct Win {
     pub to_bytes: u64,
     /// The path with the best mean.
     pub leader: String,
-    /// Its figure at the smallest block.
-    pub at_from: f64,
-    /// Its figure at the largest block.
-    pub at_to: f64,
+    /// The lowest of the best means over these blocks.
+    pub lowest: f64,
+    /// The highest of them.
+    pub highest: f64,
     /// Paths that are level with it.
     pub level: Vec<String>,
     /// How far the next path that is not level is behind, at its nearest: 0.25 means that the
@@ -76,7 +76,8 @@ pub fn wins(
         match wins.last_mut() {
             Some(last) if last.best() == win.best() && last.certain == win.certain => {
                 last.to_bytes = win.to_bytes;
-                last.at_to = win.at_to;
+                last.lowest = last.lowest.min(win.lowest);
+                last.highest = last.highest.max(win.highest);
                 last.lead = match (last.lead, win.lead) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
@@ -105,7 +106,8 @@ pub fn ranked(
     results
 }
 
-fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<Win> {
+/// The winner of `results`, which are sorted: best first.
+pub(crate) fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<Win> {
     let (first, rest) = results.split_first()?;
     let (best, best_ci95) = merit.of(first);
     let interval = |ci95: Ci95| ci95.map(|[low, high]| Interval { low, high });
@@ -127,8 +129,8 @@ fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<W
         from_bytes: block_size_bytes,
         to_bytes: block_size_bytes,
         leader: first.path.clone(),
-        at_from: best,
-        at_to: best,
+        lowest: best,
+        highest: best,
         level,
         lead,
         certain: results.iter().all(|result| merit.of(result).1.is_some()),
@@ -136,7 +138,7 @@ fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<W
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::compare::compare;
     use crate::path::Path;
@@ -145,7 +147,7 @@ mod tests {
     use crate::simulated::{Profile, SimulatedHost};
     use std::sync::atomic::AtomicBool;
 
-    fn comparison(rounds: u32) -> Comparison {
+    pub(crate) fn comparison(rounds: u32) -> Comparison {
         let mut host = SimulatedHost::new();
         let mut paths: Vec<Box<dyn Path>> = [("a", 1_000), ("b", 1_000), ("slow", 60_000)]
             .map(|(name, request_cpu_ns)| {
@@ -184,6 +186,27 @@ mod tests {
         assert_eq!(win.best(), ["a", "b"]);
         assert_eq!((win.from_bytes, win.to_bytes), (4 << 10, 8 << 10));
         assert!(win.certain && win.lead.unwrap() > 0.5);
+    }
+
+    #[test]
+    fn neighbouring_blocks_give_the_range_of_their_figures() {
+        let mut comparison = comparison(6);
+        let one = comparison.results[0].clone();
+        comparison.results = [(4, 720.0), (8, 1342.0), (16, 2077.0), (32, 722.0)]
+            .map(|(kib, mib_s)| PathResult {
+                block_size_bytes: kib << 10,
+                throughput_mib_s: mib_s,
+                throughput_mib_s_ci95: Some([mib_s - 1.0, mib_s + 1.0]),
+                ..one.clone()
+            })
+            .into();
+        let wins = wins(&comparison, one.operation, one.pattern, Merit::Speed);
+        let [win] = wins.as_slice() else {
+            panic!("{wins:?}")
+        };
+        assert_eq!((win.lowest, win.highest), (720.0, 2077.0));
+        let page = crate::report(&comparison).unwrap();
+        assert!(page.contains("720 – 2,077 MiB/s"));
     }
 
     #[test]

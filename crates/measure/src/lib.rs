@@ -65,6 +65,7 @@ pub mod format;
 pub mod host;
 pub mod interrupts;
 pub mod open_loop;
+pub mod others;
 pub mod pages;
 pub mod path;
 pub mod periodic;

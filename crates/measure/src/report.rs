@@ -194,9 +194,9 @@ fn finding(win: &Win, unit: &str) -> Finding {
         format!("{} – {}", size(win.from_bytes), size(win.to_bytes))
     };
     let figures = if one_size {
-        format!("{} {unit}", figure(win.at_from))
+        format!("{} {unit}", figure(win.highest))
     } else {
-        format!("{} – {} {unit}", figure(win.at_from), figure(win.at_to))
+        format!("{} – {} {unit}", figure(win.lowest), figure(win.highest))
     };
     let at_least = if one_size { "" } else { "at least " };
     let mut remark = String::new();
@@ -224,7 +224,8 @@ fn finding(win: &Win, unit: &str) -> Finding {
     }
 }
 
-fn leaders(win: &Win) -> String {
+/// The winner and those level with it, in words.
+pub(crate) fn leaders(win: &Win) -> String {
     match win.best().as_slice() {
         [first, second] => format!("{first} and {second}"),
         [first, second, third] => format!("{first}, {second} and {third}"),

@@ -1,11 +1,12 @@
 //! What every run says of itself, and the stage on which it runs.
 //!
 //! [`on_stage`] reads the environment, prepares the path's group, opens the path, does the work,
-//! and leaves everything as it was, whatever happened; a run in which the environment changed is
-//! not valid.
+//! and leaves everything as it was, whatever happened; a run in which the environment changed or
+//! other programs were busy is not valid.
 
 use crate::environment::Environment;
 use crate::host::Host;
+use crate::others::{Watch, is_about_others};
 use crate::path::{Missing, Path};
 use crate::schema::DeviceInfo;
 use block::{Buffer, Device};
@@ -69,6 +70,9 @@ pub struct RunInfo {
     /// Pictures that the report shows besides its own.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// The processor time of others since the run began.
+    #[serde(skip)]
+    pub others: Option<Watch>,
 }
 
 impl RunInfo {
@@ -88,21 +92,31 @@ impl RunInfo {
             complete: true,
             seed: request.seed,
             figures: request.figures.clone(),
+            others: Watch::begin(host),
         }
     }
 
-    /// The run is over: what changed meanwhile?
+    /// The run is over: did anything change, or other programs disturb it?
     pub fn end(&mut self, host: &mut dyn Host) {
+        let cores = self.environment_before.cpu_count;
+        let busy = self.others.and_then(|others| others.reason(host, cores));
         self.environment_after = host.environment();
         let changes = self.environment_before.changes(&self.environment_after);
         self.invalid_reasons
             .extend(changes.iter().map(ToString::to_string));
+        self.invalid_reasons.extend(busy);
         self.valid = self.invalid_reasons.is_empty();
     }
 
-    /// Something that makes the figures worthless.
+    /// Something that makes the figures worthless. That the machine was busy is said once, however
+    /// many parts of the run it disturbed.
     pub fn invalidate(&mut self, reason: impl Into<String>) {
-        self.invalid_reasons.push(reason.into());
+        let reason = reason.into();
+        let is_known =
+            |known: &String| *known == reason || is_about_others(known) && is_about_others(&reason);
+        if !self.invalid_reasons.iter().any(is_known) {
+            self.invalid_reasons.push(reason);
+        }
         self.valid = false;
     }
 }
@@ -180,4 +194,27 @@ pub fn on_stage<T>(
     let left = host.leave_group(&group);
     let value = done?;
     left.map(|()| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::SimulatedHost;
+
+    #[test]
+    fn a_run_beside_busy_programs_is_not_valid_and_says_so_once() {
+        let mut host = SimulatedHost::new();
+        host.others_permille = 800;
+        let mut run = RunInfo::begin("x", &mut host, &Request::default());
+        host.clock().sleep_ns(1_000_000_000);
+        run.end(&mut host);
+        assert!(!run.valid);
+        let first = run.invalid_reasons.clone();
+        assert!(first[0].contains("80 % of a core"), "{first:?}");
+        let again = crate::others::reason(90.0, 1_000_000_000, 2).unwrap();
+        run.invalidate(again);
+        assert_eq!(run.invalid_reasons, first);
+        run.invalidate("the governor changed");
+        assert_eq!(run.invalid_reasons.len(), 2);
+    }
 }

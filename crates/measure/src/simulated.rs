@@ -61,6 +61,8 @@ pub struct SimulatedHost {
     pub environment_after: Option<Environment>,
     /// Groups that cannot be prepared, and why.
     pub missing_groups: BTreeMap<String, Missing>,
+    /// What other programs take, in parts of a thousand of a core.
+    pub others_permille: u64,
     /// What was called, in order: `prepare NAME`, `leave NAME`, `drop caches`.
     pub log: Vec<String>,
 }
@@ -93,9 +95,11 @@ impl Host for SimulatedHost {
 
     fn cpu_times(&mut self) -> Result<CpuTimes, Missing> {
         let background_ns = self.world.now_ns.get() / 1000 * BACKGROUND_PERMILLE;
+        let others_ns = self.world.now_ns.get() / 1000 * self.others_permille;
         Ok(CpuTimes {
-            busy_ticks: (self.world.busy_ns.get() + background_ns) / TICK_NS,
+            busy_ticks: (self.world.busy_ns.get() + background_ns + others_ns) / TICK_NS,
             steal_ticks: 0,
+            others_ticks: Some(others_ns / TICK_NS),
             ticks_per_second: 1_000_000_000 / TICK_NS,
         })
     }

@@ -8,6 +8,7 @@
 //! * SUSTAINS: the rate of misses is at most the tolerated one, at 95 %.
 //! * DOES NOT: it is more, at 95 %.
 //! * NOT ENOUGH DATA: neither; the run length that would tell is given.
+//! * CANNOT TELL: the run is not valid, as on a busy machine: nothing is said about the drive.
 
 use crate::access::{Access, Offsets, Operation, Pattern};
 use crate::distribution::{density, exceedance};
@@ -64,8 +65,10 @@ pub enum Verdict {
     Sustains,
     /// They are not.
     DoesNot,
-    /// The run was too short, or not valid.
+    /// The run was too short.
     NotEnoughData,
+    /// The run is not valid, and tells nothing about the path.
+    CannotTell,
 }
 
 impl std::fmt::Display for Verdict {
@@ -74,6 +77,7 @@ impl std::fmt::Display for Verdict {
             Verdict::Sustains => "SUSTAINS",
             Verdict::DoesNot => "DOES NOT",
             Verdict::NotEnoughData => "NOT ENOUGH DATA",
+            Verdict::CannotTell => "CANNOT TELL",
         })
     }
 }
@@ -352,7 +356,7 @@ fn judge(
         verdict = Verdict::DoesNot;
     }
     if !info.valid {
-        verdict = Verdict::NotEnoughData;
+        verdict = Verdict::CannotTell;
     }
     let needed = needed_arrivals(arrivals, count, burstiness, tolerated);
     let needed_duration_s = (verdict == Verdict::NotEnoughData)
@@ -360,7 +364,9 @@ fn judge(
         .flatten()
         .map(|needed| needed * schedule.interval_ns() / 1e9);
     let reason = match verdict {
-        _ if !info.valid => format!("the run is not valid: {}", info.invalid_reasons.join("; ")),
+        Verdict::CannotTell => {
+            format!("the run is not valid: {}", info.invalid_reasons.join("; "))
+        }
         Verdict::DoesNot if fell_behind => format!(
             "it fell behind: {} of {arrivals} arrivals had not started when the run was given up",
             run.unserved

@@ -69,8 +69,33 @@ fn a_changed_environment_is_no_answer() {
     let cancel = AtomicBool::new(false);
     let request = Request::default();
     let (answer, _) = sustain(&mut host, path.as_mut(), &request, &question(), &cancel).unwrap();
-    assert_eq!(answer.verdict, Verdict::NotEnoughData);
+    assert_eq!(answer.verdict, Verdict::CannotTell);
     assert!(!answer.run.valid && answer.reason.contains("governor"));
+}
+
+#[test]
+fn on_a_busy_machine_nothing_is_said_about_the_drive() {
+    // Alone the first sustains the rate and the second does not.
+    for request_cpu_ns in [1_000, 2_000_000] {
+        let mut host = SimulatedHost::new();
+        host.others_permille = 1_990;
+        let mut path = host.path(Profile {
+            request_cpu_ns,
+            ..Profile::default()
+        });
+        let cancel = AtomicBool::new(false);
+        let request = Request::default();
+        let (answer, _) =
+            sustain(&mut host, path.as_mut(), &request, &question(), &cancel).unwrap();
+        assert_eq!(answer.verdict, Verdict::CannotTell);
+        assert!(!answer.run.valid && answer.reason.contains("other programs took 199 %"));
+        assert_eq!(answer.needed_duration_s, None);
+        let text = crate::Report::text(&answer);
+        assert!(text.starts_with("CANNOT TELL"), "{text}");
+        assert!(!text.contains("uffer"), "{text}");
+        let page = crate::Report::html(&answer).unwrap();
+        assert!(page.contains("Not valid.") && page.contains("CANNOT TELL"));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A sweep: comparisons at several queue depths, and fio beside our loops.
 
+use crate::findings::{Merit, Win, win};
 use crate::fio::Agreement;
 use crate::run_info::RunInfo;
 use crate::schema::{Comparison, PathResult};
@@ -63,6 +64,20 @@ impl Sweep {
         ranking
     }
 
+    /// The winner by the best that each path reached anywhere, and who is level with it.
+    pub fn winner(&self, merit: Merit) -> Option<Win> {
+        let mut results: Vec<&PathResult> = self
+            .ranking()
+            .iter()
+            .map(|one| match merit {
+                Merit::Speed => one.best,
+                Merit::Efficiency => one.leanest,
+            })
+            .collect();
+        results.sort_by(|a, b| merit.of(b).0.total_cmp(&merit.of(a).0));
+        win(&results, results.first()?.block_size_bytes, merit)
+    }
+
     /// The depths that were measured.
     pub fn depths(&self) -> Vec<u16> {
         self.comparisons.iter().map(|one| one.queue_depth).collect()
@@ -81,13 +96,12 @@ impl Sweep {
             .comparisons
             .iter()
             .flat_map(|one| one.invalid_reasons.clone());
-        let reasons = reasons.chain(changes.iter().map(ToString::to_string));
+        let reasons: Vec<String> = reasons
+            .chain(changes.iter().map(ToString::to_string))
+            .collect();
         for reason in reasons {
-            if !self.run.invalid_reasons.contains(&reason) {
-                self.run.invalid_reasons.push(reason);
-            }
+            self.run.invalidate(reason);
         }
-        self.run.valid = self.run.invalid_reasons.is_empty();
         self.run.complete &= self.comparisons.iter().all(|one| one.complete);
     }
 
@@ -103,5 +117,53 @@ impl Sweep {
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Report;
+
+    fn sweep(rows: &[(&str, f64, Option<f64>)]) -> Sweep {
+        let comparison = crate::findings::tests::comparison(6);
+        let one = comparison.results[0].clone();
+        let results = rows.iter().map(|(path, mib_s, half)| PathResult {
+            path: (*path).to_owned(),
+            throughput_mib_s: *mib_s,
+            throughput_mib_s_ci95: half.map(|half| [mib_s - half, mib_s + half]),
+            mib_s_per_cpu_percent: *mib_s,
+            mib_s_per_cpu_percent_ci95: half.map(|half| [mib_s - half, mib_s + half]),
+            ..one.clone()
+        });
+        Sweep {
+            run: RunInfo::default(),
+            comparisons: vec![Comparison {
+                results: results.collect(),
+                ..comparison
+            }],
+            agreements: Vec::new(),
+            fio_missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn paths_whose_intervals_overlap_are_level_in_headline_and_ranking() {
+        let page = |rows: &[_]| sweep(rows).html().unwrap();
+        let level = page(&[
+            ("poll", 7355.0, Some(6858.0)),
+            ("ram", 5000.0, Some(2456.0)),
+            ("slow", 10.0, Some(1.0)),
+        ]);
+        assert!(
+            level.contains("poll and ram were the fastest and level with each other"),
+            "{level}"
+        );
+        assert!(level.contains("1. ram") && level.contains("3. slow"));
+        assert!(level.contains("7,355 ± 6858"));
+        let clear = page(&[("poll", 7355.0, Some(1.0)), ("ram", 5000.0, Some(1.0))]);
+        assert!(clear.contains("poll was the fastest; poll reached") && clear.contains("2. ram"));
+        let unsure = page(&[("poll", 7355.0, None), ("ram", 5000.0, None)]);
+        assert!(unsure.contains("too few rounds to be sure"));
     }
 }

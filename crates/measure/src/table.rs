@@ -5,9 +5,6 @@ use crate::format::{count, figure, half_width, size};
 use crate::schema::{Comparison, PathResult};
 use std::fmt::Write;
 
-/// A machine that is busier than this before it is measured is not idle: per cent of one core.
-const BUSY_PERCENT: f64 = 25.0;
-
 const HEADINGS: [&str; 7] = [
     "path",
     "MiB/s",
@@ -143,14 +140,6 @@ fn notes(text: &mut String, comparison: &Comparison) {
         "CPU %: the whole machine's, 100 is one core, less {} of the idle machine",
         figure(comparison.idle_cpu_percent)
     );
-    if comparison.idle_cpu_percent > BUSY_PERCENT {
-        let _ = writeln!(
-            text,
-            "The machine was not idle: it was busy to {} % of a core before anything was measured. Stop \
-             what else runs, and measure again.",
-            figure(comparison.idle_cpu_percent)
-        );
-    }
     let _ = writeln!(text, "seed {}", comparison.seed);
     if !comparison.missing.is_empty() {
         let _ = writeln!(text, "\nNot measured");

@@ -172,6 +172,23 @@ fn a_changed_environment_makes_the_run_invalid() {
 }
 
 #[test]
+fn busy_other_programs_make_the_run_invalid_and_table_and_report_say_so() {
+    let mut host = SimulatedHost::new();
+    host.others_permille = 1_990;
+    let comparison = run(&mut host, profiles());
+    assert!(!comparison.valid);
+    let [reason] = comparison.invalid_reasons.as_slice() else {
+        panic!("{:?}", comparison.invalid_reasons)
+    };
+    assert!(reason.contains("other programs took 199 %"), "{reason}");
+    assert!(measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
+    let page = measure::report(&comparison).unwrap();
+    assert!(page.contains("Not valid.") && page.contains("other programs took 199 %"));
+    host.others_permille = 200;
+    assert!(run(&mut host, profiles()).valid);
+}
+
+#[test]
 fn cancellation_keeps_what_was_measured() {
     let mut host = SimulatedHost::new();
     let mut paths: Vec<Box<dyn Path>> = profiles().into_iter().map(|p| host.path(p)).collect();

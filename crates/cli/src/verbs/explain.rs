@@ -259,6 +259,7 @@ fn runs_of(text: &str, name: &str) -> Result<(Vec<Comparison>, RunInfo)> {
         complete: comparison.complete,
         seed: comparison.seed,
         figures: Vec::new(),
+        others: None,
     };
     Ok((vec![comparison], run))
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 /// Tell whether a path sustains a rate, each block by its deadline.
 ///
 /// Blocks arrive by the clock, whether or not the drive keeps up; latency counts from the intended
-/// arrival. Exit status: 0 it sustains the rate, 1 it does not, 5 not enough data.
+/// arrival. Exit status: 0 it sustains the rate, 1 it does not, 5 not enough data, or not valid:
+/// other programs were busy, or the machine's settings changed.
 #[derive(Clone, Debug, Args)]
 pub struct Sustain {
     /// What to measure
@@ -147,11 +148,12 @@ impl Sustain {
             self.subject.output.as_deref(),
             self.subject.json,
         )?;
-        Ok(match answer.verdict {
-            Verdict::Sustains => Exit::Done,
-            Verdict::DoesNot => Exit::No,
-            Verdict::NotEnoughData => Exit::Invalid,
-        })
+        match answer.verdict {
+            Verdict::Sustains => Ok(Exit::Done),
+            Verdict::DoesNot => Ok(Exit::No),
+            Verdict::NotEnoughData => Ok(Exit::Invalid),
+            Verdict::CannotTell => Err(Failure::invalid(&answer.run.invalid_reasons)),
+        }
     }
 }
 

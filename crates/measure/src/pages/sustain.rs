@@ -23,7 +23,7 @@ impl Report for Sustained {
         let class = match self.verdict {
             Verdict::Sustains => "good",
             Verdict::DoesNot => "bad",
-            Verdict::NotEnoughData => "open",
+            Verdict::NotEnoughData | Verdict::CannotTell => "open",
         };
         page.verdict = Some((class, self.verdict.to_string()));
         page.sections = vec![self.facts(), self.tails(), self.in_time()];
@@ -58,6 +58,9 @@ impl Report for Sustained {
 impl Sustained {
     fn lede(&self) -> String {
         let mut text = format!("{}.", capital(&self.reason));
+        if self.verdict == Verdict::CannotTell {
+            return text;
+        }
         if let Some(needed_s) = self.needed_duration_s {
             text += &format!(" A run of {} s would tell.", figure(needed_s));
         }

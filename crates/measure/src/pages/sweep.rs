@@ -3,9 +3,10 @@
 use super::{Page, Report, Section, Table};
 use crate::access::{Operation, Pattern};
 use crate::chart::{Axis, Chart, Curve, Unit};
+use crate::findings::{Merit, Win};
 use crate::format::{figure, half_width, size};
 use crate::plot::{Line, Plot, Point, Range, legend_key};
-use crate::report::ReportError;
+use crate::report::{ReportError, leaders};
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::sweep::Sweep;
 
@@ -85,6 +86,21 @@ impl Report for Sweep {
     }
 }
 
+/// A mean, and half of its interval where there is one.
+fn with_half(mean: f64, ci95: Ci95) -> String {
+    match half_width(mean, ci95) {
+        Some(half) => format!("{} ± {half}", figure(mean)),
+        None => figure(mean),
+    }
+}
+
+fn sure(win: &Win) -> &'static str {
+    match win.certain {
+        true => "",
+        false => " (too few rounds to be sure)",
+    }
+}
+
 /// `8`, or `4 x 8` for four threads.
 fn in_flight(threads: u16, depth: u16) -> String {
     match threads {
@@ -100,28 +116,38 @@ impl Sweep {
             return "No path could be measured.".into();
         };
         let mut text = format!(
-            "{} paths were asked for the same offsets in rounds of random order. {} was the fastest, \
-             with {} MiB/s in blocks of {}",
+            "{} paths were asked for the same offsets in rounds of random order.",
             ranking.len(),
-            first.path,
-            figure(first.best.throughput_mib_s),
-            size(first.best.block_size_bytes),
         );
-        let leanest = ranking.iter().max_by(|a, b| {
-            let (a, b) = (
-                a.leanest.mib_s_per_cpu_percent,
-                b.leanest.mib_s_per_cpu_percent,
-            );
-            a.total_cmp(&b)
-        });
-        if let Some(leanest) = leanest {
+        if let Some(win) = self.winner(Merit::Speed) {
+            text += &match win.level.is_empty() {
+                true => format!(" {} was the fastest", win.leader),
+                false => format!(
+                    " {} were the fastest and level with each other: their intervals overlap",
+                    leaders(&win)
+                ),
+            };
             text += &format!(
-                "; {} moved the most for its processor time, {} MiB/s for each per cent of a core",
-                leanest.path,
-                figure(leanest.leanest.mib_s_per_cpu_percent)
+                "; {} reached {} MiB/s in blocks of {}{}.",
+                win.leader,
+                with_half(
+                    first.best.throughput_mib_s,
+                    first.best.throughput_mib_s_ci95
+                ),
+                size(first.best.block_size_bytes),
+                sure(&win),
             );
         }
-        text + "."
+        if let Some(win) = self.winner(Merit::Efficiency) {
+            text += &format!(
+                " {} moved the most for {} processor time: up to {} MiB/s for each per cent of a core{}.",
+                leaders(&win),
+                if win.level.is_empty() { "its" } else { "their" },
+                figure(win.highest),
+                sure(&win),
+            );
+        }
+        text
     }
 
     fn names(&self) -> Vec<&str> {
@@ -152,18 +178,26 @@ impl Sweep {
                 in_flight(r.threads, r.queue_depth)
             )
         };
+        let first = self.winner(Merit::Speed);
+        let is_first = |path: &str| first.as_ref().is_some_and(|win| win.best().contains(&path));
         let rows = self.ranking().into_iter().enumerate().map(|(rank, one)| {
+            let rank = if is_first(one.path) { 1 } else { rank + 1 };
             vec![
-                format!("{}. {}", rank + 1, one.path),
-                figure(one.best.throughput_mib_s),
+                format!("{rank}. {}", one.path),
+                with_half(one.best.throughput_mib_s, one.best.throughput_mib_s_ci95),
                 place(one.best),
-                figure(one.leanest.mib_s_per_cpu_percent),
+                with_half(
+                    one.leanest.mib_s_per_cpu_percent,
+                    one.leanest.mib_s_per_cpu_percent_ci95,
+                ),
                 place(one.leanest),
             ]
         });
         Section {
             title: "The paths, ranked".into(),
-            caption: "By the highest speed that each reached anywhere.".into(),
+            caption: "By the highest speed that each reached anywhere. Paths whose 95 % intervals \
+                      overlap that of the fastest are level with it, and share its rank."
+                .into(),
             tables: vec![Table::new(
                 &[
                     "Path",
@@ -331,17 +365,13 @@ impl Sweep {
     }
 
     fn beside_fio(&self) -> Section {
-        let with = |mean: f64, ci95: Ci95| match half_width(mean, ci95) {
-            Some(half) => format!("{} ± {half}", figure(mean)),
-            None => figure(mean),
-        };
         let rows = self.agreements.iter().map(|one| {
             vec![
                 format!("{}, {} {}", one.path, one.pattern, one.operation),
                 size(one.block_size_bytes),
                 one.queue_depth.to_string(),
-                with(one.ours_mean_mib_s, one.ours_ci95),
-                with(one.fio_mean_mib_s, one.fio_ci95),
+                with_half(one.ours_mean_mib_s, one.ours_ci95),
+                with_half(one.fio_mean_mib_s, one.fio_ci95),
                 figure(one.fio_own_percent),
                 match one.agrees {
                     Some(true) => "yes",
@@ -388,10 +418,7 @@ impl Sweep {
                 format!("{} {}", r.pattern, r.operation),
                 size(r.block_size_bytes),
                 in_flight(r.threads, r.queue_depth),
-                match half_width(r.throughput_mib_s, r.throughput_mib_s_ci95) {
-                    Some(half) => format!("{} ± {half}", figure(r.throughput_mib_s)),
-                    None => figure(r.throughput_mib_s),
-                },
+                with_half(r.throughput_mib_s, r.throughput_mib_s_ci95),
                 known(r.throughput_mib_s_stddev),
                 figure(r.cpu_percent),
                 figure(r.mib_s_per_cpu_percent),
