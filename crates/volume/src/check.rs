@@ -3,11 +3,11 @@
 use block::Device;
 
 use crate::io::{SLOT, SPARE, WORK};
-use crate::layout::SUPERBLOCK_B;
+use crate::layout::{Member, SUPERBLOCK_B, member_of};
 use crate::lookup::Search;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::{Step, Steps};
-use crate::superblock::{Superblock, superblock_len};
+use crate::superblock::{Operation, Runs, Superblock, superblock_len};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
@@ -58,12 +58,31 @@ pub enum Finding {
         /// How many.
         units: u64,
     },
+    /// A writer reserved these units past the end of a file's data and never closed the file.
+    /// [`Volume::reclaim`] gives them back.
+    Reserved {
+        /// The file's slot.
+        slot: u32,
+        /// How many.
+        units: u64,
+    },
+    /// The volume was not unmounted, and its last operation may be half done. The next mount that
+    /// may write completes or undoes it; until then this many units, or an old name, disagree with
+    /// the files.
+    Unfinished {
+        /// How many; 0 for a rename.
+        units: u64,
+    },
 }
 
 impl Finding {
-    /// Whether this takes nothing from anybody: a single copy, which the next write mends.
+    /// Whether nothing is lost by this: a single copy, which the next write completes, or what a
+    /// power cut or a killed program leaves and the next write tidies up.
     pub const fn is_harmless(&self) -> bool {
-        matches!(self, Finding::OneCopy(_))
+        matches!(
+            self,
+            Finding::OneCopy(_) | Finding::Reserved { .. } | Finding::Unfinished { .. }
+        )
     }
 }
 
@@ -99,6 +118,17 @@ impl core::fmt::Display for Finding {
                     "{units} units in group {group} are marked but belong to no file"
                 )
             }
+            Finding::Reserved { slot, units } => {
+                write!(
+                    f,
+                    "the file in slot {slot} has {units} units reserved by a writer that never \
+                     closed it"
+                )
+            }
+            Finding::Unfinished { units: 0 } => f.write_str("a rename was cut short"),
+            Finding::Unfinished { units } => {
+                write!(f, "an operation on {units} units was cut short")
+            }
         }
     }
 }
@@ -130,6 +160,27 @@ pub(crate) struct Findings<'r> {
     pub report: &'r mut dyn FnMut(Finding),
     /// Only the first pass over the files reports what it sees there.
     pub quiet: bool,
+    /// What the next mount that may write will settle.
+    pub unsettled: Unsettled,
+}
+
+/// The operation that a power cut left in the superblock, on a volume that was mounted without
+/// recovery.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unsettled {
+    /// Units whose bits recovery sets or clears.
+    runs: Runs,
+    /// The old slot of a rename that has happened: recovery frees it.
+    renamed: Option<u32>,
+    /// Bits that are to change.
+    units: u64,
+}
+
+impl Unsettled {
+    fn has(&self, unit: u64) -> bool {
+        let mut runs = self.runs.as_slice().iter();
+        runs.any(|run| (run.start..run.start + u64::from(run.len)).contains(&unit))
+    }
 }
 
 impl Findings<'_> {
@@ -189,6 +240,7 @@ impl<D: Device> Volume<'_, D> {
             },
             report,
             quiet: false,
+            unsettled: self.unsettled().await?,
         };
         if repair {
             self.perform(&mut steps, |state, steps| state.put_in_use(steps))
@@ -211,12 +263,58 @@ impl<D: Device> Volume<'_, D> {
             first += count;
             findings.quiet = true;
         }
+        findings.quiet = false;
+        let Unsettled { renamed, units, .. } = findings.unsettled;
+        if renamed.is_some() || units > 0 {
+            findings.add(Finding::Unfinished { units });
+        }
         if repair {
             self.perform(&mut steps, |_, steps| steps.push(Step::Barrier))
                 .await?;
         }
         turn.done();
         Ok(findings.summary)
+    }
+
+    /// What recovery would change, where it was left out. `FORMAT.md`, "Recovery".
+    async fn unsettled(&self) -> Result<Unsettled, Error> {
+        let mut steps = Steps::new();
+        let mut unsettled = Unsettled::default();
+        let (seq, is_recovered) = {
+            let state = self.state();
+            let superblock = &state.superblock;
+            (superblock.seq, superblock.clean || !state.read_only)
+        };
+        if is_recovered {
+            return Ok(unsettled);
+        }
+        let address = match member_of(seq) {
+            Member::A => 0,
+            Member::B => SUPERBLOCK_B,
+        };
+        let len = superblock_len(self.geometry()?.block_size_log2);
+        self.read_bytes(&mut steps, SPARE, address, len).await?;
+        let found = Superblock::decode(self.state().memory(SPARE), address);
+        match found {
+            Ok(Some((_, Operation::Reserve { runs, .. } | Operation::Release { runs, .. }))) => {
+                unsettled.runs = runs;
+            }
+            Ok(Some((_, Operation::Rename { from, to }))) => {
+                let (mut old, mut new) = (Slot::EMPTY, Slot::EMPTY);
+                // A damaged slot is a finding of its own.
+                let known = self.load_slot(to, &mut new).await;
+                let known = known.and(self.load_slot(from, &mut old).await);
+                match known {
+                    Ok(()) if new.last_op >= seq && old.last_op < seq => {
+                        unsettled.renamed = Some(from);
+                    }
+                    Ok(()) | Err(Error::Corrupt(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {}
+        }
+        Ok(unsettled)
     }
 
     async fn check_superblocks(
@@ -279,10 +377,11 @@ impl<D: Device> Volume<'_, D> {
                     self.repair_slot(&mut header, findings).await?;
                 }
             }
-            if header.state == SlotState::Free {
+            if header.state == SlotState::Free || findings.unsettled.renamed == Some(slot) {
                 continue;
             }
             if counting {
+                self.check_reservation(&header, findings).await?;
                 self.check_name(&header, findings).await?;
                 if header.state == SlotState::Live {
                     findings.summary.files += 1;
@@ -293,6 +392,24 @@ impl<D: Device> Volume<'_, D> {
             }
             self.mark_file(slot, &header, first, bits, findings, repair)
                 .await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a writer that died reserved space for the file. The slot stays in node SLOT.
+    async fn check_reservation(
+        &self,
+        header: &Slot,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
+        let slot = header.index;
+        let is_live = header.state == SlotState::Live;
+        if is_live && header.alloc_units > header.data_end_units(&self.shape()) {
+            self.read_slots(slot, 1).await?;
+            let units = self.abandoned_in_run(slot, 0)?;
+            if units > 0 {
+                findings.add(Finding::Reserved { slot, units });
+            }
         }
         Ok(())
     }
@@ -379,7 +496,8 @@ impl<D: Device> Volume<'_, D> {
         };
         let both = self.state().both;
         let sound = found && bitmap::check(self.state().node(WORK), group, &shape).is_ok();
-        let (mut leaked, mut not_marked) = (0, 0);
+        let (mut leaked, mut not_marked, mut unsettled) = (0, 0, 0);
+        let base = group * shape.group_units();
         if sound {
             let units = shape.group_units().min(
                 shape
@@ -392,12 +510,16 @@ impl<D: Device> Volume<'_, D> {
                     .get((unit / 8) as usize)
                     .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
                 match (bitmap::is_used(state.node(WORK), unit), owned) {
+                    (is_used, owned) if is_used != owned && findings.unsettled.has(base + unit) => {
+                        unsettled += 1;
+                    }
                     (true, false) => leaked += 1,
                     (false, true) => not_marked += 1,
                     _ => {}
                 }
             }
         }
+        findings.unsettled.units += unsettled;
         if !sound {
             findings.add(Finding::Damaged(Node::Bitmap(group as u32)));
         } else if !both {

@@ -3,7 +3,7 @@
 use block::Device;
 
 use crate::io::{NO_GROUP, SPARE, State, WORK};
-use crate::layout::{BUCKET_SLOTS, Member, magic};
+use crate::layout::{BUCKET_SLOTS, Member, magic, node};
 use crate::name::Name;
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
@@ -99,6 +99,21 @@ impl<D: Device> Volume<'_, D> {
 }
 
 impl<D: Device> State<'_, D> {
+    /// Whether both members of slot `index` of a run are valid and say the same, as the close of a
+    /// file leaves them.
+    pub(crate) fn members_agree(&self, first: u32, index: u32) -> bool {
+        let shape = self.shape();
+        let at = (index as usize) << shape.node_log2;
+        let said = |(member, which): (Member, usize)| {
+            let bytes = self.memory(which).get(at..at + shape.node_bytes())?;
+            let address = shape.slot_address(first + index, member);
+            let rank = rank(bytes, address, member, magic::SLOT, &self.superblock);
+            bytes.get(node::LAST_OP..).filter(|_| rank > 0)
+        };
+        let said_in_a = said((Member::A, WORK));
+        said_in_a.is_some() && said_in_a == said((Member::B, SPARE))
+    }
+
     fn newest_in_run(&self, first: u32, index: u32) -> Option<&[u8]> {
         let shape = self.shape();
         let at = (index as usize) << shape.node_log2;

@@ -74,30 +74,94 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn reap(&self, from: u32) -> Result<Option<u32>, Error> {
+        self.sweep(from, false).await
+    }
+
+    /// As [`Volume::reap`], and gives back what writers reserved that never closed their file: after
+    /// a power cut or a killed program, that space would stay the file's. A reservation that
+    /// [`Volume::close_keeping`] kept stays, as do those of files that are open. A file whose
+    /// reservation lies in a damaged group is passed over.
+    ///
+    /// # Errors
+    /// As [`Volume::reap`].
+    pub async fn reclaim(&self, from: u32) -> Result<Option<u32>, Error> {
+        self.sweep(from, true).await
+    }
+
+    async fn sweep(&self, from: u32, of_dead_writers: bool) -> Result<Option<u32>, Error> {
         let turn = self.turn_to_change().await?;
-        let count = self.shape().slot_count();
+        let shape = self.shape();
+        let count = shape.slot_count();
         let mut slot = from;
         while slot < count {
             let run = self.read_slots(slot, count - slot).await?;
             let mut found = None;
             for index in 0..run {
-                let state = self.slot_in_run(slot, index, |header, _| header.state)?;
-                if state == Some(SlotState::Reap) {
+                let is_removed =
+                    self.slot_in_run(slot, index, |header, _| header.state == SlotState::Reap)?;
+                if is_removed == Some(true)
+                    || of_dead_writers && self.abandoned_in_run(slot, index)? > 0
+                {
                     found = Some(slot + index);
                     break;
                 }
             }
             if let Some(slot) = found {
-                let mut header = Slot::EMPTY;
-                self.load_slot(slot, &mut header).await?;
-                self.release_once(&mut header, 0).await?;
+                let done = self.give_back(slot).await?;
                 turn.done();
-                let done = header.state == SlotState::Free;
                 return Ok(Some(slot + u32::from(done)).filter(|&next| next < count));
             }
             slot += run;
         }
         turn.done();
         Ok(None)
+    }
+
+    /// One release operation on a slot that is to be reaped, or on a file whose writer died; true
+    /// when nothing is left to give back, or nothing can be.
+    async fn give_back(&self, slot: u32) -> Result<bool, Error> {
+        let mut steps = Steps::new();
+        let mut header = Slot::EMPTY;
+        self.load_slot(slot, &mut header).await?;
+        if header.state == SlotState::Reap {
+            self.release_once(&mut header, 0).await?;
+            return Ok(header.state == SlotState::Free);
+        }
+        let keep = header.data_end_units(&self.shape());
+        match self.release_once(&mut header, keep).await {
+            // What is free in a damaged group is not known. Nothing was changed.
+            Err(Error::Corrupt(_)) if !self.state().changing => return Ok(true),
+            result => result?,
+        }
+        if header.alloc_units > keep {
+            return Ok(false);
+        }
+        self.perform(&mut steps, |state, steps| {
+            // As when the file is closed: the other member then says the same.
+            state.order(steps, Order::CommitBeforeCopy);
+            state.put_slot(steps, &mut header, false);
+        })
+        .await?;
+        Ok(true)
+    }
+
+    /// Units past the end of a file's data that a writer reserved and never gave back: of a slot in
+    /// the run that [`Volume::read_slots`] read from `first` on.
+    ///
+    /// A file that was closed has two members that say the same, whatever reservation it kept; the
+    /// first operation of a writer makes them differ until it closes the file.
+    pub(crate) fn abandoned_in_run(&self, first: u32, index: u32) -> Result<u64, Error> {
+        let shape = self.shape();
+        let unused = self.slot_in_run(first, index, |header, _| match header.state {
+            SlotState::Live => header.alloc_units - header.data_end_units(&shape),
+            SlotState::Free | SlotState::Reap => 0,
+        })?;
+        let state = self.state();
+        let slot = first + index;
+        let is_open = state.files.iter().any(|open| open.slot == Some(slot));
+        match unused {
+            Some(units) if !is_open && !state.members_agree(first, index) => Ok(units),
+            _ => Ok(0),
+        }
     }
 }

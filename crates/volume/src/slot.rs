@@ -165,6 +165,12 @@ impl Slot {
         map::data_units(self.alloc_units, self.has_checksums()) << shape.unit_log2
     }
 
+    /// Units up to the end of the data, with their checksum units; the rest is reservation.
+    pub(crate) fn data_end_units(&self, shape: &Shape) -> u64 {
+        let data = self.size_bytes.div_ceil(shape.unit_bytes());
+        map::file_units(data, self.has_checksums()).min(self.alloc_units)
+    }
+
     /// The raw entries in use.
     pub(crate) fn entries<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let len = self.entry_count as usize * ENTRY_BYTES;

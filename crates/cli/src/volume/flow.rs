@@ -314,7 +314,7 @@ async fn grow(
         want /= 2;
     }
     let mut from = 0;
-    while let Some(next) = volume.reap(from).await? {
+    while let Some(next) = volume.reclaim(from).await? {
         from = next;
     }
     volume.reserve(file, least).await.map(|_| Vec::new())

@@ -46,7 +46,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 
     async fn run_jobs(&self) {
-        // After a power cut removed files may still hold space. If it cannot be had now, the next
+        // After a power cut removed files and dead writers may still hold space. If it cannot be had now, the next
         // command that lacks space tries again.
         if self
             .volume
@@ -108,11 +108,11 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    /// Gives the space of removed files back: at most as many turns as the volume has slots.
+    /// Gives the space of removed files and dead writers back: at most as many turns as the volume has slots.
     async fn reap(&self) -> Result<(), Error> {
         let mut from = Some(0);
         while let Some(slot) = from {
-            from = self.volume.reap(slot).await?;
+            from = self.volume.reclaim(slot).await?;
         }
         Ok(())
     }

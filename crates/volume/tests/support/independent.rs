@@ -83,6 +83,8 @@ pub struct Scan {
     pub torn_bitmaps: u64,
     /// Slot and leaf members that are invalid.
     pub torn_others: u64,
+    /// Names of files with units past their data and two slot members that differ.
+    pub abandoned: Vec<String>,
     used: Vec<bool>,
 }
 
@@ -170,6 +172,7 @@ impl Scan {
             files: Vec::new(),
             torn_bitmaps: 0,
             torn_others: 0,
+            abandoned: Vec::new(),
             used: Vec::new(),
         };
         for slot in 0..regions.slots {
@@ -214,6 +217,13 @@ impl Scan {
         if logical != file.alloc_units {
             let alloc = file.alloc_units;
             return Err(format!("slot {slot}: {alloc} units, its map has {logical}"));
+        }
+        let data = file.size_bytes.div_ceil(r.unit);
+        let sums = u64::from(file.checksums) * data.div_ceil(16_384);
+        let members = at.map(|at| &bytes[at as usize + 16..at as usize + r.node]);
+        let is_closed = torn == 0 && members[0] == members[1];
+        if !file.removed && file.alloc_units > data + sums && !is_closed {
+            self.abandoned.push(file.name.clone());
         }
         self.files.push(file);
         Ok(())
