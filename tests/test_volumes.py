@@ -20,7 +20,7 @@ index=0
 for way in $WAYS; do
   # Odd sizes; the second file is put without checksums.
   head -c $((1000001 + index * 70001)) /dev/urandom >/tmp/data$index
-  checksums=--checksums; [ $index = 1 ] && checksums=
+  checksums=--checksums; [ $index = 1 ] && checksums=--no-checksums
   v put /tmp/data$index file$index $checksums --verify --block-size $((96 << 10))
   driver_is nvme
   index=$((index + 1))

@@ -82,7 +82,7 @@ fn what_is_put_is_got_and_every_verb_agrees() {
             let name = format!("file {index}");
             for (block, more) in [
                 ("512", "--verify"),
-                ("96K", "--checksums"),
+                ("96K", "--no-checksums"),
                 ("1M", "--force"),
             ] {
                 let put = [
@@ -112,7 +112,7 @@ fn what_is_put_is_got_and_every_verb_agrees() {
         assert_eq!(names(device), expected);
         assert!(ok(&["check", device, "--read-data"]).contains("sound: 10 files"));
         let long = ok(&["ls", device, "--long"]);
-        assert!(long.contains("9000001") && long.contains("Z -"), "{long}");
+        assert!(long.contains("9000001") && long.contains("Z c"), "{long}");
         let all: Vec<&str> = expected.iter().map(String::as_str).collect();
         ok(&[&["rm", device], &all[..]].concat());
         let status = json(&["stat", device, "--json"])["volume"].clone();
@@ -130,7 +130,7 @@ fn standard_input_of_any_length_is_put() {
         let data = noise(7, len);
         let name = format!("in {index}");
         let mut words = vec!["put", &disk, "-", &name];
-        words.extend(["--checksums"].iter().filter(|_| index % 2 == 1));
+        words.extend(["--no-checksums"].iter().filter(|_| index % 2 == 1));
         let output = run_with_input(&words, &data);
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(get(&disk, &name, &[]) == data, "{len}");
@@ -149,7 +149,13 @@ fn any_part_of_a_file_is_got_exactly() {
     let disk = volume(&folder, "disk.img", &["--checksums"]);
     let data = noise(3, 1_000_003);
     std::fs::write(folder.path("data"), &data).unwrap();
-    ok(&["put", &disk, &folder.path("data"), "plain"]);
+    ok(&[
+        "put",
+        &disk,
+        &folder.path("data"),
+        "plain",
+        "--no-checksums",
+    ]);
     ok(&["put", &disk, &folder.path("data"), "summed", "--checksums"]);
     let end = data.len();
     let parts = [
@@ -290,10 +296,175 @@ fn an_older_file_is_replaced_only_when_asked() {
     );
     assert_eq!(names(&disk), ["file"]);
     assert!(get(&disk, "file", &[]) == std::fs::read(&new).unwrap());
-    // A replacement that was cut short is named, not guessed at.
+    // What a replacement that was cut short left is named by a check, and removed when the same file
+    // is replaced again.
     ok(&["mv", &disk, "file", "file.new~"]);
     ok(&["put", &disk, &old, "file"]);
-    refused(&["put", &disk, &old, "file", "--force"], 1, "'file.new~'");
+    let checked = json(&["check", &disk, "--json"]);
+    assert_eq!(checked["sound"], true);
+    assert!(
+        checked["findings"][0]
+            .as_str()
+            .unwrap()
+            .contains("`file.new~`")
+    );
+    let output = run(&["put", &disk, &old, "file", "--force"]);
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("removed `file.new~`"));
+    assert_eq!(names(&disk), ["file"]);
+    // The hint of a name that is taken says what the verb can do.
+    ok(&["put", &disk, &old, "other"]);
+    let output = run(&["mv", &disk, "file", "other"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("straightway rm") && !said.contains("--force"),
+        "{said}"
+    );
+}
+
+/// Two files where one was meant, as a shell's pattern with two matches gives them.
+#[test]
+fn a_second_file_is_not_taken_for_a_name() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    for name in ["a.dat", "b.dat"] {
+        folder.file(name, 1000);
+    }
+    let put = |words: &[&str]| {
+        let mut command = command(&[&["put", &disk], words].concat());
+        command.current_dir(&folder.0).output().unwrap()
+    };
+    let output = put(&["a.dat", "b.dat"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("--name 'b.dat'"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(names(&disk).is_empty());
+    // The name that is meant, a name that no file has, and the file's own.
+    assert!(put(&["a.dat", "--name", "b.dat"]).status.success());
+    assert!(put(&["a.dat", "other"]).status.success());
+    assert!(put(&["./a.dat", "a.dat"]).status.success());
+    assert_eq!(names(&disk), ["a.dat", "b.dat", "other"]);
+    assert_eq!(put(&["a.dat", "x", "--name", "y"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_volume_made_for_checksums_gives_them_to_every_file() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let data = noise(13, 300_000);
+    std::fs::write(folder.path("data"), &data).unwrap();
+    let put = json(&["put", &disk, &folder.path("data"), "summed", "--json"]);
+    assert_eq!(put["checksums"], true);
+    ok(&[
+        "put",
+        &disk,
+        &folder.path("data"),
+        "plain",
+        "--no-checksums",
+    ]);
+    let record = [
+        "record", &disk, "taken", "--from", "pattern", "--rate", "64M",
+    ];
+    ok(&[&record[..], &["--size", "1M"]].concat());
+    let record = [
+        "record", &disk, "bare", "--from", "pattern", "--rate", "64M",
+    ];
+    ok(&[&record[..], &["--size", "1M", "--no-checksums"]].concat());
+    let files = json(&["ls", &disk, "--json"])["files"].clone();
+    let with: Vec<_> = files
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| &file["checksums"])
+        .collect();
+    assert_eq!(
+        with,
+        [false, false, true, true],
+        "bare, plain, summed, taken"
+    );
+    // What was not compared is said.
+    let text = ok(&["check", &disk, "--read-data"]);
+    assert!(
+        text.contains("2 files have no checksums: not compared"),
+        "{text}"
+    );
+    let checked = json(&["check", &disk, "--read-data", "--json"]);
+    assert_eq!(checked["compared_bytes"], 300_000 + (1 << 20));
+    assert_eq!(checked["not_compared_files"], 2);
+    assert_eq!(checked["not_compared_bytes"], 300_000 + (1 << 20));
+    let said = |name| {
+        stderr(&run(&[
+            "get",
+            &disk,
+            name,
+            &folder.path(&format!("{name}.out")),
+        ]))
+    };
+    assert!(said("plain").contains("not compared: the file has no checksums"));
+    assert!(!said("summed").contains("not compared"));
+    // A bit that flips in a file that was put without a word of checksums is found.
+    let mut image = std::fs::read(&disk).unwrap();
+    let is_data = |window: &[u8]| *window == data[..4096];
+    let copies: Vec<usize> = image
+        .windows(4096)
+        .step_by(512)
+        .enumerate()
+        .filter(|(_, window)| is_data(window))
+        .map(|(at, _)| at * 512)
+        .collect();
+    assert_eq!(copies.len(), 2);
+    for at in copies {
+        image[at + 100_000] ^= 1;
+    }
+    std::fs::write(&disk, &image).unwrap();
+    assert_eq!(code(&["check", &disk, "--read-data"]), 6);
+    refused(&["get", &disk, "summed", &folder.path("out")], 6, "65536");
+    // On a volume without them nothing changes.
+    let bare = volume(&folder, "bare.img", &[]);
+    let put = json(&["put", &bare, &folder.path("data"), "data", "--json"]);
+    assert_eq!(put["checksums"], false);
+}
+
+#[test]
+fn a_recording_was_modified_when_it_ended() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let mut child = command(&["record", &disk, "taken", "--acknowledge"])
+        .args(["--commit-ms", "1", "--block", "64K"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let now_ns = || {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        since.as_nanos() as u64
+    };
+    let mut begin_ns = 0;
+    for _ in 0..2 {
+        begin_ns = now_ns();
+        input.write_all(&noise(1, 65_536)).unwrap();
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("durable"), "{line}");
+    }
+    // Killed: the last commit's time is what stands there, and that commit is after the second block.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let modified_ns = json(&["ls", &disk, "--json"])["files"][0]["modified_ns"]
+        .as_u64()
+        .unwrap();
+    assert!(
+        modified_ns >= begin_ns,
+        "{} ms before the last block",
+        (begin_ns - modified_ns) / 1_000_000
+    );
 }
 
 #[test]
@@ -632,6 +803,133 @@ fn a_killed_put_is_mended_by_the_next_command() {
     ok(&["rm", &disk, "slow"]);
     assert_eq!(free_bytes(&disk), free);
     assert!(ok(&["check", &disk]).starts_with("sound: 0 files"));
+}
+
+/// A put or a recording that was killed has reserved more than it wrote.
+#[test]
+fn what_a_killed_writer_reserved_is_free_again() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let capacity = free_bytes(&disk);
+    let stream = |words: &[&str]| {
+        let mut child = command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(&noise(2, 1 << 20))
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("durable"), "{line}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    // 1 MiB of 20 that were announced.
+    let record = [
+        "record",
+        &disk,
+        "taken",
+        "--size",
+        "20M",
+        "--commit-ms",
+        "1",
+        "--acknowledge",
+    ];
+    stream(&[&record[..], &["--block", "64K"]].concat());
+    let killed = free_bytes(&disk);
+    assert!(killed <= capacity - (20 << 20), "{killed} of {capacity}");
+    // Nothing is wrong, and that is what a check says; it changes nothing.
+    let text = ok(&["check", &disk]);
+    assert!(
+        text.contains("`taken`:") && text.contains("reserved by a writer that was cut short"),
+        "{text}"
+    );
+    assert!(
+        text.contains("it recovers at the next write") && text.contains("sound"),
+        "{text}"
+    );
+    let checked = json(&["check", &disk, "--json"]);
+    assert_eq!(
+        (&checked["damages"], &checked["recovers_at_next_write"]),
+        (&0.into(), &true.into())
+    );
+    assert_eq!(free_bytes(&disk), killed);
+    // The next command that writes has the space: 20 MiB beside what was recorded.
+    let large = folder.file("large", 20 << 20);
+    ok(&["put", &disk, &large, "large"]);
+    let taken = json(&["stat", &disk, "taken", "--json"])["file"].clone();
+    let (size, allocated) = (&taken["size_bytes"], &taken["allocated_bytes"]);
+    assert!(
+        size.as_u64().unwrap() >= 65_536 && allocated.as_u64() < Some(2 << 20),
+        "{taken}"
+    );
+    let data = get(&disk, "taken", &[]);
+    assert!(data == noise(2, 1 << 20)[..data.len()]);
+    let checked = json(&["check", &disk, "--json"]);
+    assert_eq!(
+        (&checked["harmless"], &checked["recovers_at_next_write"]),
+        (&0.into(), &false.into())
+    );
+}
+
+/// A replacement that is killed leaves NAME.new~ with its reservation; --force begins anew.
+#[test]
+fn a_killed_replacement_is_removed_by_the_next() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let small = folder.file("small", 1000);
+    ok(&["put", &disk, &small, "slow"]);
+    let mut child = waiting_put(&disk, &["--force"]);
+    // Until the replacement has its name there.
+    let begun = std::time::Instant::now();
+    while !std::fs::read(&disk)
+        .unwrap()
+        .windows(9)
+        .any(|window| window == b"slow.new~")
+    {
+        assert!(
+            begun.elapsed().as_secs() < 120,
+            "the replacement has not begun"
+        );
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(names(&disk).contains(&"slow.new~".to_owned()));
+    assert_eq!(code(&["check", &disk]), 0);
+    let large = folder.file("large", 25 << 20);
+    ok(&["put", &disk, &large, "slow", "--force"]);
+    assert_eq!(names(&disk), ["slow"]);
+    assert!(get(&disk, "slow", &[]) == std::fs::read(&large).unwrap());
+    assert!(ok(&["check", &disk, "--read-data"]).starts_with("sound: 1 file"));
+}
+
+#[test]
+fn a_wrecked_table_is_a_range() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let mut image = std::fs::read(&disk).unwrap();
+    let data_start = 32 << 20 >> 1;
+    image[131_072..data_start].fill(0xee);
+    std::fs::write(&disk, &image).unwrap();
+    let output = run(&["check", &disk]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("file slots 0 to "), "{text}");
+    assert!(text.lines().count() < 10, "{text}");
+    let output = run(&["ls", &disk]);
+    assert!(
+        stderr(&output).contains("cannot be read: file slots 0 to "),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

@@ -18,7 +18,11 @@ use crate::{Error, Volume};
 pub struct CreateOptions {
     /// Space to reserve in the same operation; more if it takes several.
     pub reserve_bytes: u64,
-    /// Keep a CRC32C for each 64 KiB. The volume must have been made with checksums.
+    /// Keep a CRC32C for each 64 KiB. The volume must have been made with checksums. It is said for
+    /// each file, because such a file cannot be overwritten; see [`VolumeStatus::checksums`] for what
+    /// the volume was made for.
+    ///
+    /// [`VolumeStatus::checksums`]: crate::VolumeStatus::checksums
     pub checksums: bool,
     /// A number for the application to keep.
     pub app_tag: u64,

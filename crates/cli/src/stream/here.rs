@@ -9,7 +9,7 @@ use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::stream::{no_checksums, not_made};
-use crate::volume::{Mounted, failed, now_ns, shown};
+use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
 use volume::{CreateOptions, File};
 
 impl Keeper for &Mounted<'_, '_> {
@@ -29,13 +29,11 @@ impl Keeper for &Mounted<'_, '_> {
         Ok(self.find(name)?.is_some())
     }
 
-    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: bool) -> Result<File> {
+    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: Checksums) -> Result<File> {
         let volume = self.volume;
         let status = volume.status();
         let status = status.map_err(|error| failed(self.drive, error))?;
-        if checksums && !status.checksums {
-            return Err(no_checksums());
-        }
+        let checksums = checksums.on(status.checksums).ok_or_else(no_checksums)?;
         volume.set_time(now_ns());
         let options = CreateOptions {
             reserve_bytes,

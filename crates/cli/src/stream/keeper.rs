@@ -7,6 +7,7 @@ use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
+use crate::volume::Checksums;
 
 /// What a stream gave, or why it did not begin: then nothing was moved.
 pub type Streamed<T> = std::result::Result<T, Failure>;
@@ -35,7 +36,12 @@ pub trait Keeper {
     ///
     /// # Errors
     /// The volume has no checksums, no space, or the name already.
-    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: bool) -> Result<Self::File>;
+    fn create(
+        &mut self,
+        name: &str,
+        reserve_bytes: u64,
+        checksums: Checksums,
+    ) -> Result<Self::File>;
 
     /// Opens a file to play.
     ///

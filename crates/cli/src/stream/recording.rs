@@ -7,7 +7,7 @@ use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce}
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::verbs::put::micros;
-use crate::volume::{Mounted, failed};
+use crate::volume::{Mounted, failed, now_ns};
 use indicatif::ProgressBar;
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +89,7 @@ impl Recording {
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
-                let result = self.pump(&recorder, &idle_to, &blocks, &bar);
+                let result = self.pump(mounted, &recorder, &idle_to, &blocks, &bar);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
                 (result, producer.join())
@@ -126,6 +126,7 @@ impl Recording {
     /// Moves blocks from the producer to the recorder until both are at their end.
     fn pump<D: block::Device>(
         &self,
+        mounted: &Mounted<'_, '_>,
         recorder: &Recorder<'_, '_, D, TscClock>,
         idle: &Sender<block::Buffer>,
         blocks: &Receiver<Message>,
@@ -135,6 +136,8 @@ impl Recording {
         let mut told = 0;
         let mut is_ended = false;
         loop {
+            // A commit stamps the file with the time that it happens.
+            mounted.volume.set_time(now_ns());
             if let std::task::Poll::Ready(result) = recorder.step(upkeep.as_mut(), &mut |_| {}) {
                 self.acknowledge(recorder.durable_bytes(), &mut told)?;
                 return Ok(result);

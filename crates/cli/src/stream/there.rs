@@ -13,7 +13,7 @@ use crate::stream::source::Source;
 use crate::stream::{no_checksums, not_made};
 use crate::units::Size;
 use crate::verbs::put::micros;
-use crate::volume::{Route, failed, shown};
+use crate::volume::{Checksums, Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
@@ -146,10 +146,22 @@ impl Keeper for There {
         }
     }
 
-    fn create(&mut self, name: &str, reserve_bytes: u64, checksums: bool) -> Result<FileNumber> {
-        let made = self.client.create(name, reserve_bytes, checksums);
+    fn create(
+        &mut self,
+        name: &str,
+        reserve_bytes: u64,
+        checksums: Checksums,
+    ) -> Result<FileNumber> {
+        let unsupported = coprocessor::Failure::Volume(volume::Error::Unsupported);
+        // The coprocessor does not say what the volume was made for; it refuses what cannot be.
+        let mut made = self
+            .client
+            .create(name, reserve_bytes, !checksums.no_checksums);
+        if made.as_ref().err() == Some(&unsupported) && checksums.on(false) == Some(false) {
+            made = self.client.create(name, reserve_bytes, false);
+        }
         made.map_err(|failure| match failure {
-            coprocessor::Failure::Volume(volume::Error::Unsupported) if checksums => no_checksums(),
+            failure if failure == unsupported && checksums.checksums => no_checksums(),
             coprocessor::Failure::Volume(error) => not_made(name, reserve_bytes, error),
             other => refused(&format!("making `{}`", shown(name)), other),
         })

@@ -3,9 +3,10 @@
 use crate::failure::{Exit, Result};
 use crate::units::rounded;
 use crate::verbs::ls::Listing;
+use crate::verbs::put::UNFINISHED;
 use crate::verbs::read::Way;
 use crate::volume::drain::{Part, Sums, drain};
-use crate::volume::{Mounted, Route, Store, failed, pace, route, shown};
+use crate::volume::{Mounted, Route, Store, failed, findings, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -22,8 +23,9 @@ const MOST_SHOWN: usize = 1000;
 /// Check a volume, and repair what a scan can prove.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --repair nothing is changed, not even what a power cut left half-way: run any command that
-changes the volume, or check --repair, and that is completed or undone first.
+Without --repair nothing is changed, not even what a power cut or a killed command left half-way: the
+next command that changes the volume completes or undoes it, as does check --repair. That is no
+damage, and check says so.
 
 --repair writes invalid copies anew from the valid ones and makes the free space agree with the
 files. It never touches data, nor a file that cannot be read.
@@ -36,7 +38,7 @@ pub struct Check {
     /// Mend what can be proved
     #[arg(long)]
     pub repair: bool,
-    /// Also read every file that has checksums and compare
+    /// Also read every file that has checksums and compare; says which files have none
     #[arg(long)]
     pub read_data: bool,
     /// How to get there
@@ -56,11 +58,14 @@ pub struct Checked {
     pub device: String,
     /// Nothing is wrong, or nothing any more.
     pub sound: bool,
-    /// Each thing that was found, in words; after a repair, what it began with.
+    /// The volume was not unmounted cleanly: the next command that changes it recovers it first.
+    pub recovers_at_next_write: bool,
+    /// Each thing that was found, in words, neighbouring nodes as one range; after a repair, what it
+    /// began with.
     pub findings: Vec<String>,
     /// Findings that cost a file or space.
     pub damages: u64,
-    /// Findings that cost nothing: the other copy is in force.
+    /// Findings that cost nothing: the other copy is in force, or the next write tidies up.
     pub harmless: u64,
     /// Nodes that the repair wrote.
     pub repaired: u64,
@@ -72,6 +77,10 @@ pub struct Checked {
     pub data_bytes: u64,
     /// Bytes that were compared with their checksums.
     pub compared_bytes: u64,
+    /// With --read-data: files that have no checksums, which were not compared.
+    pub not_compared_files: u64,
+    /// What those hold.
+    pub not_compared_bytes: u64,
     /// Data that is not what was written.
     pub rot: Vec<Rotten>,
 }
@@ -113,18 +122,12 @@ impl Check {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
         let status = volume.status().map_err(failed_here)?;
-        if !status.clean && !self.repair {
-            context.console.say(
-                "the volume was not unmounted: some of what is found may be what the next change \
-                 completes or undoes",
-            );
-        }
         let shape = status.shape;
         let node_bits = shape.node_bytes() as u64 / 2;
         let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));
         let mut scratch = vec![0; scratch_bytes as usize];
         let mut findings = Vec::new();
-        let mut report = |finding: Finding| findings.push(finding.to_string());
+        let mut report = |finding: Finding| findings.push(finding);
         let first = match self.repair {
             true => volume::blocking::run(volume, volume.repair(&mut scratch, &mut report)),
             false => volume::blocking::run(volume, volume.check(&mut scratch, &mut report)),
@@ -133,16 +136,27 @@ impl Check {
         // What is left after a repair is what counts.
         let last = match self.repair {
             true => {
-                mounted.reap().map_err(failed_here)?;
+                mounted.reclaim().map_err(failed_here)?;
                 let mut ignore = |_| {};
                 let again = volume.check(&mut scratch, &mut ignore);
                 volume::blocking::run(volume, again).map_err(failed_here)?
             }
             false => first,
         };
-        let mut checked = Checked::new(mounted, &first, &last, findings);
+        let listing = Listing::read(mounted)?;
+        let name = |slot| {
+            let mut files = listing.files.iter();
+            let file = files.find(|file| file.slot == slot)?;
+            Some(file.name.clone())
+        };
+        let lines = findings::lines(&findings, shape.unit_bytes(), &name);
+        let mut checked = Checked::new(mounted, &first, &last, lines);
+        checked.recovers_at_next_write = !status.clean && !self.repair;
+        for file in &listing.files {
+            checked.look_for_remains(&file.name);
+        }
         if self.read_data {
-            self.read_data(context, mounted, way, &mut checked)?;
+            self.read_data(context, mounted, way, &listing, &mut checked)?;
         }
         Ok(checked)
     }
@@ -152,9 +166,13 @@ impl Check {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         way: &Way,
+        listing: &Listing,
         checked: &mut Checked,
     ) -> Result<()> {
-        let listing = Listing::read(mounted)?;
+        for file in listing.files.iter().filter(|file| !file.checksums) {
+            checked.not_compared_files += 1;
+            checked.not_compared_bytes += file.size_bytes;
+        }
         let files = || listing.files.iter().filter(|file| file.checksums);
         let total_bytes = files().map(|file| file.size_bytes).sum();
         let bar = context.console.bytes_bar(Some(total_bytes));
@@ -227,6 +245,7 @@ impl Checked {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
             sound: last.damages == 0,
+            recovers_at_next_write: false,
             findings,
             damages: first.damages,
             harmless: first.harmless,
@@ -235,7 +254,21 @@ impl Checked {
             to_reap: last.to_reap,
             data_bytes: last.data_bytes,
             compared_bytes: 0,
+            not_compared_files: 0,
+            not_compared_bytes: 0,
             rot: Vec::new(),
+        }
+    }
+
+    /// Names what a replacement that was cut short leaves.
+    fn look_for_remains(&mut self, name: &str) {
+        if name.ends_with(UNFINISHED) {
+            self.harmless += 1;
+            self.findings.push(format!(
+                "`{}`: looks like what a put --force that was cut short leaves; the same put removes \
+                 it, or straightway rm",
+                shown(name)
+            ));
         }
     }
 
@@ -274,6 +307,17 @@ impl Checked {
         if self.compared_bytes > 0 {
             let compared = rounded(self.compared_bytes);
             let _ = writeln!(text, "{compared} were compared with their checksums");
+        }
+        if self.not_compared_files > 0 {
+            let files = match self.not_compared_files {
+                1 => "1 file has".to_owned(),
+                files => format!("{files} files have"),
+            };
+            let bytes = rounded(self.not_compared_bytes);
+            let _ = writeln!(text, "{files} no checksums: not compared ({bytes})");
+        }
+        if self.recovers_at_next_write {
+            text.push_str("the volume was not unmounted cleanly: it recovers at the next write\n");
         }
         text
     }

@@ -44,7 +44,7 @@ pub struct Format {
     /// A label for people, at most 32 bytes
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub label: String,
-    /// Let files have checksums; readers that know none then refuse the volume
+    /// Give files checksums, which put and record then keep; readers that know none refuse the volume
     #[arg(long)]
     pub checksums: bool,
     /// Size of the volume; a plain file that is missing or empty gets this size [the whole device]
@@ -307,7 +307,7 @@ impl Report {
             label => format!(" `{label}`"),
         };
         let checksums = match self.checksums {
-            true => "files may have checksums",
+            true => "files get checksums",
             false => "no checksums",
         };
         format!(

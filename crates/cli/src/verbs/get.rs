@@ -18,7 +18,8 @@ use volume::{Entry, Error};
 /// Fetch a file from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A file that was put with checksums is always compared with them. Where the drive returns other bytes
+A file that has checksums is always compared with them; of one that has none, get says that it was
+not compared. Where the drive returns other bytes
 than were written, the offset is named, nothing from there on is delivered, and the exit status is 6.
 
 FILE appears under its name when it is whole.")]
@@ -77,7 +78,14 @@ impl Get {
         report.path = path;
         match self.json {
             true => context.console.json(&report)?,
-            false => context.console.say(report.text("fetched")),
+            false => {
+                let compared = match report.verified {
+                    true => "",
+                    false => "; not compared: the file has no checksums",
+                };
+                let text = report.text("fetched");
+                context.console.say(format_args!("{text}{compared}"));
+            }
         }
         Ok(Exit::Done)
     }

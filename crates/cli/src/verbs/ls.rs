@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure, Result};
 use crate::units::rounded;
-use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::volume::{Mounted, Route, Store, failed, findings, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ pub struct Listing {
     pub schema_version: u32,
     /// By name.
     pub files: Vec<FileEntry>,
-    /// Slots that cannot be read; `straightway check` tells more.
+    /// Slots that cannot be read, neighbours as one range; `straightway check` tells more.
     pub damaged: Vec<String>,
 }
 
@@ -94,6 +94,7 @@ impl Listing {
             files: Vec::new(),
             damaged: Vec::new(),
         };
+        let mut damaged = Vec::new();
         let mut from = 0;
         loop {
             match blocking::run(mounted.volume, mounted.volume.next_file(from)) {
@@ -104,13 +105,14 @@ impl Listing {
                 }
                 Err(error) => match damaged_slot(error) {
                     Some(slot) => {
-                        listing.damaged.push(Node::Slot(slot).to_string());
+                        damaged.push(slot);
                         from = slot + 1;
                     }
                     None => return Err(failed(format_args!("listing {}", mounted.drive), error)),
                 },
             }
         }
+        listing.damaged = findings::slots(&damaged);
         listing
             .files
             .sort_by(|one, other| one.name.cmp(&other.name));

@@ -6,7 +6,7 @@ use crate::verbs::read::Way;
 use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::fill::{Filled, Pace, fill};
 use crate::volume::source::Source;
-use crate::volume::{Access, Mounted, Store, failed, now_ns, pace, route, shown};
+use crate::volume::{Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
 /// What a replacement's name ends with until it is whole.
-const UNFINISHED: &str = ".new~";
+pub const UNFINISHED: &str = ".new~";
 
 /// Store a file, or standard input, in a volume.
 #[derive(Clone, Debug, Args)]
@@ -28,7 +28,10 @@ again with --force.
 With --force an older file of this name is replaced: the new one is stored whole as NAME.new~, then
 the old one is removed and the new one renamed. A power cut before the removal leaves the old file
 and, at most, a part of NAME.new~; one between the removal and the renaming leaves the new file
-whole as NAME.new~.")]
+whole as NAME.new~. The next put --force of NAME removes a NAME.new~ that was left so.
+
+On a volume that was formatted with --checksums the file has a checksum for each 64 KiB, unless
+--no-checksums is given: every get compares them, and check --read-data finds bit rot.")]
 pub struct Put {
     /// The device that has the volume
     pub device: String,
@@ -36,10 +39,12 @@ pub struct Put {
     pub file: PathBuf,
     /// Its name in the volume: 1 to 64 bytes [the file's own]
     pub name: Option<String>,
-    /// Keep a checksum for each 64 KiB, so that bit rot is found; the volume must have been made
-    /// with --checksums
-    #[arg(long)]
-    pub checksums: bool,
+    /// Its name in the volume, also where a file here has that name
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
+    pub explicit_name: Option<String>,
+    /// Checksums of the file
+    #[command(flatten)]
+    pub checksums: Checksums,
     /// Read everything back afterwards and compare
     #[arg(long)]
     pub verify: bool,
@@ -145,8 +150,11 @@ impl Put {
 
     /// The name that the file gets.
     fn name(&self) -> Result<String> {
-        let name = match &self.name {
-            Some(name) => name.clone(),
+        let name = match self.explicit_name.as_ref().or(self.name.as_ref()) {
+            Some(name) => {
+                self.refuse_second_file()?;
+                name.clone()
+            }
             None if self.file == Path::new("-") => {
                 return Err(Failure::usage("standard input has no name of its own")
                     .hint("straightway put DEVICE - NAME"));
@@ -162,6 +170,28 @@ impl Put {
         };
         check_name(&name)?;
         Ok(name)
+    }
+
+    /// `put DEVICE *.dat` with two matches names a second file, not a name.
+    fn refuse_second_file(&self) -> Result<()> {
+        let Some(name) = &self.name else {
+            return Ok(());
+        };
+        let (file, other) = (self.file.as_path(), Path::new(name));
+        let is_stdin = file == Path::new("-");
+        if is_stdin || file.file_name() == Some(other.as_os_str()) || !other.exists() {
+            return Ok(());
+        }
+        let what = format!(
+            "`{}` is a file here as well: put stores one file, and its second word is the name that \
+             the file gets; nothing was stored",
+            shown(name)
+        );
+        Err(Failure::usage(what).hint(format!(
+            "put each file by itself; or --name '{}' to store {} under that name",
+            shown(name),
+            file.display()
+        )))
     }
 
     fn put(
@@ -183,20 +213,29 @@ impl Put {
                     .hint("another NAME, or --force to replace it"));
             }
         };
+        let unfinished = unfinished_name(name);
         let stored = match replaces {
-            true => unfinished_name(name),
-            false => name.to_owned(),
+            true => unfinished.as_str(),
+            false => name,
         };
-        let filled = self.store(context, mounted, &stored, source, pace, left)?;
+        let checksums = self.has_checksums(mounted)?;
+        if self.force && mounted.find(&unfinished)?.is_some() {
+            mounted.remove(&unfinished)?;
+            context.console.say(format_args!(
+                "removed `{}`, which an earlier put --force left unfinished",
+                shown(&unfinished)
+            ));
+        }
+        let filled = self.store(context, mounted, stored, source, checksums, pace, left)?;
         let mut elapsed = began.elapsed();
         if self.verify {
-            self.verify(context, mounted, &stored, &filled, pace)?;
+            self.verify(context, mounted, stored, &filled, pace)?;
         }
         if replaces {
             let began = Instant::now();
             // From here on the new file is whole and must stay, whatever it is called.
             left.name = None;
-            replace(mounted, &stored, name).map_err(|failure| {
+            replace(mounted, stored, name).map_err(|failure| {
                 failure.and(format_args!("the new file is whole as `{stored}`"))
             })?;
             elapsed += began.elapsed();
@@ -211,42 +250,40 @@ impl Put {
             length_bytes: filled.bytes,
             requests: filled.requests,
             elapsed_us: micros(elapsed),
-            checksums: self.checksums,
+            checksums,
             verified: self.verify,
             replaced: replaces,
         })
     }
 
+    /// Whether the file is to have checksums.
+    fn has_checksums(&self, mounted: &Mounted<'_, '_>) -> Result<bool> {
+        let status = mounted.volume.status();
+        let status = status.map_err(|error| failed(mounted.drive, error))?;
+        self.checksums.on(status.checksums).ok_or_else(|| {
+            Failure::usage("the volume was made without checksums; nothing was done")
+                .hint("go without --checksums, or format with it")
+        })
+    }
+
     /// Makes the file `name`, fills and closes it.
+    #[allow(clippy::too_many_arguments)]
     fn store(
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source,
+        checksums: bool,
         pace: Pace,
         left: &mut Left,
     ) -> Result<Filled> {
         let doing = format!("making `{}`", shown(name));
         let volume = mounted.volume;
-        if mounted.find(name)?.is_some() {
-            return Err(failed(doing, Error::Exists)
-                .and("a replacement that was cut short left it")
-                .hint(format!("straightway rm {} '{name}'", self.device)));
-        }
-        let status = volume
-            .status()
-            .map_err(|error| failed(mounted.drive, error))?;
-        if self.checksums && !status.checksums {
-            return Err(
-                Failure::usage("the volume was made without checksums; nothing was done")
-                    .hint("go without --checksums, or format with it"),
-            );
-        }
         volume.set_time(now_ns());
         let options = CreateOptions {
             reserve_bytes: source.len_bytes.unwrap_or(0),
-            checksums: self.checksums,
+            checksums,
             app_tag: 0,
         };
         let made =

@@ -13,7 +13,7 @@ use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time};
 use crate::verbs::put::{check_name, micros};
-use crate::volume::{Access, Route, Store, failed, route, shown};
+use crate::volume::{Access, Checksums, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
 use linux::TscClock;
@@ -47,6 +47,9 @@ moment is there, and --acknowledge prints each.
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
 bytes are missing, how many, when the first of them arrived (in us), and 1. A gap's line is durable
 before any byte behind it. Exit status 7 says that deadlines were missed or blocks were lost.
+
+On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
+--no-checksums is given. NAME.gaps has none.
 
 A coprocessor records by itself, with at most 15 buffers in the memory that it shares; with
 --path coprocessor, a --mode, --no-fua or more buffers this processor does, by its blocks.")]
@@ -85,9 +88,9 @@ pub struct Record {
     /// Make it durable so many milliseconds after a byte was written
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub commit_ms: u32,
-    /// Keep a checksum for each 64 KiB; the volume must have been made with --checksums
-    #[arg(long)]
-    pub checksums: bool,
+    /// Checksums of the recording
+    #[command(flatten)]
+    pub checksums: Checksums,
     /// Print a line `durable BYTES` to standard output whenever more is durable
     #[arg(long, conflicts_with = "json")]
     pub acknowledge: bool,
@@ -211,7 +214,7 @@ impl Record {
         let file = keeper.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
-            Policy::Drop => match keeper.create(&self.gaps_name(), GAPS_BYTES, false) {
+            Policy::Drop => match keeper.create(&self.gaps_name(), GAPS_BYTES, Checksums::NONE) {
                 Ok(gap_file) => Some(gap_file),
                 Err(failure) => {
                     let _ = keeper.close(&self.name, file);

@@ -83,7 +83,7 @@ impl Rm {
             }
         }
         // Even after a failure: what was removed gives its space back.
-        let reaped = mounted.reap();
+        let reaped = mounted.reclaim();
         match (failure, reaped) {
             (Some(failure), _) => Err(failure),
             (None, Err(error)) => Err(failed("giving the files' space back", error)),

@@ -27,7 +27,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
         Error::NotFound => Failure::new(Exit::No, what).hint("straightway ls DEVICE"),
         Error::Exists => {
-            Failure::new(Exit::No, what).hint("another name, or --force to replace it")
+            Failure::new(Exit::No, what).hint("another name, or straightway rm removes that file")
         }
         Error::NoSpace => Failure::new(Exit::No, what)
             .hint("remove files with straightway rm, or use a larger device"),

@@ -8,16 +8,20 @@
 //! | `failure` | the volume's errors in the words and exit codes of the command |
 //! | `flow`, `fill`, `drain` | data between a stream and a file, many buffers in flight |
 //! | `chunks` | checksums of data as it goes by |
+//! | `checksums` | whether a new file has checksums |
 //! | `source` | a file or standard input, read into the device's buffers |
 //! | `found` | what stands on a device already |
+//! | `findings` | what a check finds, in words |
 //! | `workload` | the files of a simulated application |
 //!
 //! Nothing here knows a verb.
 
+pub mod checksums;
 pub mod chunks;
 pub mod drain;
 pub mod failure;
 pub mod fill;
+pub mod findings;
 pub mod flow;
 pub mod found;
 pub mod lock;
@@ -26,6 +30,7 @@ pub mod source;
 pub mod store;
 pub mod workload;
 
+pub use checksums::Checksums;
 pub use failure::failed;
 pub use route::Route;
 pub use store::{Access, AnyVolume, Mounted, Store};

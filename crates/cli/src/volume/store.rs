@@ -78,8 +78,8 @@ impl Store {
         })
     }
 
-    /// Mounts the volume, runs `body`, and unmounts. After a power cut removed files are first
-    /// given back whole.
+    /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of removed
+    /// files and of unfinished writes is given back first.
     ///
     /// # Errors
     /// The mount's, `body`'s, or the unmount's, in this order.
@@ -184,26 +184,26 @@ impl Mounted<'_, '_> {
     pub fn remove(&self, name: &str) -> Result<()> {
         let doing = || format!("removing `{}`", shown(name));
         self.run(doing(), self.volume.remove(name))?;
-        self.reap().map_err(|error| failed(doing(), error))
+        self.reclaim().map_err(|error| failed(doing(), error))
     }
 
-    /// Gives back the units of every removed file.
+    /// Gives back the units of every removed file, and what writers that died had reserved.
     ///
     /// # Errors
     /// The volume's.
-    pub fn reap(&self) -> std::result::Result<(), Error> {
+    pub fn reclaim(&self) -> std::result::Result<(), Error> {
         blocking::run(self.volume, async {
             let mut from = 0;
             // Each turn passes slots or frees units, so it ends.
-            while let Some(next) = self.volume.reap(from).await? {
+            while let Some(next) = self.volume.reclaim(from).await? {
                 from = next;
             }
             Ok(())
         })
     }
 
-    /// Runs `attempt`; where space is missing, gives back that of removed files and runs it once
-    /// more.
+    /// Runs `attempt`; where space is missing, gives back what removed files and dead writers hold
+    /// and runs it once more.
     ///
     /// # Errors
     /// The attempt's, or that of giving back.
@@ -213,23 +213,24 @@ impl Mounted<'_, '_> {
     ) -> std::result::Result<T, Error> {
         match attempt() {
             Err(Error::NoSpace | Error::TableFull) => {
-                self.reap()?;
+                self.reclaim()?;
                 attempt()
             }
             other => other,
         }
     }
 
-    /// After a power cut, or a command that was killed, removed files may still hold units.
+    /// After a power cut, or a command that was killed, removed files and unfinished writes may still
+    /// hold units.
     fn recover(&self, access: Access) -> Result<()> {
-        let doing = || format!("giving back removed files on {}", self.drive);
+        let doing = || format!("giving back unused space on {}", self.drive);
         let status = self.volume.status();
         let status = status.map_err(|error| failed(self.drive, error))?;
         if access == Access::Write && status.read_only {
             return Err(failed(self.drive, Error::ReadOnly));
         }
         match access == Access::Write && !status.clean {
-            true => self.reap().map_err(|error| failed(doing(), error)),
+            true => self.reclaim().map_err(|error| failed(doing(), error)),
             false => Ok(()),
         }
     }

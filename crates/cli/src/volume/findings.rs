@@ -1,0 +1,139 @@
+//! What a check finds, in words. Damage that goes on from node to node is one line, not a thousand.
+
+use crate::units::rounded;
+use crate::volume::shown;
+use volume::{Finding, Node};
+
+/// What a group of findings has in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Common {
+    DamagedSlots,
+    DamagedBitmaps,
+    SingleSlots,
+    SingleBitmaps,
+}
+
+impl Common {
+    /// The group that a finding belongs to, and its number there.
+    const fn of(finding: &Finding) -> Option<(Self, u32)> {
+        match finding {
+            Finding::Damaged(Node::Slot(slot)) => Some((Self::DamagedSlots, *slot)),
+            Finding::Damaged(Node::Bitmap(group)) => Some((Self::DamagedBitmaps, *group)),
+            Finding::OneCopy(Node::Slot(slot)) => Some((Self::SingleSlots, *slot)),
+            Finding::OneCopy(Node::Bitmap(group)) => Some((Self::SingleBitmaps, *group)),
+            _ => None,
+        }
+    }
+
+    fn words(self, first: u32, last: u32) -> String {
+        let (nodes, is_damage) = match self {
+            Self::DamagedSlots => ("file slots", true),
+            Self::SingleSlots => ("file slots", false),
+            Self::DamagedBitmaps => ("the bitmaps of groups", true),
+            Self::SingleBitmaps => ("the bitmaps of groups", false),
+        };
+        match is_damage {
+            true => format!("{nodes} {first} to {last} are damaged"),
+            false => {
+                format!("{nodes} {first} to {last} each have one invalid copy; the other is used")
+            }
+        }
+    }
+}
+
+/// Findings as lines. `name` knows the file in a slot.
+pub fn lines(
+    findings: &[Finding],
+    unit_bytes: u64,
+    name: &dyn Fn(u32) -> Option<String>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = findings;
+    while let Some(first) = rest.first() {
+        let common = Common::of(first);
+        let continues = |(count, finding): &(usize, &Finding)| match (common, Common::of(finding)) {
+            (Some((common, from)), Some((other, number))) => {
+                common == other && number.checked_sub(from) == u32::try_from(*count).ok()
+            }
+            _ => *count == 0,
+        };
+        let len = rest.iter().enumerate().take_while(continues).count().max(1);
+        lines.push(match common {
+            Some((common, from)) if len > 1 => common.words(from, from + len as u32 - 1),
+            _ => line(first, unit_bytes, name),
+        });
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    lines
+}
+
+fn line(finding: &Finding, unit_bytes: u64, name: &dyn Fn(u32) -> Option<String>) -> String {
+    match finding {
+        Finding::Reserved { slot, units } => {
+            let file = match name(*slot) {
+                Some(name) => format!("`{}`", shown(&name)),
+                None => format!("the file in slot {slot}"),
+            };
+            format!(
+                "{file}: {} reserved by a writer that was cut short; the next command that writes \
+                 to the volume releases them",
+                rounded(units.saturating_mul(unit_bytes))
+            )
+        }
+        Finding::Unfinished { .. } => {
+            format!("{finding}; the next command that writes to the volume completes or undoes it")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Slots, which are in order, as ranges.
+pub fn slots(slots: &[u32]) -> Vec<String> {
+    let runs = slots.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let text = |run: &[u32]| match run {
+        [only] => format!("file slot {only}"),
+        [first, .., last] => format!("file slots {first} to {last}"),
+        [] => String::new(),
+    };
+    runs.map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_of_one_kind_are_one_line() {
+        let mut findings: Vec<Finding> = (3..1000)
+            .map(|slot| Finding::Damaged(Node::Slot(slot)))
+            .collect();
+        findings.push(Finding::Damaged(Node::Slot(1001)));
+        findings.extend([7, 8].map(|slot| Finding::OneCopy(Node::Slot(slot))));
+        findings.extend([9, 10].map(|group| Finding::Damaged(Node::Bitmap(group))));
+        findings.extend([0, 1].map(|group| Finding::Leaked { group, units: 2 }));
+        findings.push(Finding::Reserved { slot: 5, units: 3 });
+        let name = |slot: u32| (slot == 5).then(|| "a\nb".to_owned());
+        assert_eq!(
+            lines(&findings, 4096, &name),
+            [
+                "file slots 3 to 999 are damaged",
+                "file slot 1001 is damaged",
+                "file slots 7 to 8 each have one invalid copy; the other is used",
+                "the bitmaps of groups 9 to 10 are damaged",
+                "2 units in group 0 are marked but belong to no file",
+                "2 units in group 1 are marked but belong to no file",
+                "`a\\nb`: 12.0 KiB reserved by a writer that was cut short; the next command that \
+                 writes to the volume releases them",
+            ]
+        );
+    }
+
+    #[test]
+    fn slots_are_ranges() {
+        assert_eq!(slots(&[]), [""; 0]);
+        assert_eq!(
+            slots(&[0, 1, 2, 5, 7, 8]),
+            ["file slots 0 to 2", "file slot 5", "file slots 7 to 8"]
+        );
+    }
+}
