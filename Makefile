@@ -8,7 +8,7 @@ SEED ?=
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
-	@echo "make test       set up, then run every test"
+	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n)"
@@ -31,7 +31,7 @@ demo:
 
 test:
 	@tools/setup base lab lab-aarch64 chario riscv instrument python rtl
-	@tools/test rust chario lab firmware rtl proofs
+	@tools/test $(ONLY)
 
 test-fast:
 	@tools/setup base

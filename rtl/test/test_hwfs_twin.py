@@ -1,7 +1,7 @@
 """The file system core beside the software's volume in one process, on Verilator (rtl/sim/hwfs_twin_bench.cpp).
 
-STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_TWIN_SECONDS=... is how long
-it looks for differences, 20 without.
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET=60s is how long
+it looks for differences, 20 s without.
 """
 
 import os
@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import cores  # noqa: E402
+from suites import budget  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
-SECONDS = int(os.environ.get("STRAIGHTWAY_TWIN_SECONDS", "20"))
+SECONDS = budget.seconds(20)
 
 
 def run(*arguments):
@@ -22,7 +24,7 @@ def run(*arguments):
 
 
 def test_the_core_and_the_software_do_the_same():
-    print(f"STRAIGHTWAY_SEED={SEED} STRAIGHTWAY_TWIN_SECONDS={SECONDS}")
+    print(f"STRAIGHTWAY_SEED={SEED} for {SECONDS} s")
     done = run(SEED, SECONDS)
     assert done.returncode == 0, f"STRAIGHTWAY_SEED={SEED}\n{done.stdout[-2000:]}"
     words = done.stdout.split()

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
-/dev/disk/by-id/..., a plain file's path or file:PATH, ram:SIZE, or model:SIZE[,file=PATH] (a model
+/dev/disk/by-id/..., a plain file's path or file:PATH, ram:SIZE, or model:SIZE[,file=PATH][,latency=TIME] (a model
 controller).
 
 Sizes: plain bytes; K, M, G, T or KiB, MiB, ... are 1024 each; KB, MB, ... are 1000 each.

@@ -2,11 +2,12 @@
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::units::Size;
+use crate::units::{Size, Time};
 use linux::Roots;
 use linux::resolve::{Resolved, resolve};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a DEVICE argument means. Prints as one line.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub enum Drive {
     File(PathBuf),
     /// `ram:SIZE`: memory that is gone when the command ends.
     Ram(u64),
-    /// `model:SIZE[,file=PATH]`: a model NVMe controller that the driver talks to.
+    /// `model:SIZE[,file=PATH][,latency=TIME]`: a model NVMe controller that the driver talks to.
     Model(ModelDrive),
     /// `coprocessor:PATH`: the drive behind a storage coprocessor, whose window is the file.
     Coprocessor(PathBuf),
@@ -30,6 +31,8 @@ pub struct ModelDrive {
     pub size_bytes: u64,
     /// The file that holds it, made if it is missing; memory otherwise.
     pub file: Option<PathBuf>,
+    /// The least time that an I/O command takes.
+    pub latency: Duration,
 }
 
 impl Drive {
@@ -144,14 +147,20 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
     let mut drive = ModelDrive {
         size_bytes: parse_size(name, words.next().unwrap_or_default())?,
         file: None,
+        latency: Duration::ZERO,
     };
     for word in words {
         match word.split_once('=') {
             Some(("file", path)) => drive.file = Some(regular_file(path, false)?),
+            Some(("latency", time)) => {
+                let time: Result<Time, _> = time.parse();
+                let time = time.map_err(|why| Failure::usage(format!("`{name}`: {why}")))?;
+                drive.latency = time.0;
+            }
             _ => {
                 return Err(
                     Failure::usage(format!("`{name}`: `{word}` is no option of a model"))
-                        .hint("model:SIZE or model:SIZE,file=PATH"),
+                        .hint("model:SIZE[,file=PATH][,latency=TIME]"),
                 );
             }
         }
@@ -166,7 +175,9 @@ impl fmt::Display for Drive {
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Ram(bytes) => write!(f, "{} of memory", Size(*bytes)),
             Self::Coprocessor(path) => write!(f, "the drive behind coprocessor {}", path.display()),
-            Self::Model(ModelDrive { size_bytes, file }) => {
+            Self::Model(ModelDrive {
+                size_bytes, file, ..
+            }) => {
                 write!(f, "a model controller of {}", Size(*size_bytes))?;
                 match file {
                     Some(file) => write!(f, " in {}", file.display()),
@@ -189,11 +200,12 @@ mod tests {
     #[test]
     fn uris_are_told_apart() {
         assert!(matches!(find("ram:1M"), Ok(Drive::Ram(1_048_576))));
-        let Ok(Drive::Model(model)) = find("model:2KB,file=/nonexistent") else {
+        let Ok(Drive::Model(model)) = find("model:2KB,file=/nonexistent,latency=5ms") else {
             panic!("not a model");
         };
         assert_eq!(model.size_bytes, 2000);
         assert_eq!(model.file, Some("/nonexistent".into()));
+        assert_eq!(model.latency, Duration::from_millis(5));
     }
 
     #[test]
@@ -202,6 +214,7 @@ mod tests {
         assert_eq!(exit("ram:4q"), Exit::Usage);
         assert_eq!(exit("ram:100"), Exit::Usage);
         assert_eq!(exit("model:1G,colour=red"), Exit::Usage);
+        assert_eq!(exit("model:1G,latency=5"), Exit::Usage);
         assert_eq!(exit("tcp://10.0.0.1"), Exit::Unsupported);
         assert_eq!(exit("file:/nonexistent/x"), Exit::Missing);
         assert_eq!(exit("coprocessor:/nonexistent/x"), Exit::Missing);

@@ -1,7 +1,7 @@
 //! A hostile client: random words in its page and its rings, for a bounded time. The coprocessor goes
 //! on, serves an honest client beside it, and writes nowhere but where it may.
 //!
-//! STRAIGHTWAY_FUZZ_SECONDS sets the time (2 without), STRAIGHTWAY_SEED the words.
+//! STRAIGHTWAY_BUDGET sets how long or how many rounds (2 s without), STRAIGHTWAY_SEED the words.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use block::{Device, blocking};
 use coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
 use coprocessor::{Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order};
+use crash::Budget;
 use support::{
     Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
 };
 
-fn time() -> Duration {
-    let seconds = std::env::var("STRAIGHTWAY_FUZZ_SECONDS").ok();
-    Duration::from_secs(seconds.map_or(2, |text| text.parse().unwrap()))
+fn budget() -> Budget {
+    Budget::or(Budget::of_seconds(2)).unwrap()
 }
 
 /// Marks the commands that begin a stream.
@@ -228,9 +228,9 @@ fn hostile_block_commands_stay_in_their_grant() {
     let honest = coprocessor.attach(1, 1, Access::ReadBlocks).unwrap();
     let mut honest = CoprocessorDisk::new(honest, Access::ReadBlocks);
     let mut raw = Raw::new(window, 0);
-    let end = Instant::now() + time();
-    let mut served = 0;
-    while Instant::now() < end {
+    let (budget, mut served) = (budget(), 0);
+    // However slow the machine is, the honest client must be served some times.
+    while budget.allows(served) || served <= 10 {
         for _ in 0..50 {
             mischief(&mut raw, &mut random, Access::WriteBlocks);
         }
@@ -243,7 +243,6 @@ fn hostile_block_commands_stay_in_their_grant() {
         assert!(read.buffer.iter().all(|&byte| byte == 0x5a));
         served += 1;
     }
-    assert!(served > 10, "an honest client was hardly served: {served}");
     assert_eq!(honest.strays(), 0);
     drop(honest);
     let (mut disk, _) = coprocessor.stop();
@@ -274,11 +273,11 @@ fn hostile_file_commands_leave_the_volume_whole() {
     let honest = coprocessor.attach(1, 1, Access::Files).unwrap();
     let mut honest = FilesClient::new(honest, coprocessor.buffer(1, 0, 4096)).unwrap();
     let mut raw = Raw::new(coprocessor.window, 0);
-    let end = Instant::now() + time();
+    let budget = budget();
     let (mut rounds, mut streams) = (0, 0);
     // On a busy machine a stream may take long to begin; one must.
-    let latest = end + Duration::from_secs(60);
-    while Instant::now() < end || (streams == 0 && Instant::now() < latest) {
+    let latest = Instant::now() + Duration::from_secs(300);
+    while budget.allows(rounds) || (streams == 0 && Instant::now() < latest) {
         for _ in 0..50 {
             mischief(&mut raw, &mut random, Access::Files);
         }

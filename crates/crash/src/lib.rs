@@ -6,6 +6,7 @@
 //! * [`Faulty`]: any device, with errors, lost, misdirected and stale transfers at chosen commands.
 //! * [`Orders`]: any device, with a check that writes are separated by flushes as rules say.
 //! * [`Counting`]: any device, with counts of what was asked of it.
+//! * [`Budget`]: how much a search of a test may do.
 //!
 //! Each has a handle that shares its state, so that a test can look inside while a volume owns
 //! the device. All work with requests in flight, complete each accepted request once, and give
@@ -32,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod budget;
 mod command;
 mod config;
 mod content;
@@ -52,6 +54,7 @@ mod tree;
 #[cfg(test)]
 mod testing;
 
+pub use budget::{BUDGET_VARIABLE, Budget};
 pub use command::{Command, Kind};
 pub use config::{Completions, Config, Discarded};
 pub use counting::{Counter, Counting};

@@ -15,7 +15,7 @@ use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
 use linux::resolve::Resolved;
 use linux::{Roots, noiommu, vfio};
-use model::{BusMemory, Config, Model};
+use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
     Platform, QueuePair, Smart,
@@ -77,6 +77,19 @@ pub fn open(
     Ok(Box::new(rig))
 }
 
+/// Each I/O command of a model with a latency is carried out and completed so much later.
+fn slowness(model: &ModelDrive) -> Faults {
+    let delay_us = u64::try_from(model.latency.as_micros()).unwrap_or(u64::MAX);
+    let late = Kind::Delay {
+        delay_us,
+        abortable: true,
+    };
+    match delay_us {
+        0 => Faults::none(),
+        _ => Faults::new(&[Rule::new(On::Io, When::Always, late)]),
+    }
+}
+
 /// Makes a model controller and opens it.
 ///
 /// # Errors
@@ -92,7 +105,7 @@ pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig
         .saturating_add(overhead_bytes());
     let memory = BusMemory::linear(bytes)
         .ok_or_else(|| Failure::unsupported(format!("no memory for {bytes} bytes of buffers")))?;
-    let platform = Model::new(config, memory.clone())
+    let platform = Model::with_faults(config, memory.clone(), slowness(model))
         .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
     let platform = Held::open((), || Ok(platform))?;
     let rig = Controlled::enable(platform, Memory::Bus(memory), "model")?;

@@ -19,12 +19,12 @@ pub mod search;
 pub mod sequences;
 pub mod starts;
 
-/// The seed of a randomised test: `VOLUME_SEED`, or a fresh one. It is printed either way.
+/// The seed of a randomised test: `STRAIGHTWAY_SEED`, or a fresh one. It is printed either way.
 pub fn seed(test: &str) -> u64 {
-    let seed = std::env::var("VOLUME_SEED").ok().map_or_else(
+    let seed = std::env::var("STRAIGHTWAY_SEED").ok().map_or_else(
         || fastrand::u64(..),
-        |text| text.parse().expect("VOLUME_SEED is a number"),
+        |text| text.parse().expect("STRAIGHTWAY_SEED is a number"),
     );
-    println!("{test}: VOLUME_SEED={seed}");
+    println!("{test}: STRAIGHTWAY_SEED={seed}");
     seed
 }

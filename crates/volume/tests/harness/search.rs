@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use block::{Buffer, Device};
 use crash::{Config, CrashDisk, Medium, Sampling};
@@ -16,6 +17,9 @@ use super::support::{buffer, free, memory};
 /// The protocol that the volume under test follows.
 #[cfg(feature = "mutations")]
 pub type Mutation = volume::Mutation;
+
+/// The images that were looked at; searches from the same start share them.
+pub type Seen = Arc<Mutex<HashSet<u64>>>;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,20 @@ impl Default for Depth {
     }
 }
 
+impl Depth {
+    /// With fewer samples, for the search of every sequence.
+    pub fn quick() -> Self {
+        Self {
+            sampling: Sampling {
+                exhaustive_blocks: 4,
+                samples: 12,
+                ..Sampling::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
 /// Looks at images, each one once for each thing that is promised.
 pub struct Search {
     pub depth: Depth,
@@ -50,7 +68,7 @@ pub struct Search {
     pub in_recovery_states: u64,
     /// The first violation, with its image's text.
     pub violation: Option<String>,
-    seen: HashSet<u64>,
+    seen: Seen,
     pub mutation: Mutation,
 }
 
@@ -63,8 +81,16 @@ impl Search {
             states: 0,
             in_recovery_states: 0,
             violation: None,
-            seen: HashSet::new(),
+            seen: Seen::default(),
             mutation: Mutation::None,
+        }
+    }
+
+    /// A search that leaves out what another one of the same start has looked at.
+    pub fn beside(depth: Depth, seen: &Seen) -> Self {
+        Self {
+            seen: Arc::clone(seen),
+            ..Self::new(depth)
         }
     }
 
@@ -98,7 +124,7 @@ impl Search {
     fn is_new(&mut self, promise: u64, medium: &Medium, kind: u64) -> bool {
         let key =
             medium.hash() ^ promise.rotate_left(17) ^ kind.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.seen.insert(key)
+        self.seen.lock().unwrap().insert(key)
     }
 
     fn after_cut(&mut self, medium: &Medium, promise: u64) -> Result<(), String> {

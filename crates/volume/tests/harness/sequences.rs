@@ -3,13 +3,19 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+
+use crash::Budget;
 
 use super::ops::Op;
 use super::oracle::{FILES, Live, Oracle};
 use super::runner::{self, Manner, Start};
-use super::search::{Depth, Mutation, Search};
+use super::search::{Depth, Mutation, Search, Seen};
 use super::starts;
+
+/// No start has more operations that may come first.
+const MAX_FIRST_OPS: usize = 32;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,14 @@ impl Counted {
     }
 }
 
+impl Counted {
+    fn add(&mut self, other: Self) {
+        self.sequences += other.sequences;
+        self.states += other.states;
+        self.in_recovery += other.in_recovery;
+    }
+}
+
 impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sequences, states, again) = (self.sequences, self.states, self.in_recovery);
@@ -56,35 +70,42 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
         .collect()
 }
 
-/// Every sequence of up to `length` operations. In each, what a power cut may leave is looked at
-/// during and after the last operation: what comes before is the end of a shorter sequence.
+/// Every sequence of up to `length` operations, as far as the budget goes. In each, what a power cut
+/// may leave is looked at during and after the last operation: what comes before is the end of a
+/// shorter sequence.
 ///
 /// # Errors
 /// The first violation.
-pub fn every(length: usize, width: Width) -> Result<Counted, String> {
-    // Starts have nothing to do with each other: each processor takes its share of them.
-    let shares = thread::available_parallelism().map_or(1, |count| count.get());
-    let share = |number: usize| {
-        let all = starts::all().into_iter().enumerate();
-        let mine: Vec<Start> = all
-            .filter(|(place, _)| place % shares == number)
-            .map(|(_, start)| start)
-            .collect();
-        every_from(&mine, length, width, Depth::default(), Mutation::None)
+pub fn every(length: usize, width: Width, budget: Budget) -> Result<Counted, String> {
+    let depth = Depth::quick();
+    // One start has most of the states: a share is a start and the operation that comes first.
+    let next = AtomicUsize::new(0);
+    let counted = AtomicU64::new(0);
+    let seen: Vec<Seen> = starts::all().iter().map(|_| Seen::default()).collect();
+    let work = || -> Result<Counted, String> {
+        let starts = starts::all();
+        let mut mine = Counted::default();
+        loop {
+            let share = next.fetch_add(1, Ordering::Relaxed);
+            let (number, first) = (share / MAX_FIRST_OPS, share % MAX_FIRST_OPS);
+            let (Some(start), Some(seen)) = (starts.get(number), seen.get(number)) else {
+                return Ok(mine);
+            };
+            let goes_on = || budget.allows(counted.load(Ordering::Relaxed));
+            let search = Search::beside(depth, seen);
+            let found = from(start, Some(first), length, width, search, &goes_on)?;
+            counted.fetch_add(found.total(), Ordering::Relaxed);
+            mine.add(found);
+        }
     };
+    let shares = thread::available_parallelism().map_or(1, |count| count.get());
     thread::scope(|scope| {
-        let running: Vec<_> = (0..shares)
-            .map(|number| scope.spawn(move || share(number)))
-            .collect();
-        running
-            .into_iter()
-            .try_fold(Counted::default(), |mut counted, one| {
-                let found = one.join().map_err(|_| "a search panicked")??;
-                counted.sequences += found.sequences;
-                counted.states += found.states;
-                counted.in_recovery += found.in_recovery;
-                Ok(counted)
-            })
+        let running: Vec<_> = (0..shares).map(|_| scope.spawn(work)).collect();
+        let mut counted = Counted::default();
+        for one in running {
+            counted.add(one.join().map_err(|_| "a search panicked")??);
+        }
+        Ok(counted)
     })
 }
 
@@ -103,39 +124,53 @@ pub fn every_from(
     for start in starts {
         let mut search = Search::new(depth);
         search.mutation = mutation;
-        let search = Rc::new(RefCell::new(search));
-        let is_narrow = width == Width::Quick && start.prefix == [Op::Open(0)];
-        let files = if is_narrow { 1 } else { FILES };
-        // Breadth first: the shortest sequence that breaks something is found first.
-        runner::run(&search, start, &[], usize::MAX, &Manner::new(0))?;
-        let ops = valid_ops(&search.borrow().oracle, files);
-        let mut round: Vec<(Vec<Vec<Op>>, Vec<Op>)> = vec![(Vec::new(), ops)];
-        let length = if is_narrow { length.min(2) } else { length };
-        for _ in 0..length {
-            let mut next = Vec::new();
-            for (steps, ops) in round {
-                for op in ops {
-                    let mut longer = steps.clone();
-                    longer.push(vec![op]);
-                    counted.sequences += 1;
-                    let manner = Manner::new(counted.sequences);
-                    runner::run(&search, start, &longer, steps.len(), &manner)?;
-                    let ops = valid_ops(&search.borrow().oracle, files);
-                    next.push((longer, ops));
-                }
-            }
-            round = next;
-        }
-        let search = search.borrow();
-        if mutation == Mutation::None {
-            let (name, states) = (start.name, search.states);
-            println!(
-                "{name}: {states} states, {} again",
-                search.in_recovery_states
-            );
-        }
-        counted.states += search.states;
-        counted.in_recovery += search.in_recovery_states;
+        counted.add(from(start, None, length, width, search, &|| true)?);
     }
+    Ok(counted)
+}
+
+/// The sequences from one start, all of them or those that begin with its `first`-th operation.
+fn from(
+    start: &Start,
+    first: Option<usize>,
+    length: usize,
+    width: Width,
+    search: Search,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Counted, String> {
+    let mut counted = Counted::default();
+    let search = Rc::new(RefCell::new(search));
+    let is_narrow = width == Width::Quick && start.prefix == [Op::Open(0)];
+    let files = if is_narrow { 1 } else { FILES };
+    // Breadth first: the shortest sequence that breaks something is found first.
+    runner::run(&search, start, &[], usize::MAX, &Manner::new(0))?;
+    let mut ops = valid_ops(&search.borrow().oracle, files);
+    assert!(ops.len() <= MAX_FIRST_OPS, "{}: {}", start.name, ops.len());
+    if let Some(first) = first {
+        ops = ops.get(first..=first).unwrap_or_default().to_vec();
+    }
+    let mut round: Vec<(Vec<Vec<Op>>, Vec<Op>)> = vec![(Vec::new(), ops)];
+    let length = if is_narrow { length.min(2) } else { length };
+    for _ in 0..length {
+        let mut next = Vec::new();
+        for (steps, ops) in round {
+            for op in ops {
+                if !goes_on() {
+                    break;
+                }
+                let mut longer = steps.clone();
+                longer.push(vec![op]);
+                counted.sequences += 1;
+                let manner = Manner::new(counted.sequences);
+                runner::run(&search, start, &longer, steps.len(), &manner)?;
+                let ops = valid_ops(&search.borrow().oracle, files);
+                next.push((longer, ops));
+            }
+        }
+        round = next;
+    }
+    let search = search.borrow();
+    counted.states = search.states;
+    counted.in_recovery = search.in_recovery_states;
     Ok(counted)
 }

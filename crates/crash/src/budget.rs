@@ -1,0 +1,95 @@
+//! How much a randomised or exhaustive search may do.
+
+use std::time::{Duration, Instant};
+
+/// The environment variable that sets it: `300000` (states, rounds: what the search counts) or
+/// `20s`.
+pub const BUDGET_VARIABLE: &str = "STRAIGHTWAY_BUDGET";
+
+/// How much a search may do: so many states, or so long.
+///
+/// The searches of the tests have a small default, so that their number is the same on every
+/// machine; a soak gives them more.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    limit: Limit,
+    is_default: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    States(u64),
+    Until(Instant),
+}
+
+impl Budget {
+    /// As [`BUDGET_VARIABLE`] says, `default` without it.
+    ///
+    /// # Errors
+    /// What is wrong with the variable's value, for a person.
+    pub fn or(default: Self) -> Result<Self, String> {
+        match std::env::var(BUDGET_VARIABLE) {
+            Ok(text) => Self::parse(&text).ok_or_else(|| {
+                format!("{BUDGET_VARIABLE}={text}: give states (300000) or seconds (20s)")
+            }),
+            Err(_) => Ok(default),
+        }
+    }
+
+    /// A default of so many states.
+    pub const fn of_states(states: u64) -> Self {
+        Self {
+            limit: Limit::States(states),
+            is_default: true,
+        }
+    }
+
+    /// A default of so many seconds, which begin now.
+    pub fn of_seconds(seconds: u64) -> Self {
+        Self {
+            limit: Limit::Until(Instant::now() + Duration::from_secs(seconds)),
+            is_default: true,
+        }
+    }
+
+    /// Whether a search that has seen so many states goes on.
+    pub fn allows(&self, seen: u64) -> bool {
+        match self.limit {
+            Limit::States(states) => seen < states,
+            Limit::Until(end) => Instant::now() < end,
+        }
+    }
+
+    /// Whether this is the search's own default, so that what it must find is known.
+    pub const fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let given = match text.strip_suffix('s') {
+            Some(seconds) => Self::of_seconds(seconds.parse().ok()?),
+            None => Self::of_states(text.parse().ok()?),
+        };
+        Some(Self {
+            is_default: false,
+            ..given
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_seconds_are_told_apart() {
+        let states = Budget::parse("3").unwrap();
+        assert!(states.allows(2) && !states.allows(3) && !states.is_default());
+        let seconds = Budget::parse("3600s").unwrap();
+        assert!(seconds.allows(u64::MAX));
+        assert!(!Budget::parse("0s").unwrap().allows(0));
+        for text in ["", "s", "-1", "1.5s", "1m"] {
+            assert!(Budget::parse(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+"""The crates' tests. cargo builds them; this runs the programs, as many at a time as there are processors.
+
+cargo runs one test program after the other, and each waits for its slowest test.
+"""
+
+import json
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import process
+from .result import ROOT, Result
+
+# `test NAME ... ok <0.012s>`; what a test printed without a line's end can stand before the verdict.
+LINE = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (?:.*?)(ok|FAILED|ignored)(?:, (.*?))?(?: <([\d.]+)s>)?$", re.M)
+COUNTS = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+SKIPPED = re.compile(r"^SKIPPED: *(.*)$", re.M)
+# Times of the tests are asked for with an option that libtest has in every release, but calls unstable.
+TIMED = ["-Z", "unstable-options", "--report-time"]
+# How long each program took the last time: the longest go first.
+TIMES = ROOT / "build" / "test" / "rust.json"
+
+
+def run(pattern=None):
+    """All crates' unit, integration and documentation tests whose names contain the pattern."""
+    status, programs, output = build()
+    if status != 0:
+        return Result("rust", failed=[("the build", output)])
+    known = json.loads(TIMES.read_text("utf-8")) if TIMES.exists() else {}
+    programs.sort(key=lambda program: -known.get(program[0], 0))
+    total, times = Result("rust"), {}
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        for name, seconds, result in pool.map(lambda program: run_one(*program, pattern), programs):
+            times[name] = seconds
+            total.add(result)
+    if not pattern:
+        TIMES.parent.mkdir(parents=True, exist_ok=True)
+        TIMES.write_text(json.dumps(times, indent=1), "utf-8")
+    total.add(documentation(pattern))
+    return total
+
+
+def build():
+    """Builds the tests: (status, [(name, program, the crate's folder)], what the compiler said)."""
+    command = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]
+    status, output = process.kept(command)
+    programs, said = [], []
+    for line in output.splitlines():
+        if not line.startswith("{"):
+            said.append(line)
+            continue
+        message = json.loads(line)
+        if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+            folder = Path(message["manifest_path"]).parent
+            kind = message["target"]["kind"][0]
+            name = folder.name if kind in ("lib", "bin") else f"{folder.name}/{message['target']['name']}"
+            programs.append((name, message["executable"], folder))
+    return status, programs, "\n".join(said)
+
+
+def run_one(name, program, folder, pattern):
+    """Runs one program: its name, its time in seconds, and its tests."""
+    begin = time.monotonic()
+    words = [program, "--show-output", *([pattern] if pattern else [])]
+    # As cargo does: in the crate's folder.
+    env = {"CARGO_MANIFEST_DIR": str(folder), "RUST_BACKTRACE": "0", "RUSTC_BOOTSTRAP": "1"}
+    status, output = process.kept([*words, *TIMED], cwd=folder, env=env)
+    if COUNTS.search(output) is None and "unstable-options" in output:
+        status, output = process.kept(words, cwd=folder, env=env)
+    seconds = time.monotonic() - begin
+    result = counted(name, status, output)
+    if result.passed or result.failed or result.skipped:
+        print(f"{name}: {result.passed} passed, {len(result.failed)} failed in {seconds:.1f} s", flush=True)
+    return name, seconds, result
+
+
+def counted(name, status, output):
+    """What a program's output says of its tests."""
+    result = Result("rust")
+    verdicts = LINE.findall(output)
+    for test, verdict, reason, seconds in verdicts:
+        if seconds:
+            result.times.append((float(seconds), f"{name} {test}"))
+        if verdict == "FAILED":
+            result.failed.append((f"{name} {test}", of_test(test, output)))
+        elif verdict == "ignored":
+            result.skipped.append(reason or f"{test} is marked as ignored")
+    reasons = SKIPPED.findall(output)
+    result.skipped += reasons
+    found = COUNTS.search(output)
+    if found:
+        result.passed = int(found[1]) - len(reasons)
+    if status != 0 and not result.failed:
+        result.failed.append((name, output))  # It died, or could not be started.
+    return result
+
+
+def of_test(test, output):
+    """What a failed test printed."""
+    parts = re.split(r"^---- (.+) stdout ----$", output, flags=re.M)
+    return next((text for name, text in zip(parts[1::2], parts[2::2]) if name == test), output)
+
+
+def documentation(pattern):
+    """The examples in the documentation."""
+    words = ["cargo", "test", "--workspace", "--locked", "--doc", "--quiet", "--no-fail-fast"]
+    status, output = process.kept([*words, "--", pattern] if pattern else words)
+    result = Result("rust", passed=sum(int(counts[0]) for counts in COUNTS.findall(output)))
+    if status != 0:
+        result.failed.append(("documentation", output))
+    print(f"documentation: {result.passed} passed, {len(result.failed)} failed", flush=True)
+    return result
