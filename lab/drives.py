@@ -21,6 +21,12 @@ NAMESPACE_KEYS = frozenset(
     zoned.zone_capacity zoned.zone_size zoned.zrwafg zoned.zrwas
     """.split()
 )
+# Those of them that a controller takes for a namespace of its own, which is the only kind that can be plugged.
+PLUGGED_KEYS = frozenset(
+    """
+    discard_granularity logical_block_size min_io_size opt_io_size physical_block_size share-rw write-cache
+    """.split()
+)
 # Set by the lab itself.
 RESERVED_KEYS = frozenset({"drive", "bus", "id", "subsys", "driver"})
 # write-back as QEMU spells it in a block node: (O_DIRECT, flushes ignored).
@@ -164,38 +170,97 @@ def create_files(drive: Drive, index: int, folder: Path) -> None:
 
 
 def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
-    serial = drive.controller.get("serial", f"straightway{index}")
-    controller = {"serial": serial} | drive.controller
+    """The drive as part of a command line: there when the machine starts."""
+    serial, controller = _controller(drive, index)
     arguments = []
     if drive.port:
         # Only what sits below a root port can be unplugged.
-        port = {"id": f"port{index}", "bus": "pcie.0", "chassis": str(index + 1), "slot": str(index + 1)}
-        arguments += ["-device", device("pcie-root-port", **port)]
+        arguments += ["-device", root_port(f"port{index}", index + 1)]
         controller["bus"] = f"port{index}"
     if drive.iops:
-        limits = {"iops-total": drive.iops}
-        arguments += ["-object", json.dumps({"qom-type": "throttle-group", "id": f"limit{index}", "limits": limits})]
+        arguments += ["-object", json.dumps(_limit(drive, index))]
     if "sriov_max_vfs" in controller:
         # Virtual functions are further controllers of one subsystem.
         arguments += ["-device", device("nvme-subsys", id=f"subsys{index}")]
         controller["subsys"] = f"subsys{index}"
     arguments += ["-device", device("nvme", id=f"nvme{index}", **controller)]
-    files = drive.files(index, folder)
-    for number in range(drive.namespaces):
-        node = f"drive{index}-{number + 1}"
-        top, nodes = _block_nodes(drive, node, files[number] if files else None)
-        if drive.iops:
-            nodes.append({"driver": "throttle", "node-name": f"{node}-limit", "throttle-group": f"limit{index}", "file": top})
-            top = f"{node}-limit"
+    for number, (top, nodes) in enumerate(_back_ends(drive, index, folder)):
         for options in nodes:
             arguments += ["-blockdev", json.dumps(options)]
         name = str(uuid.uuid5(UUID_BASE, f"{serial}/{number + 1}"))
-        namespace = {"nsid": str(number + 1), "uuid": name} | drive.namespace
-        if "logical_block_size" in namespace:
-            # QEMU refuses a physical block smaller than the logical one, and its default is 512.
-            namespace.setdefault("physical_block_size", namespace["logical_block_size"])
+        namespace = {"nsid": str(number + 1), "uuid": name} | _block_sizes(drive.namespace)
         arguments += ["-device", device("nvme-ns", drive=top, bus=f"nvme{index}", **namespace)]
     return arguments
+
+
+# --- Drives that come and go ----------------------------------------------------------------------
+
+
+def why_not_plugged(drive: Drive) -> str | None:
+    """Why QEMU cannot add this drive to a machine that runs, or None."""
+    if drive.namespaces > 1:
+        return "QEMU adds no namespaces to a machine that runs (nvme-ns), and a controller brings only one"
+    if "sriov_max_vfs" in drive.controller:
+        return "virtual functions need a subsystem (sriov_max_vfs=), and QEMU adds none to a machine that runs"
+    if other := sorted(drive.namespace.keys() - PLUGGED_KEYS):
+        return f"only nvme-ns takes {other[0]}=, and QEMU does not add one to a machine that runs"
+    return None
+
+
+def plug_commands(drive: Drive, index: int, folder: Path, bus: str) -> tuple[list[dict], list[dict]]:
+    """QMP commands that add the drive at `bus`, and those that remove what it stood on, once it is unplugged.
+
+    The namespace is the controller's own, without the UUID that `qemu_arguments` gives it."""
+    if why := why_not_plugged(drive):
+        raise BadOption(why)
+    ((top, nodes),) = _back_ends(drive, index, folder)
+    _, controller = _controller(drive, index)
+    add = [{"execute": "object-add", "arguments": _limit(drive, index)}] if drive.iops else []
+    add += [{"execute": "blockdev-add", "arguments": options} for options in nodes]
+    options = {"driver": "nvme", "id": f"nvme{index}", "bus": bus, "drive": top}
+    add.append({"execute": "device_add", "arguments": options | controller | _block_sizes(drive.namespace)})
+    remove = [{"execute": "blockdev-del", "arguments": {"node-name": node["node-name"]}} for node in reversed(nodes)]
+    if drive.iops:
+        remove.append({"execute": "object-del", "arguments": {"id": f"limit{index}"}})
+    return add, remove
+
+
+def root_port(name: str, number: int) -> str:
+    return device("pcie-root-port", id=name, bus="pcie.0", chassis=str(number), slot=str(number))
+
+
+# --- Parts of a drive -----------------------------------------------------------------------------
+
+
+def _controller(drive: Drive, index: int) -> tuple[str, dict[str, str]]:
+    """The serial number and the controller's words."""
+    serial = drive.controller.get("serial", f"straightway{index}")
+    return serial, {"serial": serial} | drive.controller
+
+
+def _limit(drive: Drive, index: int) -> dict:
+    return {"qom-type": "throttle-group", "id": f"limit{index}", "limits": {"iops-total": drive.iops}}
+
+
+def _block_sizes(words: dict[str, str]) -> dict[str, str]:
+    if "logical_block_size" not in words:
+        return words
+    # QEMU refuses a physical block smaller than the logical one, and its default is 512.
+    return {"physical_block_size": words["logical_block_size"]} | words
+
+
+def _back_ends(drive: Drive, index: int, folder: Path) -> list[tuple[str, list[dict]]]:
+    """For each namespace the name of its block node, and all the nodes below and with it, lowest first."""
+    files = drive.files(index, folder)
+    ends = []
+    for number in range(drive.namespaces):
+        name = f"drive{index}-{number + 1}"
+        top, nodes = _block_nodes(drive, name, files[number] if files else None)
+        if drive.iops:
+            top = f"{name}-limit"
+            nodes.append({"driver": "throttle", "node-name": top, "throttle-group": f"limit{index}", "file": name})
+        ends.append((top, nodes))
+    return ends
 
 
 def _block_nodes(drive: Drive, name: str, path: Path | None) -> tuple[str, list[dict]]:

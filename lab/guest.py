@@ -7,6 +7,7 @@ made for this run, and then QEMU is told to stop, which writes back what it hold
 
 import ctypes
 import fcntl
+import json
 import os
 import resource
 import secrets
@@ -16,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -37,6 +39,10 @@ class GuestFailed(Exception):
     """The guest ended, or never began, without its command's status."""
 
 
+class Crashed(GuestFailed):
+    """QEMU itself was ended by a signal."""
+
+
 class Refused(Exception):
     """QEMU did not take its command line."""
 
@@ -48,15 +54,13 @@ class TimedOut(Exception):
 # --- The job --------------------------------------------------------------------------------------
 
 
-def job(machine: Machine, modules: Path, command: list[str], folder: Path, end_mark: str) -> dict[str, bytes]:
-    """The two files that lab/init obeys."""
-    path = os.environ.get("PATH", os.defpath)
-    host = ""
-    if machine.arch != "x86_64":
-        path, host = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "/host"
+def job(machine: Machine, modules: Path, command: list[str] | None, folder: Path, end_mark: str) -> dict[str, bytes]:
+    """The two files that lab/init obeys. Without a command the guest stays up and waits for commands."""
+    host = "/host" if machine.arch != "x86_64" else ""
     # A repository below /tmp must stay visible where the guest has a /tmp of its own.
     keep = str(image.REPOSITORY) if not host and image.REPOSITORY.is_relative_to("/tmp") else ""
-    lines = [f"COMMAND_PATH={shlex.quote(path)}", f"MODULES={shlex.quote(host + str(modules))}", f"END_MARK={end_mark}"]
+    lines = [f"COMMAND_PATH={shlex.quote(_path(machine))}", f"MODULES={shlex.quote(host + str(modules))}"]
+    lines += [f"END_MARK={end_mark}", f"STAY={'' if command else 1}"]
     lines += [f"KEEP={shlex.quote(keep)}", "mount_shares() {"]
     for tag, source, writable in machines.shares(machine):
         if tag == "host":
@@ -65,18 +69,30 @@ def job(machine: Machine, modules: Path, command: list[str], folder: Path, end_m
         elif tag != "root":
             lines.append(f"share {tag} {shlex.quote(str(source))} {'rw' if writable else 'ro'}")
     lines.append("}")
-    script = [f"export {name}={shlex.quote(value)}" for name, value in _environment(machine, path).items()]
+    script = command_script(machine, command, folder) if command else ""
+    return {name: os.fsencode(text) for name, text in (("job", "\n".join(lines) + "\n"), ("command", script))}
+
+
+def command_script(machine: Machine, command: list[str], folder: Path) -> str:
+    """A shell's words that become the command, with its environment and in its folder."""
+    script = [f"export {name}={shlex.quote(value)}" for name, value in _environment(machine).items()]
     script.append(f"cd -- {shlex.quote(str(folder))} || exit 125")
     script.append("exec " + shlex.join(command))
-    return {name: os.fsencode("\n".join(text) + "\n") for name, text in (("job", lines), ("command", script))}
+    return "\n".join(script) + "\n"
 
 
-def _environment(machine: Machine, path: str) -> dict[str, str]:
+def _path(machine: Machine) -> str:
+    if machine.arch != "x86_64":
+        return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return os.environ.get("PATH", os.defpath)
+
+
+def _environment(machine: Machine) -> dict[str, str]:
     """What the command sees of the caller's environment: little, so that runs are alike."""
     passed = {"LANG", "LC_ALL", "RUST_BACKTRACE", "RUST_LOG", "PYTHONPATH", "VIRTUAL_ENV"}
     chosen = {name: value for name, value in os.environ.items() if name in passed or name.startswith("STRAIGHTWAY_")}
     chosen["HOME"] = os.environ.get("HOME", "/root") if machine.arch == "x86_64" else "/root"
-    return chosen | {"PATH": path, "STRAIGHTWAY_LAB": "1", "USER": "root", "LOGNAME": "root", "TERM": "dumb"}
+    return chosen | {"PATH": _path(machine), "STRAIGHTWAY_LAB": "1", "USER": "root", "LOGNAME": "root", "TERM": "dumb"}
 
 
 # --- The run's folder -----------------------------------------------------------------------------
@@ -85,12 +101,14 @@ def _environment(machine: Machine, path: str) -> dict[str, str]:
 class RunFolder:
     """build/lab/run-PID, held by a lock on the folder itself; removed at the end of the run.
 
+    A process that has several adds a suffix.
+
     What a killed run left behind is removed by the next one: a lock goes with its process.
     """
 
-    def __init__(self) -> None:
-        self.path = image.BUILD / f"run-{os.getpid()}"
-        self.console = image.BUILD / f"console-{os.getpid()}.log"
+    def __init__(self, suffix: str = "") -> None:
+        self.path = image.BUILD / f"run-{os.getpid()}{suffix}"
+        self.console = image.BUILD / f"console-{os.getpid()}{suffix}.log"
         self._lock = -1
 
     def __enter__(self) -> "RunFolder":
@@ -126,6 +144,27 @@ def _sweep(mine: Path) -> None:
         log.unlink(missing_ok=True)
 
 
+# --- Counting boots -------------------------------------------------------------------------------
+
+
+def note_boot(machine: Machine, seconds: float, is_retry: bool) -> None:
+    """Adds a line to the file that LAB_BOOTS names, if it does: for a test run, which says how many guests it had."""
+    path = os.environ.get("LAB_BOOTS")
+    if not path:
+        return
+    words = [machine.kernel, machine.arch, f"{machine.cpus} CPU", f"{machine.memory >> 20}M"]
+    words.append(f"iommu {machine.iommu_width}" if machine.iommu else "no iommu")
+    words += [machine.kernel_arguments] if machine.kernel_arguments else []
+    words += [f"icount {machine.icount}"] if machine.icount else []
+    # pytest names the test that runs, and in which phase.
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    line = {"kind": ", ".join(words), "seconds": round(seconds, 2), "retry": is_retry, "stays": machine.slots > 0,
+            "test": test, "at": round(time.time(), 1)}  # fmt: skip
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
 # --- QEMU -----------------------------------------------------------------------------------------
 
 
@@ -144,9 +183,9 @@ def _be_undisturbed() -> None:
 class Guest:
     """QEMU from start to stop."""
 
-    def __init__(self, machine: Machine, command: list[str], folder: Path, run: RunFolder) -> None:
+    def __init__(self, machine: Machine, command: list[str] | None, folder: Path, run: RunFolder) -> None:
         self._machine = machine
-        self._run = run
+        self._held = run
         self._end_mark = f"lab-end-{secrets.token_hex(16)}"
         self._process: subprocess.Popen | None = None
         self._status = b""
@@ -174,7 +213,8 @@ class Guest:
                 stream.close()
             self._sort_traces()
 
-    def _launch(self) -> dict[str, socket.socket]:
+    def _launch(self, control: socket.socket | None = None) -> dict[str, socket.socket]:
+        """Starts QEMU; `control` becomes its side of the control protocol."""
         # A 9p server holds a descriptor for every file that the guest has open.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -182,10 +222,13 @@ class Guest:
         for name in PORTS:
             ours[name], theirs[name] = socket.socketpair()
         arguments = machines.command_line(
-            self._machine, self._boot, self._run.path, self._run.console,
+            self._machine, self._boot, self._held.path, self._held.console,
             {name: end.fileno() for name, end in theirs.items()},
         )  # fmt: skip
-        with open(self._run.path / "qemu.log", "wb") as log:
+        if control:
+            theirs["control"] = control
+            arguments += machines.control_port(control.fileno())
+        with open(self._held.path / "qemu.log", "wb") as log:
             self._process = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 pass_fds=[end.fileno() for end in theirs.values()], preexec_fn=_die_with_parent,
@@ -229,12 +272,12 @@ class Guest:
     def _explain_end(self) -> None:
         assert self._process
         code = self._process.wait()
-        words = (self._run.path / "qemu.log").read_text(errors="replace").strip()
-        console = self._run.console
+        words = (self._held.path / "qemu.log").read_text(errors="replace").strip()
+        console = self._held.console
         if code > 0 and not (console.exists() and console.stat().st_size):
             raise Refused(f"QEMU refused the machine: {words or f'it ended with status {code}'}")
         if code < 0:
-            raise GuestFailed(f"QEMU was ended by signal {-code}" + (f": {words}" if words else ""))
+            raise Crashed(f"QEMU was ended by signal {-code}" + (f": {words}" if words else ""))
         when = "before its command ended" if self.started else "before it started its command"
         raise GuestFailed(f"the guest stopped {when}" + (f"; QEMU says: {words}" if words else ""))
 
@@ -254,8 +297,8 @@ class Guest:
 
     def _sort_traces(self) -> None:
         traces = self._machine.traces
-        log = machines.trace_log(self._machine, self._run.path) if traces else None
-        if log is None or log.parent != self._run.path or not log.exists():
+        log = machines.trace_log(self._machine, self._held.path) if traces else None
+        if log is None or log.parent != self._held.path or not log.exists():
             return
         files = {path: open(path, "wb") for _, path in traces}
         try:

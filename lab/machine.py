@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import count
-from drives import BadOption, Drive, device, qemu_arguments
+from drives import BadOption, Drive, device, qemu_arguments, root_port
 from image import REPOSITORY, ROOT_AARCH64
 
 OUT = REPOSITORY / "out"
@@ -43,6 +43,8 @@ class Machine:
     traces: list[tuple[str, Path]] = field(default_factory=list)
     qmp: Path | None = None
     count: Path | None = None
+    # Root ports at which drives are plugged while the guest runs: slot0, slot1, ...
+    slots: int = 0
 
     @property
     def qemu(self) -> str:
@@ -137,6 +139,9 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
         arguments += _share(tag, path, writable)
     for index, drive in enumerate(machine.drives):
         arguments += qemu_arguments(drive, index, folder)
+    for slot in range(machine.slots):
+        # Numbers that no drive's own port has.
+        arguments += ["-device", root_port(f"slot{slot}", 100 + slot)]
     for index, window in enumerate(machine.windows):
         backend = device("memory-backend-file", id=f"window{index}", share="on", size=str(window.stat().st_size),
                          mem__path=str(window))  # fmt: skip
@@ -175,6 +180,11 @@ def _accelerator(machine: Machine) -> list[str]:
         # Counting needs one thread.
         return ["-accel", "tcg,thread=single", "-icount", f"shift={machine.icount}"]
     return ["-accel", "tcg,thread=multi"]
+
+
+def control_port(descriptor: int) -> list[str]:
+    """QEMU's control protocol (QMP) on a connected socket."""
+    return ["-chardev", device("socket", id="control", fd=str(descriptor)), "-mon", "chardev=control,mode=control"]
 
 
 def _ports(ports: dict[str, int]) -> list[str]:

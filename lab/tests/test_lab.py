@@ -1,7 +1,11 @@
-"""lab/run against real guests: build/venv/bin/pytest lab/tests. Each guest boots in seconds."""
+"""lab/run against real guests: build/venv/bin/pytest lab/tests.
+
+Own guests: lab/run itself is tested, and it boots one each time. One boot shows several things where that is possible.
+"""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,95 +45,7 @@ def scratch():
     path.unlink(missing_ok=True)
 
 
-# --- One guest, many looks ------------------------------------------------------------------------
-
-LOOK = r"""
-say() { printf '%s=%s\n' "$1" "$2"; }
-say kernel "$(uname -rv)"
-say host "$(hostname)"
-say folder "$(pwd)"
-say marker "$STRAIGHTWAY_LAB"
-say path "$PATH"
-say user "$(id -u)"
-say cpus "$(nproc)"
-say stdin "$(wc -c)"
-say memlock "$(ulimit -l)"
-say groups "$(ls /sys/kernel/iommu_groups | wc -l)"
-say block_0 "$(cat /sys/block/nvme0n1/queue/logical_block_size)"
-say block_1 "$(cat /sys/block/nvme1n1/queue/logical_block_size)"
-say bytes_1 "$(blockdev --getsize64 /dev/nvme1n1)"
-say drives "$(echo /dev/nvme?n?)"
-say serial_0 "$(cat /sys/class/nvme/nvme0/serial | tr -d ' ')"
-say mdts "$(nvme id-ctrl /dev/nvme0 | sed -n 's/^mdts *: //p')"
-say transfer_kib "$(cat /sys/block/nvme0n1/queue/max_hw_sectors_kb)"
-say polls "$(cat /sys/module/nvme/parameters/poll_queues)"
-say loop "$(ip -br addr show lo | grep -c 127.0.0.1)"
-say mounted "$(awk '{ printf "%s:%s ", $3, $2 }' /proc/mounts)"
-say module "$(modprobe nbd && test -d /sys/module/nbd && echo loaded)"
-echo 8 >/proc/sys/vm/nr_hugepages
-say hugepages "$(cat /proc/sys/vm/nr_hugepages)"
-echo again >/dev/stderr
-say fio "$(fio --name=a --filename=/dev/nvme0n1 --rw=read --bs=4k --size=1M --direct=1 --ioengine=io_uring --hipri=1 |
-    sed -n 's/.*issued rwts: total=\([0-9]*\),.*/\1/p')"
-touch "$0"/written-in-the-guest && say overlay "$(ls "$0"/written-in-the-guest)"
-"""
-
-
-@pytest.fixture(scope="module")
-def look(tmp_path_factory) -> dict[str, str]:
-    done = lab("--drive", "mdts=1,logical_block_size=4096,size=256M", "--drive", "namespaces=2,size=64M",
-               "--", "sh", "-c", LOOK, str(REPOSITORY / "lab"))  # fmt: skip
-    assert done.stderr == b"again\n"
-    return dict(line.split("=", 1) for line in done.stdout.decode().splitlines())
-
-
-def test_the_guest_is_as_promised(look):
-    assert (look["host"], look["user"], look["cpus"]) == ("lab", "0", "2")
-    assert (look["stdin"], look["memlock"], look["loop"]) == ("0", "unlimited", "1")
-    assert look["folder"] == str(REPOSITORY) and look["marker"] == "1"
-    assert set(os.environ["PATH"].split(":")) <= set(look["path"].split(":"))
-    assert "PREEMPT_RT" not in look["kernel"]
-    assert look["module"] == "loaded" and look["hugepages"] == "8"
-
-
-def test_the_usual_file_systems_are_mounted(look):
-    for mount in ("proc:/proc", "sysfs:/sys", "devtmpfs:/dev", "devpts:/dev/pts", "tmpfs:/dev/shm", "tmpfs:/tmp",
-                  "tmpfs:/run", "debugfs:/sys/kernel/debug", "tracefs:/sys/kernel/tracing",
-                  "configfs:/sys/kernel/config", f"9p:{OUT}"):  # fmt: skip
-        assert f"{mount} " in look["mounted"]
-
-
-def test_drives_and_namespaces(look):
-    assert look["drives"] == "/dev/nvme0n1 /dev/nvme1n1 /dev/nvme1n2"
-    assert (look["block_0"], look["block_1"], look["bytes_1"]) == ("4096", "512", str(64 << 20))
-    assert look["serial_0"] == "straightway0"
-
-
-def test_mdts_reaches_the_drive(look):
-    assert (look["mdts"], look["transfer_kib"]) == ("1", "8")
-
-
-def test_an_iommu_is_there_by_default(look):
-    assert int(look["groups"]) > 0
-
-
-def test_fio_reads_by_polling(look):
-    assert look["polls"] == "1"
-    assert look["fio"] == "256"
-
-
-def test_what_the_guest_writes_stays_there(look):
-    assert look["overlay"].endswith("written-in-the-guest")
-    assert not (REPOSITORY / "lab" / "written-in-the-guest").exists()
-
-
 # --- The command's status and streams -------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -TERM $$", 143)])
-def test_status(script, status):
-    done = shell(script, check=status)
-    assert done.stdout == b"" and done.stderr == b""
 
 
 def test_streams_are_separate_and_exact(scratch):
@@ -159,12 +75,21 @@ def test_arguments_arrive_as_they_are():
 # --- Other machines -------------------------------------------------------------------------------
 
 
-def test_no_iommu():
-    assert shell("ls /sys/kernel/iommu_groups | wc -l", "--no-iommu").stdout == b"0\n"
+def test_no_iommu_and_the_status_of_a_signal():
+    done = shell("ls /sys/kernel/iommu_groups | wc -l; kill -TERM $$", "--no-iommu", check=143)
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
 
 
-def test_preempt_rt():
-    assert b"PREEMPT_RT" in lab("--kernel", "rt", "--", "uname", "-v").stdout
+def test_preempt_rt_and_a_status_and_a_qemu_that_crashes_before_the_command_is_started_once_more(tmp_path):
+    real = shutil.which("qemu-system-x86_64")
+    fake = tmp_path / "qemu-system-x86_64"
+    fake.write_text(f'#!/bin/sh\n[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; kill -SEGV $$; }}\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = lab("--kernel", "rt", "--", "sh", "-c", "uname -v; exit 7", check=7, env=environment)
+    assert b"PREEMPT_RT" in done.stdout
+    said = done.stderr.decode().splitlines()
+    assert said == ["lab/run: QEMU was ended by signal 11, before it started its command; once more"], said
 
 
 def test_icount_counts_one_cpu_in_guest_time():
@@ -182,8 +107,7 @@ def test_aarch64(kernel):
     assert lines[6].startswith("nvme version")
 
 
-@pytest.mark.parametrize("width", [39, 48])
-def test_a_drive_moves_to_vfio_pci(width):
+def test_a_drive_moves_to_vfio_pci_behind_the_wide_iommu():
     script = """
         device=$(basename "$(readlink /sys/class/nvme/nvme0/device)")
         echo vfio-pci >/sys/bus/pci/devices/$device/driver_override
@@ -194,8 +118,8 @@ def test_a_drive_moves_to_vfio_pci(width):
         # Capability register, bits 21:16: the widest address less one.
         cap=$(cat /sys/class/iommu/dmar0/intel-iommu/cap); echo $((((0x$cap >> 16) & 63) + 1))
     """
-    done = shell(script, "--drive", "size=1M", "--iommu-width", str(width))
-    assert done.stdout.split() == [b"vfio-pci", b"group", str(width).encode()]
+    done = shell(script, "--drive", "size=1M", "--iommu-width", "48")
+    assert done.stdout.split() == [b"vfio-pci", b"group", b"48"]
 
 
 # --- Drives and their files -----------------------------------------------------------------------
@@ -234,11 +158,12 @@ def remove_console(done: subprocess.CompletedProcess) -> None:
     (REPOSITORY / re.search(r"build/lab/console-\d+\.log", done.stderr.decode())[0]).unlink()
 
 
-def test_timeout(scratch):
+def test_timeout():
+    # Generous, because the guest has to boot within it.
     began = time.monotonic()
     done = shell("echo begun; sleep 1000", "--timeout", "60", check=124)
     assert done.stdout == b"begun\n" and b"timed out" in done.stderr
-    assert 60 <= time.monotonic() - began < 120
+    assert time.monotonic() - began >= 60
 
 
 def test_panic_shows_the_console():
@@ -255,9 +180,9 @@ def test_a_guest_that_never_starts_shows_the_console():
 
 
 def test_a_boot_that_hangs_is_tried_once_more():
-    done = lab("--kernel-args", "rdinit=/bin/busybox -- sleep 1000", "--timeout", "25", "--", "true", check=125)
+    done = lab("--kernel-args", "rdinit=/bin/busybox -- sleep 1000", "--timeout", "5", "--", "true", check=125)
     said = done.stderr.decode()
-    assert said.count("did not start its command within 25 s; QEMU had") == 2, said
+    assert said.count("did not start its command within 5 s; QEMU had") == 2, said
     assert said.count("once more") == 1 and "lines of its console" in said, said
     remove_console(done)
 
@@ -276,9 +201,9 @@ def test_sigterm_ends_qemu_and_cleans_up():
 
 def test_runs_at_the_same_time_do_not_meet():
     command = [RUN, "--drive", "size=1M", "--", "sh", "-c", 'cat /sys/block/nvme0n1/size; exit "$0"']
-    runs = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE) for number in (1, 2, 3)]
+    runs = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE) for number in (1, 2)]
     outputs = [run.communicate()[0] for run in runs]
-    assert [run.returncode for run in runs] == [1, 2, 3] and outputs == [b"2048\n"] * 3
+    assert [run.returncode for run in runs] == [1, 2] and outputs == [b"2048\n"] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""The options of lab/run: from words to a machine. The tests' guests that stay up take the same words."""
+
+import argparse
+from pathlib import Path
+
+import machine as machines
+from drives import BadOption, parse_drive, parse_size
+
+
+def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    options, command = words, []
+    if "--" in words:
+        place = words.index("--")
+        options, command = words[:place], words[place + 1 :]
+    parser = argparse.ArgumentParser(
+        prog="lab/run", allow_abbrev=False, usage="lab/run [OPTION]... -- COMMAND [ARGUMENT]...",
+        description="Runs COMMAND as root in a virtual machine with emulated NVMe drives and exits with its status.",
+        epilog="Other statuses: 2 wrong usage, 3 not set up, 124 timed out, 125 the guest failed. See lab/README.md.",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("--kernel", choices=("stock", "rt"), default="stock", help="Debian's kernel, or the one with PREEMPT_RT")
+    add("--arch", choices=("x86_64", "aarch64"), default="x86_64", help="the guest's processor")
+    add("--cpus", type=int, metavar="N", help="default 2, and 1 with --icount")
+    add("--memory", type=parse_size, default="1G", metavar="SIZE", help="default 1G")
+    add("--no-iommu", action="store_true", help="leave out the IOMMU")
+    add("--iommu-width", type=int, choices=(39, 48), default=39, help="address bits of the IOMMU (x86_64), default 39")
+    add("--icount", type=machines.parse_icount, metavar="SHIFT", help="one instruction = 2^SHIFT ns of guest time")
+    add("--drive", type=parse_drive, action="append", default=[], metavar="OPTIONS",
+        help="an NVMe drive: size=, file=, namespaces=, blkdebug=, nbd=, backend=, cache=, aio= and QEMU's own words")  # fmt: skip
+    add("--share", type=lambda text: Path(text).resolve(), action="append", default=[], metavar="DIR",
+        help="a host folder, writable at the same path in the guest")  # fmt: skip
+    add("--kernel-args", default="", metavar="ARGS", help="added to the kernel command line")
+    add("--trace", type=machines.parse_trace, action="append", default=[], metavar="PATTERN=FILE",
+        help="QEMU's trace events that match, into FILE")  # fmt: skip
+    add("--count", type=lambda text: Path(text).absolute(), metavar="FILE",
+        help="instructions between markers, into FILE; see lab/count/marker.h (x86_64, one CPU)")  # fmt: skip
+    add("--window", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="FILE",
+        help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
+    add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
+    add("--timeout", type=float, default=600, metavar="SECONDS", help="for the whole run, default 600")
+    add("--dry-run", action="store_true", help="print QEMU's command line and do nothing")
+    add("--quiet", action="store_true", help="no remarks (there are none off a terminal)")
+    arguments = parser.parse_args(options)
+    if not command and not arguments.dry_run:
+        parser.error("there is no command; write it after --, for example: lab/run -- uname -a")
+    return arguments, command
+
+
+def build_machine(arguments: argparse.Namespace) -> machines.Machine:
+    cpus = arguments.cpus if arguments.cpus is not None else (1 if arguments.icount is not None or arguments.count else 2)
+    if not 1 <= cpus <= 64:
+        raise BadOption(f"--cpus {cpus}: give a number from 1 to 64")
+    if arguments.memory < 256 << 20:
+        raise BadOption("--memory: a guest needs at least 256M")
+    if not 0 < arguments.timeout < 1e6:
+        raise BadOption(f"--timeout {arguments.timeout:g}: give seconds above 0")
+    return machines.Machine(
+        arch=arguments.arch, kernel=arguments.kernel, cpus=cpus, memory=arguments.memory, iommu=not arguments.no_iommu,
+        iommu_width=arguments.iommu_width, icount=arguments.icount, drives=arguments.drive, shares=arguments.share,
+        windows=arguments.window, kernel_arguments=arguments.kernel_args, traces=arguments.trace, qmp=arguments.qmp,
+        count=arguments.count,
+    )  # fmt: skip

@@ -1,0 +1,230 @@
+"""A guest that stays up: it boots once, then runs one command after the other, each with fresh drives.
+
+Drives are plugged into root ports before a command and unplugged after it. What else a command may leave in the
+guest (modules, settings, files) is undone, and what remains is compared with the guest's first state. lab/init is the
+other end.
+"""
+
+import base64
+import json
+import secrets
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import guest
+import machine as machines
+from drives import Drive, create_files, plug_commands
+from guest import Guest, GuestFailed, Output, RunFolder, TimedOut
+
+SLOTS = 2
+# For what the lab itself does in the guest: generous, because the host may be busy.
+LIMIT_S = 120
+# How a line of the look begins that says whether the kernel warned.
+WARNED = "oops or warning: "
+# A module from outside of the kernel's tree, and without a signature: CharIO's.
+TAINT_OF_OUR_MODULES = 1 << 12 | 1 << 13
+
+
+@dataclass
+class Done:
+    """What came of a command."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Collected(Output):
+    """A stream of which everything before the end mark is kept."""
+
+    def __init__(self, end_mark: str) -> None:
+        super().__init__(-1, end_mark)
+        self._data = bytearray()
+
+    def _send(self, data: bytes) -> None:
+        self._data += data
+
+    @property
+    def text(self) -> str:
+        return self._data.decode(errors="replace")
+
+
+class Resident(Guest):
+    """A guest from its boot to `stop`."""
+
+    def __init__(self, machine: machines.Machine, folder: Path, run: RunFolder) -> None:
+        machine.slots = SLOTS
+        super().__init__(machine, None, folder, run)
+        self._folder = folder
+        self._drives: list[Drive] = []
+        self._remove: list[dict] = []
+        self._streams: dict[str, socket.socket] = {}
+        self._control: Control | None = None
+        self._first_look: list[str] = []
+
+    def boot(self) -> None:
+        """Waits until the guest takes commands; raises TimedOut, or GuestFailed."""
+        began = time.monotonic()
+        ours, theirs = socket.socketpair()
+        self._streams = self._launch(theirs)
+        self._control = Control(ours)
+        self._follow({}, began + guest.BOOT_LIMIT, lambda: self._status.startswith(b"started\n"))
+        self.started = True
+        self._status = b""
+        self._lab("remember")
+        self._first_look = look_of(self._lab("look"))
+
+    def execute(self, command: list[str], timeout: float) -> Done:
+        """Runs a command as lab/run does. A guest that was not left by an end of the command is of no use any more."""
+        return self._execute("run", guest.command_script(self._machine, command, self._folder), timeout)
+
+    def plug(self, drives: list[Drive]) -> None:
+        """Adds drives: nvme0, nvme1, ... in their order."""
+        assert self._control and not self._drives
+        for index, drive in enumerate(drives):
+            create_files(drive, index, self._held.path)
+            add, remove = plug_commands(drive, index, self._held.path, f"slot{index}")
+            self._remove += remove
+            self._drives.append(drive)
+            for command in add:
+                self._control.ask(command)
+            self._lab(f"await_drives {index + 1}")
+
+    def clean_up(self) -> list[str]:
+        """Takes everything back that the last command had or left. Returns what differs from the first look."""
+        assert self._control
+        self._lab("undo")
+        for index in range(len(self._drives)):
+            self._control.unplug(f"nvme{index}")
+        for command in self._remove:
+            self._control.ask(command)
+        for index, drive in enumerate(self._drives):
+            for path in drive.files(index, self._held.path):
+                if path.parent == self._held.path:
+                    path.unlink()
+        self._drives, self._remove = [], []
+        look = look_of(self._lab("undo_modules; await_drives 0; look; dmesg -c >/dev/null"))
+        gone = [f"no longer: {line}" for line in self._first_look if line not in look]
+        return gone + [f"left: {line}" for line in look if line not in self._first_look]
+
+    def console_size(self) -> int:
+        path = self._held.console
+        return path.stat().st_size if path.exists() else 0
+
+    def console_since(self, size: int) -> list[str]:
+        """The console's lines since it had that size."""
+        path = self._held.console
+        return path.read_bytes()[size:].decode(errors="replace").splitlines() if path.exists() else []
+
+    def stop(self) -> None:
+        self._stop()
+        for stream in self._streams.values():
+            stream.close()
+        if self._control:
+            self._control.close()
+        self._held.console.unlink(missing_ok=True)
+
+    @property
+    def _run_folder(self) -> RunFolder:
+        return self._held
+
+    def _lab(self, script: str) -> str:
+        """Runs the lab's own words in the guest."""
+        done = self._execute("do", script, LIMIT_S)
+        if done.status != 0 or done.stderr:
+            raise GuestFailed(f"the lab's `{script}` ended with {done.status}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _execute(self, what: str, script: str, timeout: float) -> Done:
+        mark = f"lab-end-{secrets.token_hex(16)}"
+        outputs = {"stdout": Collected(mark), "stderr": Collected(mark)}
+        line = f"{what} {mark} {base64.b64encode(script.encode()).decode()}\n"
+        self._status = b""
+        self._streams["status"].sendall(line.encode())
+        self._follow(outputs, time.monotonic() + timeout,
+                     lambda: self._exit_status() is not None and all(output.ended for output in outputs.values()))
+        status = self._exit_status()
+        assert status is not None
+        return Done(status, outputs["stdout"].text, outputs["stderr"].text)
+
+    def _follow(self, outputs: dict[str, Output], end: float, is_done: Callable[[], bool]) -> None:
+        """Reads what the guest sends until that is so."""
+        with selectors.DefaultSelector() as selector:
+            for name, stream in self._streams.items():
+                selector.register(stream, selectors.EVENT_READ, name)
+            while not is_done():
+                ready = selector.select(max(end - time.monotonic(), 0))
+                if not ready:
+                    raise TimedOut
+                for key, _ in ready:
+                    data = key.fileobj.recv(1 << 16)
+                    if not data:
+                        self._explain_end()
+                    if key.data == "status":
+                        self._status += data
+                    elif key.data in outputs:
+                        outputs[key.data].write(data)
+
+
+def look_of(text: str) -> list[str]:
+    """What lab/init's `look` printed, without what differs from one look to the next."""
+    lines = []
+    for line in text.splitlines():
+        file, _, rest = line.partition(":")
+        if file == "/proc/modules":
+            line = f"module {rest.split()[0]}"
+        elif file == "/proc/sys/kernel/tainted":
+            line = f"{WARNED}{int(rest) & ~TAINT_OF_OUR_MODULES}"
+        lines.append(line)
+    return lines
+
+
+class Control:
+    """QEMU's control protocol (QMP) on a connected socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(LIMIT_S)
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+        self._deleted: set[str] = set()
+        self._greeted = False
+
+    def ask(self, command: dict) -> object:
+        if not self._greeted:
+            self._receive()
+            self._greeted = True
+            self.ask({"execute": "qmp_capabilities"})
+        self._connection.sendall(json.dumps(command).encode() + b"\n")
+        while True:
+            message = self._receive()
+            if "return" in message:
+                return message["return"]
+            if "error" in message:
+                raise GuestFailed(f"QEMU refused {json.dumps(command)}: {message['error']['desc']}")
+
+    def unplug(self, name: str) -> None:
+        """Asks the guest to give a device back and waits until it has."""
+        self.ask({"execute": "device_del", "arguments": {"id": name}})
+        while name not in self._deleted:
+            self._receive()
+        self._deleted.remove(name)
+
+    def close(self) -> None:
+        self._lines.close()
+        self._connection.close()
+
+    def _receive(self) -> dict:
+        try:
+            line = self._lines.readline()
+        except TimeoutError as error:
+            raise GuestFailed(f"QEMU said nothing for {LIMIT_S} s, or its guest kept a device") from error
+        if not line:
+            raise GuestFailed("QEMU closed its control socket")
+        message = json.loads(line)
+        if message.get("event") == "DEVICE_DELETED":
+            self._deleted.add(message["data"].get("device", ""))
+        return message
