@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from scripted import ROOT, guest
+from scripted import ROOT, guest, own_guest
 
 FUNCTIONS = r"""
 NODE=/dev/chardisk0n1
@@ -48,6 +48,8 @@ def prelude(kernel="stock", load="", bind=True):
     return text
 
 
-def chario(script, *options, kernel="stock", load="", bind=True, timeout=600):
-    """Runs `script` in a guest with the drive at CharIO's driver, and fails if the kernel complained."""
-    return guest(prelude(kernel, load, bind) + script + "\nno_trouble\n", "--kernel", kernel, *options, timeout=timeout)
+def chario(script, *options, kernel="stock", load="", bind=True, timeout=600, own=False):
+    """Runs `script` in a guest (`own`: that boots for it alone) with the drive at CharIO's driver, and fails if the kernel
+    complained."""
+    run = own_guest if own else guest
+    return run(prelude(kernel, load, bind) + script + "\nno_trouble\n", "--kernel", kernel, *options, timeout=timeout)

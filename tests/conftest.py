@@ -1,7 +1,13 @@
-"""Lets the tests import their neighbour `scripted`, and what the figures share with them."""
+"""Lets the tests import their neighbour `scripted`, and what the figures share with them; ends their guests."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+
+def pytest_sessionfinish():
+    # A worker of xdist may end without its atexit functions.
+    if pool := sys.modules.get("pool"):
+        pool.POOL.close()

@@ -1,11 +1,11 @@
-"""Runs a script in a lab guest. The script sees the command as $S and these functions:
+"""Runs a script in a lab guest: in one that stays up and gets fresh drives (`guest`), or in one of its own
+(`own_guest`). The script sees the command as $S, the first drive's PCI address as $BDF, and these functions:
 
 `rc N COMMAND...` runs it and fails unless it ends with N; its output is in /tmp/out and /tmp/err.
 `measured COMMAND...` runs it and fails unless it ends with 0, or with 5 because the machine was busy: that its figures
 are not valid does not make its counts and its files wrong.
 `said WORDS` fails unless the last command's standard error has them. `same A B WHAT` compares.
 `driver_is NAME` fails unless the drive's PCI function is bound to that driver (or `none`).
-`given_back` waits for the kernel's driver and its device nodes after a process was killed.
 """
 
 import contextlib
@@ -16,6 +16,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from pool import POOL, TestBroke
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # The interpreter itself: a version manager's is a shell script, which takes seconds in a guest.
@@ -23,7 +27,7 @@ PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else os.pa
 PRELUDE = f"mkdir -p /tmp/bin; ln -s {PYTHON} /tmp/bin/python3; PATH=/tmp/bin:$PATH" + r"""
 set -u
 S=${STRAIGHTWAY_COMMAND:-target/release/straightway}
-BDF=0000:00:04.0
+BDF=$(basename "$(readlink /sys/class/nvme/nvme0/device)")
 fail() { echo "FAIL: $*" >&2; exit 1; }
 same() { [ "$1" = "$2" ] || fail "$3: '$1' is not '$2'"; }
 rc() {
@@ -76,15 +80,41 @@ def turn(alone):
 
 
 def guest(script, *options, timeout=600, alone=False):
-    """Runs `script` (bash) in a guest and fails with its output unless it ends with 0.
+    """Runs `script` (bash) in the guest that stays up for these options of lab/run, with the drives of `--drive`.
 
-    `alone`: beside no other guest, for what depends on the host's time."""
+    Fails with the end of its output unless it ends with 0. `alone`: while no other guest runs a script, for what
+    depends on the host's time."""
+    with turn(alone):
+        try:
+            done, console = POOL.run(options, ["bash", "-c", PRELUDE + script], timeout)
+        except TestBroke as broke:
+            why, console = broke.args
+            pytest.fail(told(why, "", "", console), pytrace=False)
+    if done.status != 0:
+        pytest.fail(told(f"the script ended with {done.status}", done.stdout, done.stderr, console), pytrace=False)
+    return done.stdout
+
+
+def own_guest(script, *options, timeout=600, alone=False):
+    """The same in a guest that boots for it alone. A file that uses this says why in its first comment."""
     command = [ROOT / "lab" / "run", *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
     with turn(alone):
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", env=os.environ)
-    assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
+    if done.returncode != 0:
+        pytest.fail(told(f"lab/run ended with {done.returncode}", done.stdout, done.stderr, []), pytrace=False)
     return done.stdout
+
+
+def told(what, stdout, stderr, console):
+    """What a person needs to know of a script that failed."""
+    parts = [what]
+    for name, lines, most in (("its output", stdout.splitlines(), 15), ("its errors", stderr.splitlines(), 50),
+                              ("the guest's console", console, 30)):  # fmt: skip
+        if lines:
+            parts += [f"--- {name}" + (f", the last {most} of {len(lines)} lines" if len(lines) > most else "")]
+            parts += lines[-most:]
+    return "\n".join(parts)
 
 
 def disturbed(run):

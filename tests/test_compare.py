@@ -27,7 +27,7 @@ def test_every_path_is_compared_and_counted():
         grep -q straightway-poll /tmp/out || fail "no table was printed"
         driver_is nvme
         """,
-        "--drive", "size=512M,serial=LAB1,mdts=5", "--kernel-args", "memmap=64M$0x20000000", timeout=600,
+        "--drive", "size=512M,serial=LAB1,mdts=5", timeout=600,
     )
     comparison = json.loads((folder / "compare.json").read_text())
     results = comparison["results"]

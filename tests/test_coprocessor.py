@@ -1,5 +1,7 @@
 """The storage coprocessor on QEMU's riscv machine: the self-test against what the host wrote, every
-verb through the ring, and files through the coprocessor's own volume."""
+verb through the ring, and files through the coprocessor's own volume.
+
+Own guests: one has the coprocessor's window among its functions from the start (--window)."""
 
 import json
 import re
@@ -10,7 +12,7 @@ import subprocess
 import pytest
 
 from coprocessor_lab import COMMAND, FILES, coprocessor, run_to_end
-from scripted import guest
+from scripted import own_guest
 
 WORD = 0xFFFFFFFFFFFFFFFF
 DRIVE = "serial=LAB1"
@@ -276,7 +278,7 @@ def test_a_linux_guest_is_the_main_cpu(tmp_path):
     image, data = tmp_path / "image", tmp_path / "data"
     data.write_bytes(pattern(1 << 20, 7))
     with coprocessor(tmp_path, "--drive", f"size=64M,file={image},{DRIVE}") as running:
-        guest(
+        own_guest(
             r"""
             # The function with the window, in place of a drive.
             for BDF in $(ls /sys/bus/pci/devices); do

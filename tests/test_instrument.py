@@ -1,11 +1,14 @@
-"""`sweep`, `trace`, `periodic` and `explain` on a real kernel and an emulated drive."""
+"""`sweep`, `trace`, `periodic` and `explain` on a real kernel and an emulated drive.
+
+Own guests: one whose clock counts instructions begins with that (--icount).
+"""
 
 import csv
 import json
 import subprocess
 
 from chario_guest import built
-from scripted import ROOT, disturbed, guest
+from scripted import ROOT, disturbed, guest, own_guest
 
 OUT = ROOT / "out" / "test-instrument"
 
@@ -135,7 +138,7 @@ def test_a_limit_is_named_and_confirmed():
 def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
     """Three guests, whose instructions take 1, 2 and 4 ns: memory is all work, and its rate follows to the instruction."""
     for shift in (0, 1, 2):
-        guest(
+        own_guest(
             rf"""
             rm -rf out/test-instrument/speed-{shift}
             measured $S speed ram:16M --one --rounds 5 --cell-duration 20ms --span 8M --sizes 4K \

@@ -1,7 +1,7 @@
 """The power goes while a recording runs: QEMU is killed, and what its drive had in a volatile write
 cache is lost, kept or torn. Everything that was acknowledged must be there.
 
-One boot serves several moments: the drive's log of writes and flushes is cut at the real kill and at
+Own guests: they die. One boot serves several moments: the drive's log of writes and flushes is cut at the real kill and at
 seeded moments before it, and each cut is an image of its own, mounted on the host.
 """
 

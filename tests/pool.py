@@ -1,0 +1,159 @@
+"""The guests that stay up for the tests of one process: one for each kind of machine, booted when it is first needed.
+
+After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is
+replaced, and the test that did it is named at the end of the run. Only a boot is ever repeated, once: when the guest
+does not reach its shell, or QEMU itself crashes.
+"""
+
+import atexit
+import itertools
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "lab"))
+# No byte code in a folder that guests read.
+_WROTE, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+
+import guest as guests  # noqa: E402
+import image  # noqa: E402
+import options as lab_options  # noqa: E402
+from drives import Drive, why_not_plugged  # noqa: E402
+from machine import OUT, Machine  # noqa: E402
+from resident import WARNED, Done, Resident  # noqa: E402
+
+sys.dont_write_bytecode = _WROTE
+
+REPLACED = image.BUILD / "replaced.jsonl"
+# Each has memory of its own; more kinds than this and the one that was longest unused ends.
+MOST_GUESTS = 4
+# Memory that Linux leaves alone, in every guest: a window for the tests of CharIO, so that they need no kind of their own.
+WINDOW = "memmap=64M$0x20000000"
+
+
+class TestBroke(Exception):
+    """The guest did not survive the test's command; the message says how."""
+
+    __test__ = False
+
+
+@dataclass
+class Kept:
+    """A guest that is up."""
+
+    guest: Resident
+    folder: guests.RunFolder
+
+    def stop(self) -> None:
+        self.guest.stop()
+        self.folder.__exit__()
+
+
+class Pool:
+    """All guests of this process, the last used one last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Kept] = {}
+        self._numbers = itertools.count(1)
+        atexit.register(self.close)
+
+    def run(self, words: tuple[str, ...], command: list[str], timeout: float) -> tuple[Done, list[str]]:
+        """Runs a command in a guest that the words of lab/run ask for. Returns what came of it and the console's lines.
+
+        Raises TestBroke when the guest did not survive the command, or warned."""
+        machine, drives = machine_for(words)
+        kind = repr(machine)
+        kept = self._kept.pop(kind, None) or self._boot(machine)
+        one = kept.guest
+        console = one.console_size()
+        is_clean = False
+        try:
+            one.plug(drives)
+            done = one.execute(command, timeout)
+            if done.status == 0:
+                is_clean = self._is_clean(one)
+            return done, one.console_since(console)
+        except guests.TimedOut:
+            raise TestBroke(f"timed out: no end within {timeout:g} s", one.console_since(console)) from None
+        except guests.GuestFailed as error:
+            raise TestBroke(str(error), one.console_since(console)) from None
+        finally:
+            # After a test that failed nothing is taken for granted.
+            if is_clean:
+                self._kept[kind] = kept
+            else:
+                kept.stop()
+
+    def close(self) -> None:
+        for kept in self._kept.values():
+            kept.stop()
+        self._kept.clear()
+
+    def _boot(self, machine: Machine) -> Kept:
+        while len(self._kept) >= MOST_GUESTS:
+            self._kept.pop(next(iter(self._kept))).stop()
+        OUT.mkdir(exist_ok=True)
+        for is_retry in (False, True):
+            folder = guests.RunFolder(f"-{next(self._numbers)}")
+            folder.__enter__()
+            kept = Kept(Resident(machine, ROOT, folder), folder)
+            began = time.monotonic()
+            try:
+                kept.guest.boot()
+            except (guests.TimedOut, guests.Crashed) as error:
+                kept.stop()
+                if is_retry:
+                    raise AssertionError(f"no guest: {error or 'it does not boot'}") from error
+            except BaseException:
+                kept.stop()
+                raise
+            else:
+                guests.note_boot(machine, time.monotonic() - began, is_retry)
+                return kept
+        raise AssertionError("unreachable")
+
+    def _is_clean(self, one: Resident) -> bool:
+        """Cleans up after a test that passed. What warns fails it; what it left otherwise is told."""
+        differences = one.clean_up()
+        warned = [line for line in differences if WARNED in line]
+        if warned:
+            raise guests.GuestFailed(f"the kernel warned ({'; '.join(warned)})")
+        if differences:
+            note_replaced("; ".join(differences[:6]))
+        return not differences
+
+
+def note_replaced(why: str) -> None:
+    """Names the test that runs as one that left a guest dirty: for the end of the run."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "?").rpartition(" ")[0]
+    with open(REPLACED, "a") as file:
+        file.write(json.dumps({"test": test, "why": why, "at": time.time()}) + "\n")
+
+
+def machine_for(words: tuple[str, ...]) -> tuple[Machine, list[Drive]]:
+    """The machine without drives, and the drives to plug."""
+    arguments, _ = lab_options.parse_arguments([*words, "--dry-run"])
+    machine = lab_options.build_machine(arguments)
+    if why := why_own(machine):
+        raise ValueError(f"{' '.join(words)}: {why}; take own_guest, and say why in the file's first comment")
+    drives, machine.drives = machine.drives, []
+    machine.kernel_arguments = f"{WINDOW} {machine.kernel_arguments}".strip()
+    image.find_kernel(machine.kernel, machine.arch)
+    return machine, drives
+
+
+def why_own(machine: Machine) -> str | None:
+    """Why a test with such a machine needs a guest of its own, or None."""
+    if machine.arch != "x86_64":
+        return "only guests of x86_64 stay up"
+    for option in ("icount", "shares", "windows", "traces", "qmp", "count"):
+        if getattr(machine, option):
+            return f"what --{option} is about begins with the machine"
+    return next((why for drive in machine.drives if (why := why_not_plugged(drive))), None)
+
+
+POOL = Pool()

@@ -1,0 +1,191 @@
+"""The pool of guests: what a command leaves is gone before the next, what cannot be undone is named, what fails is replaced.
+
+Own guests: they hang, panic and are left dirty on purpose.
+"""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import pool
+from pool import ROOT, Pool, TestBroke, guests, machine_for
+from resident import Done, Resident
+
+DRIVES = ("--drive", "size=64M,serial=ONE,logical_block_size=4096", "--drive", "size=32M,serial=TWO,iops=1000")
+LEAVE = """
+test -z "$(find /tmp /dev/shm -mindepth 1)" || exit 9
+for drive in nvme0 nvme1; do echo $(cat /sys/class/nvme/$drive/serial) $(cat /sys/block/${drive}n1/size); done
+for function in /sys/class/nvme/nvme?/device; do readlink -f $function; done
+dd if=/dev/nvme0n1 bs=1M count=1 status=none | tr -d '\\0' | wc -c
+head -c 1M /dev/urandom | dd of=/dev/nvme0n1 bs=1M iflag=fullblock oflag=direct status=none
+mkswap /dev/nvme1n1 >/dev/null; swapon /dev/nvme1n1
+modprobe loop; head -c 1M /dev/zero >/tmp/image; losetup -f /tmp/image
+mount -t tmpfs none /mnt; umount /sys/kernel/debug
+mkdir -p /run/straightway /run/.hidden /sys/kernel/tracing/instances/one
+echo 8 >/proc/sys/vm/nr_hugepages; echo 0 >/proc/sys/kernel/perf_event_paranoid
+echo shown >/dev/kmsg; touch /dev/shm/left
+D=$(basename $(readlink /sys/class/nvme/nvme0/device)); cd /sys/bus/pci/devices/$D
+echo vfio-pci >driver_override; echo $D >driver/unbind; echo $D >/sys/bus/pci/drivers_probe
+sleep 1000 & echo left behind
+"""
+
+
+@pytest.fixture(scope="module")
+def one():
+    machine, drives = machine_for(DRIVES)
+    with guests.RunFolder("-test") as folder:
+        resident = Resident(machine, ROOT, folder)
+        try:
+            resident.boot()
+            yield resident, drives
+        finally:
+            resident.stop()
+
+
+def test_a_command_finds_nothing_of_the_one_before(one):
+    resident, drives = one
+    for _ in range(2):
+        resident.plug(drives)
+        done = resident.execute(["bash", "-c", LEAVE], 200)
+        assert (done.status, done.stderr) == (0, ""), done
+        lines = done.stdout.splitlines()
+        assert lines[:2] == ["ONE 131072", "TWO 65536"] and lines[4:] == ["0", "left behind"], lines
+        assert all(":0" in line and line.endswith(":00.0") for line in lines[2:4]), lines
+        assert resident.clean_up() == []
+    assert "shown" not in resident.execute(["dmesg"], 60).stdout
+    # Status, streams and arguments are as lab/run gives them.
+    words = ["sh", "-c", 'printf "%s|" "$@"; echo error >&2; kill -TERM $$', "sh", "a b", "", "'é\n*"]
+    assert resident.execute(words, 60) == Done(143, "a b||'é\n*|", "error\n")
+    assert resident.clean_up() == []
+
+
+def test_what_cannot_be_undone_is_named(one):
+    resident, _ = one
+    resident.execute(["sh", "-c", "touch /etc/left; echo 512 >/proc/sys/kernel/tainted"], 60)
+    left = resident.clean_up()
+    assert "left: /run/lab/upper/etc/left" in left and "left: oops or warning: 512" in left, left
+
+
+def test_a_command_that_hangs_is_given_up(one):
+    resident, _ = one
+    with pytest.raises(guests.TimedOut):
+        resident.execute(["sleep", "1000"], 1)
+
+
+def test_a_qemu_that_crashes_before_the_command_is_started_once_more_and_a_panic_is_the_test_s(tmp_path, monkeypatch):
+    real = shutil.which("qemu-system-x86_64")
+    fake = tmp_path / "qemu-system-x86_64"
+    fake.write_text(f'#!/bin/sh\n[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; kill -SEGV $$; }}\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LAB_BOOTS", str(tmp_path / "boots"))
+    mine = Pool()
+    with pytest.raises(TestBroke) as broke:
+        mine.run((), ["sh", "-c", "echo c >/proc/sysrq-trigger; sleep 1000"], 300)
+    why, console = broke.value.args
+    assert "the guest stopped" in why and any("sysrq triggered crash" in line for line in console), (why, console)
+    (boot,) = map(json.loads, (tmp_path / "boots").read_text().splitlines())
+    assert boot["retry"] and "test_a_qemu_that_crashes" in boot["test"], boot
+
+
+class Fake:
+    """A guest of which the test says how it goes."""
+
+    boots, ends, left = [], [], []
+
+    def __init__(self, *_):
+        self.is_up = True
+
+    def boot(self):
+        outcome = self.boots.pop(0)
+        if outcome:
+            raise outcome
+
+    def execute(self, _, timeout):
+        outcome = self.ends.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return Done(outcome, "", "")
+
+    def plug(self, _):
+        assert self.is_up
+
+    def clean_up(self):
+        return self.left.pop(0)
+
+    def stop(self):
+        self.is_up = False
+
+    def console_size(self):
+        return 0
+
+    def console_since(self, _):
+        return []
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """A pool of fakes, and the kinds that it has."""
+    monkeypatch.setattr(pool, "Resident", Fake)
+    monkeypatch.setattr(pool, "REPLACED", tmp_path / "replaced")
+    monkeypatch.setattr(guests, "note_boot", lambda *_: None)
+    mine = Pool()
+    yield mine
+    mine.close()
+
+
+def run(mine, boots, ends, left):
+    Fake.boots, Fake.ends, Fake.left = boots, ends, left
+    return mine.run(("--drive", "size=1M"), ["true"], 10)[0]
+
+
+def test_a_guest_serves_until_it_is_dirty_and_then_the_test_is_named(fake, tmp_path):
+    assert run(fake, [None], [0], [[]]).status == 0
+    assert run(fake, [], [0], [["left: a thing"]]).status == 0
+    named = json.loads((tmp_path / "replaced").read_text())
+    assert named["why"] == "left: a thing" and "test_a_guest_serves" in named["test"]
+    # The next has a new one; a script that fails spends it, whatever it left.
+    assert run(fake, [None], [7], []).status == 7
+    assert run(fake, [None], [0], [[]]).status == 0 and not Fake.boots
+
+
+@pytest.mark.parametrize(
+    ("end", "left", "said"),
+    [
+        (guests.TimedOut(), [], "timed out"),
+        (guests.GuestFailed("it panicked"), [], "it panicked"),
+        (guests.Crashed("signal 11"), [], "signal 11"),
+        (0, [["left: oops or warning: 512"]], "the kernel warned"),
+    ],
+)
+def test_what_breaks_a_guest_fails_the_test_and_is_not_repeated(fake, end, left, said):
+    with pytest.raises(TestBroke, match=said):
+        run(fake, [None], [end], left)
+    assert run(fake, [None], [0], [[]]).status == 0
+
+
+def test_a_boot_is_repeated_once_where_the_emulator_is_at_fault(fake):
+    assert run(fake, [guests.TimedOut(), None], [0], [[]]).status == 0
+    fake.close()
+    with pytest.raises(AssertionError, match="signal 11"):
+        run(fake, [guests.Crashed("signal 11"), guests.Crashed("signal 11")], [0], [[]])
+    with pytest.raises(guests.GuestFailed, match="panic"):
+        run(fake, [guests.GuestFailed("panic"), None], [0], [[]])
+
+
+def test_only_so_many_guests_are_up(fake):
+    Fake.boots, Fake.ends, Fake.left = [None] * 9, [0] * 9, [[]] * 9
+    for cpus in range(1, 8):
+        fake.run(("--cpus", str(cpus)), ["true"], 10)
+    assert len(fake._kept) == pool.MOST_GUESTS
+    # The last of them is still there.
+    Fake.boots = []
+    fake.run(("--cpus", "7"), ["true"], 10)
+
+
+@pytest.mark.parametrize("words", [("--icount", "0"), ("--drive", "namespaces=2"), ("--arch", "aarch64"), ("--drive", "pi=1")])
+def test_what_a_guest_that_is_up_cannot_have_is_said(words):
+    with pytest.raises(ValueError, match="own_guest"):
+        machine_for(words)
