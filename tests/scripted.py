@@ -107,10 +107,10 @@ def own_guest(script, *options, timeout=600, alone=False):
 
 
 def told(what, stdout, stderr, console):
-    """What a person needs to know of a script that failed."""
+    """What a person needs to know of a script that failed: no more than a screen, and the reason last."""
     parts = [what]
-    for name, lines, most in (("its output", stdout.splitlines(), 15), ("its errors", stderr.splitlines(), 50),
-                              ("the guest's console", console, 30)):  # fmt: skip
+    for name, lines, most in (("its output", stdout.splitlines(), 6), ("the guest's console", console, 10),
+                              ("its errors", stderr.splitlines(), 18)):  # fmt: skip
         if lines:
             parts += [f"--- {name}" + (f", the last {most} of {len(lines)} lines" if len(lines) > most else "")]
             parts += lines[-most:]
