@@ -1,8 +1,11 @@
-"""Drives that fail, processes that die, and users without rights, on a real kernel."""
+"""Drives that fail, processes that die, and users without rights, on a real kernel.
+
+Own guests: QEMU adds no drive with virtual functions to a guest that is up.
+"""
 
 import os
 
-from scripted import DRIVE, ROOT, guest
+from scripted import DRIVE, ROOT, guest, own_guest
 
 
 def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
@@ -73,7 +76,7 @@ def test_a_drive_that_leaves_the_bus_in_the_middle():
 
 def test_a_controller_that_is_refused_at_the_first_look_goes_back():
     # A virtual function that its physical function has given no resources: its registers are zeroes.
-    guest(
+    own_guest(
         r"""
         PF=0000:01:00.0; BDF=0000:01:00.1
         echo 0 >/sys/bus/pci/devices/$PF/sriov_drivers_autoprobe
