@@ -3,8 +3,12 @@ SHELL := /bin/bash
 ONLY ?=
 STATES ?= 10000000
 SEED ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+# What is installed: another build of the command may be named.
+COMMAND ?= target/release/straightway
 
-.PHONY: help demo test test-fast test-rtl soak figures check build setup
+.PHONY: help demo test test-fast test-rtl soak figures check build setup install
 
 help:
 	@echo "make demo       set up, then compare every path to an emulated NVMe drive (out/demo/)"
@@ -15,6 +19,7 @@ help:
 	@echo "make figures    measure the published figures (ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
+	@echo "make install    install it with its manual pages and completions (PREFIX=/usr/local DESTDIR=)"
 	@echo "make setup      install what all of these need"
 
 setup:
@@ -23,6 +28,18 @@ setup:
 build:
 	@tools/setup base
 	cargo build --release --locked -p straightway-cli
+
+# Installs what `make build` built, so that root needs no compiler.
+install:
+	@test -x $(COMMAND) || { echo "install: there is no $(COMMAND); hint: make build" >&2; exit 1; }
+	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(COMMAND) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(COMMAND) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/straightway
+	$(COMMAND) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_straightway
+	$(COMMAND) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/straightway.fish
 
 demo:
 	@tools/setup base lab chario

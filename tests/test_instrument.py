@@ -119,7 +119,7 @@ def test_a_limit_is_named_and_confirmed():
         rm -rf out/test-instrument/explain
         $S explain /dev/nvme0n1 --path io_uring --block 4K --span 16M --output out/test-instrument/explain; got=$?
         [ $got = 0 ] || [ $got = 5 ] || fail "ended with $got"
-        rc 3 $S explain /tmp/none.json
+        rc 10 $S explain /tmp/none.json
         echo '{"schema_version": 99}' >/tmp/newer.json
         rc 2 $S explain /tmp/newer.json
         said 'schema version 99'

@@ -106,7 +106,7 @@ def test_verdicts_exit_codes_and_bad_input():
         umount /tmp/m
         # A full disk for the results: they are on standard output, and the drive is given back.
         mkdir -p /tmp/full; mount -t tmpfs -o size=4k none /tmp/full; head -c 4096 /dev/zero >/tmp/full/x
-        rc 1 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct --json --output /tmp/full
+        rc 8 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct --json --output /tmp/full
         said 'No space left'
         python3 -c 'import json; json.load(open("/tmp/out"))' || fail "no JSON"
         # Ctrl-C in the middle: what was measured is there, and marked.

@@ -1,5 +1,6 @@
 //! The command line. Help, completions and manual pages come from here.
 
+use crate::failure::Failure;
 use crate::verbs::{
     bind, check, compare, completions, doctor, explain, format, get, import, info, list, ls, man,
     mv, periodic, play, profile, put, read, record, release, rm, schema, speed, stat, sustain,
@@ -15,9 +16,11 @@ controller).
 Sizes: plain bytes; K, M, G, T or KiB, MiB, ... are 1024 each; KB, MB, ... are 1000 each.
 Times need their unit: 250us, 200ms, 3s, 1min.
 
-Exit status: 0 done; 1 it ran and the verdict is no; 2 wrong usage; 3 the device is missing or not
-permitted; 4 the path is not supported here; 5 the measurement is not valid; 6 stored data no longer
-has its checksum; 7 deadlines were missed or blocks lost; 128 + n ended by signal n.";
+Exit status: 0 done; 1 failed, or ran with a negative result; 2 wrong usage; 3 the device is
+missing, in use or not permitted; 4 the path is not supported here; 5 the measurement is not valid;
+6 stored data no longer has its checksum; 7 deadlines were missed or blocks lost; 8 no space is left;
+9 the name exists; 10 no such file; 128 + n ended by signal n. With --json an error is a line of
+JSON, the last one of standard error: `straightway schema error`.";
 
 /// Read, write and measure an NVMe drive by the shortest path
 #[derive(Clone, Debug, Parser)]
@@ -29,6 +32,20 @@ pub struct Arguments {
     /// What to do
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// The parser's error as one of the command's.
+pub fn failure(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let mut parts = text.split("\n\n");
+    let line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    let what = line(parts.next().unwrap_or_default());
+    let failure = Failure::usage(what.strip_prefix("error: ").unwrap_or(&what));
+    let tip = parts.map(line).find_map(|part| {
+        let tip = part.strip_prefix("tip: ")?;
+        Some(tip.to_owned())
+    });
+    failure.hint(tip.unwrap_or_else(|| "see --help".to_owned()))
 }
 
 /// What to do.
@@ -94,4 +111,36 @@ pub enum Verb {
     Man(man::Man),
     /// Print the JSON Schema of what a verb prints with --json
     Schema(schema::Schema),
+}
+
+impl Verb {
+    /// The device that the verb works on, as the user named it; `None` where it may name
+    /// something else.
+    pub fn device(&self) -> Option<&str> {
+        let device = match self {
+            Verb::Info(verb) => &verb.device,
+            Verb::Bind(verb) => &verb.device,
+            Verb::Release(verb) => &verb.device,
+            Verb::Read(verb) => &verb.device,
+            Verb::Write(verb) => &verb.device,
+            Verb::Compare(verb) => &verb.device,
+            Verb::Sustain(verb) => &verb.subject.device,
+            Verb::Sweep(verb) => &verb.subject.device,
+            Verb::Periodic(verb) => &verb.subject.device,
+            Verb::Trace(verb) => &verb.subject.device,
+            Verb::Profile(verb) => &verb.subject.device,
+            Verb::Format(verb) => &verb.device,
+            Verb::Put(verb) => &verb.device,
+            Verb::Get(verb) => &verb.device,
+            Verb::Ls(verb) => &verb.device,
+            Verb::Rm(verb) => &verb.device,
+            Verb::Mv(verb) => &verb.device,
+            Verb::Stat(verb) => &verb.device,
+            Verb::Check(verb) => &verb.device,
+            Verb::Record(verb) => &verb.device,
+            Verb::Play(verb) => &verb.device,
+            _ => return None,
+        };
+        Some(device)
+    }
 }

@@ -2,14 +2,30 @@
 
 use crate::failure::{Failure, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// Where messages go, and which.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Console {
     /// Errors only.
     pub quiet: bool,
+    /// Errors are JSON, as results are.
+    pub json: bool,
+}
+
+/// A command's error under `--json`: one line, the last one of standard error.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ErrorReport {
+    /// Version of this form: 2.
+    pub schema_version: u32,
+    /// What failed, and why.
+    pub error: String,
+    /// A command or advice that may fix it.
+    pub hint: Option<String>,
+    /// The exit status.
+    pub exit: u8,
 }
 
 impl Console {
@@ -47,6 +63,17 @@ impl Console {
     /// The error of a command that failed.
     pub fn fail(&self, failure: &Failure) {
         if failure.is_silent() {
+            return;
+        }
+        if self.json {
+            let report = ErrorReport {
+                schema_version: crate::SCHEMA_VERSION,
+                error: failure.to_string(),
+                hint: failure.remedy().map(str::to_owned),
+                exit: failure.exit() as u8,
+            };
+            let line = serde_json::to_string(&report).unwrap_or_default() + "\n";
+            let _ = std::io::stderr().write_all(line.as_bytes());
             return;
         }
         let mut text = format!("straightway: {failure}\n");

@@ -1,7 +1,7 @@
 //! What the user's DEVICE means: an NVMe drive, or something that stands in for one.
 
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::units::{Size, Time};
 use linux::Roots;
 use linux::resolve::{Resolved, resolve};
@@ -120,6 +120,7 @@ fn window(name: &str, path: &str) -> Result<PathBuf> {
                 .hint("coprocessor:PATH, the file that is its shared memory"))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)
+            .with_exit(Exit::Missing)
             .hint("lab/coprocessor --window PATH starts one in emulation")),
     }
 }
@@ -136,7 +137,11 @@ fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Failure::io("opening", &path, &error)
-                .hint(format!("truncate --size 1G {}", path.display())))
+                .with_exit(Exit::Missing)
+                .hint(format!(
+                    "straightway format {} --size 1G makes a volume",
+                    path.display()
+                )))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)),
     }
@@ -191,7 +196,6 @@ impl fmt::Display for Drive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
 
     fn find(name: &str) -> Result<Drive> {
         Drive::find(&Roots::under(Path::new("/nonexistent")), name)

@@ -7,14 +7,14 @@ use std::path::Path;
 /// The result of everything that can fail.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The command's exit codes.
+/// The command's exit codes. Codes are only added: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// It ran, and the verdict is no.
+    /// It failed, or it ran with a negative result.
     No = 1,
-    /// The request makes no sense as it was written.
+    /// Invalid arguments.
     Usage = 2,
     /// The device is missing, in use or not permitted.
     Missing = 3,
@@ -26,6 +26,12 @@ pub enum Exit {
     Rot = 6,
     /// Deadlines were missed, or blocks were lost and that was said.
     Late = 7,
+    /// No space is left, on the volume or on a file system.
+    Full = 8,
+    /// The name is taken.
+    Exists = 9,
+    /// A file does not exist, on the volume or among the inputs.
+    NotFound = 10,
     /// Ended by a signal, as the shell reports SIGINT.
     Interrupted = 130,
 }
@@ -84,10 +90,36 @@ impl Failure {
     pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let what = format!("{doing} {}: {error}", path.display());
         match error.kind() {
-            io::ErrorKind::NotFound => Self::missing(what),
-            io::ErrorKind::PermissionDenied => Self::missing(what).hint("run it as root"),
+            io::ErrorKind::NotFound => Self::new(Exit::NotFound, what),
+            io::ErrorKind::AlreadyExists => Self::new(Exit::Exists, what),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::new(Exit::Full, what).hint(format!("make room there: df -h {}", place(path)))
+            }
+            io::ErrorKind::PermissionDenied => {
+                Self::missing(what).hint(linux::permission_hint(path))
+            }
             _ => Self::new(Exit::No, what),
         }
+    }
+
+    /// Names the device that the user named, where the hint has DEVICE.
+    #[must_use]
+    pub fn about(mut self, device: &str) -> Self {
+        if let Some(hint) = &mut self.hint {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:,=@+".contains(c);
+            *hint = match !device.is_empty() && device.chars().all(is_plain) {
+                true => hint.replace("DEVICE", device),
+                false => hint.replace("DEVICE", &format!("'{}'", device.replace('\'', "'\\''"))),
+            };
+        }
+        self
+    }
+
+    /// The same failure with another exit code.
+    #[must_use]
+    pub fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
     }
 
     /// Standard output was closed, which is how `head` says that it has enough, or cannot be
@@ -133,6 +165,9 @@ impl Failure {
             block::Error::Os { errno } if is_gone(errno) => {
                 Self::missing(what).hint("straightway list")
             }
+            // What holds an image is full: ENOSPC and EDQUOT.
+            block::Error::Os { errno: 28 | 122 } => Self::new(Exit::Full, what)
+                .hint("make room on the file system that holds it: df -h"),
             _ => {
                 Self::new(Exit::No, what).hint("dmesg; straightway info DEVICE shows its error log")
             }
@@ -173,6 +208,14 @@ impl Failure {
     /// Whether nothing is to be said.
     pub const fn is_silent(&self) -> bool {
         self.is_silent
+    }
+}
+
+/// The folder that `path` is in.
+fn place(path: &Path) -> std::path::Display<'_> {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.display(),
+        _ => Path::new(".").display(),
     }
 }
 
@@ -240,6 +283,9 @@ mod tests {
             (Exit::Invalid, 5),
             (Exit::Rot, 6),
             (Exit::Late, 7),
+            (Exit::Full, 8),
+            (Exit::Exists, 9),
+            (Exit::NotFound, 10),
         ];
         for (exit, code) in codes {
             assert_eq!(exit as u8, code);
@@ -274,10 +320,36 @@ mod tests {
     #[test]
     fn a_denied_access_has_a_hint() {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
-        let failure = Failure::io("opening", Path::new("x"), &error);
+        let failure = |path| Failure::io("opening", Path::new(path), &error);
+        let device = failure("/dev/nvme0n1");
         assert_eq!(
-            (failure.exit(), failure.remedy()),
+            (device.exit(), device.remedy()),
             (Exit::Missing, Some("run it as root"))
         );
+        assert_eq!(failure("d/x").remedy(), Some("permissions: ls -ld d/x d"));
+    }
+
+    #[test]
+    fn a_hint_names_the_device_as_a_shell_takes_it() {
+        let hint = |device| {
+            let failure = Failure::usage("x")
+                .hint("straightway ls DEVICE")
+                .about(device);
+            failure.remedy().unwrap().to_owned()
+        };
+        assert_eq!(hint("/dev/nvme0n1"), "straightway ls /dev/nvme0n1");
+        assert_eq!(hint("my disk's.img"), "straightway ls 'my disk'\\''s.img'");
+    }
+
+    #[test]
+    fn full_taken_and_missing_files_are_told_apart() {
+        let exit =
+            |kind: io::ErrorKind| Failure::io("opening", Path::new("x"), &kind.into()).exit();
+        assert_eq!(exit(io::ErrorKind::StorageFull), Exit::Full);
+        assert_eq!(exit(io::ErrorKind::AlreadyExists), Exit::Exists);
+        assert_eq!(exit(io::ErrorKind::NotFound), Exit::NotFound);
+        let failure = Failure::request("writing", block::Error::Os { errno: 28 });
+        assert_eq!(failure.exit(), Exit::Full);
+        assert!(failure.remedy().unwrap().contains("file system"));
     }
 }

@@ -36,9 +36,11 @@ pub mod volume;
 pub use arguments::{Arguments, Verb};
 pub use failure::{Exit, Failure, Result};
 
+use clap::Parser;
 use console::Console;
 use linux::Roots;
 use signals::Cancel;
+use std::ffi::OsString;
 
 /// The version of the JSON that the verbs print, but `compare`, which has its own.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -53,10 +55,32 @@ pub struct Context {
     pub cancel: Cancel,
 }
 
-/// Does what the user asked for; says what went wrong.
-pub fn run(arguments: &Arguments) -> Exit {
+/// Parses the command line, does what it asks for, and reports what failed. Returns the exit status.
+pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
+    let words: Vec<OsString> = words.into_iter().collect();
+    // Known before the command line is: its own errors are JSON too.
+    let mut options = words.iter().take_while(|word| *word != "--");
+    let json = options.any(|word| word == "--json");
+    match Arguments::try_parse_from(&words) {
+        Ok(arguments) => run(&arguments, json) as u8,
+        Err(error) if json && error.use_stderr() => {
+            let failure = arguments::failure(&error);
+            let console = Console { quiet: true, json };
+            console.fail(&failure);
+            failure.exit() as u8
+        }
+        Err(error) => {
+            let _ = error.print();
+            u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8)
+        }
+    }
+}
+
+/// Does what the user asked for; says what went wrong, as JSON if `json`.
+pub fn run(arguments: &Arguments, json: bool) -> Exit {
     let console = Console {
         quiet: arguments.quiet,
+        json,
     };
     let context = Context {
         roots: Roots::system(),
@@ -66,6 +90,10 @@ pub fn run(arguments: &Arguments) -> Exit {
     match verbs::run(&context, &arguments.verb) {
         Ok(exit) => exit,
         Err(failure) => {
+            let failure = match arguments.verb.device() {
+                Some(device) => failure.about(device),
+                None => failure,
+            };
             console.fail(&failure);
             failure.exit()
         }

@@ -115,7 +115,7 @@ mod tests {
         fs::write(&target, "old").unwrap();
         std::os::unix::fs::symlink("/dev/full", folder.join("run.json.partial")).unwrap();
         let failure = save(&target, "new").unwrap_err();
-        assert_eq!(failure.exit(), Exit::No);
+        assert_eq!(failure.exit(), Exit::Full);
         assert!(failure.to_string().contains("No space left"), "{failure}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
         assert!(!folder.join("run.json.partial").exists());

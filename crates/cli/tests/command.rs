@@ -218,10 +218,77 @@ fn errors_go_to_standard_error_with_a_hint() {
     let output = run(&["read", "file:/nonexistent", "--checksum"]);
     assert!(output.stdout.is_empty());
     assert!(
-        stderr(&output).contains("hint: truncate"),
+        stderr(&output).contains("hint: straightway format"),
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn errors_are_json_where_results_are() {
+    let folder = Folder::new();
+    let error = |words: &[&str]| {
+        let output = run(words);
+        assert!(output.stdout.is_empty(), "{words:?}");
+        let text = stderr(&output);
+        let report: serde_json::Value = serde_json::from_str(text.lines().last().unwrap())
+            .unwrap_or_else(|error| panic!("{words:?}: {error}: {text}"));
+        schema_names_all_keys(&report, &stdout(&run(&["schema", "error"])));
+        assert_eq!(report["exit"], output.status.code().unwrap(), "{text}");
+        report
+    };
+    let missing = error(&["ls", &folder.path("none"), "--json"]);
+    assert_eq!(missing["exit"], 3);
+    assert!(missing["error"].as_str().unwrap().contains("none"));
+    // The parser's own errors too, with nothing else beside them.
+    for (words, hint) in [
+        (&["read", "ram:1M", "--jsn", "--json"][..], "--json"),
+        (
+            &["read", "ram:4q", "--json", "--checksum", "--length", "x"],
+            "--help",
+        ),
+        (&["list", "--json", "--nonesuch"], "--help"),
+    ] {
+        let report = error(words);
+        assert_eq!(report["exit"], 2, "{report}");
+        assert!(report["hint"].as_str().unwrap().contains(hint), "{report}");
+        assert!(!report["error"].as_str().unwrap().contains("Usage:"));
+    }
+    let text = run(&["ls", "--", "--json"]);
+    assert!(
+        stderr(&text).starts_with("straightway: "),
+        "{}",
+        stderr(&text)
+    );
+}
+
+#[test]
+fn what_is_full_taken_or_missing_has_its_own_exit_code() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    let small = folder.file("small", 1000);
+    let large = folder.file("large", 8 << 20);
+    assert_eq!(code(&["format", &disk, "--size", "4M"]), 0);
+    assert_eq!(code(&["put", &disk, &small]), 0);
+    for (words, expected) in [
+        (&["put", &disk, &large][..], 8),
+        (&["put", &disk, &small], 9),
+        (&["get", &disk, "none", "-"], 10),
+        (&["put", &disk, &folder.path("none")], 10),
+        (&["ls", &folder.path("none.img")], 3),
+        (&["ls"], 2),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
+    }
+    // The advice names the device that was named.
+    let said = stderr(&run(&["stat", &disk, "none"]));
+    assert!(
+        said.contains(&format!("hint: straightway ls {disk}\n")),
+        "{said}"
+    );
+    let page = stdout(&run(&["man"]));
+    assert!(page.contains("10 no such file"), "{page}");
 }
 
 #[test]

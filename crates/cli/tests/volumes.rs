@@ -204,10 +204,14 @@ fn get_makes_a_file_that_is_whole_or_none() {
     std::fs::create_dir(&out).unwrap();
     ok(&["get", &disk, "data", &out]);
     assert_eq!(std::fs::read(folder.0.join("out/data")).unwrap(), data);
-    refused(&["get", &disk, "none", &out], 1, "no file has this name");
+    refused(&["get", &disk, "none", &out], 10, "no file has this name");
     let verify = ["get", &disk, "data", "-", "--verify"];
     refused(&verify, 1, "no checksums to verify");
-    refused(&["get", &disk, "data", &folder.path("none/x")], 3, "making");
+    refused(
+        &["get", &disk, "data", &folder.path("none/x")],
+        10,
+        "making",
+    );
     let files = std::fs::read_dir(&out).unwrap().count();
     assert_eq!(files, 1, "only what was fetched is there");
     let text = ok(&["put", &disk, &folder.path("data"), "a/b"]);
@@ -279,7 +283,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     let (old, new) = (folder.file("old", 5000), folder.file("new", 12_000_000));
     ok(&["put", &disk, &old, "file"]);
     let before = std::fs::read(&disk).unwrap();
-    refused(&["put", &disk, &new, "file"], 1, "--force");
+    refused(&["put", &disk, &new, "file"], 9, "--force");
     assert!(
         std::fs::read(&disk).unwrap() == before,
         "nothing was changed"
@@ -315,7 +319,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     // The hint of a name that is taken says what the verb can do.
     ok(&["put", &disk, &old, "other"]);
     let output = run(&["mv", &disk, "file", "other"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(9));
     let said = stderr(&output);
     assert!(
         said.contains("straightway rm") && !said.contains("--force"),
@@ -474,9 +478,9 @@ fn a_volume_that_is_full_says_so_and_loses_nothing() {
     let small = folder.file("small", 1000);
     let free = free_bytes(&disk);
     let large = folder.file("large", 33 << 20);
-    refused(&["put", &disk, &large], 1, "not enough free space");
+    refused(&["put", &disk, &large], 8, "not enough free space");
     let endless = run_with_input(&["put", &disk, "-", "x"], &noise(1, 33 << 20));
-    assert_eq!(endless.status.code(), Some(1));
+    assert_eq!(endless.status.code(), Some(8));
     assert!(stderr(&endless).contains("not enough free space"));
     let kept = run_with_input(
         &["put", &disk, "-", "x", "--keep-partial"],
@@ -492,8 +496,8 @@ fn a_volume_that_is_full_says_so_and_loses_nothing() {
         ok(&["put", &disk, &small, &index.to_string()]);
     }
     let before = std::fs::read(&disk).unwrap();
-    refused(&["put", &disk, &small, "ninth"], 1, "no slot is free");
-    refused(&["mv", &disk, "0", "ninth"], 1, "no slot is free");
+    refused(&["put", &disk, &small, "ninth"], 8, "no slot is free");
+    refused(&["mv", &disk, "0", "ninth"], 8, "no slot is free");
     assert!(
         std::fs::read(&disk).unwrap() == before,
         "nothing was changed"
@@ -530,7 +534,7 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no name in UTF-8"));
     refused(&["put", &disk, "-"], 2, "no name of its own");
-    refused(&["put", &disk, &folder.path("none")], 3, "opening");
+    refused(&["put", &disk, &folder.path("none")], 10, "opening");
     refused(&["put", &disk, folder.0.to_str().unwrap()], 2, "directory");
     refused(
         &["put", &disk, &small, "--block-size", "1000"],
@@ -542,16 +546,16 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
         2,
         "without checksums",
     );
-    refused(&["rm", &disk, "none"], 1, "no file has this name");
-    refused(&["mv", &disk, "none", "other"], 1, "no file has this name");
-    refused(&["stat", &disk, "none"], 1, "no file has this name");
+    refused(&["rm", &disk, "none"], 10, "no file has this name");
+    refused(&["mv", &disk, "none", "other"], 10, "no file has this name");
+    refused(&["stat", &disk, "none"], 10, "no file has this name");
     refused(&["ls", &folder.path("none.img")], 3, "there is no device");
     assert!(
         std::fs::read(&disk).unwrap() == before,
         "nothing was changed"
     );
     // A name that is missing does not keep the others.
-    refused(&["rm", &disk, "none", "there"], 1, "`none`");
+    refused(&["rm", &disk, "none", "there"], 10, "`none`");
     assert!(names(&disk).is_empty());
     let odd = "a\nb\u{1b}[31m";
     ok(&["put", &disk, &small, odd]);

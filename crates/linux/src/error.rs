@@ -230,6 +230,24 @@ fn ranges(usable: &[(u64, u64)]) -> String {
     texts.join(", ")
 }
 
+/// What to do where access to `path` was denied: root may use devices, but a file's owner decides.
+pub fn permission_hint(path: &Path) -> String {
+    let is_system = ["/dev", "/sys", "/proc"]
+        .iter()
+        .any(|root| path.starts_with(root));
+    match path.parent() {
+        _ if is_system => "run it as root".to_owned(),
+        Some(parent) if parent != Path::new("") => {
+            format!(
+                "permissions: ls -ld {} {}",
+                path.display(),
+                parent.display()
+            )
+        }
+        _ => format!("permissions: ls -ld {} .", path.display()),
+    }
+}
+
 impl Error {
     /// Which exit code this is.
     pub fn kind(&self) -> Kind {
@@ -320,8 +338,8 @@ impl Error {
         match source.kind() {
             io::ErrorKind::PermissionDenied => Error::NotPermitted {
                 doing,
+                hint: permission_hint(&path),
                 path,
-                hint: "run it as root".into(),
             },
             _ => Error::Io {
                 doing,

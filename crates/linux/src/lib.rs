@@ -50,7 +50,7 @@ pub mod vfio;
 pub use chario::{Chario, CharioOptions};
 pub use clock::{ClockSource, TscClock};
 pub use coprocessor::Coprocessor;
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Kind, Result, permission_hint};
 pub use memory::{DmaMemory, HostMemory};
 pub use passthrough::Passthrough;
 pub use roots::Roots;

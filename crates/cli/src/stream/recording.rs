@@ -194,6 +194,6 @@ impl Recording {
         }
         *told = durable_bytes;
         let line = format!("durable {durable_bytes}\n");
-        crate::console::Console { quiet: true }.print(&line)
+        crate::console::Console::default().print(&line)
     }
 }

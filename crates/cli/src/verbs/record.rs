@@ -151,10 +151,6 @@ impl Record {
             );
         }
         check_block(self.block)?;
-        let has_end = self.size.is_some() || self.for_time.is_some();
-        if matches!(self.from.0, End::Pattern) && !has_end {
-            return Err(Failure::usage("the pattern has no end").hint("--for TIME or --size SIZE"));
-        }
         Ok(())
     }
 

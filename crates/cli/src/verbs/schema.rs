@@ -44,6 +44,8 @@ pub enum Reporter {
     Check,
     Record,
     Play,
+    /// What a verb prints with --json when it fails
+    Error,
 }
 
 impl Reporter {
@@ -64,6 +66,7 @@ impl Reporter {
             Reporter::Check => schema_for!(verbs::check::Checked),
             Reporter::Record => schema_for!(crate::stream::report::RecordedFile),
             Reporter::Play => schema_for!(crate::stream::report::PlayedFile),
+            Reporter::Error => schema_for!(crate::console::ErrorReport),
             Reporter::Sustain => schema_for!(measure::sustain::Sustained),
             Reporter::Sweep => schema_for!(measure::sweep::Sweep),
             Reporter::Trace => schema_for!(measure::trace::Traced),

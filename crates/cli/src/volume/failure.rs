@@ -25,11 +25,11 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             Failure::new(Exit::No, what).hint("straightway check DEVICE says what can be mended")
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
-        Error::NotFound => Failure::new(Exit::No, what).hint("straightway ls DEVICE"),
+        Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
         Error::Exists => {
-            Failure::new(Exit::No, what).hint("another name, or straightway rm removes that file")
+            Failure::new(Exit::Exists, what).hint("another name, or straightway rm removes that file")
         }
-        Error::NoSpace => Failure::new(Exit::No, what)
+        Error::NoSpace | Error::TableFull | Error::MapFull => Failure::new(Exit::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
         Error::NeedsMount => Failure::new(Exit::No, what).hint("run the command again"),
         _ => Failure::new(Exit::No, what),
