@@ -85,6 +85,14 @@ pub fn rounded(bytes: u64) -> String {
     }
 }
 
+/// A size for people, and the bytes where rounding hides them: `12.1 KiB (12386 bytes)`, `3 B`.
+pub fn exact(bytes: u64) -> String {
+    match rounded(bytes) {
+        text if bytes < 1024 => text,
+        text => format!("{text} ({bytes} bytes)"),
+    }
+}
+
 /// A length of time: a number and one of ns, us, ms, s, min.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
@@ -114,6 +122,33 @@ impl FromStr for Time {
             .checked_mul(factor_ns)
             .ok_or("the time is too long")?;
         Ok(Self(Duration::from_nanos(ns)))
+    }
+}
+
+/// A rate in bytes a second: a size, or a size and `/s`.
+///
+/// # Errors
+/// As for a [`Size`]; and a rate is more than 0.
+pub fn rate(text: &str) -> Result<Size, String> {
+    match text.strip_suffix("/s").unwrap_or(text).parse()? {
+        Size(0) => Err("a rate is more than 0".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+/// A time in whole milliseconds. A bare number is milliseconds: the option was once `--commit-ms`.
+///
+/// # Errors
+/// As for a [`Time`]; and it fits in 32 bits.
+pub fn interval_ms(text: &str) -> Result<u32, String> {
+    let time = match text.parse::<u32>() {
+        Ok(ms) => return Ok(ms),
+        Err(_) => text.parse::<Time>()?.0,
+    };
+    match u32::try_from(time.as_millis()) {
+        Ok(0) if !time.is_zero() => Err("the time is less than a millisecond".to_owned()),
+        Ok(ms) => Ok(ms),
+        Err(_) => Err("the time is too long".to_owned()),
     }
 }
 
@@ -179,6 +214,23 @@ mod tests {
         assert_eq!(rounded(999), "999 B");
         assert_eq!(rounded(1536), "1.50 KiB");
         assert_eq!(rounded(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn rates_may_say_that_they_are_a_second_s() {
+        assert_eq!(rate("20M"), Ok(Size(20 << 20)));
+        assert_eq!(rate("20MB/s"), Ok(Size(20_000_000)));
+        assert!(rate("0").is_err() && rate("20M/min").is_err() && rate("/s").is_err());
+    }
+
+    #[test]
+    fn intervals_have_units_and_the_old_form_is_read() {
+        assert_eq!(interval_ms("200ms"), Ok(200));
+        assert_eq!(interval_ms("2s"), Ok(2_000));
+        assert_eq!(interval_ms("20"), Ok(20));
+        for text in ["", "10us", "x", "99999999min"] {
+            assert!(interval_ms(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
 use support::{
@@ -253,7 +253,7 @@ fn ctrl_c_ends_a_recording_in_good_order() {
         "32K",
         "--buffers",
         "256",
-        "--commit-ms",
+        "--commit-interval",
         "20",
         "--deadline",
         "10s",
@@ -445,4 +445,60 @@ fn bad_input_is_refused_and_records_nothing() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_sink_that_is_full_is_not_played_to() {
+    if !std::path::Path::new("/dev/full").exists() {
+        println!("SKIPPED: this machine has no /dev/full");
+        return;
+    }
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let record = [
+        "record", &device, "a", "--from", "pattern", "--rate", "10MB/s", "--size", "1M",
+    ];
+    let recorded = run(&[
+        &record[..],
+        &["--deadline", "1min", "--commit-interval", "1s"],
+    ]
+    .concat());
+    assert_eq!(recorded.status.code(), Some(0), "{}", stderr(&recorded));
+    let output = run(&["play", &device, "a", "--to", "/dev/full"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(8), "{said}");
+    assert!(
+        said.contains("not played to its end") && !said.contains("played `a`:"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_pattern_without_an_end_is_recorded_until_ctrl_c() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    let mut child = start(&[
+        "record",
+        &device,
+        "a",
+        "--from",
+        "pattern",
+        "--rate",
+        "1M",
+        "--block",
+        "16K",
+        "--deadline",
+        "1min",
+        "--commit-interval",
+        "20ms",
+        "--acknowledge",
+    ]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("durable "));
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(code(&["play", &device, "a", "--to", "pattern"]), 0);
 }

@@ -295,7 +295,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     let large = folder.file("large", 25_000_000);
     refused(
         &["put", &disk, &large, "file", "--force"],
-        1,
+        8,
         "not enough free space",
     );
     assert_eq!(names(&disk), ["file"]);

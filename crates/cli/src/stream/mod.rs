@@ -14,6 +14,7 @@
 //! | `here`, `recording`, `playing` | a volume that this processor keeps, and the loops on it |
 //! | `there` | one that a coprocessor keeps, which runs the streams |
 
+pub mod datagrams;
 pub mod drops;
 mod here;
 pub mod keeper;

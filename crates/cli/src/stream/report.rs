@@ -1,7 +1,7 @@
 //! What a stream counted, in words and in JSON.
 
 use crate::console::Console;
-use crate::units::rounded;
+use crate::units::{exact, rounded};
 use crate::volume::shown;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,13 +34,19 @@ pub fn rate_text(bytes: u64, blocks: u64, elapsed_us: u64) -> String {
     let seconds = elapsed_us.max(1) as f64 / 1e6;
     let rate = rounded((bytes as f64 / seconds) as u64);
     format!(
-        "{} ({bytes} bytes) in {blocks} blocks and {seconds:.3} s, {rate}/s",
-        rounded(bytes)
+        "{} in {blocks} blocks and {seconds:.3} s, {rate}/s",
+        exact(bytes)
     )
 }
 
-/// How late blocks were.
-pub fn latency_text(latencies: &[Bucket], max_us: u64, misses: u64, late_us: u64) -> String {
+/// How late blocks were; `lost` says that others did not arrive at all.
+pub fn latency_text(
+    latencies: &[Bucket],
+    max_us: u64,
+    misses: u64,
+    late_us: u64,
+    lost: bool,
+) -> String {
     let total: u64 = latencies.iter().map(|bucket| bucket.count).sum();
     let mut seen = 0;
     let half = latencies.iter().find(|bucket| {
@@ -53,6 +59,7 @@ pub fn latency_text(latencies: &[Bucket], max_us: u64, misses: u64, late_us: u64
     };
     let latency = format!("latency: {median}, longest {max_us} us");
     match misses {
+        0 if lost => format!("no deadline missed by what arrived, and NOT ALL ARRIVED; {latency}"),
         0 => format!("every deadline kept; {latency}"),
         _ => format!("{misses} DEADLINES MISSED, by up to {late_us} us; {latency}"),
     }
@@ -131,6 +138,7 @@ impl RecordedFile {
             self.latency_max_us,
             self.misses,
             self.lateness_max_us,
+            self.lost_blocks > 0 || self.dropped_datagrams > 0,
         )
     }
 
@@ -226,6 +234,7 @@ impl PlayedFile {
                 self.latency_max_us,
                 self.misses,
                 self.lateness_max_us,
+                false,
             );
             say(latency);
             say(ring_text(self.buffers, self.smallest_buffers));

@@ -1,6 +1,7 @@
 //! Where a playback goes, and the thread that writes it.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
 use std::fs::File;
@@ -10,9 +11,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use stream::Played;
 
-/// Bytes of a datagram: fits any network, and is a whole number of words.
-const DATAGRAM_BYTES: usize = 1_024;
-
 /// An open sink.
 #[derive(Debug)]
 pub enum Sink {
@@ -21,7 +19,7 @@ pub enum Sink {
     /// A file.
     File(File, PathBuf),
     /// Datagrams.
-    Udp(UdpSocket, String),
+    Udp(Datagrams),
     /// A connection.
     Tcp(TcpStream, String),
     /// Compared with the pattern.
@@ -59,7 +57,7 @@ impl Sink {
                     Ok(socket)
                 });
                 let socket = socket.map_err(|error| failed(address, error))?;
-                Ok(Self::Udp(socket, address.clone()))
+                Ok(Self::Udp(Datagrams::new(socket, address.clone())))
             }
             Place::Tcp(address) => {
                 let stream = TcpStream::connect(address);
@@ -67,6 +65,15 @@ impl Sink {
                 Ok(Self::Tcp(stream, address.clone()))
             }
         }
+    }
+
+    /// Spreads what is sent as datagrams at this rate; without one it goes as fast as it can.
+    #[must_use]
+    pub fn at_rate(mut self, bytes_per_second: Option<u64>) -> Self {
+        if let (Self::Udp(datagrams), Some(rate)) = (&mut self, bytes_per_second) {
+            datagrams.pace(rate);
+        }
+        self
     }
 
     fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
@@ -80,14 +87,9 @@ impl Sink {
             Self::File(file, path) => file
                 .write_all(data)
                 .map_err(|error| Failure::io("writing", path, &error)),
-            Self::Udp(socket, address) => {
-                for datagram in data.chunks(DATAGRAM_BYTES) {
-                    socket
-                        .send(datagram)
-                        .map_err(|error| sent(address, error))?;
-                }
-                Ok(())
-            }
+            Self::Udp(datagrams) => datagrams
+                .send(data)
+                .map_err(|error| sent(datagrams.address(), error)),
             Self::Tcp(stream, address) => {
                 stream.write_all(data).map_err(|error| sent(address, error))
             }

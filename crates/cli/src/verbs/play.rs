@@ -9,7 +9,7 @@ use crate::stream::report::{PlayedFile, buckets};
 use crate::stream::sink::Sink;
 use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
-use crate::units::{Size, Time};
+use crate::units::{Size, Time, rate};
 use crate::verbs::put::{check_name, micros};
 use crate::volume::{Access, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
@@ -23,7 +23,7 @@ use volume::layout::CHUNK_BYTES;
 /// Play a file of a volume at a rate.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-SINK is stdout, a file, udp://ADDR:PORT (datagrams of 1,024 bytes), tcp://ADDR:PORT (connects
+SINK is stdout, a file, udp://ADDR:PORT (datagrams of 1,024 bytes, spread at the rate), tcp://ADDR:PORT (connects
 there), null, or pattern (compares with what `record --from pattern` recorded). With a --rate, time
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
 status 7 says that deadlines were missed.
@@ -36,7 +36,7 @@ pub struct Play {
     /// The file's name in the volume
     pub name: String,
     /// Bytes a second; as fast as the sink takes them without it
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
     /// A block must be delivered so long after it is due
     #[arg(long, value_name = "TIME", default_value = "100ms")]
@@ -88,10 +88,14 @@ impl Play {
         };
         match self.json {
             true => context.console.json(&report)?,
-            false => report.say(&context.console, &self.device),
+            false if failure.is_none() => report.say(&context.console, &self.device),
+            false => {}
         }
         match failure {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(failure.and(format_args!(
+                "`{}` was not played to its end",
+                shown(&self.name)
+            ))),
             None if report.stopped => Err(Failure::interrupted("interrupted")),
             None if report.misses > 0 => Ok(Exit::Late),
             None => Ok(Exit::Done),
@@ -126,7 +130,7 @@ impl Play {
         let gaps_name = format!("{}.gaps", self.name);
         let has_gaps = check_name(&gaps_name).is_ok() && keeper.exists(&gaps_name)?;
         let file = keeper.open(&self.name)?;
-        let sink = Sink::open(&self.to.0)?;
+        let sink = Sink::open(&self.to.0)?.at_rate(self.rate.map(|rate| rate.0));
         let playing = Playing {
             options: PlayOptions {
                 bytes_per_second: self.rate.map_or(0, |rate| rate.0),

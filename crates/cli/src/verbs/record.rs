@@ -11,7 +11,7 @@ use crate::stream::report::{RecordedFile, buckets};
 use crate::stream::source::Source;
 use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
-use crate::units::{Size, Time};
+use crate::units::{Size, Time, interval_ms, rate};
 use crate::verbs::put::{check_name, micros};
 use crate::volume::{Access, Checksums, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
@@ -41,7 +41,7 @@ n arrives n blocks' time after the start. Others arrive as they are read, with a
 than it says. The deadline counts from the arrival, so a recording that lags is seen to lag.
 
 It ends with --size, --for, the source, or Ctrl-C, and is then durable. During the recording it is
-made durable every --commit-bytes and --commit-ms; after a power cut everything up to the last such
+made durable every --commit-bytes and --commit-interval; after a power cut everything up to the last such
 moment is there, and --acknowledge prints each.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
@@ -59,7 +59,7 @@ pub struct Record {
     /// The recording's name in the volume: 1 to 64 bytes
     pub name: String,
     /// Bytes a second
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
     /// A block must be written so long after it arrived
     #[arg(long, value_name = "TIME", default_value = "100ms")]
@@ -85,8 +85,8 @@ pub struct Record {
     /// Make it durable each time so many bytes are written
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub commit_bytes: Size,
-    /// Make it durable so many milliseconds after a byte was written
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    /// Make it durable this long after a byte was written: 200ms, 1s
+    #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
     /// Checksums of the recording
     #[command(flatten)]

@@ -26,9 +26,8 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
         Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
-        Error::Exists => {
-            Failure::new(Exit::Exists, what).hint("another name, or straightway rm removes that file")
-        }
+        Error::Exists => Failure::new(Exit::Exists, what)
+            .hint("another name, or straightway rm removes that file"),
         Error::NoSpace | Error::TableFull | Error::MapFull => Failure::new(Exit::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
         Error::NeedsMount => Failure::new(Exit::No, what).hint("run the command again"),

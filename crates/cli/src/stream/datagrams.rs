@@ -1,0 +1,128 @@
+//! Datagrams that leave at a rate, so that a block is no burst which a receiver has no room for.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Bytes of a datagram: fits any network, and is a whole number of words.
+const DATAGRAM_BYTES: usize = 1_024;
+/// A datagram that is due sooner than this is sent at once: a sleep is not shorter.
+const GRAIN: Duration = Duration::from_micros(100);
+
+/// A connected socket.
+#[derive(Debug)]
+pub struct Datagrams {
+    socket: UdpSocket,
+    address: String,
+    /// 0: as fast as they can be sent.
+    bytes_per_second: u64,
+}
+
+impl Datagrams {
+    /// Sends to where `socket` is connected, `address`, as fast as that goes.
+    pub const fn new(socket: UdpSocket, address: String) -> Self {
+        Self {
+            socket,
+            address,
+            bytes_per_second: 0,
+        }
+    }
+
+    /// Spreads each block over its time at this rate.
+    pub fn pace(&mut self, bytes_per_second: u64) {
+        self.bytes_per_second = bytes_per_second;
+    }
+
+    /// Where they go.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a block.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn send(&self, data: &[u8]) -> std::io::Result<()> {
+        let began = Instant::now();
+        paced(
+            data,
+            self.bytes_per_second,
+            &mut || began.elapsed(),
+            &mut |time| std::thread::sleep(time),
+            &mut |datagram| self.socket.send(datagram).map(|_| ()),
+        )
+    }
+}
+
+/// Sends `data` in datagrams, each when as much time has gone by as those before it take. That is
+/// an eighth quicker than the rate, so that a late block makes up for it.
+fn paced(
+    data: &[u8],
+    bytes_per_second: u64,
+    now: &mut dyn FnMut() -> Duration,
+    sleep: &mut dyn FnMut(Duration),
+    send: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut sent_bytes = 0;
+    for datagram in data.chunks(DATAGRAM_BYTES) {
+        let due_ns = (u128::from(sent_bytes) * 875_000_000)
+            .checked_div(u128::from(bytes_per_second))
+            .unwrap_or(0);
+        let due = Duration::from_nanos(u64::try_from(due_ns).unwrap_or(u64::MAX));
+        let left = due.saturating_sub(now());
+        if left >= GRAIN {
+            sleep(left);
+        }
+        send(datagram)?;
+        sent_bytes += datagram.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// When each datagram left, on a clock that only sleeping moves.
+    fn times(len: usize, bytes_per_second: u64) -> Vec<Duration> {
+        let clock = Cell::new(Duration::ZERO);
+        let mut times = Vec::new();
+        paced(
+            &vec![0; len],
+            bytes_per_second,
+            &mut || clock.get(),
+            &mut |time| clock.set(clock.get() + time),
+            &mut |_| {
+                times.push(clock.get());
+                Ok(())
+            },
+        )
+        .unwrap();
+        times
+    }
+
+    #[test]
+    fn a_block_is_spread_over_most_of_its_time() {
+        // 1 MiB at 2 MiB/s: half a second, 1,024 datagrams.
+        let times = times(1 << 20, 2 << 20);
+        assert_eq!(times.len(), 1024);
+        let last = *times.last().unwrap();
+        assert!(
+            (Duration::from_millis(430)..Duration::from_millis(500)).contains(&last),
+            "{last:?}"
+        );
+        // No window of 5 ms holds more than its share and a few.
+        for (first, time) in times.iter().enumerate() {
+            let within = times[first..]
+                .iter()
+                .take_while(|other| **other < *time + Duration::from_millis(5));
+            assert!(within.count() <= 13, "{first}");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_nothing_sleeps() {
+        assert_eq!(times(10_000, 0).last(), Some(&Duration::ZERO));
+        assert_eq!(times(0, 0), []);
+    }
+}
