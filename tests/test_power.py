@@ -100,7 +100,7 @@ def check_image(image, path, acknowledged, has_checksums):
     path.write_bytes(image)
     device = f"file:{path}"
     copy = path.with_name("copy")
-    status, output, errors = straightway("--quiet", "play", device, "take", "--to", copy, "--json")
+    status, output, errors = straightway("--quiet", "play", device, "take", "--to", copy, "--force", "--json")
     if status != 0:
         assert "no file has this name" in errors and acknowledged == 0, errors
         size = 0
@@ -111,7 +111,7 @@ def check_image(image, path, acknowledged, has_checksums):
         assert not has_checksums or played["verified_bytes"] == size
         data, gaps = copy.read_bytes(), []
         if played["has_gaps"]:
-            good("--quiet", "play", device, "take.gaps", "--to", copy)
+            good("--quiet", "play", device, "take.gaps", "--to", copy, "--force")
             gaps = [tuple(map(int, line.split()))[:2] for line in copy.read_text().splitlines()]
         check_pattern(data, gaps)
     # The next change completes or undoes what was under way.

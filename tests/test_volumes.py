@@ -43,7 +43,7 @@ done
 dd if=$DEVICE of=/tmp/disk.img bs=1M iflag=direct status=none
 for device in /tmp/disk.img file:/tmp/disk.img model:$(stat -c %s /tmp/disk.img),file=/tmp/disk.img; do
   [ $BLOCK = 512 ] || continue
-  rc 0 $S get $device file0 /tmp/got --verify
+  rc 0 $S get $device file0 /tmp/got --force --verify
   same "$(sum </tmp/got)" "$(sum </tmp/data0)" "file0 on $device"
   rc 0 $S check $device --read-data
 done
@@ -130,7 +130,7 @@ def test_two_processes_cannot_have_one_volume():
           exec 3>&-
           wait $pid || fail "$(cat /tmp/said)"
           driver_is nvme
-          rc 0 $S get /dev/nvme0n1 slow /tmp/got --path vfio
+          rc 0 $S get /dev/nvme0n1 slow /tmp/got --force --path vfio
           same "$(sum </tmp/got)" "$(sum </tmp/data)" "what was put over $path"
           rc 0 $S rm /dev/nvme0n1 slow --path $path
         done

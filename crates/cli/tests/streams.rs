@@ -21,7 +21,10 @@ fn volume(folder: &Folder, words: &[&str]) -> String {
 
 fn get(device: &str, name: &str, folder: &Folder) -> Vec<u8> {
     let copy = folder.path("copy");
-    assert_eq!(code(&["--quiet", "play", device, name, "--to", &copy]), 0);
+    assert_eq!(
+        code(&["--quiet", "play", device, name, "--to", &copy, "--force"]),
+        0
+    );
     std::fs::read(copy).unwrap()
 }
 

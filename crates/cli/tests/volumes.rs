@@ -759,7 +759,7 @@ fn two_processes_never_write_one_volume() {
             &["ls", device],
         ];
         for command in commands {
-            refused(command, 3, "in use by another process");
+            refused(command, 3, "(straightway)");
         }
     }
     drop(first.stdin.take());

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::{Buffer, Device, Operation, Request, blocking};
-use linux::{HostMemory, Passthrough, RingOptions, Roots, Uring, bind, noiommu, resolve, vfio};
+use linux::{
+    Claim, HostMemory, Passthrough, RingOptions, Roots, Uring, bind, noiommu, resolve, vfio,
+};
 use nvme::{Controller, Options, Platform, QueuePair, controller_memory_bytes};
 
 const DEPTH: usize = 32;
@@ -128,13 +130,13 @@ fn kernel_round(roots: &Roots, device: &str, time: Duration) -> Result<()> {
             fixed_memory: fixed.then(|| memory.clone()),
             fixed_piece_bytes: Some(BLOCK_BYTES),
         };
-        let mut ring = Uring::open(&block, false, &options)?;
+        let mut ring = Uring::open(&Claim::to_read(roots, &block)?, &options)?;
         for batch in BATCHES {
             let rate = free_running(&mut ring, &mut pool, batch, time)?;
             report(name, batch, rate);
         }
         drop(ring);
-        let mut ring = Passthrough::open(roots, &character, false, &options)?;
+        let mut ring = Passthrough::open(roots, &Claim::to_read(roots, &character)?, &options)?;
         let name = name.replace("io_uring", "passthrough");
         for batch in BATCHES {
             let rate = free_running(&mut ring, &mut pool, batch, time)?;

@@ -6,7 +6,7 @@
 //! destroys what is on the drive. `probe restore` and `probe doctor` do what they say.
 
 use block::{Device, Operation, blocking};
-use linux::{HostMemory, OpenMode, Passthrough, RingOptions, Roots, SyncFile, Uring};
+use linux::{Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
 use linux::{admin, bind, doctor, noiommu, resolve, usage, vfio};
 use nvme::Platform;
 use std::io::Write;
@@ -322,11 +322,12 @@ fn probe_files(roots: &Roots, device: &str) -> Result<()> {
     let controller = found.controller_path(roots).ok_or("no controller")?;
     let memory = HostMemory::new(32 << 20)?;
     for (name, direct) in [("SyncFile", false), ("SyncFile O_DIRECT", true)] {
-        let mode = OpenMode {
-            write: true,
-            direct,
+        let claim = Claim::to_write(roots, &block)?;
+        let mut file = match direct {
+            true => SyncFile::open_direct(&claim)?,
+            false => SyncFile::open(&claim)?,
         };
-        exercise(name, &mut SyncFile::open(&block, mode)?, &memory)?;
+        exercise(name, &mut file, &memory)?;
     }
     for (poll, fixed) in [(false, false), (false, true), (true, false), (true, true)] {
         let options = RingOptions {
@@ -342,11 +343,11 @@ fn probe_files(roots: &Roots, device: &str) -> Result<()> {
             )
         };
         let before = admin::Counts::read(&controller)?;
-        match Uring::open(&block, true, &options) {
+        match Uring::open(&Claim::to_write(roots, &block)?, &options) {
             Ok(mut device) => exercise(&name("Uring"), &mut device, &memory)?,
             Err(error) => println!("{}: {error}", name("Uring")),
         }
-        match Passthrough::open(roots, &character, true, &options) {
+        match Passthrough::open(roots, &Claim::to_write(roots, &character)?, &options) {
             Ok(mut device) => exercise(&name("Passthrough"), &mut device, &memory)?,
             Err(error) => println!("{}: {error}", name("Passthrough")),
         }
@@ -357,14 +358,8 @@ fn probe_files(roots: &Roots, device: &str) -> Result<()> {
             after.write_commands - before.write_commands
         );
     }
-    let claimed = SyncFile::open(
-        &block,
-        OpenMode {
-            write: true,
-            direct: false,
-        },
-    )?;
-    let refused = Passthrough::open(roots, &character, true, &RingOptions::default());
+    let claimed = Claim::to_write(roots, &block)?;
+    let refused = Claim::to_write(roots, &character);
     println!(
         "while it is claimed: {}",
         refused.err().ok_or("passthrough was allowed")?

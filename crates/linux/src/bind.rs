@@ -4,6 +4,7 @@
 //! machine restarts. Before anything is changed a record says who borrowed the device and which
 //! driver it had: when the borrower is killed, the next run's [`restore_stale`] undoes the change.
 
+use crate::claim::claim_controller;
 use crate::pci::{Controller, PciAddress};
 use crate::shown::wait_for_namespaces;
 use crate::state::{self, Process, Record};
@@ -217,7 +218,7 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
     }
     let controller = Controller::at(roots, address)?;
     // Held until the driver has let go: a namespace that is ours cannot be mounted meanwhile.
-    let claims = usage::claim_controller(roots, &controller)?;
+    let claims = claim_controller(roots, &controller)?;
     if driver == Some(VFIO_PCI) {
         if controller.iommu_group.is_none() {
             let device = address.to_string();

@@ -10,10 +10,10 @@ use crate::single::{Single, io_error, os_error};
 use crate::sys::chario::{self as sys, Stretch};
 use crate::sys::map::Mapping;
 use crate::usage::Use;
-use crate::{Error, Result, Roots, sysfs};
+use crate::{Claim, Error, Result, Roots, sysfs};
 use block::{Buffer, Completion, Device, Features, Geometry, Operation, Refused, Request};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSlice;
 use std::path::Path;
@@ -24,8 +24,6 @@ const MAX_TRANSFER_BYTES: u32 = 64 << 20;
 /// How to use the device.
 #[derive(Clone, Debug, Default)]
 pub struct CharioOptions {
-    /// Let it be changed. The device is then opened for this process alone (`O_EXCL`).
-    pub write: bool,
     /// Look for completions instead of taking interrupts.
     pub poll: bool,
     /// Register this memory, which saves pinning and mapping its pages for each request. Other
@@ -81,13 +79,14 @@ pub fn windows(roots: &Roots, name: &str) -> Vec<Window> {
 }
 
 impl Chario {
-    /// Opens `/dev/chardiskXnY`.
+    /// Opens `/dev/chardiskXnY`, as far as the claim goes: to write, for this process alone (`O_EXCL`).
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::LockLimit`], [`Error::BadName`] and
     /// others, each for the one thing that is wrong.
-    pub fn open(path: &Path, options: &CharioOptions) -> Result<Self> {
-        let mut device = Self::open_plain(path, options)?;
+    pub fn open(claim: &Claim, options: &CharioOptions) -> Result<Self> {
+        let path = claim.path();
+        let mut device = Self::open_plain(claim, options)?;
         if let Some(memory) = &options.registered {
             let (address, length) = (memory.arena().address(), memory.len_bytes());
             sys::register(&device.descriptor, address, length).map_err(|source| {
@@ -108,11 +107,12 @@ impl Chario {
     /// # Errors
     /// As [`open`](Chario::open), and where the window cannot be mapped.
     pub fn open_window(
-        path: &Path,
+        claim: &Claim,
         options: &CharioOptions,
         window: Window,
     ) -> Result<(Self, DmaMemory)> {
-        let mut device = Self::open_plain(path, options)?;
+        let path = claim.path();
+        let mut device = Self::open_plain(claim, options)?;
         let length = usize::try_from(window.length_bytes).unwrap_or(usize::MAX);
         let mapping = Mapping::device(&device.descriptor, window.address, length)
             .map_err(|source| Error::io("mapping the window of", path, source))?;
@@ -124,21 +124,20 @@ impl Chario {
         Ok((device, memory))
     }
 
-    fn open_plain(path: &Path, options: &CharioOptions) -> Result<Self> {
-        let flags = OFlags::CLOEXEC
-            | match options.write {
-                true => OFlags::RDWR | OFlags::EXCL,
-                false => OFlags::RDONLY,
-            };
-        let descriptor =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
-                Errno::BUSY => in_use(path),
-                Errno::NOENT | Errno::NODEV => Error::NoSuchDevice {
-                    name: path.display().to_string(),
-                    why: "CharIO's driver does not show it".into(),
-                },
-                error => Error::io("opening", path, error),
-            })?;
+    fn open_plain(claim: &Claim, options: &CharioOptions) -> Result<Self> {
+        let path = claim.path();
+        let flags = match claim.is_to_write() {
+            true => OFlags::EXCL,
+            false => OFlags::empty(),
+        };
+        let descriptor = claim.open(flags).map_err(|error| match error {
+            Errno::BUSY => in_use(path),
+            Errno::NOENT | Errno::NODEV => Error::NoSuchDevice {
+                name: path.display().to_string(),
+                why: "CharIO's driver does not show it".into(),
+            },
+            error => Error::io("opening", path, error),
+        })?;
         let info = sys::info(&descriptor).map_err(|source| match source.raw_os_error() {
             Some(libc::ENOTTY | libc::EINVAL) => Error::BadName {
                 name: path.display().to_string(),
@@ -146,7 +145,7 @@ impl Chario {
             },
             _ => Error::io("asking the size of", path, source),
         })?;
-        let geometry = geometry(&info, options.write)?;
+        let geometry = geometry(&info, claim.is_to_write())?;
         if options.poll {
             sys::set_polling(&descriptor, true)
                 .map_err(|source| Error::io("polling", path, source))?;
@@ -399,9 +398,12 @@ mod tests {
     #[test]
     fn what_is_no_chario_device_is_refused() {
         let options = CharioOptions::default();
-        let error = Chario::open(Path::new("/dev/null"), &options).unwrap_err();
+        let error = Claim::to_read(&Roots::system(), Path::new("/dev/null"))
+            .and_then(|claim| Chario::open(&claim, &options))
+            .unwrap_err();
         assert!(matches!(error, Error::BadName { .. }), "{error}");
-        let error = Chario::open(Path::new("/nonexistent/chardisk0n1"), &options).unwrap_err();
-        assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
+        let error =
+            Claim::to_read(&Roots::system(), Path::new("/nonexistent/chardisk0n1")).unwrap_err();
+        assert_eq!(error.kind().exit_code(), 3, "{error}");
     }
 }

@@ -66,6 +66,12 @@ pub enum Error {
         /// Each use.
         reasons: Vec<String>,
     },
+    /// The device was set read-only, as `blockdev --setro` does.
+    #[error("{device} is set read-only")]
+    ReadOnly {
+        /// The device.
+        device: String,
+    },
     /// No coprocessor serves a drive there.
     #[error("{name}: {why}")]
     NoCoprocessor {
@@ -284,6 +290,7 @@ impl Error {
             Error::InUse { .. } => {
                 "unmount it, stop what uses it, or name another drive; see: lsblk".into()
             }
+            Error::ReadOnly { device } => format!("blockdev --setrw /dev/{device}"),
             Error::Owned { pid, .. } => format!("wait for process {pid} to end, or: kill {pid}"),
             Error::NotBound { .. } => "bind it first: straightway bind DEVICE".into(),
             Error::NoModule {

@@ -23,6 +23,7 @@
 pub mod admin;
 pub mod bind;
 pub mod chario;
+mod claim;
 mod clock;
 pub mod coprocessor;
 pub mod cpufreq;
@@ -48,6 +49,7 @@ pub mod usage;
 pub mod vfio;
 
 pub use chario::{Chario, CharioOptions};
+pub use claim::{Claim, can_be_taken};
 pub use clock::{ClockSource, TscClock};
 pub use coprocessor::Coprocessor;
 pub use error::{Error, Kind, Result, permission_hint};
@@ -56,5 +58,4 @@ pub use passthrough::Passthrough;
 pub use roots::Roots;
 pub use schedule::RealTime;
 pub use sync_file::SyncFile;
-pub use target::OpenMode;
 pub use uring::{RingOptions, Uring};

@@ -10,11 +10,9 @@ use crate::sys::ioctl;
 use crate::sys::ring_nvme::{MAX_COMMAND_BLOCKS, NvmeEncoder};
 use crate::target::one_command_bytes;
 use crate::uring::{RingOptions, check_polling};
-use crate::usage;
-use crate::{Error, Result, Roots, sysfs};
+use crate::{Claim, Error, Result, Roots, sysfs};
 use block::{Completion, Device, Features, Geometry, Refused, Request, blocking};
-use rustix::fs::{FileType, Mode, OFlags};
-use std::fs::File;
+use rustix::fs::OFlags;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,20 +25,20 @@ const BUFFER_ALIGN_BYTES: u32 = 4;
 pub struct Passthrough {
     lanes: Lanes<NvmeEncoder>,
     nsid: u32,
-    /// The block device, claimed while this may write, so that nobody mounts it meanwhile.
-    _claim: Option<File>,
+    /// Of the block device too, so that nobody mounts it while this may write.
+    _claim: Claim,
 }
 
 impl Passthrough {
-    /// Opens `/dev/ngXnY`; with `write` it can be changed, and the namespace must not be in use.
+    /// Opens `/dev/ngXnY`, as far as the claim goes.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::Unsupported`] and others, each for the
-    /// one thing that is wrong.
-    pub fn open(roots: &Roots, path: &Path, write: bool, options: &RingOptions) -> Result<Self> {
+    /// [`Error::NotPermitted`], [`Error::Unsupported`] and others, each for the one thing that is
+    /// wrong.
+    pub fn open(roots: &Roots, claim: &Claim, options: &RingOptions) -> Result<Self> {
+        let (path, write) = (claim.path(), claim.is_to_write());
         let io = |doing, source: std::io::Error| Error::io(doing, path, source);
-        let kind = rustix::fs::stat(path).map_err(|source| io("opening", source.into()))?;
-        if FileType::from_raw_mode(kind.st_mode) != FileType::CharacterDevice {
+        if claim.is_file() || claim.is_block_device() {
             return Err(Error::BadName {
                 name: path.display().to_string(),
                 why: "passthrough needs the namespace's character device, as /dev/ng0n1",
@@ -49,12 +47,8 @@ impl Passthrough {
         // /dev/ng0n1 and /dev/nvme0n1 are two faces of one namespace.
         let block = sysfs::name_of(&sysfs::canonical(path))
             .and_then(|name| Some(format!("nvme{}", name.strip_prefix("ng")?)));
-        let claim = match (&block, write) {
-            (Some(block), true) => usage::claim_block_device(roots, block)?,
-            _ => None,
-        };
-        let flags = OFlags::CLOEXEC | if write { OFlags::RDWR } else { OFlags::RDONLY };
-        let descriptor = rustix::fs::open(path, flags, Mode::empty())
+        let descriptor = claim
+            .open(OFlags::empty())
             .map_err(|source| io("opening", source.into()))?;
         let nsid = ioctl::namespace_id(&descriptor).map_err(|source| Error::BadName {
             name: path.display().to_string(),
@@ -86,7 +80,7 @@ impl Passthrough {
         let mut device = Self {
             lanes,
             nsid,
-            _claim: claim,
+            _claim: claim.clone(),
         };
         if let Some(memory) = &options.fixed_memory {
             device.try_fixed_memory(memory)?;

@@ -3,15 +3,14 @@
 //! One request at a time; it runs inside of `kick` or `poll`, which therefore sleep as long as the
 //! drive takes. That is what the path is, and what the others are compared with.
 
-use crate::Result;
 use crate::single::{Single, io_error, os_error};
 use crate::sys::ioctl;
-use crate::target::{OpenMode, Target};
+use crate::target::Target;
+use crate::{Claim, Result};
 use block::{Completion, Device, Geometry, Operation, Refused, Request};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSlice;
-use std::path::Path;
 
 /// A file or a block device, read and written by system calls that wait.
 #[derive(Debug)]
@@ -21,14 +20,26 @@ pub struct SyncFile {
 }
 
 impl SyncFile {
-    /// Opens a file or a block device. Blocks of a file have 512 bytes; a part of one at its end is
-    /// left unused.
+    /// Opens a file or a block device, as far as the claim goes. Blocks of a file have 512 bytes; a
+    /// part of one at its end is left unused.
     ///
     /// # Errors
-    /// [`Error::InUse`](crate::Error::InUse), [`Error::NotPermitted`](crate::Error::NotPermitted) and others, each for the one thing that is wrong.
-    pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
+    /// [`Error::NotPermitted`](crate::Error::NotPermitted) and others, each for the one thing that is wrong.
+    pub fn open(claim: &Claim) -> Result<Self> {
+        Self::new(claim, false)
+    }
+
+    /// The same past the page cache (`O_DIRECT`).
+    ///
+    /// # Errors
+    /// As [`open`](SyncFile::open), and where the file system does not know it.
+    pub fn open_direct(claim: &Claim) -> Result<Self> {
+        Self::new(claim, true)
+    }
+
+    fn new(claim: &Claim, direct: bool) -> Result<Self> {
         Ok(Self {
-            target: Target::open(path, mode)?,
+            target: Target::open(claim, direct)?,
             request: Single::default(),
         })
     }
@@ -42,6 +53,7 @@ impl SyncFile {
         Ok(Self {
             target: Target {
                 descriptor: self.target.descriptor.try_clone()?,
+                claim: self.target.claim.clone(),
                 ..self.target
             },
             request: Single::default(),
@@ -192,15 +204,16 @@ mod tests {
     use crate::sysfs::fake::Tree;
     use crate::{Error, HostMemory};
     use block::blocking;
+    use std::path::Path;
 
     fn file(tree: &Tree, len: u64, write: bool) -> SyncFile {
         let path = tree.path().join("disk");
         std::fs::File::create(&path).unwrap().set_len(len).unwrap();
-        let mode = OpenMode {
-            write,
-            direct: false,
+        let claim = match write {
+            true => Claim::to_write(&tree.roots(), &path),
+            false => Claim::to_read(&tree.roots(), &path),
         };
-        SyncFile::open(&path, mode).unwrap()
+        SyncFile::open(&claim.unwrap()).unwrap()
     }
 
     #[test]
@@ -273,7 +286,8 @@ mod tests {
     #[test]
     fn what_is_no_disk_is_refused() {
         let tree = Tree::new();
-        let open = |path: &Path| SyncFile::open(path, OpenMode::default());
+        let roots = tree.roots();
+        let open = |path: &Path| SyncFile::open(&Claim::to_read(&roots, path)?);
         assert!(matches!(open(tree.path()), Err(Error::BadName { .. })));
         let missing = open(&tree.path().join("none")).unwrap_err();
         assert!(missing.to_string().contains("none"));

@@ -2,11 +2,10 @@
 
 use crate::sys::ioctl;
 use crate::sysfs;
-use crate::usage::{self, Use};
-use crate::{Error, Result, Roots};
+use crate::{Claim, Error, Result, Roots};
 use block::{Features, Geometry};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -15,15 +14,6 @@ const MAX_TRANSFER_BYTES: u64 = 16 << 20;
 const FILE_BLOCK_BYTES: u64 = 512;
 /// `statfs` says this of a tmpfs, which can punch holes but not zero ranges.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
-
-/// How to open a file or a block device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenMode {
-    /// Let it be changed. A block device is then opened for this process alone (`O_EXCL`).
-    pub write: bool,
-    /// Past the page cache (`O_DIRECT`). [`Uring`](crate::Uring) always does this.
-    pub direct: bool,
-}
 
 /// An open file or block device.
 #[derive(Debug)]
@@ -34,46 +24,44 @@ pub(crate) struct Target {
     pub zero_by_hole: bool,
     /// With depth 1 and no limit to the queue.
     pub geometry: Geometry,
+    /// Held as long as it is open.
+    pub claim: Claim,
+}
+
+/// How a claimed target is opened.
+#[derive(Clone, Copy)]
+struct OpenMode {
+    write: bool,
+    direct: bool,
 }
 
 impl Target {
-    pub(crate) fn open(path: &Path, mode: OpenMode) -> Result<Self> {
-        let failed = |source: Errno| Error::io("opening", path, source);
-        let mut flags = OFlags::CLOEXEC;
-        flags |= if mode.write {
-            OFlags::RDWR
-        } else {
-            OFlags::RDONLY
-        };
-        if mode.direct {
-            flags |= OFlags::DIRECT;
+    /// Opens what was claimed, as far as the claim goes; with `direct` past the page cache.
+    pub(crate) fn open(claim: &Claim, direct: bool) -> Result<Self> {
+        let path = claim.path();
+        let is_block_device = claim.is_block_device();
+        if !is_block_device && !claim.is_file() {
+            return Err(Error::BadName {
+                name: path.display().to_string(),
+                why: "it is neither a file nor a block device",
+            });
         }
-        let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(failed)?.st_mode);
-        let is_block_device = match kind {
-            FileType::BlockDevice => true,
-            FileType::RegularFile => false,
-            _ => {
-                return Err(Error::BadName {
-                    name: path.display().to_string(),
-                    why: "it is neither a file nor a block device",
-                });
-            }
+        let mode = OpenMode {
+            write: claim.is_to_write(),
+            direct,
         };
-        if is_block_device && mode.write {
-            flags |= OFlags::EXCL;
-        }
-        let descriptor =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
-                Errno::BUSY if is_block_device => in_use(path),
-                Errno::INVAL if mode.direct => Error::Unsupported {
-                    what: "O_DIRECT",
-                    why: format!("the file system of {} does not know it", path.display()),
-                    hint: Some(
-                        "name a file on ext4 or xfs, or a block device; or go without".into(),
-                    ),
-                },
-                error => failed(error),
-            })?;
+        let flags = match direct {
+            true => OFlags::DIRECT,
+            false => OFlags::empty(),
+        };
+        let descriptor = claim.open(flags).map_err(|error| match error {
+            Errno::INVAL if direct => Error::Unsupported {
+                what: "O_DIRECT",
+                why: format!("the file system of {} does not know it", path.display()),
+                hint: Some("name a file on ext4 or xfs, or a block device; or go without".into()),
+            },
+            error => Error::io("opening", path, error),
+        })?;
         let geometry = match is_block_device {
             true => block_device_geometry(path, &descriptor, mode)?,
             false => file_geometry(path, &descriptor, mode)?,
@@ -90,20 +78,9 @@ impl Target {
             is_block_device,
             zero_by_hole,
             geometry,
+            claim: claim.clone(),
         })
     }
-}
-
-fn in_use(path: &Path) -> Error {
-    let device = path.display().to_string();
-    let name = sysfs::name_of(&sysfs::canonical(path)).unwrap_or_else(|| device.clone());
-    let uses = usage::of_block_device(&Roots::system(), &name).unwrap_or_default();
-    let mut reasons: Vec<String> = uses.iter().map(Use::to_string).collect();
-    if reasons.is_empty() {
-        let device = name;
-        reasons.push(Use::OpenExclusively { device }.to_string());
-    }
-    Error::InUse { device, reasons }
 }
 
 fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {

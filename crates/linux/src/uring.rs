@@ -8,8 +8,8 @@ use crate::lanes::Lanes;
 use crate::memory::HostMemory;
 use crate::sys::ring::{MAX_FIXED_BYTES, Setup};
 use crate::sys::ring_file::FileEncoder;
-use crate::target::{OpenMode, Target, one_command_bytes, queue_folder};
-use crate::{Error, Result, Roots, sysfs};
+use crate::target::{Target, one_command_bytes, queue_folder};
+use crate::{Claim, Error, Result, Roots, sysfs};
 use block::{Completion, Device, Geometry, Refused, Request};
 use std::io;
 use std::path::Path;
@@ -123,19 +123,14 @@ pub struct Uring {
 }
 
 impl Uring {
-    /// Opens a file or a block device with `O_DIRECT`; with `write` it can be changed.
+    /// Opens a file or a block device with `O_DIRECT`, as far as the claim goes.
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::Unsupported`], [`Error::LockLimit`] and
     /// others, each for the one thing that is wrong.
-    pub fn open(path: &Path, write: bool, options: &RingOptions) -> Result<Self> {
-        let mut target = Target::open(
-            path,
-            OpenMode {
-                write,
-                direct: true,
-            },
-        )?;
+    pub fn open(claim: &Claim, options: &RingOptions) -> Result<Self> {
+        let path = claim.path();
+        let mut target = Target::open(claim, true)?;
         let setup = options.setup()?;
         let mut chunk_bytes = u64::MAX;
         if target.is_block_device {
@@ -204,7 +199,7 @@ mod tests {
             .unwrap()
             .set_len(1 << 20)
             .unwrap();
-        match Uring::open(&path, true, options) {
+        match Uring::open(&Claim::to_write(&tree.roots(), &path).unwrap(), options) {
             Ok(ring) => Some(ring),
             Err(error @ Error::Unsupported { .. }) => {
                 eprintln!("skipped: {error}");
@@ -347,7 +342,8 @@ mod tests {
             poll: true,
             ..RingOptions::default()
         };
-        let error = Uring::open(&path, false, &options).unwrap_err();
+        let claim = Claim::to_read(&tree.roots(), &path).unwrap();
+        let error = Uring::open(&claim, &options).unwrap_err();
         assert_eq!(error.kind().exit_code(), 4);
     }
 }

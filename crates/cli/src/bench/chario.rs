@@ -63,17 +63,17 @@ impl CharioPath {
         let path = self.bench.roots.dev.join(&node);
         let registered = self.name == "chario-registered";
         let options = CharioOptions {
-            write: self.bench.destroys,
             poll: self.polls(),
             registered: registered.then(|| self.bench.memory.clone()),
         };
+        let claim = self.bench.claim(&path)?;
         let loan = self.bench.loan.borrow().clone();
         let device = Held::open(loan, || {
             if !self.is_phys() {
-                return Ok(Chario::open(&path, &options)?);
+                return Ok(Chario::open(&claim, &options)?);
             }
             let window = self.window(&node)?;
-            let (device, memory) = Chario::open_window(&path, &options, window)?;
+            let (device, memory) = Chario::open_window(&claim, &options, window)?;
             self.window_memory = Some(memory);
             Ok(device)
         })?;

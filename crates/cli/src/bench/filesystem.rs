@@ -4,7 +4,7 @@ use super::{Bench, Nodes};
 use crate::failure::{Failure, Result};
 use crate::path::borrow::mount_folder;
 use crate::signals::Cancel;
-use linux::{OpenMode, SyncFile};
+use linux::SyncFile;
 use measure::random::Random;
 use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -126,11 +126,7 @@ fn write_file(path: &Path, len_bytes: u64, seed: u64, cancel: &Cancel) -> Result
 }
 
 fn write_raw(bench: &Bench, nodes: &Nodes, seed: u64, cancel: &Cancel) -> Result<()> {
-    let mode = OpenMode {
-        write: true,
-        direct: true,
-    };
-    let mut device = SyncFile::open(&nodes.block, mode)?;
+    let mut device = SyncFile::open_direct(&bench.claim(&nodes.block)?)?;
     let shift = block::Device::geometry(&device).block_size_log2;
     let mut spare = Some(bench.memory.allocate(CHUNK_BYTES)?);
     let written = each_chunk(bench.span_bytes, seed, cancel, |offset, chunk| {

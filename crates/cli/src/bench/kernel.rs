@@ -5,7 +5,7 @@ use super::{Bench, EXT4, KERNEL, counters};
 use crate::failure::{Failure, Result};
 use crate::path::kernel::open_passthrough;
 use block::{Buffer, Device, Geometry};
-use linux::{OpenMode, RingOptions, SyncFile, Uring};
+use linux::{Claim, RingOptions, SyncFile, Uring};
 use measure::{Counters, Missing, Path, Region};
 use std::rc::Rc;
 
@@ -35,25 +35,25 @@ impl KernelPath {
         self.name.starts_with("io_uring") || self.name == "passthrough"
     }
 
-    fn open_file(&mut self, file: &std::path::Path, mode: OpenMode) -> Result<Box<dyn Device>> {
-        let opened = SyncFile::open(file, mode)?;
-        self.twin = super::twin(&opened, file)?;
+    fn open_file(&mut self, claim: &Claim) -> Result<Box<dyn Device>> {
+        let opened = match self.is_buffered() {
+            true => SyncFile::open(claim)?,
+            false => SyncFile::open_direct(claim)?,
+        };
+        self.twin = super::twin(&opened, claim.path())?;
         Ok(Box::new(opened))
     }
 
     fn open_device(&mut self) -> Result<Box<dyn Device>> {
-        let mode = OpenMode {
-            write: self.bench.destroys,
-            direct: !self.is_buffered(),
-        };
+        let bench = Rc::clone(&self.bench);
         if self.is_ext4() {
             let file = self.bench.mounted.borrow().as_ref().map(Mounted::file);
             let file = file.ok_or_else(|| Failure::missing("the file system is not mounted"))?;
-            return self.open_file(&file, mode);
+            return self.open_file(&bench.claim(&file)?);
         }
         let nodes = self.bench.nodes()?;
         if !self.is_ring() {
-            return self.open_file(&nodes.block, mode);
+            return self.open_file(&bench.claim(&nodes.block)?);
         }
         let options = RingOptions {
             queue_depth: self.bench.queue_depth.clamp(1, 4096),
@@ -65,14 +65,14 @@ impl KernelPath {
             ..RingOptions::default()
         };
         if self.name != "passthrough" {
-            let device = Uring::open(&nodes.block, mode.write, &options)?;
+            let device = Uring::open(&bench.claim(&nodes.block)?, &options)?;
             return Ok(Box::new(device));
         }
         let path = nodes.character.ok_or_else(|| {
             Failure::unsupported("the namespace has no character device")
                 .hint("use Linux 5.13 or later")
         })?;
-        let (device, _) = open_passthrough(&self.bench.roots, &path, mode.write, options)?;
+        let (device, _) = open_passthrough(&bench.roots, &bench.claim(&path)?, options)?;
         Ok(Box::new(device))
     }
 }

@@ -31,12 +31,13 @@ pub use host::{BenchHost, drop_caches};
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
+use crate::guard::Grant;
 use crate::path::borrow::Loan;
 use crate::path::rig::Rig;
 use block::Device;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{HostMemory, Roots, SyncFile};
+use linux::{Claim, HostMemory, Roots, SyncFile};
 use measure::{DeviceInfo, Missing, Path};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -118,6 +119,8 @@ pub struct Bench {
     pub roots: Roots,
     /// What is measured.
     pub target: Target,
+    /// The permission to use it, and its lock.
+    grant: Grant,
     /// Whether the drive's data may be destroyed.
     pub destroys: bool,
     /// Where the raw paths' stretch starts.
@@ -155,6 +158,7 @@ impl Bench {
     /// There is no memory for the buffers.
     pub fn new(
         roots: &Roots,
+        grant: Grant,
         target: Target,
         plan: &Plan,
         window: Option<PathBuf>,
@@ -164,6 +168,7 @@ impl Bench {
         let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);
         Ok(Rc::new(Self {
             roots: roots.clone(),
+            grant,
             target,
             destroys: plan.destroys,
             raw_offset_bytes: plan.raw_offset_bytes,
@@ -176,6 +181,11 @@ impl Bench {
             loan: RefCell::new(None),
             mounted: RefCell::new(None),
         }))
+    }
+
+    /// The claim to a file or a device, to write if that is what is measured.
+    fn claim(&self, node: &std::path::Path) -> Result<Claim> {
+        self.grant.claim(&self.roots, node, self.destroys)
     }
 
     /// What a program opens to reach it through the kernel.

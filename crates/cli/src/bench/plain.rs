@@ -3,7 +3,7 @@
 use super::{Bench, PLAIN, Target};
 use crate::failure::{Failure, Result};
 use block::{Buffer, Device, RamDisk};
-use linux::{OpenMode, RingOptions, SyncFile, Uring};
+use linux::{RingOptions, SyncFile, Uring};
 use measure::{Counters, Missing, Path};
 use std::rc::Rc;
 
@@ -40,13 +40,13 @@ impl PlainPath {
                 queue_depth: self.bench.queue_depth.clamp(1, 4096),
                 ..RingOptions::default()
             };
-            return Ok(Box::new(Uring::open(file, self.bench.destroys, &options)?));
+            return Ok(Box::new(Uring::open(&self.bench.claim(file)?, &options)?));
         }
-        let mode = OpenMode {
-            write: self.bench.destroys,
-            direct: !self.is_buffered(),
+        let claim = self.bench.claim(file)?;
+        let opened = match self.is_buffered() {
+            true => SyncFile::open(&claim)?,
+            false => SyncFile::open_direct(&claim)?,
         };
-        let opened = SyncFile::open(file, mode)?;
         self.twin = super::twin(&opened, file)?;
         Ok(Box::new(opened))
     }

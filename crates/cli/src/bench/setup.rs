@@ -4,8 +4,7 @@ use super::{Bench, COPROCESSOR, PATHS, Plan, RAM, Target};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
-use crate::guard;
-use crate::path::kernel::refuse_use;
+use crate::guard::Grant;
 use crate::units::Size;
 use block::Device as _;
 use clap::Args;
@@ -95,13 +94,9 @@ impl Subject {
         let figures = self.figure.iter().map(|file| figure(file));
         let figures = figures.collect::<Result<Vec<Figure>>>()?;
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
-        permit(context, &drive, self.destroy_data.as_deref(), wants.writes)?;
-        let (target, device) = target(
-            context,
-            &drive,
-            self.namespace,
-            self.destroy_data.as_deref(),
-        )?;
+        let named = self.destroy_data.as_deref();
+        let grant = Grant::to_measure(&context.roots, drive, wants.writes, named)?;
+        let (target, device) = target(context, &grant, self.namespace)?;
         let plan = Plan::of(&target, &device, self.span.0, wants.largest_bytes);
         let plan = Plan {
             queue_depth: wants.queue_depth,
@@ -121,7 +116,7 @@ impl Subject {
                 .map_err(|error| Failure::io("making", folder, &error))?;
         }
         let window = window(&target, self.coprocessor.as_deref())?;
-        let bench = Bench::new(&context.roots, target, &plan, window)?;
+        let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
         // A name that is no path is told before anything is written.
         super::paths(&bench, wants.paths)?;
         if self.destroy_data.is_some() && bench.target.is_nvme() {
@@ -175,37 +170,16 @@ pub fn command_line() -> String {
     command.join(" ")
 }
 
-/// Checks that the drive may be measured, and written if that is asked for.
-///
-/// # Errors
-/// Why not.
-pub fn permit(context: &Context, drive: &Drive, destroy: Option<&str>, writes: bool) -> Result<()> {
-    if !writes && destroy.is_none() {
-        return Ok(());
-    }
-    guard::check(drive, destroy)?;
-    let Drive::Nvme(resolved) = drive else {
-        return Ok(());
-    };
-    // The whole controller changes its driver, so each of its namespaces must be free.
-    for namespace in &resolved.controller.namespaces {
-        if let Some(block) = &namespace.block {
-            refuse_use(&context.roots, block)?;
-        }
-    }
-    Ok(())
-}
-
 /// What is measured, and what is known of it.
 ///
 /// # Errors
 /// It has no paths, or is not where it must be to start from.
 pub fn target(
     context: &Context,
-    drive: &Drive,
+    grant: &Grant,
     namespace: Option<u32>,
-    destroy: Option<&str>,
 ) -> Result<(Target, DeviceInfo)> {
+    let drive = grant.drive();
     let plain = |size_bytes, model: Option<&str>| DeviceInfo {
         name: drive.to_string(),
         model: model.map(str::to_owned),
@@ -227,7 +201,7 @@ pub fn target(
                 size_bytes: Some(opened.geometry().size_bytes()),
                 ..DeviceInfo::default()
             };
-            guard::check_opened(drive, destroy, Some(opened.serial()))?;
+            grant.confirm(Some(opened.serial()))?;
             Ok((Target::Coprocessor(path.clone()), device))
         }
         Drive::File(path) => {

@@ -1,6 +1,7 @@
 //! The path through CharIO's driver.
 
 use crate::failure::{Failure, Result};
+use crate::guard::{FunctionLock, Grant};
 use crate::path::borrow::Loan;
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// What is missing or refused.
-pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
     let (poll, name) = match wish.mode {
         None | Some(Mode::Interrupt) => (false, "chario, interrupt"),
         Some(Mode::Poll) => (true, "chario, poll"),
@@ -31,16 +32,21 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
         .hint("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
+    // Whoever borrows it gives it back at the end, which would take it from others.
+    let lock = match resolved.controller.driver.as_deref() {
+        Some(bind::CHARIO) => None,
+        _ => Some(FunctionLock::take(roots, resolved)?),
+    };
     let memory = HostMemory::new(wish.buffer_bytes)?;
     let options = CharioOptions {
-        write: wish.write,
         poll,
         registered: None,
     };
     let loan = borrow(roots, resolved)?;
     let device = Held::open(loan.clone(), || {
-        let node = node(roots, resolved, namespace)?;
-        Ok(Chario::open(&roots.dev.join(node), &options)?)
+        let node = roots.dev.join(node(roots, resolved, namespace)?);
+        let claim = grant.claim(roots, &node, wish.write)?;
+        Ok(Chario::open(&claim, &options)?)
     });
     match device {
         Ok(device) => Ok(Opened {
@@ -49,6 +55,7 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
             name: name.to_owned(),
             rig: None,
             loan,
+            _lock: lock,
             told_serial: None,
         }),
         Err(failure) => {

@@ -34,5 +34,6 @@ pub fn open(path: &Path, wish: &Wish) -> Result<Opened> {
         name: name.to_owned(),
         rig: None,
         loan: None,
+        _lock: None,
     })
 }

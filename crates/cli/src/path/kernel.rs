@@ -1,11 +1,12 @@
 //! The paths through the kernel, to a drive or to a file; and memory.
 
 use crate::failure::{Failure, Result};
+use crate::guard::Grant;
 use crate::path::memory::Memory;
 use crate::path::{Mode, Opened, PathKind, Wish, namespace_of};
 use block::{Device, RamDisk};
 use linux::resolve::Resolved;
-use linux::{HostMemory, OpenMode, Passthrough, RingOptions, Roots, SyncFile, Uring, usage};
+use linux::{Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
 use std::path::{Path, PathBuf};
 
 /// Requests that the RAM disk takes.
@@ -15,7 +16,8 @@ const RAM_DEPTH: usize = 64;
 ///
 /// # Errors
 /// What is missing or refused.
-pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+    let claim = |node: &Path| grant.claim(roots, node, wish.write);
     let node = Node::of(roots, resolved, wish)?;
     match wish.path {
         PathKind::Passthrough => {
@@ -26,10 +28,10 @@ pub fn open(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
                 ))
                 .hint("name the namespace, and use Linux 5.13 or later")
             })?;
-            passthrough(roots, &path, wish)
+            passthrough(roots, &claim(&path)?, wish)
         }
-        PathKind::Sync => sync(&node.block, wish),
-        _ => uring(&node.block, wish),
+        PathKind::Sync => sync(&claim(&node.block)?, wish),
+        _ => uring(&claim(&node.block)?, wish),
     }
 }
 
@@ -67,9 +69,6 @@ impl Node {
             Failure::missing(format!("`{}` has no block device", resolved.name))
                 .hint("straightway list")
         })?;
-        if wish.write {
-            refuse_use(roots, block)?;
-        }
         let character = namespace
             .character
             .as_ref()
@@ -79,20 +78,6 @@ impl Node {
             character: character.map(|name| roots.dev.join(name)),
         })
     }
-}
-
-/// Refuses a block device that is mounted, held, or the root.
-///
-/// # Errors
-/// Who uses it.
-pub fn refuse_use(roots: &Roots, block: &str) -> Result<()> {
-    let uses = usage::of_block_device(roots, block)?;
-    if uses.is_empty() {
-        return Ok(());
-    }
-    let reasons = uses.iter().map(usage::Use::to_string).collect();
-    let device = block.to_owned();
-    Err(linux::Error::InUse { device, reasons }.into())
 }
 
 fn ring_options(wish: &Wish, memory: &HostMemory) -> Result<RingOptions> {
@@ -117,20 +102,21 @@ fn opened(device: Box<dyn Device>, memory: HostMemory, name: &str) -> Opened {
         name: name.to_owned(),
         rig: None,
         loan: None,
+        _lock: None,
         told_serial: None,
     }
 }
 
-fn uring(path: &Path, wish: &Wish) -> Result<Opened> {
+fn uring(claim: &Claim, wish: &Wish) -> Result<Opened> {
     let memory = HostMemory::new(wish.buffer_bytes)?;
-    let device = Uring::open(path, wish.write, &ring_options(wish, &memory)?)?;
+    let device = Uring::open(claim, &ring_options(wish, &memory)?)?;
     Ok(opened(Box::new(device), memory, "io_uring"))
 }
 
-fn passthrough(roots: &Roots, path: &Path, wish: &Wish) -> Result<Opened> {
+fn passthrough(roots: &Roots, claim: &Claim, wish: &Wish) -> Result<Opened> {
     let memory = HostMemory::new(wish.buffer_bytes)?;
     let options = ring_options(wish, &memory)?;
-    let device = open_passthrough(roots, path, wish.write, options)?.0;
+    let device = open_passthrough(roots, claim, options)?.0;
     Ok(opened(Box::new(device), memory, "passthrough"))
 }
 
@@ -140,33 +126,28 @@ fn passthrough(roots: &Roots, path: &Path, wish: &Wish) -> Result<Opened> {
 /// What is missing.
 pub fn open_passthrough(
     roots: &Roots,
-    path: &Path,
-    write: bool,
+    claim: &Claim,
     mut options: RingOptions,
 ) -> linux::Result<(Passthrough, bool)> {
-    match Passthrough::open(roots, path, write, &options) {
+    match Passthrough::open(roots, claim, &options) {
         Ok(device) => Ok((device, true)),
         Err(linux::Error::Unsupported {
             what: "registered memory",
             ..
         }) => {
             options.fixed_memory = None;
-            Ok((Passthrough::open(roots, path, write, &options)?, false))
+            Ok((Passthrough::open(roots, claim, &options)?, false))
         }
         Err(error) => Err(error),
     }
 }
 
-fn sync(path: &Path, wish: &Wish) -> Result<Opened> {
+fn sync(claim: &Claim, wish: &Wish) -> Result<Opened> {
     if !matches!(wish.mode, None | Some(Mode::Interrupt)) {
         return Err(Failure::unsupported("pread and pwrite cannot be polled")
             .hint("--path io_uring, or go without --mode"));
     }
-    let mode = OpenMode {
-        write: wish.write,
-        direct: false,
-    };
-    let device = SyncFile::open(path, mode)?;
+    let device = SyncFile::open(claim)?;
     let memory = HostMemory::new(wish.buffer_bytes)?;
     Ok(opened(Box::new(device), memory, "pread and pwrite"))
 }
@@ -175,10 +156,10 @@ fn sync(path: &Path, wish: &Wish) -> Result<Opened> {
 ///
 /// # Errors
 /// It cannot be opened, or the path is none for files.
-pub fn open_file(path: &Path, wish: &Wish) -> Result<Opened> {
+pub fn open_file(claim: &Claim, wish: &Wish) -> Result<Opened> {
     match wish.path {
-        PathKind::Auto | PathKind::Sync => sync(path, wish),
-        PathKind::IoUring => uring(path, wish),
+        PathKind::Auto | PathKind::Sync => sync(claim, wish),
+        PathKind::IoUring => uring(claim, wish),
         _ => Err(
             Failure::unsupported("a file has the paths io_uring and sync only").hint("--path sync"),
         ),

@@ -12,6 +12,7 @@ pub mod without_fua;
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
+use crate::guard::{FunctionLock, Grant};
 use block::Device;
 use borrow::Loan;
 use clap::ValueEnum;
@@ -100,6 +101,8 @@ pub struct Opened {
     rig: Option<Box<dyn Rig>>,
     /// The drive's binding, where it was changed and there is no rig; `device` holds it too.
     loan: Option<Arc<Loan>>,
+    /// Dropped last: the drive is back at its driver then.
+    _lock: Option<FunctionLock>,
     /// The drive's serial number, where the path knows it otherwise.
     told_serial: Option<String>,
 }
@@ -128,13 +131,13 @@ impl Opened {
     }
 }
 
-/// Opens a path to `drive`.
+/// Opens a path to the drive that was granted.
 ///
 /// # Errors
 /// What is missing, wrong or refused; nothing was changed then.
-pub fn open(roots: &Roots, drive: &Drive, wish: &Wish) -> Result<Opened> {
-    match drive {
-        Drive::Nvme(resolved) => open_nvme(roots, resolved, wish),
+pub fn open(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
+    match grant.drive() {
+        Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, wish),
         Drive::Model(model) => {
             refuse_path(wish, &[PathKind::Auto], "a model controller has one path")?;
             let rig = straight::open_model(model, wish.buffer_bytes)?;
@@ -148,7 +151,7 @@ pub fn open(roots: &Roots, drive: &Drive, wish: &Wish) -> Result<Opened> {
         }
         Drive::File(path) => {
             refuse_namespace(wish, "a file")?;
-            kernel::open_file(path, wish)
+            kernel::open_file(&grant.claim(roots, path, wish.write)?, wish)
         }
         Drive::Ram(bytes) => {
             refuse_namespace(wish, "memory")?;
@@ -174,7 +177,8 @@ fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
     }
 }
 
-fn open_nvme(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+fn open_nvme(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+    let kernel = |path| kernel::open(roots, grant, resolved, &Wish { path, ..*wish });
     let straight = |path| open_straight(roots, resolved, &Wish { path, ..*wish });
     let has_iommu = resolved.controller.iommu_group.is_some();
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
@@ -184,21 +188,21 @@ fn open_nvme(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> 
             resolved.name
         ))
         .hint("name its window: coprocessor:PATH")),
-        PathKind::Chario => chario::open(roots, resolved, wish),
-        PathKind::Auto if is_at_chario => chario::open(roots, resolved, wish),
+        PathKind::Chario => chario::open(roots, grant, resolved, wish),
+        PathKind::Auto if is_at_chario => chario::open(roots, grant, resolved, wish),
         PathKind::Vfio | PathKind::Noiommu => straight(wish.path),
-        PathKind::Auto if has_iommu => or_kernel(roots, resolved, wish, straight(PathKind::Vfio)),
-        PathKind::Auto => or_kernel(roots, resolved, wish, straight(PathKind::Noiommu)),
-        _ => kernel::open(roots, resolved, wish),
+        PathKind::Auto if has_iommu => or_kernel(resolved, wish, straight(PathKind::Vfio), kernel),
+        PathKind::Auto => or_kernel(resolved, wish, straight(PathKind::Noiommu), kernel),
+        _ => kernel(wish.path),
     }
 }
 
 /// Where the straight path cannot be had and the drive is with the kernel's driver, that one serves.
 fn or_kernel(
-    roots: &Roots,
     resolved: &Resolved,
     wish: &Wish,
     straight: Result<Opened>,
+    kernel: impl FnOnce(PathKind) -> Result<Opened>,
 ) -> Result<Opened> {
     let failure = match straight {
         Ok(opened) => return Ok(opened),
@@ -212,8 +216,7 @@ fn or_kernel(
     if !kernel_has_it || !is_about_the_path || wish.mode.is_some() {
         return Err(failure);
     }
-    let path = PathKind::IoUring;
-    match kernel::open(roots, resolved, &Wish { path, ..*wish }) {
+    match kernel(PathKind::IoUring) {
         Ok(opened) => Ok(Opened {
             name: format!("{} (not the straight path: {failure})", opened.name),
             ..opened
@@ -231,13 +234,18 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
         .hint("--path io_uring, or name the namespace"));
     }
     let namespace = namespace_of(resolved, wish.namespace)?;
+    // Two drivers in user space cannot share a controller, not even to read.
+    let lock = FunctionLock::take(roots, resolved)?;
     let rig = straight::open(roots, resolved, wish.path, wish.buffer_bytes)?;
     // After the driver was bound the kernel shows no namespaces, so the drive itself is asked.
     let namespace = match namespace {
         Some(namespace) => namespace,
         None => rig::only_namespace(rig.as_ref())?,
     };
-    on_rig(rig, namespace, wish)
+    Ok(Opened {
+        _lock: Some(lock),
+        ..on_rig(rig, namespace, wish)?
+    })
 }
 
 /// The namespace that the user named, in one way or the other.
@@ -272,6 +280,7 @@ fn on_rig(rig: Box<dyn Rig>, namespace: u32, wish: &Wish) -> Result<Opened> {
         name: format!("{}, {}", rig.name(), format!("{mode:?}").to_lowercase()),
         rig: Some(rig),
         loan: None,
+        _lock: None,
         told_serial: None,
     })
 }

@@ -23,8 +23,8 @@ const IDLE: Duration = Duration::from_micros(200);
 pub struct Played {
     /// What the volume said.
     pub result: std::result::Result<(), StreamError>,
-    /// What the sink said.
-    pub written: Result<()>,
+    /// The sink, or what it said. It is to be ended.
+    pub written: Result<Sink>,
     /// What was counted.
     pub report: PlayReport,
 }

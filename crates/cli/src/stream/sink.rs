@@ -1,13 +1,12 @@
 //! Where a playback goes, and the thread that writes it.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::{OpenOutput, Output};
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
-use std::fs::File;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use stream::Played;
 
@@ -16,8 +15,8 @@ use stream::Played;
 pub enum Sink {
     /// Standard output.
     Standard(std::io::Stdout),
-    /// A file.
-    File(File, PathBuf),
+    /// A file, a FIFO, a terminal.
+    Output(OpenOutput),
     /// Datagrams.
     Udp(Datagrams),
     /// A connection.
@@ -29,11 +28,14 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Opens it. A TCP sink connects.
+    /// Opens it: the checked output, if the place is a file. A TCP sink connects.
     ///
     /// # Errors
     /// It cannot be had.
-    pub fn open(place: &Place) -> Result<Self> {
+    pub fn open(place: &Place, output: Option<Output>) -> Result<Self> {
+        if let Some(output) = output {
+            return Ok(Self::Output(output.open()?));
+        }
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
                 .hint("somebody who listens there")
@@ -42,11 +44,11 @@ impl Sink {
             Place::Standard => Ok(Self::Standard(std::io::stdout())),
             Place::Pattern => Ok(Self::Pattern),
             Place::Null => Ok(Self::Null),
-            Place::File(path) => {
-                let file = File::create(path);
-                let file = file.map_err(|error| Failure::io("making", path, &error))?;
-                Ok(Self::File(file, path.clone()))
-            }
+            // Checked before anything is opened, so it is there.
+            Place::File(path) => Err(Failure::usage(format!(
+                "{} was not checked",
+                path.display()
+            ))),
             Place::Udp(address) => {
                 let any = match address.starts_with('[') {
                     true => "[::]:0",
@@ -84,9 +86,7 @@ impl Sink {
             Self::Standard(stdout) => stdout
                 .write_all(data)
                 .map_err(|error| Failure::stdout(&error)),
-            Self::File(file, path) => file
-                .write_all(data)
-                .map_err(|error| Failure::io("writing", path, &error)),
+            Self::Output(output) => output.take(data),
             Self::Udp(datagrams) => datagrams
                 .send(data)
                 .map_err(|error| sent(datagrams.address(), error)),
@@ -106,22 +106,27 @@ impl Sink {
         }
     }
 
-    fn end(&mut self) -> Result<()> {
+    /// Ends it. A file that is not `whole` is removed, and what it was to replace stays.
+    ///
+    /// # Errors
+    /// Not all of it could be written, or the file could not get its name.
+    pub fn end(self, whole: bool) -> Result<()> {
         match self {
-            Self::Standard(stdout) => stdout.flush().map_err(|error| Failure::stdout(&error)),
+            Self::Standard(mut stdout) => stdout.flush().map_err(|error| Failure::stdout(&error)),
+            Self::Output(output) if whole => output.finish(),
             _ => Ok(()),
         }
     }
 }
 
 /// Writes what comes by `full` and gives each buffer back, also after a failure, which is told at
-/// the end.
+/// the end; without one the sink is given back, to be ended.
 pub fn consume(
     mut sink: Sink,
     full: &Receiver<Played>,
     idle: &Sender<block::Buffer>,
     on_failure: &dyn Fn(),
-) -> Result<()> {
+) -> Result<Sink> {
     let mut result = Ok(());
     while let Ok(played) = full.recv() {
         if result.is_ok() {
@@ -134,5 +139,5 @@ pub fn consume(
         // The other side takes all of them back at the end.
         let _ = idle.send(played.buffer);
     }
-    result.and_then(|()| sink.end())
+    result.map(|()| sink)
 }

@@ -1,8 +1,11 @@
 //! Open sources of a recording.
 
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::refuse_source;
 use crate::stream::place::Place;
 use crate::stream::{WAIT, drops, pattern};
+use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use std::fs::File;
@@ -99,6 +102,23 @@ impl Source {
                 address.clone(),
             )),
         }
+    }
+
+    /// Refuses a source that is the drive itself.
+    ///
+    /// # Errors
+    /// It is, or is not there.
+    pub fn refuse_own(place: &Place, roots: &Roots, drive: &Drive) -> Result<()> {
+        let (data, name) = match place {
+            Place::File(path) => (std::fs::metadata(path), path.clone()),
+            Place::Standard => {
+                let input = std::io::stdin().as_fd().try_clone_to_owned();
+                let data = input.map(File::from).and_then(|file| file.metadata());
+                (data, PathBuf::from("standard input"))
+            }
+            _ => return Ok(()),
+        };
+        refuse_source(roots, drive, data, &name)
     }
 
     /// Whether its bytes are there whenever they are wanted.

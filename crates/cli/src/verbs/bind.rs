@@ -3,7 +3,6 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::path::kernel::refuse_use;
 use crate::{Context, SCHEMA_VERSION};
 use clap::{Args, ValueEnum};
 use linux::bind;
@@ -120,11 +119,7 @@ impl Bind {
             );
         }
         if self.dry_run {
-            for namespace in &resolved.controller.namespaces {
-                if let Some(block) = &namespace.block {
-                    refuse_use(roots, block)?;
-                }
-            }
+            linux::can_be_taken(roots, &resolved.controller)?;
             if self.driver == Driver::VfioPci && resolved.controller.iommu_group.is_none() {
                 let device = address.to_string();
                 return Err(linux::Error::NoIommu { device }.into());

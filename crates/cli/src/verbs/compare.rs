@@ -5,6 +5,7 @@ use crate::bench::compared::{compare, operations, settings};
 use crate::bench::{self, Bench, Plan, Target, setup};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::Grant;
 use crate::output::Artefacts;
 use crate::units::{Size, Time};
 use clap::Args;
@@ -100,17 +101,13 @@ impl Compare {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let writes = self.operations.contains(&Operation::Write);
-        setup::permit(context, &drive, self.destroy_data.as_deref(), writes)?;
-        let (target, device) = setup::target(
-            context,
-            &drive,
-            self.namespace,
-            self.destroy_data.as_deref(),
-        )?;
+        let named = self.destroy_data.as_deref();
+        let grant = Grant::to_measure(&context.roots, drive, writes, named)?;
+        let (target, device) = setup::target(context, &grant, self.namespace)?;
         let names = self.path_names(&target);
         let plan = self.plan(&target, &device)?;
         let window = setup::window(&target, self.coprocessor.as_deref())?;
-        let bench = Bench::new(&context.roots, target, &plan, window)?;
+        let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
         // A name that is no path is told before anything is written.
         bench::paths(&bench, &names)?;
         if let Some(folder) = &self.output {
@@ -124,7 +121,7 @@ impl Compare {
             Size(plan.span_bytes),
             least.as_secs()
         ));
-        if plan.destroys && matches!(drive, Drive::Nvme(_)) {
+        if plan.destroys && bench.target.is_nvme() {
             context.console.say("preparing the drive");
             let with_ext4 = names.iter().any(|name| name.starts_with("ext4-"));
             bench::prepare(&bench, with_ext4, self.seed, &context.cancel)?;

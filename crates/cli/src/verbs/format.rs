@@ -2,11 +2,10 @@
 
 use crate::drive::{Drive, ModelDrive};
 use crate::failure::{Exit, Failure, Result};
-use crate::guard;
+use crate::guard::{Grant, Purpose};
 use crate::signals::Cancel;
 use crate::transfer::{End, Span, transfer};
 use crate::units::{Size, rounded};
-use crate::verbs::write::refuse_used;
 use crate::volume::{Route, Store, failed, found, route};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -154,20 +153,18 @@ impl Format {
         })?;
         let given = self.destroy_data.as_deref();
         // A file needs no name: what it holds is looked at.
-        if matches!(drive, Drive::Nvme(_) | Drive::Coprocessor(_)) || given.is_some() {
-            guard::check(&drive, given)?;
-        }
-        refuse_used(context, &drive)?;
+        let purpose = match (&drive, given) {
+            (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
+            _ => Purpose::Change,
+        };
+        let grant = Grant::of(&context.roots, drive, purpose)?;
         let way = self.route.with_buffers(MEMORY_BYTES as u64, 1);
-        let mut store = Store::of(context, drive, &route::wish(&way, true))?;
+        let mut store = Store::granted(context, grant, &route::wish(&way, true))?;
         let report = self.format_opened(context, &mut store);
         store.close(report)
     }
 
     fn format_opened(&self, context: &Context, store: &mut Store) -> Result<Report> {
-        let given = self.destroy_data.as_deref();
-        let serial = store.opened.serial();
-        guard::check_opened(&store.drive, given, serial.as_deref())?;
         let geometry = *store.opened.device.geometry();
         if geometry.features.read_only {
             return Err(Failure::request("formatting", block::Error::ReadOnly));

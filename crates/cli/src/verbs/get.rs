@@ -1,6 +1,8 @@
 //! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output.
 
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::{self, OpenOutput, Output};
 use crate::units::Size;
 use crate::verbs::put::{Report, check_name, micros};
 use crate::verbs::read::Way;
@@ -22,7 +24,8 @@ A file that has checksums is always compared with them; of one that has none, ge
 not compared. Where the drive returns other bytes
 than were written, the offset is named, nothing from there on is delivered, and the exit status is 6.
 
-FILE appears under its name when it is whole.")]
+FILE appears under its name when it is whole. One that exists is replaced with --force alone; a FIFO or
+a terminal is written as it is, and a block device never.")]
 pub struct Get {
     /// The device that has the volume
     pub device: String,
@@ -36,6 +39,9 @@ pub struct Get {
     /// How much; to the end without it
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    pub force: bool,
     /// Refuse a file that has no checksums to compare with
     #[arg(long)]
     pub verify: bool,
@@ -65,14 +71,20 @@ impl Get {
             return Err(Failure::usage("the data would go to the terminal")
                 .hint("redirect it, or name a file"));
         }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let output = match &target {
+            Some(path) => Some(Output::check(&context.roots, path, self.force, &drive)?),
+            None => {
+                guard::refuse_standard_output(&context.roots, &drive)?;
+                None
+            }
+        };
         let wish = route::wish(&self.way, false);
-        let mut store = Store::open(context, &self.device, &wish)?;
+        let mut store = Store::of(context, drive, &wish)?;
         context
             .console
             .say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| {
-            self.get(context, mounted, target.as_deref())
-        });
+        let report = store.mount(Access::Read, |mounted| self.get(context, mounted, output));
         let path = store.opened.name.clone();
         let mut report = store.close(report)?;
         report.path = path;
@@ -112,7 +124,7 @@ impl Get {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        target: Option<&Path>,
+        output: Option<Output>,
     ) -> Result<Report> {
         let doing = || format!("opening `{}`", shown(&self.name));
         let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
@@ -126,7 +138,7 @@ impl Get {
         }
         let pace = pace(mounted, &self.way)?;
         let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
-        let mut output = Output::open(target)?;
+        let mut sink = Sink::open(output)?;
         let bar = context.console.bytes_bar(Some(length_bytes));
         let began = Instant::now();
         let part = Part {
@@ -145,12 +157,12 @@ impl Get {
             mounted,
             &part,
             pace,
-            &mut |data| output.take(data),
+            &mut |data| sink.take(data),
             &mut |bytes| bar.set_position(bytes),
             &context.cancel,
         );
         bar.finish_and_clear();
-        let drained = drained.and_then(|drained| output.end().map(|()| drained));
+        let drained = drained.and_then(|drained| sink.finish().map(|()| drained));
         let elapsed = began.elapsed();
         let closed = mounted.run(doing(), mounted.volume.close(file));
         let drained = drained?;
@@ -190,56 +202,22 @@ impl Get {
     }
 }
 
-/// Where the data goes. A file that is not ended goes away.
-enum Output {
+/// Where the data goes. A file that is not finished is removed.
+enum Sink {
     Stdout(Stdout, Option<File>),
-    /// A device or a pipe is written as it is.
-    Stream(File, PathBuf),
-    File {
-        file: File,
-        unfinished: PathBuf,
-        target: PathBuf,
-        is_whole: bool,
-    },
+    Output(OpenOutput),
 }
 
-impl Output {
-    fn open(target: Option<&Path>) -> Result<Self> {
-        let Some(target) = target else {
-            let stdout = std::io::stdout();
-            // The descriptor itself: the library's buffer would look for lines.
-            let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
-            return Ok(Self::Stdout(stdout, file));
-        };
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |error: std::io::Error| Failure::io("making", &path, &error)
-        };
-        let is_special = std::fs::metadata(target).is_ok_and(|data| !data.is_file());
-        if is_special {
-            let file = File::options().write(true).open(target);
-            return Ok(Self::Stream(
-                file.map_err(failed(target))?,
-                target.to_owned(),
-            ));
+impl Sink {
+    /// None is standard output.
+    fn open(output: Option<Output>) -> Result<Self> {
+        if let Some(output) = output {
+            return Ok(Self::Output(output.open()?));
         }
-        let name = target
-            .file_name()
-            .ok_or_else(|| Failure::usage(format!("{} is no file", target.display())))?;
-        let mut unfinished = std::ffi::OsString::from(".");
-        unfinished.push(name);
-        unfinished.push(format!(".{}", std::process::id()));
-        let unfinished = target.with_file_name(unfinished);
-        let file = File::options()
-            .write(true)
-            .create_new(true)
-            .open(&unfinished);
-        Ok(Self::File {
-            file: file.map_err(failed(&unfinished))?,
-            unfinished,
-            target: target.to_owned(),
-            is_whole: false,
-        })
+        let stdout = std::io::stdout();
+        // The descriptor itself: the library's buffer would look for lines.
+        let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
+        Ok(Self::Stdout(stdout, file))
     }
 
     fn take(&mut self, data: &[u8]) -> Result<()> {
@@ -250,45 +228,14 @@ impl Output {
             Self::Stdout(stdout, None) => stdout
                 .write_all(data)
                 .map_err(|error| Failure::stdout(&error)),
-            Self::Stream(file, path) => file
-                .write_all(data)
-                .map_err(|error| Failure::io("writing", path, &error)),
-            Self::File {
-                file, unfinished, ..
-            } => file
-                .write_all(data)
-                .map_err(|error| Failure::io("writing", unfinished, &error)),
+            Self::Output(output) => output.take(data),
         }
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn finish(self) -> Result<()> {
         match self {
-            Self::Stdout(stdout, _) => stdout.flush().map_err(|error| Failure::stdout(&error)),
-            Self::Stream(..) => Ok(()),
-            Self::File {
-                unfinished,
-                target,
-                is_whole,
-                ..
-            } => {
-                let renamed = std::fs::rename(&*unfinished, &*target);
-                renamed.map_err(|error| Failure::io("making", target, &error))?;
-                *is_whole = true;
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Self::File {
-            unfinished,
-            is_whole: false,
-            ..
-        } = self
-        {
-            let _ = std::fs::remove_file(unfinished);
+            Self::Stdout(mut stdout, _) => stdout.flush().map_err(|error| Failure::stdout(&error)),
+            Self::Output(output) => output.finish(),
         }
     }
 }

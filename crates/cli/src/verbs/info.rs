@@ -4,6 +4,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::FunctionLock;
 use crate::path::{PathKind, straight};
 use crate::units::{Size, rounded};
 use clap::Args;
@@ -60,6 +61,7 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
         Some(_) => PathKind::Vfio,
         None => PathKind::Noiommu,
     };
+    let _lock = FunctionLock::take(&context.roots, resolved)?;
     let rig = straight::open(&context.roots, resolved, path, 1 << 20)?;
     let facts = facts::of_rig(name, rig.as_ref())?;
     rig.close()?;

@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::{Output, refuse_standard_output};
 use crate::stream::keeper::Keeper;
 use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
@@ -23,7 +24,8 @@ use volume::layout::CHUNK_BYTES;
 /// Play a file of a volume at a rate.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-SINK is stdout, a file, udp://ADDR:PORT (datagrams of 1,024 bytes, spread at the rate), tcp://ADDR:PORT (connects
+SINK is stdout, a file (which appears when it is whole; one that exists is replaced with --force alone), a
+FIFO, udp://ADDR:PORT (datagrams of 1,024 bytes, spread at the rate), tcp://ADDR:PORT (connects
 there), null, or pattern (compares with what `record --from pattern` recorded). With a --rate, time
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
 status 7 says that deadlines were missed.
@@ -50,6 +52,9 @@ pub struct Play {
     /// Where it goes
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     pub to: To,
+    /// Replace the file that it goes to if it exists
+    #[arg(long)]
+    pub force: bool,
     /// Do not compare checksums, where the file has them
     #[arg(long)]
     pub no_verify: bool,
@@ -81,10 +86,19 @@ impl Play {
         }
         check_block(self.block)?;
         let drive = Drive::find(&context.roots, &self.device)?;
+        let roots = &context.roots;
+        let output = match &self.to.0 {
+            End::File(path) => Some(Output::check(roots, path, self.force, &drive)?),
+            End::Standard => {
+                refuse_standard_output(roots, &drive)?;
+                None
+            }
+            _ => None,
+        };
         let there = There::open(context, &drive, self.route, self.block, self.buffers)?;
         let (report, failure) = match there {
-            Some(mut there) => self.play(context, &mut there, There::NAME)?,
-            None => self.play_here(context, drive)?,
+            Some(mut there) => self.play(context, &mut there, There::NAME, output)?,
+            None => self.play_here(context, drive, output)?,
         };
         match self.json {
             true => context.console.json(&report)?,
@@ -102,7 +116,12 @@ impl Play {
         }
     }
 
-    fn play_here(&self, context: &Context, drive: Drive) -> Result<(PlayedFile, Option<Failure>)> {
+    fn play_here(
+        &self,
+        context: &Context,
+        drive: Drive,
+        output: Option<Output>,
+    ) -> Result<(PlayedFile, Option<Failure>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let way = self.route.with_buffers(self.block.0, buffers);
         let mut wish = route::wish(&way, false);
@@ -112,7 +131,7 @@ impl Play {
         let path = store.opened.name.clone();
         context.console.say(format_args!("path: {path}"));
         let report = store.mount(Access::Read, |mounted| {
-            self.play(context, &mut { mounted }, &path)
+            self.play(context, &mut { mounted }, &path, output)
         });
         store.close(report)
     }
@@ -122,6 +141,7 @@ impl Play {
         context: &Context,
         keeper: &mut impl Keeper,
         path: &str,
+        output: Option<Output>,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
         if !keeper.exists(&self.name)? {
@@ -130,7 +150,7 @@ impl Play {
         let gaps_name = format!("{}.gaps", self.name);
         let has_gaps = check_name(&gaps_name).is_ok() && keeper.exists(&gaps_name)?;
         let file = keeper.open(&self.name)?;
-        let sink = Sink::open(&self.to.0)?.at_rate(self.rate.map(|rate| rate.0));
+        let sink = Sink::open(&self.to.0, output)?.at_rate(self.rate.map(|rate| rate.0));
         let playing = Playing {
             options: PlayOptions {
                 bytes_per_second: self.rate.map_or(0, |rate| rate.0),
@@ -147,7 +167,9 @@ impl Play {
         let closed = keeper.close(&self.name, file);
         let played = played??;
         let result = played.result.map_err(|error| self.failure(error));
-        let failure = result.and(played.written).and(closed).err();
+        let whole = result.is_ok() && !context.cancel.is_set();
+        let written = played.written.and_then(|sink| sink.end(whole));
+        let failure = result.and(written).and(closed).err();
         let report = played.report;
         let played = PlayedFile {
             schema_version: SCHEMA_VERSION,

@@ -1,5 +1,6 @@
 //! `straightway put DEVICE FILE [NAME]`: a file or standard input into a volume.
 
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::units::rounded;
 use crate::verbs::read::Way;
@@ -126,7 +127,9 @@ impl Put {
         let name = self.name()?;
         let mut source = Source::open(&self.file)?;
         let wish = route::wish(&self.way, true);
-        let mut store = Store::open(context, &self.device, &wish)?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        source.refuse_own(&context.roots, &drive)?;
+        let mut store = Store::of(context, drive, &wish)?;
         context
             .console
             .say(format_args!("path: {}", store.opened.name));

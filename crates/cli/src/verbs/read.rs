@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::{self, Grant, OpenOutput, Purpose};
 use crate::path::straight::MAX_TRANSFER_BYTES;
 use crate::path::{self, Mode, Opened, PathKind, Wish};
 use crate::transfer::{End, Moved, Span, buffer_bytes, transfer};
@@ -11,7 +12,6 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,9 +27,12 @@ pub struct Read {
     /// How much; to the end without it
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; it appears when it is whole
     #[arg(long, value_name = "FILE", conflicts_with = "checksum")]
     pub output: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Print the SHA-256 of the data instead of the data
     #[arg(long)]
     pub checksum: bool,
@@ -158,9 +161,23 @@ impl Read {
                 .hint("redirect it, or use --output FILE or --checksum"));
         }
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
-        let mut opened = path::open(&context.roots, &drive, &self.way.wish(false))?;
+        let output = match &self.output {
+            Some(path) => Some(guard::Output::check(
+                &context.roots,
+                path,
+                self.force,
+                &drive,
+            )?),
+            None if to_stdout => {
+                guard::refuse_standard_output(&context.roots, &drive)?;
+                None
+            }
+            None => None,
+        };
+        let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
+        let mut opened = path::open(&context.roots, &grant, &self.way.wish(false))?;
         context.console.say(format_args!("path: {}", opened.name));
-        let report = self.pump(context, &drive, &mut opened);
+        let report = self.pump(context, grant.drive(), &mut opened, output);
         let report = close(opened, report)?;
         match (&report.sha256, self.json) {
             (_, true) => context.console.json(&report)?,
@@ -170,7 +187,13 @@ impl Read {
         Ok(Exit::Done)
     }
 
-    fn pump(&self, context: &Context, drive: &Drive, opened: &mut Opened) -> Result<Report> {
+    fn pump(
+        &self,
+        context: &Context,
+        drive: &Drive,
+        opened: &mut Opened,
+        output: Option<guard::Output>,
+    ) -> Result<Report> {
         let size_bytes = opened.device.geometry().size_bytes();
         let to_the_end = size_bytes.saturating_sub(self.offset.0);
         let span = self.way.span(
@@ -178,7 +201,7 @@ impl Read {
             self.length.map_or(to_the_end, |length| length.0),
         );
         span.check(opened.device.geometry())?;
-        let mut output = Output::open(self)?;
+        let mut output = Output::open(self, output)?;
         let bar = context.console.bytes_bar(Some(span.length_bytes));
         let began = Instant::now();
         let moved = transfer(
@@ -199,18 +222,14 @@ impl Read {
 /// Where the data goes.
 enum Output {
     Stdout(std::io::Stdout),
-    File(File, PathBuf),
+    File(OpenOutput),
     Digest(Sha256),
 }
 
 impl Output {
-    fn open(read: &Read) -> Result<Self> {
-        match &read.output {
-            Some(path) => {
-                let file = File::create(path);
-                let file = file.map_err(|error| Failure::io("making", path, &error))?;
-                Ok(Self::File(file, path.clone()))
-            }
+    fn open(read: &Read, output: Option<guard::Output>) -> Result<Self> {
+        match output {
+            Some(output) => Ok(Self::File(output.open()?)),
             None if read.checksum => Ok(Self::Digest(Sha256::new())),
             None => Ok(Self::Stdout(std::io::stdout())),
         }
@@ -222,10 +241,7 @@ impl Output {
                 let written = stdout.write_all(data);
                 written.map_err(|error| Failure::stdout(&error))
             }
-            Self::File(file, path) => {
-                let written = file.write_all(data);
-                written.map_err(|error| Failure::io("writing", path, &error))
-            }
+            Self::File(file) => file.take(data),
             Self::Digest(digest) => {
                 digest.update(data);
                 Ok(())
@@ -239,7 +255,7 @@ impl Output {
                 stdout.flush().map_err(|error| Failure::stdout(&error))?;
                 Ok(None)
             }
-            Self::File(..) => Ok(None),
+            Self::File(file) => file.finish().map(|()| None),
             Self::Digest(digest) => {
                 let hex = |byte: u8| format!("{byte:02x}");
                 Ok(Some(digest.finalize().into_iter().map(hex).collect()))

@@ -113,6 +113,7 @@ impl Record {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.check()?;
         let drive = Drive::find(&context.roots, &self.device)?;
+        Source::refuse_own(&self.from.0, &context.roots, &drive)?;
         let there = match self.no_fua {
             true => None,
             false => There::open(context, &drive, self.route, self.block, self.buffers)?,

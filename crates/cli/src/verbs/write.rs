@@ -3,8 +3,7 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard;
-use crate::path::kernel::refuse_use;
+use crate::guard::{Grant, Purpose, refuse_source};
 use crate::path::{self, Opened, PathKind, Wish};
 use crate::transfer::{End, Moved, transfer};
 use crate::units::{Size, rounded};
@@ -12,6 +11,7 @@ use crate::verbs::read::{Report, Way, close};
 use clap::Args;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -57,14 +57,19 @@ impl Write {
     /// It is not permitted, or the drive, the path or the input.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
-        let serial = self.destroy_data.as_deref();
-        guard::check(&drive, serial)?;
-        refuse_used(context, &drive)?;
+        let purpose = Purpose::Destroy(self.destroy_data.as_deref());
+        let grant = Grant::of(&context.roots, drive, purpose)?;
         let mut input = Input::open(self)?;
-        let wish = self.wish(&drive);
-        let mut opened = path::open(&context.roots, &drive, &wish)?;
+        refuse_source(
+            &context.roots,
+            grant.drive(),
+            input.file.metadata(),
+            &input.name,
+        )?;
+        let wish = self.wish(grant.drive());
+        let mut opened = path::open(&context.roots, &grant, &wish)?;
         context.console.say(format_args!("path: {}", opened.name));
-        let report = self.pump(context, &drive, &mut opened, &mut input);
+        let report = self.pump(context, &grant, &mut opened, &mut input);
         let report = close(opened, report)?;
         if self.json {
             context.console.json(&report)?;
@@ -100,15 +105,12 @@ impl Write {
     fn pump(
         &self,
         context: &Context,
-        drive: &Drive,
+        grant: &Grant,
         opened: &mut Opened,
         input: &mut Input,
     ) -> Result<Report> {
-        guard::check_opened(
-            drive,
-            self.destroy_data.as_deref(),
-            opened.serial().as_deref(),
-        )?;
+        grant.confirm(opened.serial().as_deref())?;
+        let drive = grant.drive();
         let geometry = *opened.device.geometry();
         let room = geometry.size_bytes().saturating_sub(self.offset.0);
         let wanted = self.length.map(|length| length.0).or(input.len_bytes);
@@ -167,34 +169,9 @@ impl Write {
     }
 }
 
-/// Mounted, held and root devices are refused before anything else, whatever the path.
-///
-/// # Errors
-/// Who uses it.
-pub fn refuse_used(context: &Context, drive: &Drive) -> Result<()> {
-    let Drive::Nvme(resolved) = drive else {
-        return Ok(());
-    };
-    let named = resolved.namespace.iter();
-    let all = resolved.controller.namespaces.iter();
-    let namespaces: Vec<_> = match resolved.namespace {
-        Some(_) => named.collect(),
-        None => all.collect(),
-    };
-    for block in namespaces
-        .iter()
-        .filter_map(|namespace| namespace.block.as_ref())
-    {
-        // The rest of a disk may be in use while one partition is written.
-        let block = resolved.partition.as_ref().unwrap_or(block);
-        refuse_use(&context.roots, block)?;
-    }
-    Ok(())
-}
-
 /// Where the data comes from.
 struct Input {
-    stream: Box<dyn Read>,
+    file: File,
     name: PathBuf,
     /// Known for files alone.
     len_bytes: Option<u64>,
@@ -203,9 +180,13 @@ struct Input {
 impl Input {
     fn open(write: &Write) -> Result<Self> {
         let Some(path) = &write.input else {
+            let name = PathBuf::from("standard input");
+            // The descriptor itself: the library's buffer would copy.
+            let file = std::io::stdin().as_fd().try_clone_to_owned();
+            let file = file.map_err(|error| Failure::io("opening", &name, &error))?;
             return Ok(Self {
-                stream: Box::new(std::io::stdin()),
-                name: "standard input".into(),
+                file: file.into(),
+                name,
                 len_bytes: None,
             });
         };
@@ -223,7 +204,7 @@ impl Input {
             }
         }
         Ok(Self {
-            stream: Box::new(file),
+            file,
             name: path.clone(),
             len_bytes,
         })
@@ -233,7 +214,7 @@ impl Input {
     fn fill(&mut self, data: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.stream.read(rest) {
+            match self.file.read(rest) {
                 Ok(0) => break,
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `route` | how the user says which path |
 //! | `store` | a device with a volume on it, and the mount |
-//! | `lock` | one writer of a volume at a time |
 //! | `failure` | the volume's errors in the words and exit codes of the command |
 //! | `flow`, `fill`, `drain` | data between a stream and a file, many buffers in flight |
 //! | `chunks` | checksums of data as it goes by |
@@ -24,7 +23,6 @@ pub mod fill;
 pub mod findings;
 pub mod flow;
 pub mod found;
-pub mod lock;
 pub mod route;
 pub mod source;
 pub mod store;

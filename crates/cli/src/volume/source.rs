@@ -1,7 +1,10 @@
 //! Where a put's bytes come from: a file or standard input, read straight into the caller's
 //! buffers.
 
+use crate::drive::Drive;
 use crate::failure::{Failure, Result};
+use crate::guard::refuse_source;
+use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -58,6 +61,14 @@ impl Source {
             name,
             len_bytes,
         })
+    }
+
+    /// Refuses to be the drive itself.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn refuse_own(&self, roots: &Roots, drive: &Drive) -> Result<()> {
+        refuse_source(roots, drive, self.file.metadata(), &self.name)
     }
 
     /// Fills all of `data`, or as much as there is.

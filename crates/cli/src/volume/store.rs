@@ -6,10 +6,10 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
+use crate::guard::{Grant, Purpose};
 use crate::path::memory::Memory;
 use crate::path::{self, Opened, Wish};
 use crate::verbs::read::close;
-use crate::volume::lock::Lock;
 use crate::volume::{crc32c, failed, now_ns, shown};
 use block::{Buffer, Device};
 use std::fmt;
@@ -42,7 +42,7 @@ pub struct Store {
     pub drive: Drive,
     /// The path to it. Its memory is where data buffers come from.
     pub opened: Opened,
-    _lock: Lock,
+    grant: Grant,
 }
 
 /// A mounted volume, for as long as the closure of [`Store::mount`] runs.
@@ -56,7 +56,7 @@ pub struct Mounted<'m, 'a> {
 }
 
 impl Store {
-    /// Finds, locks and opens the device that `name` means.
+    /// Finds and opens the device that `name` means, if it may be used.
     ///
     /// # Errors
     /// It means nothing, is in use, or cannot be opened.
@@ -64,18 +64,39 @@ impl Store {
         Self::of(context, Drive::find(&context.roots, name)?, wish)
     }
 
-    /// Locks and opens a drive that was found.
+    /// Opens a drive that was found, if it may be used.
     ///
     /// # Errors
     /// It is in use, or cannot be opened.
     pub fn of(context: &Context, drive: Drive, wish: &Wish) -> Result<Self> {
-        let lock = Lock::take(context, &drive, wish.path, wish.write)?;
-        let opened = path::open(&context.roots, &drive, wish)?;
-        Ok(Self {
-            drive,
+        let purpose = match wish.write {
+            true => Purpose::Change,
+            false => Purpose::Read,
+        };
+        Self::granted(context, Grant::of(&context.roots, drive, purpose)?, wish)
+    }
+
+    /// Opens a drive that may be used.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is not the drive that was named.
+    pub fn granted(context: &Context, grant: Grant, wish: &Wish) -> Result<Self> {
+        let opened = path::open(&context.roots, &grant, wish)?;
+        let store = Self {
+            drive: grant.drive().clone(),
             opened,
-            _lock: lock,
-        })
+            grant,
+        };
+        let serial = store.opened.serial();
+        match store.grant.confirm(serial.as_deref()) {
+            Ok(()) => Ok(store),
+            Err(failure) => store.close(Err(failure)),
+        }
+    }
+
+    /// The permission that it was opened with.
+    pub const fn grant(&self) -> &Grant {
+        &self.grant
     }
 
     /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of removed

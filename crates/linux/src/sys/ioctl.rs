@@ -9,6 +9,7 @@ const BLKSSZGET: u32 = opcode::none(0x12, 104);
 const BLKGETSIZE64: u32 = opcode::read::<usize>(0x12, 114);
 const BLKDISCARD: u32 = opcode::none(0x12, 119);
 const BLKZEROOUT: u32 = opcode::none(0x12, 127);
+const LOOP_GET_STATUS64: u32 = 0x4c05;
 const NVME_IOCTL_ID: u32 = opcode::none(b'N', 0x40);
 const NVME_IOCTL_ADMIN_CMD: u32 = opcode::read_write::<PassthruCmd>(b'N', 0x41);
 
@@ -54,6 +55,31 @@ pub(crate) unsafe fn ioctl(file: impl AsFd, request: u32, argument: usize) -> io
         0.. => Ok(result),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// `struct loop_info64` (linux/loop.h), as far as it is read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoopBacking {
+    /// The file system's device of what is behind the loop device.
+    pub device: u64,
+    pub inode: u64,
+    /// The block device that is behind it; 0 for a file.
+    pub rdev: u64,
+    _rest: [u64; 26],
+}
+
+/// What is behind a loop device.
+pub(crate) fn loop_backing(file: impl AsFd) -> io::Result<LoopBacking> {
+    let mut backing = LoopBacking {
+        device: 0,
+        inode: 0,
+        rdev: 0,
+        _rest: [0; 26],
+    };
+    // SAFETY: the kernel writes one `struct loop_info64`, which has this length.
+    unsafe { ioctl(file, LOOP_GET_STATUS64, &raw mut backing as usize) }?;
+    Ok(backing)
 }
 
 /// A block device's length.
@@ -119,6 +145,7 @@ mod tests {
     #[test]
     fn requests_have_the_numbers_of_the_kernel_s_headers() {
         assert_eq!(size_of::<PassthruCmd>(), 72);
+        assert_eq!(size_of::<LoopBacking>(), 232);
         if cfg!(target_arch = "x86_64") {
             assert_eq!(BLKGETSIZE64, 0x8008_1272);
             assert_eq!(BLKDISCARD, 0x1277);

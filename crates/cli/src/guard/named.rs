@@ -1,4 +1,4 @@
-//! Nothing is destroyed by accident: whoever writes names what is to be overwritten.
+//! What `--destroy-data` must name.
 //!
 //! An NVMe drive is named by its serial number; a file, whether it is a disk itself or a model
 //! controller's, by its path or its name. Memory has nothing to lose and needs no name.

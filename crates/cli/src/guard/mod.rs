@@ -1,0 +1,261 @@
+//! The one door to everything that can be written.
+//!
+//! | what | who makes it | who demands it |
+//! | --- | --- | --- |
+//! | [`Grant`]: a drive may be read, changed or overwritten | [`Grant::of`], [`Grant::to_measure`] | [`path::open`](crate::path::open), the bench |
+//! | [`linux::Claim`]: nobody else writes the file or device | [`Grant::claim`] | each path through the kernel |
+//! | [`FunctionLock`]: no other process of ours drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
+//! | [`Output`]: a local file or stream may be written | [`Output::check`] | `get`, `read --output`, `play --to` |
+//!
+//! Each checks all that can be refused before anything is created, truncated or written: what the
+//! user named (`--destroy-data`), who else uses the target ([`linux::usage`]), and that it is not
+//! the command's own source.
+
+mod named;
+mod output;
+
+pub use output::{OpenOutput, Output, refuse_standard_output};
+
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use linux::resolve::Resolved;
+use linux::{Claim, Roots, can_be_taken};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What a drive is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose<'a> {
+    /// Its data is read.
+    Read,
+    /// Files of its volume are changed.
+    Change,
+    /// Its data is overwritten; with what `--destroy-data` named.
+    Destroy(Option<&'a str>),
+}
+
+/// The permission to use a drive, and the lock that belongs to it, until it is dropped.
+#[derive(Debug)]
+pub struct Grant {
+    drive: Drive,
+    writes: bool,
+    /// What `--destroy-data` named.
+    named: Option<String>,
+    /// Of a drive that is a file.
+    claim: Option<Claim>,
+    /// Of a drive that is measured.
+    _lock: Option<FunctionLock>,
+}
+
+impl Grant {
+    /// Permits the use of `drive`, or refuses it. Nothing is changed.
+    ///
+    /// # Errors
+    /// It is in use, read-only or not permitted, or `--destroy-data` does not name it.
+    pub fn of(roots: &Roots, drive: Drive, purpose: Purpose<'_>) -> Result<Self> {
+        let writes = !matches!(purpose, Purpose::Read);
+        let named = match purpose {
+            Purpose::Destroy(named) => {
+                named::check(&drive, named)?;
+                named.map(str::to_owned)
+            }
+            _ => None,
+        };
+        let claim = match &drive {
+            Drive::Nvme(resolved) if writes => {
+                // Said before any path is tried, and by the name that the user gave.
+                for node in nodes_of(roots, resolved) {
+                    Claim::to_write(roots, &node)?;
+                }
+                None
+            }
+            Drive::Nvme(_) | Drive::Ram(_) => None,
+            // The coprocessor itself lets one writer in.
+            Drive::Coprocessor(_) => None,
+            Drive::File(path) => Some(claim_file(roots, path, writes)?),
+            Drive::Model(model) => match &model.file {
+                Some(path) if path.exists() => Some(claim_file(roots, path, writes)?),
+                _ => None,
+            },
+        };
+        Ok(Self {
+            drive,
+            writes,
+            named,
+            claim,
+            _lock: None,
+        })
+    }
+
+    /// Permits a measurement, which takes the whole controller from its driver and back.
+    ///
+    /// # Errors
+    /// As [`Grant::of`], for each namespace of the controller.
+    pub fn to_measure(
+        roots: &Roots,
+        drive: Drive,
+        writes: bool,
+        named: Option<&str>,
+    ) -> Result<Self> {
+        let purpose = match writes || named.is_some() {
+            true => Purpose::Destroy(named),
+            false => Purpose::Read,
+        };
+        let mut grant = Self::of(roots, drive, purpose)?;
+        if let Drive::Nvme(resolved) = &grant.drive {
+            grant._lock = Some(FunctionLock::take(roots, resolved)?);
+            if grant.writes {
+                can_be_taken(roots, &resolved.controller)?;
+            }
+        }
+        Ok(grant)
+    }
+
+    /// What it is for.
+    pub const fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// Compares the serial number that the opened drive gives with the one that `--destroy-data`
+    /// named, before anything is written.
+    ///
+    /// # Errors
+    /// It is another drive.
+    pub fn confirm(&self, serial: Option<&str>) -> Result<()> {
+        named::check_opened(&self.drive, self.named.as_deref(), serial)
+    }
+
+    /// The claim to the drive's file, or to `node`, one of its devices.
+    ///
+    /// # Errors
+    /// Somebody uses it, or writing was not granted.
+    pub fn claim(&self, roots: &Roots, node: &Path, write: bool) -> Result<Claim> {
+        if write && !self.writes {
+            return Err(Failure::usage(format!(
+                "{} was opened to be read",
+                self.drive
+            )));
+        }
+        match &self.claim {
+            Some(claim) => Ok(claim.clone()),
+            None if write => Ok(Claim::to_write(roots, node)?),
+            None => Ok(Claim::to_read(roots, node)?),
+        }
+    }
+}
+
+/// Refuses a source that is the drive itself, by whatever name.
+///
+/// # Errors
+/// It is, or could not be looked at.
+pub fn refuse_source(
+    roots: &Roots,
+    drive: &Drive,
+    source: std::io::Result<Metadata>,
+    name: &Path,
+) -> Result<()> {
+    let data = source.map_err(|error| Failure::io("opening", name, &error))?;
+    match is_part_of(roots, drive, &data) {
+        true => {
+            let name = name.display();
+            let what = format!("the source {name} is {drive} itself; nothing was done");
+            Err(Failure::usage(what).hint("name another source"))
+        }
+        false => Ok(()),
+    }
+}
+
+fn claim_file(roots: &Roots, path: &Path, write: bool) -> Result<Claim> {
+    Ok(match write {
+        true => Claim::to_write(roots, path)?,
+        false => Claim::to_read(roots, path)?,
+    })
+}
+
+/// The block devices that are meant: the partition, the namespace, or each of the controller's.
+fn nodes_of(roots: &Roots, resolved: &Resolved) -> Vec<PathBuf> {
+    if let Some(partition) = &resolved.partition {
+        return vec![roots.dev.join(partition)];
+    }
+    let namespaces = match &resolved.namespace {
+        Some(namespace) => std::slice::from_ref(namespace),
+        None => resolved.controller.namespaces.as_slice(),
+    };
+    let blocks = namespaces.iter().filter_map(|one| one.block.as_ref());
+    blocks.map(|name| roots.dev.join(name)).collect()
+}
+
+/// Whether an open file is the drive, or a part of it.
+fn is_part_of(roots: &Roots, drive: &Drive, data: &Metadata) -> bool {
+    let is_file = |path: &Path| {
+        let same = |own: Metadata| (own.dev(), own.ino()) == (data.dev(), data.ino());
+        std::fs::metadata(path).is_ok_and(same)
+    };
+    match drive {
+        Drive::File(path) | Drive::Coprocessor(path) => is_file(path),
+        Drive::Model(model) => model.file.as_deref().is_some_and(is_file),
+        Drive::Ram(_) => false,
+        Drive::Nvme(resolved) => {
+            let Some(name) = device_name(roots, data) else {
+                return false;
+            };
+            let is_named = |own: &Option<String>| {
+                let own = own.as_ref();
+                own.is_some_and(|own| name == *own || name.starts_with(&format!("{own}p")))
+            };
+            let namespaces = match &resolved.namespace {
+                Some(namespace) => std::slice::from_ref(namespace),
+                None => resolved.controller.namespaces.as_slice(),
+            };
+            let mut faces = namespaces
+                .iter()
+                .flat_map(|one| [&one.block, &one.character, &one.chario]);
+            faces.any(is_named)
+        }
+    }
+}
+
+/// The kernel's name of the device that an open file is.
+fn device_name(roots: &Roots, data: &Metadata) -> Option<String> {
+    let kind = match data.file_type() {
+        kind if kind.is_block_device() => "block",
+        kind if kind.is_char_device() => "char",
+        _ => return None,
+    };
+    let (major, minor) = (
+        rustix::fs::major(data.rdev()),
+        rustix::fs::minor(data.rdev()),
+    );
+    let link = roots.sys.join(format!("dev/{kind}/{major}:{minor}"));
+    let folder = std::fs::canonicalize(link).ok()?;
+    Some(folder.file_name()?.to_str()?.to_owned())
+}
+
+/// Keeps other processes of ours from a PCI function. Where no driver of the kernel's stands
+/// between, two of them could both have it.
+#[derive(Debug)]
+pub struct FunctionLock(#[allow(dead_code)] File);
+
+impl FunctionLock {
+    /// Locks it until this is dropped.
+    ///
+    /// # Errors
+    /// Another process of ours has it.
+    pub fn take(roots: &Roots, resolved: &Resolved) -> Result<Self> {
+        let address = resolved.controller.address.to_string();
+        let path = roots.sys.join("bus/pci/devices").join(address);
+        let path = path.join("config");
+        let file = File::open(&path).map_err(|error| Failure::io("opening", &path, &error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self(file)),
+            Err(Errno::WOULDBLOCK) => Err(Failure::missing(format!(
+                "{resolved} is in use by another process; nothing was done"
+            ))
+            .hint(format!("wait until that ends; fuser -v {}", path.display()))),
+            Err(error) => Err(Failure::io("locking", &path, &error.into())),
+        }
+    }
+}

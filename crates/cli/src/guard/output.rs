@@ -1,0 +1,356 @@
+//! A local file or stream that a verb delivers to.
+//!
+//! | what is there | without `--force` | with it |
+//! | --- | --- | --- |
+//! | nothing | made; appears when it is whole | the same |
+//! | a file | refused | replaced when the new one is whole, unless it is in use |
+//! | a FIFO, a terminal, `/dev/null` | written as it is | the same |
+//! | a folder, a socket, a drive's node | refused | refused |
+//! | the command's own source | refused | refused |
+//!
+//! A block device is not a place to save a file: `write` overwrites one, with its serial number.
+
+use super::{device_name, is_part_of};
+use crate::drive::Drive;
+use crate::failure::{Failure, Result};
+use linux::{Claim, Roots};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// How the nodes of drives begin which are character devices.
+const DRIVES: [&str; 3] = ["nvme", "ng", "chardisk"];
+
+/// A file or stream that may be written, and was not touched yet.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    found: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    Nothing,
+    /// The file that is there, claimed, so that nobody who writes it loses it.
+    File {
+        _claim: Claim,
+        old: Metadata,
+    },
+    /// A link that leads nowhere.
+    Link,
+    Stream,
+}
+
+impl Output {
+    /// Checks that `path` may be written with what comes from `source`.
+    ///
+    /// # Errors
+    /// Why not; nothing was changed.
+    pub fn check(roots: &Roots, path: &Path, force: bool, source: &Drive) -> Result<Self> {
+        let failed = |error: std::io::Error| Failure::io("opening", path, &error);
+        let refused = |why: &str| {
+            Failure::usage(format!("{} {why}; nothing was done", path.display()))
+                .hint("name another file")
+        };
+        if path.file_name().is_none() {
+            return Err(refused("is not the name of a file"));
+        }
+        let data = match std::fs::metadata(path) {
+            Ok(data) => data,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Self::of_nothing(path, force);
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        if is_part_of(roots, source, &data) {
+            return Err(refused("is the source itself"));
+        }
+        let kind = data.file_type();
+        let found = if kind.is_dir() {
+            return Err(refused("is a directory"));
+        } else if kind.is_block_device() {
+            return Err(refused("is a block device")
+                .hint("pipe it into: straightway write DEVICE --destroy-data SERIAL"));
+        } else if kind.is_socket() {
+            return Err(refused("is a socket"));
+        } else if kind.is_file() {
+            let target = std::fs::canonicalize(path).map_err(failed)?;
+            let same = std::fs::metadata(&target);
+            if !same.is_ok_and(|same| (same.dev(), same.ino()) == (data.dev(), data.ino())) {
+                return Err(refused("is a file without a name"));
+            }
+            if !force {
+                return Err(refused("exists").hint("--force to replace it, or name another file"));
+            }
+            let claim = Claim::to_write(roots, &target)?;
+            return Ok(Self {
+                path: target,
+                found: Found::File {
+                    _claim: claim,
+                    old: data,
+                },
+            });
+        } else {
+            let name = device_name(roots, &data).unwrap_or_default();
+            if DRIVES.iter().any(|drive| name.starts_with(drive)) {
+                return Err(refused("is a drive"));
+            }
+            Found::Stream
+        };
+        let path = path.to_owned();
+        Ok(Self { path, found })
+    }
+
+    fn of_nothing(path: &Path, force: bool) -> Result<Self> {
+        let found = match std::fs::symlink_metadata(path) {
+            Err(_) => Found::Nothing,
+            Ok(_) if force => Found::Link,
+            Ok(_) => {
+                let what = format!("{} is a link to nothing; nothing was done", path.display());
+                return Err(Failure::usage(what).hint("--force to replace it"));
+            }
+        };
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        match std::fs::metadata(folder) {
+            Ok(data) if data.is_dir() => Ok(Self {
+                path: path.to_owned(),
+                found,
+            }),
+            Ok(_) => Err(Failure::usage(format!(
+                "{} is not a directory",
+                folder.display()
+            ))),
+            Err(error) => Err(Failure::io("making", path, &error)),
+        }
+    }
+
+    /// Opens it. A file is made beside the one that it is to become.
+    ///
+    /// # Errors
+    /// It cannot be opened or made.
+    pub fn open(self) -> Result<OpenOutput> {
+        let Self { path, found } = self;
+        if let Found::Stream = found {
+            let file = File::options().write(true).open(&path);
+            let file = file.map_err(|error| Failure::io("opening", &path, &error))?;
+            return Ok(OpenOutput {
+                file,
+                path,
+                becomes: None,
+            });
+        }
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}", std::process::id()));
+        let unfinished = path.with_file_name(name);
+        let failed = |error: std::io::Error| Failure::io("making", &unfinished, &error);
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).open(&unfinished);
+        let file = file.map_err(failed)?;
+        if let Found::File { old, .. } = &found {
+            // As far as it is permitted: only root gives files away.
+            let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+            let _ = file.set_permissions(PermissionsExt::from_mode(old.mode() & 0o7777));
+        }
+        Ok(OpenOutput {
+            file,
+            path: unfinished,
+            becomes: Some((path, found)),
+        })
+    }
+}
+
+/// An open file or stream. A file that is not finished is removed when this is dropped.
+#[derive(Debug)]
+pub struct OpenOutput {
+    file: File,
+    path: PathBuf,
+    /// The file's name once it is whole, and what has it now.
+    becomes: Option<(PathBuf, Found)>,
+}
+
+impl OpenOutput {
+    /// Writes all of `data`.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn take(&mut self, data: &[u8]) -> Result<()> {
+        let written = self.file.write_all(data);
+        written.map_err(|error| Failure::io("writing", &self.path, &error))
+    }
+
+    /// Gives a file its name: it is whole.
+    ///
+    /// # Errors
+    /// Another file has the name since, or it could not be renamed.
+    pub fn finish(mut self) -> Result<()> {
+        let Some((path, found)) = &self.becomes else {
+            return Ok(());
+        };
+        let named = match found {
+            Found::Nothing => name_new(&self.path, path),
+            _ => {
+                // Before the old one is gone, the new one must be there after a power cut.
+                let synced = self.file.sync_data();
+                synced.and_then(|()| std::fs::rename(&self.path, path))
+            }
+        };
+        named.map_err(|error| Failure::io("making", path, &error))?;
+        self.becomes = None;
+        Ok(())
+    }
+}
+
+impl Drop for OpenOutput {
+    fn drop(&mut self) {
+        if self.becomes.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Renames a file to a name that nothing has.
+fn name_new(from: &Path, to: &Path) -> std::io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system knows it; a hard link is refused just as well.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            std::fs::hard_link(from, to)?;
+            std::fs::remove_file(from)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Refuses standard output that is the source itself, which would feed what is read.
+///
+/// # Errors
+/// It is.
+pub fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
+    let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
+    let data = descriptor.map(File::from).and_then(|file| file.metadata());
+    match data.is_ok_and(|data| is_part_of(roots, source, &data)) {
+        true => Err(Failure::usage(format!(
+            "standard output is {source} itself; nothing was done"
+        ))
+        .hint("redirect it to another file")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    /// A folder that is removed at the end of its test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn file(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        }
+
+        fn check(&self, name: &str, force: bool) -> Result<Output> {
+            let source = Drive::File(self.0.join("source"));
+            Output::check(&Roots::system(), &self.0.join(name), force, &source)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let name = |entry: std::io::Result<std::fs::DirEntry>| {
+                entry.unwrap().file_name().into_string().unwrap()
+            };
+            let mut names: Vec<String> = entries.map(name).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_existing_file_is_replaced_whole_and_with_force_alone() {
+        let folder = Folder::new("output-replace");
+        let file = folder.file("notes", "newer");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
+        for name in ["notes", "link"] {
+            let failure = folder.check(name, false).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Usage, "{failure}");
+        }
+        let mut output = folder.check("link", true).unwrap().open().unwrap();
+        output.take(b"whole").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "newer");
+        drop(output);
+        assert_eq!(folder.names(), ["link", "notes"]);
+        let mut output = folder.check("link", true).unwrap().open().unwrap();
+        output.take(b"whole").unwrap();
+        output.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "whole");
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+        assert!(folder.0.join("link").is_symlink());
+        assert_eq!(folder.names(), ["link", "notes"]);
+    }
+
+    #[test]
+    fn a_file_that_appears_while_another_is_made_is_kept() {
+        let folder = Folder::new("output-race");
+        let mut output = folder.check("new", false).unwrap().open().unwrap();
+        output.take(b"ours").unwrap();
+        let theirs = folder.file("new", "theirs");
+        assert!(output.finish().is_err());
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert_eq!(folder.names(), ["new"]);
+    }
+
+    #[test]
+    fn the_source_itself_is_refused_by_any_name() {
+        let folder = Folder::new("output-source");
+        let source = folder.file("source", "data");
+        std::fs::hard_link(&source, folder.0.join("hard")).unwrap();
+        std::os::unix::fs::symlink(&source, folder.0.join("soft")).unwrap();
+        for name in ["source", "hard", "soft"] {
+            for force in [false, true] {
+                let failure = folder.check(name, force).unwrap_err();
+                assert!(
+                    failure.to_string().contains("the source itself"),
+                    "{failure}"
+                );
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&source).unwrap(), "data");
+    }
+
+    #[test]
+    fn streams_are_written_and_folders_are_not() {
+        let folder = Folder::new("output-streams");
+        let source = Drive::Ram(512);
+        let check = |path: &str| Output::check(&Roots::system(), Path::new(path), true, &source);
+        let mut null = check("/dev/null").unwrap().open().unwrap();
+        null.take(b"gone").unwrap();
+        null.finish().unwrap();
+        assert!(folder.check(".", true).is_err());
+        assert!(folder.check("none/file", true).is_err());
+        std::os::unix::fs::symlink("nowhere", folder.0.join("dangling")).unwrap();
+        assert!(folder.check("dangling", false).is_err());
+    }
+}

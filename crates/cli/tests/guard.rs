@@ -1,0 +1,216 @@
+//! What the command must never overwrite: files, its own source, a volume that another process has.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use support::{Folder, code, command, run, run_with_input, stderr};
+
+fn refused(words: &[&str], expected: i32, why: &str) {
+    let output = run(words);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(expected), "{words:?}: {said}");
+    assert!(said.contains(why), "{words:?}: {said}");
+}
+
+/// A volume in `disk.img` with a file `a` of 100,000 bytes.
+fn volume(folder: &Folder) -> String {
+    let (disk, data) = (folder.path("disk.img"), folder.file("data", 100_000));
+    assert_eq!(code(&["--quiet", "format", &disk, "--size", "32M"]), 0);
+    assert_eq!(code(&["--quiet", "put", &disk, &data, "a"]), 0);
+    disk
+}
+
+/// A put that has the volume and waits for more input.
+fn waiting_put(disk: &str) -> Child {
+    let mut child = command(&["put", disk, "-", "slow"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("path:"), "{line}");
+    child.stderr = Some(said.into_inner());
+    child
+}
+
+#[test]
+fn the_source_is_never_the_target() {
+    let folder = Folder::new();
+    let disk = volume(&folder);
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&disk, &link).unwrap();
+    let hard = folder.path("hard");
+    std::fs::hard_link(&disk, &hard).unwrap();
+    assert_eq!(
+        code(&["--quiet", "put", &disk, &folder.path("data"), "disk.img"]),
+        0
+    );
+    let before = std::fs::read(&disk).unwrap();
+    let here = std::path::Path::new(&disk).parent().unwrap();
+    for force in [&[][..], &["--force"][..]] {
+        for target in [&disk, &link, &hard] {
+            let model = format!("model:32M,file={disk}");
+            let commands: [&[&str]; 5] = [
+                &["get", &disk, "a", target],
+                &["get", &model, "a", target],
+                &["get", &disk, "disk.img", here.to_str().unwrap()],
+                &["read", &disk, "--length", "1M", "--output", target],
+                &["play", &disk, "a", "--to", target],
+            ];
+            for words in commands {
+                refused(&[words, force].concat(), 2, "the source itself");
+            }
+        }
+    }
+    for source in [&disk, &link, &hard] {
+        let commands: [&[&str]; 3] = [
+            &["put", &disk, source, "b"],
+            &["write", &disk, "--destroy-data", &disk, "--input", source],
+            &["record", &disk, "b", "--from", source, "--rate", "1M"],
+        ];
+        for words in commands {
+            refused(words, 2, "itself");
+        }
+    }
+    // By a redirection of the shell's too.
+    let open = || std::fs::File::options().append(true).open(&disk).unwrap();
+    for words in [
+        &["read", &disk][..],
+        &["get", &disk, "a", "-"],
+        &["play", &disk, "a"],
+    ] {
+        let output = command(words).stdout(open()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+    }
+    assert!(std::fs::read(&disk).unwrap() == before);
+}
+
+#[test]
+fn a_file_that_exists_is_replaced_with_force_alone() {
+    let folder = Folder::new();
+    let disk = volume(&folder);
+    let notes = folder.path("notes");
+    let commands: [&[&str]; 3] = [
+        &["--quiet", "get", &disk, "a", &notes],
+        &[
+            "--quiet", "read", &disk, "--length", "1M", "--output", &notes,
+        ],
+        &["--quiet", "play", &disk, "a", "--to", &notes],
+    ];
+    for words in commands {
+        std::fs::write(&notes, "newer").unwrap();
+        refused(words, 2, "--force");
+        assert_eq!(std::fs::read(&notes).unwrap(), b"newer", "{words:?}");
+        assert_eq!(code(&[words, &["--force"]].concat()), 0);
+        assert!(std::fs::metadata(&notes).unwrap().len() >= 100_000);
+        std::fs::remove_file(&notes).unwrap();
+        assert_eq!(code(words), 0);
+    }
+    // A failure leaves what was there.
+    std::fs::write(&notes, "newer").unwrap();
+    let past = ["get", &disk, "a", &notes, "--force", "--offset", "1G"];
+    assert_ne!(code(&past), 0);
+    refused(
+        &["play", &disk, "none", "--to", &notes, "--force"],
+        1,
+        "none",
+    );
+    assert_eq!(std::fs::read(&notes).unwrap(), b"newer");
+    let left = std::fs::read_dir(&folder.0).unwrap().count();
+    assert_eq!(left, 3, "disk.img, data and notes");
+}
+
+#[test]
+fn streams_are_written_as_they_are() {
+    let folder = Folder::new();
+    let disk = volume(&folder);
+    let fifo = folder.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let data = std::fs::read(folder.path("data")).unwrap();
+    let commands: [&[&str]; 3] = [
+        &["--quiet", "get", &disk, "a"],
+        &["--quiet", "play", &disk, "a", "--to"],
+        &["--quiet", "read", &disk, "--length", "4K", "--output"],
+    ];
+    for words in commands {
+        assert_eq!(code(&[words, &["/dev/null"]].concat()), 0, "{words:?}");
+        let mut child = command(&[words, &[&fifo]].concat()).spawn().unwrap();
+        let mut got = Vec::new();
+        std::fs::File::open(&fifo)
+            .unwrap()
+            .read_to_end(&mut got)
+            .unwrap();
+        assert!(child.wait().unwrap().success(), "{words:?}");
+        assert!(got == data || got.len() == 4096, "{words:?}");
+        if words[1] != "get" {
+            let here = folder.0.to_str().unwrap();
+            refused(&[words, &[here]].concat(), 2, "is a directory");
+        }
+    }
+}
+
+#[test]
+fn nothing_else_writes_or_measures_a_volume_that_is_being_written() {
+    let folder = Folder::new();
+    let disk = volume(&folder);
+    let mut first = waiting_put(&disk);
+    let destroy = ["--destroy-data", &disk];
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(' ').map(|word| match word {
+            "DISK" => disk.clone(),
+            word => word.to_owned(),
+        });
+        words.collect()
+    };
+    let short = "--path file-direct --span 1M";
+    let writers = [
+        "write DISK --length 4K".to_owned(),
+        format!(
+            "sustain DISK --rate 1M --block 4K --deadline 1s --duration 10ms --operation write {short}"
+        ),
+        "compare DISK --operations write --rounds 1 --cell-duration 10ms --sizes 4K --span 1M"
+            .to_owned(),
+        "sweep DISK --operations write --sizes 4K --rounds 1 --cell-duration 10ms --span 1M"
+            .to_owned(),
+    ];
+    let readers = [
+        "read DISK --checksum".to_owned(),
+        "compare DISK --operations read --rounds 1 --cell-duration 10ms --sizes 4K --span 1M"
+            .to_owned(),
+        "workload varmail DISK --dataset 1M --duration 10ms".to_owned(),
+        "format DISK --force".to_owned(),
+    ];
+    for (verbs, named) in [(writers, true), (readers, false)] {
+        for verb in verbs {
+            let mut all = words(&verb);
+            if named {
+                all.extend(destroy.map(str::to_owned));
+            }
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            refused(&all, 3, "(straightway)");
+        }
+    }
+    drop(first.stdin.take());
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    assert_eq!(code(&["--quiet", "check", &disk, "--read-data"]), 0);
+}
+
+#[test]
+fn a_volume_is_not_replaced_while_another_process_writes_it() {
+    let folder = Folder::new();
+    let (disk, other) = (volume(&folder), folder.path("other.img"));
+    assert_eq!(code(&["--quiet", "format", &other, "--size", "32M"]), 0);
+    let before = std::fs::read(&other).unwrap();
+    let mut first = waiting_put(&other);
+    refused(&["get", &disk, "a", &other, "--force"], 3, "(straightway)");
+    drop(first.stdin.take());
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    assert!(std::fs::read(&other).unwrap().len() == before.len());
+    let done = run_with_input(&["--quiet", "get", &disk, "a", &other, "--force"], b"");
+    assert_eq!(done.status.code(), Some(0));
+}
