@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use linux::{Claim, Roots};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -38,7 +38,8 @@ enum Found {
     /// The file that is there, claimed, so that nobody who writes it loses it.
     File {
         _claim: Claim,
-        old: Metadata,
+        owner: (u32, u32),
+        mode: u32,
     },
     /// A link that leads nowhere.
     Link,
@@ -91,7 +92,8 @@ impl Output {
                 path: target,
                 found: Found::File {
                     _claim: claim,
-                    old: data,
+                    owner: (data.uid(), data.gid()),
+                    mode: data.mode() & 0o7777,
                 },
             });
         } else {
@@ -154,10 +156,10 @@ impl Output {
         let mut options = File::options();
         let file = options.write(true).create_new(true).open(&unfinished);
         let file = file.map_err(failed)?;
-        if let Found::File { old, .. } = &found {
+        if let Found::File { owner, mode, .. } = &found {
             // As far as it is permitted: only root gives files away.
-            let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
-            let _ = file.set_permissions(PermissionsExt::from_mode(old.mode() & 0o7777));
+            let _ = std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1));
+            let _ = file.set_permissions(PermissionsExt::from_mode(*mode));
         }
         Ok(OpenOutput {
             file,
