@@ -29,8 +29,8 @@ module fv_fetch
   assign task_now  = '{unit: DoReadTo, imm: '0, a: 64'(offset_i), b: 64'(length_i)};
 
   hwfs_fetch #(.DataWidth(32), .BlockSizeLog2(4)) dut (
-    .clk_i, .rst_ni, .start_i(start), .emit_i(1'b0), .emit_ready_o(), .do_i(task_now), .abort_i(1'b0), .hold_i,
-    .drained_o(drained), .read_valid_i(read_valid_i & running_q), .read_ready_o(read_ready), .read_data_i(read_data),
+    .clk_i, .rst_ni, .start_i(start), .emit_i(1'b0), .emit_ready_o(), .do_i(task_now), .abort_i(1'b0),
+    .withdraw_i(1'b0), .hold_i, .drained_o(drained), .given_o(), .read_valid_i(read_valid_i & running_q), .read_ready_o(read_ready), .read_data_i(read_data),
     .data_valid_o(data_valid), .data_ready_i, .data_o(data), .data_keep_o(keep), .data_last_o(data_last)
   );
 

@@ -154,7 +154,7 @@ module hwfs
 
   // --- The engines ----------------------------------------------------------------------------
   logic do_load, do_store, do_request, load_idle, store_idle, store_ram_busy, store_edges, sealing;
-  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained;
+  logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained, given;
   logic [15:0] node_bytes;
   logic load_ready, fetch_ready, fetch_takes, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
   logic sum_ready, sum_pass, rot, summing, store_valid, store_mine;  // summing: what is written
@@ -310,8 +310,10 @@ module hwfs
     .emit_ready_o (emit_ready),
     .do_i         (task_now),
     .abort_i      (data_abort | rot),
+    .withdraw_i   (abort & task_now.imm[4]),
     .hold_i       (hold_q & ~let_go),
     .drained_o    (drained),
+    .given_o      (given),
     .read_valid_i (dev_i.read_valid & is_fetch & (sum_pass | summing)),
     .read_ready_o (fetch_takes),
     .read_data_i  (dev_read_data_i),
@@ -424,6 +426,7 @@ module hwfs
     conditions[CondHashed]   = cmd_hashed;
     conditions[CondBegun]    = cmd_begun;
     conditions[CondTaken]    = drained & fetched;
+    conditions[CondGiven]    = given;
   end
 
   assign progress = (host_o.req_valid & dev_i.req_ready) | dev_i.rsp_valid |

@@ -2,7 +2,8 @@
 // so that the first byte wanted comes first, and stops at the last. Consecutive fetches are one stream.
 //
 // Owns at most five words. Holds everything back while `hold_i` says that what leads to the data is not
-// proven yet. Takes and drops what nobody wants, so that a device never waits for it (rule B6).
+// proven yet. Takes and drops what nobody wants, so that a device never waits for it (rule B6). An offer to the
+// application stays until it is taken; only `withdraw_i` drops it, with all that is behind it.
 //
 // DataWidth      bits of the data streams
 // BlockSizeLog2  log2 of the device's block
@@ -21,8 +22,10 @@ module hwfs_fetch
   output logic                 emit_ready_o,
   input  do_t                  do_i,
   input  logic                 abort_i,
+  input  logic                 withdraw_i, // with an abort: the application has stopped taking
   input  logic                 hold_i,
-  output logic                 drained_o, // all that was wanted has been handed on
+  output logic                 drained_o, // all that was wanted is on its way out
+  output logic                 given_o,   // nothing is: the application has taken all, or it was withdrawn
 
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
@@ -129,8 +132,18 @@ module hwfs_fetch
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) emit_high_q <= 1'b0;
+    else if (withdraw_i) emit_high_q <= 1'b0;
     else if (emit_i && room) emit_high_q <= ~emit_high_q & (DataWidth == 32);
   end
+
+  // What is withdrawn leaves in the next cycles, and nobody sees it.
+  logic out_valid, withdrawn_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) withdrawn_q <= 1'b0;
+    else         withdrawn_q <= withdraw_i | (withdrawn_q & out_valid);
+  end
+  assign data_valid_o = out_valid & ~withdrawn_q;
+  assign given_o      = ~out_valid & ~withdrawn_q;
 
   prim_fifo #(.Width(DataWidth + Bytes + 1), .Depth(4)) u_out (
     .clk_i,
@@ -138,8 +151,8 @@ module hwfs_fetch
     .valid_i (push | emit_i),
     .ready_o (room),
     .data_i  (emit_i ? {emit_last, Bytes'(8'hff), emitted} : {at_end, keep, use_held ? held_data_q : merged}),
-    .valid_o (data_valid_o),
-    .ready_i (data_ready_i),
+    .valid_o (out_valid),
+    .ready_i (data_ready_i | withdrawn_q),
     .data_o  ({data_last_o, data_keep_o, data_o})
   );
   assign drained_o = ~wanted;

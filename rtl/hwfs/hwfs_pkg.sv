@@ -101,7 +101,7 @@ package hwfs_pkg;
   typedef enum logic [4:0] {
     CondAlways, CondZero, CondCarry, CondCommand, CondLoaded, CondGood, CondPart, CondSent,
     CondWritten, CondFlushed, CondFetched, CondDrained, CondSealed, CondError, CondAnswered,
-    CondReady, CondHashed, CondHead, CondBegun, CondTaken
+    CondReady, CondHashed, CondHead, CondBegun, CondTaken, CondGiven
   } cond_e;
 
   typedef enum logic [3:0] {
@@ -118,7 +118,8 @@ package hwfs_pkg;
     DoPut      = 4'd10,  // a: byte address, b: bytes
     DoEmit     = 4'd11,  // a: eight bytes for the application; imm[0]: the last
     DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors; imm[2]: let
-                         // go of data that are held back; imm[3]: as soon as the node on its way is proven
+                         // go of data that are held back; imm[3]: as soon as the node on its way is proven;
+                         // imm[4]: withdraw what the application has not taken
     DoEdges    = 4'd13,  // a: memory with the first block, b: with the last; see DoWriteTo
     DoSum      = 4'd14   // the part of the data that comes next; a: its checksum, b: bytes,
                          // 17: to be compared. Of what is written, a: the checksum that it continues

@@ -146,7 +146,7 @@ module hwfs_sim
     .dev_read_data_i   (in.read_data)
   );
 
-  // What the core offers stays.
+  // What the core offers stays, but where the application has stopped taking: then the core withdraws it.
   logic seen_q, take_waits_q, answer_waits_q, take_last_q;
   logic [DataWidth-1:0] take_data_q;
   logic [DataWidth/8-1:0] take_keep_q;
@@ -166,7 +166,7 @@ module hwfs_sim
     take_keep_q <= take_keep;
     take_last_q <= take_last;
     if (rst_ni && seen_q) begin
-      if (take_waits_q) begin
+      if (take_waits_q && !u_hwfs.u_fetch.withdrawn_q) begin
         a_take: assert (take_valid && (take_data == take_data_q) && (take_keep == take_keep_q) &&
                         (take_last == take_last_q));
       end

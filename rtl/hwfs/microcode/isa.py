@@ -8,7 +8,7 @@ FROM = {"reg": 0, "md": 1, "mdl": 2, "mdh": 3}
 SOURCES = {"reg": 0, "imm": 1, "md": 2, "mdl": 3, "mdh": 4}
 CONDITIONS = {name: code for code, name in enumerate(
     ("always", "zero", "carry", "command", "loaded", "good", "part", "sent", "written", "flushed", "fetched",
-     "drained", "sealed", "error", "answered", "ready", "hashed", "head", "begun", "taken"))}
+     "drained", "sealed", "error", "answered", "ready", "hashed", "head", "begun", "taken", "given"))}
 UNITS = {name: code for code, name in enumerate(
     ("respond", "load", "store", "flush", "seal", "shape", "identity", "readto", "fetch", "writeto", "put", "emit",
      "abort", "edges", "sum"))}

@@ -172,6 +172,7 @@ DROP    = 1
 FORGET  = 2
 RELEASE = 4
 ARM     = 8
+WITHDRAW = 16
 PORT    = 1
 LAST    = 1
 

@@ -229,8 +229,9 @@ fail_device:
   do.abort r0, r0, FORGET
   b main
 
-; Waits until nothing is under way.
+; Waits until nothing is under way, to the application neither.
 quiet:
+  wait given
   wait sent
   wait written
   wait fetched
@@ -274,7 +275,7 @@ timeout:
   bnz timeout_again
   mov r1, 1
   st r1, [V_TIMED]
-  do.abort r0, r0, DROP
+  do.abort r0, r0, DROP + WITHDRAW
   call quiet
   st r0, [V_TIMED]
   li r2, 7
