@@ -434,6 +434,24 @@ def test_a_full_volume(program, tmp_path):
     assert hw.contents(tmp_path / "after", "all", tmp_path) == b"".join(bytes([n]) * 20000 for n in range(good))
 
 
+def test_a_full_pair_of_buckets(program, tmp_path):
+    """A name whose two buckets are full is refused while other slots are free: the same names on both sides."""
+    image = hw.make_volume(tmp_path / "v", slots=32)
+    names = [f"name-{number}" for number in range(34)]
+    script = mounted(program, tmp_path, image)
+    for name in names:
+        script.put(name, b"x")
+    script.unmount()
+    script.save(tmp_path / "after")
+    results = statuses(script)
+    assert set(results[1:-1]) == {hw.OK, hw.TABLE_FULL} and results[0] == results[-1] == hw.OK
+    taken = {name for name, status in zip(names, results[1:]) if status == hw.OK}
+    (tmp_path / "source").write_bytes(b"x")
+    for name in names:
+        assert (hw.command("put", image, tmp_path / "source", name, good=False).returncode == 0) == (name in taken), name
+    assert hw.names_on(image) == hw.names_on(tmp_path / "after") == taken
+
+
 def slot_of(image, name):
     """Where the two members of a file's slot are in the image, by the superblock and the name."""
     data = image.read_bytes()

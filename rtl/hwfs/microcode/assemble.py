@@ -20,9 +20,12 @@ A line is a label (`name:`), a constant (`name = expression`) or an instruction:
     wait condition            also waitn (until it is not), and wait! without a watchdog
     do.unit r1, r2, constant  starts an engine
 
+What orders writes (`call order`, `b order`, `do.flush`) ends in its barrier's name, as crates/volume/src/order.rs has
+it: `call order {NodesBeforeReserve}`. A barrier is told from others of its name by the label before it.
 `;` begins a comment. Names of registers: `name = r7`.
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -40,6 +43,7 @@ REGISTER = re.compile(r"r(\d+)$")
 class Assembler:
     def __init__(self):
         self.names, self.registers, self.lines, self.labels = {}, {}, [], {}
+        self.barriers, self.label = {}, ""  # NAME@LABEL: address
 
     def read(self, path):
         for number, text in enumerate(path.read_text("utf-8").splitlines(), 1):
@@ -57,8 +61,29 @@ class Assembler:
                 if match[1] in self.labels:
                     raise SystemExit(f"{where}: the label {match[1]} is there twice")
                 self.labels[match[1]] = len(self.lines)
+                self.label = match[1]
             else:
-                self.lines.append((where, text))
+                self.lines.append((where, self.barrier(text, where)))
+
+    def barrier(self, text, where):
+        """The instruction without the name of its barrier, which everything that orders has but `order` itself."""
+        text, _, name = text.partition("{")
+        text = re.sub(r"\s+", " ", text.strip())
+        orders = text in ("call order", "b order") or text.startswith("do.flush")
+        if orders != bool(name) and self.label != "order":
+            raise SystemExit(f"{where}: {text}: a barrier has a name, and nothing else has")
+        if name:
+            key = f"{name.rstrip('}').strip()}@{self.label}"
+            if key in self.barriers:
+                raise SystemExit(f"{where}: the barrier {key} is there twice")
+            self.barriers[key] = len(self.lines)
+        return text
+
+    def without(self, key):
+        """The barrier only waits: nothing is flushed there."""
+        where, text = self.lines[self.barriers[key]]
+        text = "mov r1, r1" if text.startswith("do.flush") else text.replace("order", "order_wait")
+        self.lines[self.barriers[key]] = where, text
 
     def value(self, text, where):
         try:
@@ -188,9 +213,31 @@ endmodule
 """
 
 
+def image(words):
+    """The words for $readmemh."""
+    return "".join(f"{word:09x}\n" for word in words)
+
+
 def main():
+    parser = argparse.ArgumentParser(description="Assembles the microprogram into hwfs_rom.sv.")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--list", action="store_true", help="print it")
+    action.add_argument("--check", action="store_true", help="compare it with hwfs_rom.sv")
+    action.add_argument("--barriers", action="store_true", help="print the barriers' names")
+    action.add_argument("--image", metavar="FILE", help="write it for a simulation that loads it (rtl/sim/loaded/hwfs_rom.sv)")
+    parser.add_argument("--without", metavar="NAME@LABEL", help="with --image: this barrier does not flush")
+    arguments = parser.parse_args()
     assembler, words = assemble()
-    if sys.argv[1:] == ["--list"]:
+    if arguments.without:
+        if arguments.without not in assembler.barriers or not arguments.image:
+            parser.error(f"no barrier {arguments.without!r}, or no --image: --barriers prints the names")
+        assembler.without(arguments.without)
+        words = assembler.words()
+    if arguments.barriers:
+        print("\n".join(assembler.barriers))
+    elif arguments.image:
+        Path(arguments.image).write_text(image(words), "utf-8")
+    elif arguments.list:
         labels = {}
         for name, address in assembler.labels.items():
             labels.setdefault(address, []).append(name)
@@ -199,7 +246,7 @@ def main():
                 print(f"{name}:")
             print(f"  {address:4} {word:09x}  {text:40} {where}")
         print(f"{len(words)} instructions")
-    elif sys.argv[1:] == ["--check"]:
+    elif arguments.check:
         if OUTPUT.read_text("utf-8") != module(words):
             sys.exit("hwfs_rom.sv is not what microcode/*.asm give; run: rtl/hwfs/microcode/assemble.py")
     else:

@@ -4,16 +4,11 @@ cmd_create:
   call changeable
   ; Space as the command asks.
   ld [LENGTH]
-  mov r3, md
-  mov r2, 1
-  shl r2, unit
-  sub r2, 1
-  add r3, r2
+  add r3, md, umask
   bc fail_space
   shr r3, unit
   ld [SB + SB_UNITS]
-  mov r2, md
-  cmp r2, r3
+  cmp md, r3
   bc fail_space
   st r3, [V_WANT]
   st r0, [V_STORED]
@@ -93,7 +88,7 @@ create_entries:
 create_super:
   call write_super
 create_nodes:
-  call order                ; the data and the record, before the nodes
+  call order {ReserveBeforeNodes}         ; the data and the record, before the nodes
   ld [V_T1]
   mov r1, md
   call store_bitmap
@@ -102,7 +97,7 @@ create_nodes:
   call store_slot
   call create_tag
   call next_run
-  call order
+  call order {CreateBeforeAnswer}
   b create_made
 create_empty:
   mov r1, 1
@@ -111,10 +106,10 @@ create_empty:
   call slot_end
   call new_slot
   call mark_in_use
-  call order                ; the slot's other member was last written before this
+  call order {FreeBeforeCreate}           ; the slot's other member was last written before this
   call write_slot
   call create_tag
-  call order
+  call order {SlotBeforeAnswer}
 create_made:
   st r0, [V_CHANGING]
   add r1, slot, 1
@@ -164,7 +159,7 @@ done_length:
 ; Plans V_WANT units for a new file; V_T5 <- those that this operation cannot take, zero flag: none. Clobbers r1 to
 ; r8.
 create_plan:
-  call order                ; nothing older is on its way when units are used again or the record is written
+  call order {NodesBeforeReserve}         ; nothing older is on its way when units are used again or the record is written
   mov r2, 0
   call plan
   st r2, [V_T5]
@@ -180,10 +175,8 @@ put_data:
   do.writeto r0, r2, 0
   mov nfree, 0
   mov dirty, 1
-  ld [V_BMASK]
-  mov r1, md
-  add r2, r1
-  andn r2, r1
+  add r2, bmask
+  andn r2, bmask
   st r2, [V_END]
   li r5, SB
   mov r1, 0
@@ -313,7 +306,7 @@ commit:
   ld [file + F_SLOT]
   mov slot, mdh
   call load_slot
-  call order                ; the data, before the size that covers them
+  call order {DataBeforeSize}             ; the data, before the size that covers them
   ld [file + F_END]
   mov r1, md
   st r1, [snode + S_SIZE]
@@ -329,7 +322,7 @@ commit_durable:
   mov r1, md
   cmp r1, 0
   bz committed
-  call order
+  call order {SlotBeforeAnswer}
 committed:
   st r0, [V_CHANGING]
   ret
@@ -341,11 +334,7 @@ cmd_close:
   call commit_durably
   ; What was reserved and not used goes back.
   ld [file + F_SIZE]
-  mov r1, md
-  mov r2, 1
-  shl r2, unit
-  sub r2, 1
-  add r1, r2
+  add r1, md, umask
   shr r1, unit
 close_keep:
   st r1, [V_KEEP]
@@ -376,7 +365,7 @@ close_released:
   ld [file + F_SLOT]
   mov slot, mdh
   call load_slot
-  call order
+  call order {CommitBeforeCopy}
   call write_slot
   wait written
   b.error fail_device
@@ -423,18 +412,18 @@ remove:
   st r0, [V_KEEP]
 delete_more:
   call release_once
-  call order
+  call order {RemoveBeforeAnswer}
   ld [snode + S_ALLOC]
   cmp md, 0
   bnz delete_more
   b deleted
 delete_empty:
   call mark_in_use
-  call order                ; the slot's last commit, before its removal in the other member
+  call order {CommitBeforeRemove}         ; the slot's last commit, before its removal in the other member
   sub cslot, r0, 1
   call zero_slot
   call write_slot
-  call order
+  call order {SlotBeforeAnswer}
 deleted:
   call tag_none
   st r0, [V_CHANGING]
@@ -442,15 +431,14 @@ deleted:
 ; The name goes first, then the units, from the map's end.
 delete_deep:
   call mark_in_use
-  call order                ; the slot's last commit, before its removal in the other member
+  call order {CommitBeforeRemove}         ; the slot's last commit, before its removal in the other member
   sub cslot, r0, 1          ; until it is written
   ld [snode + S_STATE]
   add r1, mdl, 1            ; live to reap
   stl r1, [snode + S_STATE]
   st r0, [snode + S_SIZE]
   st r0, [V_KEEP]
-  call write_slot
-  call order
+  call write_slot           ; (durable before the first release's record is written)
   b delete_more
 
 cmd_rename:
@@ -498,9 +486,9 @@ rename_free:
   ld [V_TURN]
   mov r1, md
   stl r1, [SB + SB_SLOT2]
-  call order
+  call order {NodesBeforeRename}
   call write_super
-  call order                ; the record, before the new name: else both names could stay
+  call order {RenameBeforeName}           ; the record, before the new name: else both names could stay
   ld [V_NEAR]
   mov r1, md
   st r1, [snode + SEQ]
@@ -518,7 +506,7 @@ rename_free:
   ld [HASH2]
   mov r1, mdl
   call tag_new
-  call order                ; the new name, before the end of the old one: else both could be lost
+  call order {NameBeforeOld}              ; the new name, before the end of the old one: else both could be lost
   ld [V_FROM]
   mov slot, md
   call load_slot

@@ -16,11 +16,9 @@ read_opened:
   cmp r2, 0
   bz done_zero
   do.readto r1, r2
-  ld [V_BMASK]
-  mov r5, md
-  andn r1, r5
-  add r3, r5
-  andn r3, r5
+  andn r1, bmask
+  add r3, bmask
+  andn r3, bmask
   st r3, [V_END]
 read_next:
   call map
@@ -335,9 +333,7 @@ write_done:
 ; Loads the block with byte r1 of the file into memory at r2.
 edge:
   st r2, [V_FLAG]
-  ld [V_BMASK]
-  mov r5, md
-  andn r1, r5
+  andn r1, bmask
   sub r3, r0, 1
   cmp r2, work
   bnz edge_map
@@ -355,15 +351,11 @@ edge_map:
 
 ; Space for the file up to byte r3.
 grow:
-  mov r2, 1
-  shl r2, unit
-  sub r2, 1
-  add r3, r2
+  add r3, umask
   bc fail_space
   shr r3, unit
   ld [SB + SB_UNITS]
-  mov r2, md
-  cmp r2, r3
+  cmp md, r3
   bc fail_space
   ld [file + F_ALLOC]
   mov r2, md

@@ -206,7 +206,7 @@ deep_counted:
   call bits_of_runs
   mov r1, 1
   call record
-  call order                ; what the last operation wrote, before the pairs written below
+  call order {NodesBeforeReserve}         ; what the last operation wrote, before the pairs written below
   ; The leaves hold nothing that the file owns yet: they need no order among themselves.
   ld [V_KIND]
   mov r1, md
@@ -226,7 +226,7 @@ deep_record:
   ld [V_GOT]
   add r1, r1, md
   st r1, [snode + S_ALLOC]
-  call order                ; the record, before the nodes that it governs
+  call order {ReserveBeforeNodes}         ; the record, before the nodes that it governs
   call write_bitmap
   b write_slot
 
@@ -453,9 +453,9 @@ release_deep_look:
   bc release_deep_look
   mov r1, 2
   call record
-  call order                ; what the last operation wrote, before the record
+  call order {NodesBeforeRelease}         ; what the last operation wrote, before the record
   call write_super
-  call order                ; the record, before the nodes that it governs
+  call order {ReleaseBeforeNodes}         ; the record, before the nodes that it governs
   st r0, [V_TURN]
 release_deep_bitmap:
   call release_group

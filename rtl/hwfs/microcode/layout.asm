@@ -13,6 +13,8 @@ NAME     = 0x40
 NAME2    = 0x80
 
 ; --- Variables ---
+V_SLOTS  = 0xe8     ; slots of the volume
+V_PAIRS_END = 0xf0  ; the first unit where no leaf pair can begin: it would go past the volume's last
 V_SUM      = 0xf8   ; what hwfs_sum found last: its own word, not the memory's
 V_ZERO     = 0x100  ; a word that is zero
 V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
@@ -22,7 +24,6 @@ V_NOWHERE  = 0x120  ; if nobody wants to know
 V_CLEAF    = 0x128  ; the leaf that is in node SPARE, or -1
 V_INDEX    = 0x130  ; where the index is
 V_EDGE     = 0x138  ; where a write's last block is put
-V_BMASK    = 0x140  ; the device's block less one
 V_MSLOT    = 0x148  ; magic numbers
 V_MBITMAP  = 0x150
 V_MLEAF    = 0x158

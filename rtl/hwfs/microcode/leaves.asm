@@ -30,7 +30,7 @@ tail_index:
 tail_named:
   cmp r3, 0
   bz fail_corrupt
-  ld [SB + SB_UNITS]
+  ld [V_PAIRS_END]
   cmp r5, md
   bnc fail_corrupt
   cmp r1, 2
@@ -60,9 +60,9 @@ tail_end:
   st r3, [V_LLIVE]
   st r7, [V_LAST]
   add r1, r5, r7
+  bc fail_corrupt
   ld [SB + SB_UNITS]
-  mov r2, md
-  cmp r2, r1
+  cmp md, r1
   bc fail_corrupt
   ret
 tail_node:

@@ -106,7 +106,7 @@ find_leaf:
   shl r5, 2
   shr r5, 2
 find_unmarked:
-  ld [SB + SB_UNITS]
+  ld [V_PAIRS_END]
   cmp r5, md
   bnc fail_corrupt
   cmp slot, cslot
@@ -248,7 +248,7 @@ learn:
 learn_next:
   ld [r8]
   mov r5, md
-  ld [SB + SB_UNITS]
+  ld [V_PAIRS_END]
   cmp r5, md
   bnc learn_over
   call leaf_addresses

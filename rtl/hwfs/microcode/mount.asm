@@ -28,8 +28,7 @@ clear_files:
   and r2, 31
   mov r3, 1
   shl r3, r2
-  sub r4, r3, 1
-  st r4, [V_BMASK]
+  sub bmask, r3, 1
   shr r5, r1, 11
   and r5, 31
   st r5, [V_NMAX]
@@ -100,8 +99,23 @@ mount_winner:
   shl r3, r2
   sub r3, 1
   st r3, [V_BUCKETS]
+  add r3, 1
+  shl r3, 3
+  st r3, [V_SLOTS]
   add r3, nlog, 2
   st r3, [V_GUNITS]
+  call pair_units
+  ld [SB + SB_UNITS]
+  add r2, md, 1
+  sub r2, r1
+  bnc mount_pairs
+  mov r2, 0
+mount_pairs:
+  st r2, [V_PAIRS_END]
+  ld [SB + SB_SLOTS_A]
+  mov slota, md
+  ld [SB + SB_SLOTS_B]
+  sub delta, md, slota
   ld [SB + SB_VOLUME]
   mov r1, md
   call groups
@@ -156,6 +170,8 @@ index_next:
   bz index_damaged
   st r4, [V_T1]             ; the newest member
   call check_age
+  call slot_root
+  bnc index_damaged
   call slot_tag
   ld [V_T1]
   shl r2, md, 6
@@ -168,10 +184,8 @@ index_damaged:
 index_store:
   call index_put
   add slot, 1
-  ld [V_BUCKETS]
-  add r1, md, 1
-  shl r1, 3
-  cmp slot, r1
+  ld [V_SLOTS]
+  cmp slot, md
   bc index_next
   call forget
   ; What the registers know of the shape.
@@ -179,18 +193,12 @@ index_store:
   mov index, md
   ld [V_BUCKETS]
   mov mask, md
-  ld [SB + SB_SLOTS_A]
-  mov slota, md
-  ld [SB + SB_SLOTS_B]
-  sub delta, md, slota
   ld [SB + SB_DATA]
   mov dstart, md
   mov bits0, 1
   shl bits0, nlog
   shr bits0, 1
   add bits0, work
-  ld [V_BMASK]
-  mov bmask, md
   mov umask, 1
   shl umask, unit
   sub umask, 1
@@ -200,10 +208,9 @@ index_store:
   bnz mount_done
   call reap_all
 mount_done:
-  ld [V_BUCKETS]
-  add r1, md, 1
-  shl r1, 3
-  b done                    ; the value is the number of slots
+  ld [V_SLOTS]
+  mov r1, md                ; the value
+  b done
 
 ; Nothing in the nodes is what it was. Clobbers r3.
 forget:
@@ -354,7 +361,7 @@ unmount_files:
   bz unmounted
   mov r1, 1
   st r1, [V_CHANGING]
-  call order
+  call order {NodesBeforeClean}
   ld [SB + SB_STATE]
   mov r1, mdh
   tst r1, 1
@@ -364,9 +371,9 @@ unmount_files:
   mov r1, 1
   sth r1, [SB + SB_STATE]
   call write_super_as
-  call order
+  call order {CleanBeforeClean}
   call write_super_as
-  call order
+  call order {CleanBeforeAnswer}
 unmounted:
   st r0, [V_CHANGING]
   call unmounted_now

@@ -66,28 +66,21 @@ pair_other:
   xor r4, 1
   b load_node
 
-; r1 <- address of slot `slot`, member r3. Clobbers r2.
+; r1 <- address of slot `slot`, member r3.
 slot_address:
-  ld [SB + SB_SLOTS_A]
-  mov r1, md
+  shl r1, slot, nlog
+  add r1, slota
   cmp r3, 0
   bz slot_address_a
-  ld [SB + SB_SLOTS_B]
-  mov r1, md
+  add r1, delta
 slot_address_a:
-  shl r2, slot, nlog
-  add r1, r2
   ret
 
-; r1, r7 <- addresses of both. Clobbers r2.
+; r1, r7 <- addresses of both.
 slot_addresses:
-  ld [SB + SB_SLOTS_A]
-  mov r1, md
-  ld [SB + SB_SLOTS_B]
-  mov r7, md
-  shl r2, slot, nlog
-  add r1, r2
-  add r7, r2
+  shl r1, slot, nlog
+  add r1, slota
+  add r7, r1, delta
   ret
 
 ; A node that is newer than the superblock proves that a superblock was lost (R4): nothing may be
@@ -124,25 +117,74 @@ slot_end:
   tst r0, 0
 slot_there:
   ret
-; The map's root must make sense. Clobbers r1 to r3.
+; The slot's header must make sense. Its units were held against the volume's at mount. Clobbers r1 to r3.
 slot_check:
   mov cslot, slot
+  call slot_head
+  bnc fail_corrupt
+  ret
+; Carry: the header in snode makes sense. r1 <- the map's level, r2 <- its entries. Clobbers r3.
+slot_head:
   ld [snode + S_STATE]
-  mov r1, mdl
+  and r3, mdl, 255
+  cmp r3, 3
+  bnc slot_headed
+  shr r1, mdl, 8
+  and r1, 255
+  cmp r1, 3
+  bnc slot_headed
   mov r2, mdh
-  and r3, r1, 255
-  cmp r3, 3
-  bnc fail_corrupt
-  shr r3, r1, 8
-  and r3, 255
-  cmp r3, 3
-  bnc fail_corrupt
   mov r3, 1
   shl r3, nlog
-  sub r3, S_ENTRIES
-  shr r3, 4
-  cmp r3, r2
-  bc fail_corrupt
+  sub r3, S_ENTRIES - 16
+  shr r3, 4                 ; one more than there is room for
+  cmp r2, r3
+slot_headed:
+  ret
+; Carry: that, and all that it names lies within the volume: its extents, which are what the file owns, or its leaf
+; pairs. A slot for which that is not so is damaged, as in software. Clobbers r1 to r5.
+slot_root:
+  call slot_head
+  bnc slot_headed
+  shl r2, 4
+  add r2, snode             ; S_ENTRIES from there: their end
+  mov r4, snode
+  mov r3, 0                 ; units
+  cmp r1, 0
+  bnz slot_pairs
+slot_extent:
+  cmp r4, r2
+  bnc slot_owned
+  ld [r4 + S_ENTRIES + 8]
+  mov r1, mdl
+  add r3, r1
+  add r4, 16
+  ld [SB + SB_UNITS]
+  sub r5, md, r1            ; the last unit where it can begin
+  bc slot_outside
+  ld [r4 + S_ENTRIES - 16]
+  cmp r5, md
+  bnc slot_extent
+slot_outside:
+  cmp r0, 0                 ; no carry
+  ret
+slot_owned:
+  ld [snode + S_ALLOC]
+  xor r3, r3, md
+  cmp r3, 1
+  ret
+slot_pairs:
+  cmp r4, r2
+  bnc slot_paired
+  ld [V_PAIRS_END]
+  mov r5, md
+  ld [r4 + S_ENTRIES + 8]
+  add r4, 16
+  cmp md, r5
+  bc slot_pairs
+  ret
+slot_paired:
+  cmp r0, 1                 ; carry
   ret
 ; The member that was the newest is not good any more: the other one, or damage. Keeps r6 to r8.
 slot_other:
@@ -158,7 +200,9 @@ slot_other:
   bz fail_corrupt
   mov r3, r4
   call index_member
-  call slot_check
+  call slot_root            ; of this member nothing is known
+  bnc fail_corrupt
+  mov cslot, slot
   ld [V_S6]
   mov r6, md
   ld [V_S7]
@@ -318,7 +362,9 @@ search:
   ld [V_DAMAGED]
   cmp r0, md
   bnz search_nodes
-  ; The emptier bucket's first free slot, the first bucket if they are equal.
+  ; The emptier bucket's first free slot, the first bucket if they are equal: r8 and r3 are eight times their numbers,
+  ; r4 and r2 what the index has of them.
+search_choose:
   match r4, 0
   match r2, 0
   ones r1, r4
@@ -339,91 +385,54 @@ search_room:
   ret
 search_nodes:
   ld [V_T1]
-  mov r1, md
-  ld [V_BUCKETS]
-  and r8, r1, md
+  and r8, md, mask
   call search_bucket
   bnz search_found
   ld [V_T1]
-  mov r1, md
-  shr r2, r1, 16
-  ld [V_BUCKETS]
-  mov r3, md
-  and r2, r3
-  and r1, r3
+  shr r2, md, 16
+  and r2, mask
+  and r1, md, mask
   cmp r1, r2
   bz search_free
   mov r8, r2
   call search_bucket
   bnz search_found
-; It is in neither. A damaged slot may be the one that was looked for; else the emptier bucket's first
-; free slot, the first bucket if they are equal.
+; It is in neither. A damaged slot may be the one that was looked for.
 search_free:
   ld [V_T1]
-  mov r1, md
-  ld [V_BUCKETS]
-  and r8, r1, md
-  call bucket_free
-  mov r3, r4
-  mov r5, r1
-  ld [V_T1]
-  shr r8, md, 16
-  ld [V_BUCKETS]
-  and r8, r8, md
-  call bucket_free
-  cmp r3, r4
-  bnc search_first
-  mov r5, r1
-search_first:
-  st r5, [V_T3]
-  tst r0, 0
-search_found:
-  ret
-
-; Bucket r8: r4 <- free slots, r1 <- the first of them or -1. Clobbers r2, r7.
-bucket_free:
-  shl r2, r8, 3
-  ld [V_INDEX]
-  add r2, r2, md
+  and r8, md, mask
+  shl r8, 3
+  shr r3, md, 16
+  and r3, mask
+  shl r3, 3
+  add r2, index, r3
   ld [r2]
-  mov r7, md
-  ; A damaged slot may be the one that was looked for.
+  mov r2, md
+  add r4, index, r8
+  ld [r4]
+  mov r4, md
   ld [V_DAMAGED]
-  cmp md, 0
-  bz bucket_sound
-  mov r1, r7
+  cmp r0, md
+  bz search_choose
+  mov r1, r4
+  call bucket_damage
+  mov r1, r2
+  call bucket_damage
+  b search_choose
+
+; Fails where one of the eight slots is damaged of which the index has r1. Clobbers r1.
 bucket_damage:
   tst r1, 128
   bnz fail_corrupt
   shr r1, 8
   bnz bucket_damage
-bucket_sound:
-  mov r4, 0
-  sub r1, r0, 1
-  match r7, 0
-  bz bucket_full
-  ctz r2, r7
-  shl r1, r8, 3
-  add r1, r2
-  ; How many ones there are in eight bits.
-  shr r4, r7, 1
-  and r4, 85
-  sub r7, r4
-  shr r4, r7, 2
-  and r4, 51
-  and r7, 51
-  add r4, r7
-  shr r7, r4, 4
-  add r4, r7
-  and r4, 15
-bucket_full:
+search_found:
   ret
 
 ; Bucket r8, for the name at r6 of r7 bytes and hash V_T1. Zero flag clear: found.
 search_bucket:
   shl r2, r8, 3
-  ld [V_INDEX]
-  add r2, r2, md
+  add r2, index
   ld [V_T1]
   shr r1, md, 26
   and r1, 31
@@ -612,14 +621,11 @@ cmd_list:
   ld [OFFSET]
   mov slot, md
 list_next:
-  ld [V_BUCKETS]
-  add r1, md, 1
-  shl r1, 3
-  cmp slot, r1
+  ld [V_SLOTS]
+  cmp slot, md
   bnc fail_notfound
   andn r2, slot, 7
-  ld [V_INDEX]
-  add r2, r2, md
+  add r2, index
   and r3, slot, 7
   shl r3, 3
   ld [r2]

@@ -2,7 +2,7 @@
 ; frees what is left of removed files.
 
 recover:
-  call order                ; a program that died may have left writes in the device's cache
+  call order {CacheBeforeRecovery}        ; a program that died may have left writes in the device's cache
   ld [SB + SB_KIND]
   mov r1, mdl
   mov slot, mdh
@@ -105,6 +105,8 @@ recover_rename:
   ; A file made in the old slot after the rename was whole carries its number, or a higher one.
   cmp r1, 0
   bz recovered
+  call slot_root
+  bnc fail_corrupt
   call zero_slot
   ld [SB + SB_SEQ]
   mov r1, md
@@ -112,19 +114,17 @@ recover_rename:
   call write_slot
 
 recovered:
-  call order                ; what was settled, before the record of it goes
+  call order {RecoveryBeforeClear}        ; what was settled, before the record of it goes
   call no_operation
   ld [SB + SB_MOUNTS]
   add r1, mdh, 1
   sth r1, [SB + SB_MOUNTS]
   b write_super
 
-; Fails unless there is a slot `slot`. Clobbers r2.
+; Fails unless there is a slot `slot`.
 slot_bound:
-  ld [V_BUCKETS]
-  add r2, md, 1
-  shl r2, 3
-  cmp slot, r2
+  ld [V_SLOTS]
+  cmp slot, md
   bnc fail_corrupt
   ret
 
@@ -148,7 +148,7 @@ recover_slot:
 recover_happened:
   ret
 
-; r1 <- clear bits in WORK. Clobbers r2 to r6.
+; r1 <- clear bits in WORK. Clobbers r2 to r5.
 count_free:
   mov r2, 1
   shl r2, nlog
@@ -160,14 +160,11 @@ count_word:
   ld [r2 + 0]
   sub r4, r0, 1
   xor r4, r4, md
-count_bit:
-  cmp r4, 0
-  bz count_next
-  sub r5, r4, 1
-  and r4, r5
-  add r1, 1
-  b count_bit
-count_next:
+count_byte:
+  ones r5, r4
+  add r1, r5
+  shr r4, 8
+  bnz count_byte
   add r2, 8
   cmp r2, r3
   bc count_word
@@ -195,7 +192,7 @@ reap_next:
   st r0, [V_KEEP]
 reap_more:
   call release_once
-  call order
+  call order_wait           ; on the device, not durable: what comes next flushes before it writes
   ld [snode + S_ALLOC]
   cmp md, 0
   bnz reap_more
@@ -203,9 +200,7 @@ reap_more:
   call tag_none
 reap_skip:
   add slot, 1
-  ld [V_BUCKETS]
-  add r1, md, 1
-  shl r1, 3
-  cmp slot, r1
+  ld [V_SLOTS]
+  cmp slot, md
   bc reap_next
   ret

@@ -116,7 +116,7 @@ put_slot:
   tst md, 2
   wait written
   bz put_nodes              ; no cache
-  do.flush r0, r0
+  do.flush r0, r0 {ReserveBeforeNodes}
   wait flushed
 put_nodes:
   b.error fail_device
@@ -131,7 +131,7 @@ put_nodes:
   tst md, 2
   wait written
   bz put_done
-  do.flush r0, r0
+  do.flush r0, r0 {CreateBeforeAnswer}
   wait flushed
 put_done:
   b.error fail_device
@@ -156,7 +156,7 @@ put_look:
   ld [SB + SB_HINT]
   cmp cgroup, mdl
   bnz put_long
-  call order                ; nothing older is on its way when units are used again or the record is written
+  call order {NodesBeforeReserve}         ; nothing older is on its way when units are used again or the record is written
   call next_run
   ld [LENGTH]
   mov r3, md
@@ -292,7 +292,7 @@ delete_name:
   do.store r7, snode
   mov cslot, slot
   call tag_none
-  call order
+  call order {RemoveBeforeAnswer}
   do.respond r0, r0
   st r0, [V_CHANGING]
   b main
@@ -335,7 +335,7 @@ short_record:
   do.store r1, r2, SUPER
   st r0, [V_EARLY]
   mov dirty, 1
-  b order
+  b order {ReleaseBeforeNodes}
 
 ; nfirst and nfree for the next put, from where the last allocation in WORK ended: 64 units at least, or all up to the
 ; next that is in use. Clobbers r1 to r5, r8.

@@ -36,7 +36,7 @@ mark_in_use:
   mov r1, mdh
   tst r1, 1
   bz marked
-  call order
+  call order {CacheBeforeInUse}
   call no_operation
   b write_super
 marked:
@@ -102,8 +102,7 @@ bitmap_addresses:
   shl r2, r1, nlog
   ld [SB + SB_BITMAP_A]
   add r1, r2, md
-  ld [SB + SB_BITMAP_B]
-  add r7, r2, md
+  add r7, r1, delta
   ret
 
 ; Makes WORK hold the bitmap of group r1. Both members must be valid (R7). Clobbers r1 to r8.
@@ -135,6 +134,36 @@ load_bitmap_pair:
   ld [work + FILE_ID]       ; the group, in a bitmap
   cmp r1, md
   bnz fail_corrupt
+  ; Past the volume's last unit all are in use.
+  ld [SB + SB_UNITS]
+  mov r3, md
+  ld [V_GUNITS]
+  shl r2, r1, md
+  sub r2, r3, r2            ; units from the group's first on
+  bnc bitmap_inside
+  mov r2, 0
+bitmap_inside:
+  shr r3, r2, md
+  bnz bitmap_right
+  mov r3, 1
+  shl r3, nlog
+  add r6, work, r3          ; the end
+  shr r3, 1
+  shr r4, r2, 6
+  shl r4, 3
+  add r4, r3
+  add r4, work
+bitmap_past:
+  ld [r4]
+  sub r3, r0, 1
+  xor r3, r3, md
+  shr r3, r2
+  bnz fail_corrupt
+  mov r2, 0
+  add r4, 8
+  cmp r4, r6
+  bc bitmap_past
+bitmap_right:
   mov cgroup, r1
   ret
 
@@ -257,13 +286,13 @@ reserve_once:
   call plan
 reserve_planned:
   call take
-  call order                ; what the last operation wrote, before the record of the next
+  call order {NodesBeforeReserve}         ; what the last operation wrote, before the record of the next
   call write_super
   call entries
   ld [SB + SB_SEQ]
   mov r1, md
   st r1, [snode + LAST_OP]
-  call order                ; the record, before the nodes that it governs
+  call order {ReserveBeforeNodes}         ; the record, before the nodes that it governs
   call write_bitmap
   b write_slot
 
@@ -605,9 +634,9 @@ release_bitmap:
   call load_bitmap
   mov r1, 2
   call record
-  call order
+  call order {NodesBeforeRelease}
   call write_super
-  call order
+  call order {ReleaseBeforeNodes}
   ld [work + B_FREE]
   mov r1, mdl
   ld [V_GOT]
