@@ -1,12 +1,13 @@
 //! The command line. Help, completions and manual pages come from here.
 
+use crate::examples;
 use crate::failure::Failure;
 use crate::verbs::{
     bind, check, compare, completions, doctor, explain, format, get, import, info, list, ls, man,
     mv, periodic, play, profile, put, read, record, release, rm, schema, speed, stat, sustain,
     sweep, trace, workload, write,
 };
-use clap::{Parser, Subcommand};
+use clap::{Arg, Command, CommandFactory, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
@@ -32,6 +33,54 @@ pub struct Arguments {
     /// What to do
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// The command line's parser, which help, manual pages and completions come from too.
+pub fn command() -> Command {
+    let long = |argument: Arg| {
+        let is_value = argument.get_action().takes_values();
+        let is_blank = argument
+            .get_default_values()
+            .iter()
+            .any(|value| value.is_empty());
+        match is_value && !argument.is_positional() {
+            // `--size -1` is told what a size is, not to write `-- -1`.
+            true => argument
+                .allow_negative_numbers(true)
+                .hide_default_value(is_blank),
+            false => argument,
+        }
+    };
+    let flowing = |command: Command| match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(flow(&text)),
+        None => command,
+    };
+    let verb = |verb: Command| with_examples(flowing(verb)).mut_args(long);
+    flowing(Arguments::command()).mut_subcommands(verb)
+}
+
+/// The verb's help with examples at its end.
+fn with_examples(verb: Command) -> Command {
+    let mut text = verb
+        .get_after_help()
+        .map_or(String::new(), |text| format!("{text}\n\n"));
+    text += "Examples:";
+    for (what, line) in examples::of(verb.get_name()) {
+        text += &format!("\n  {what}:\n    {line}");
+    }
+    verb.after_help(text)
+}
+
+/// Text whose paragraphs are one line each, so that they are wrapped to the terminal alone. A
+/// paragraph with indented lines stays as it is.
+fn flow(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| {
+        match paragraph.lines().any(|line| line.starts_with(' ')) {
+            true => paragraph.to_owned(),
+            false => paragraph.lines().collect::<Vec<_>>().join(" "),
+        }
+    });
+    paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
 /// The parser's error as one of the command's.

@@ -53,7 +53,7 @@ impl Drive {
             _ => match resolve(roots, name) {
                 Ok(resolved) => Ok(Self::Nvme(Box::new(resolved))),
                 Err(error) if is_plain_file(&error) => Ok(Self::File(regular_file(name, true)?)),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(not_a_drive(name, error)),
             },
         }
     }
@@ -66,8 +66,8 @@ impl Drive {
         }
         let path = Path::new(name);
         let first = path.file_name()?.to_str()?;
-        let is_drive = name.contains(':')
-            || path.starts_with("/dev")
+        let is_drive = has_scheme(name)
+            || (path.starts_with("/dev") && !path.starts_with("/dev/shm"))
             || path.starts_with("/sys")
             || ["nvme", "ng"].iter().any(|prefix| {
                 let rest = first.strip_prefix(prefix);
@@ -83,9 +83,82 @@ impl Drive {
     /// As [`find`](Drive::find).
     pub fn find_and_say(roots: &Roots, name: &str, console: &Console) -> Result<Self> {
         let drive = Self::find(roots, name)?;
-        console.say(format_args!("{name} is {drive}"));
+        // Of a plain file there is nothing to add to its name.
+        if !matches!(drive, Self::File(_)) {
+            console.say(format_args!("{name} is {drive}"));
+        }
         Ok(drive)
     }
+}
+
+/// Whether a name begins with a word that could be a kind of device: `ram:`, but also `rma:`. A
+/// path or a time before the colon is part of a file's name.
+fn has_scheme(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase())
+    })
+}
+
+/// Why `name` is no drive, in terms of what it is.
+fn not_a_drive(name: &str, error: linux::Error) -> Failure {
+    const LIST: &str =
+        "straightway list shows the NVMe drives; plain files, ram:SIZE and model:SIZE work too";
+    let path = Path::new(name);
+    let kind = match std::fs::metadata(path) {
+        Ok(data) if data.is_dir() => "a directory",
+        Ok(data) => match (kind_of(path, data.file_type()), &error) {
+            (Some(kind), linux::Error::NotPciNvme { .. } | linux::Error::BadName { .. }) => kind,
+            _ => return error.into(),
+        },
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => match Drive::plain_file(name) {
+            Some(path) if !name.is_empty() => {
+                let path = path.display();
+                return Failure::missing(format!("there is no file `{path}`")).hint(format!(
+                    "straightway format {path} --size 1G makes a volume; straightway list shows the drives"
+                ));
+            }
+            _ => return error.into(),
+        },
+        Err(_) => return error.into(),
+    };
+    Failure::missing(format!(
+        "`{name}` is {kind}, not an NVMe drive or a plain file"
+    ))
+    .hint(LIST)
+}
+
+/// What a device node or a special file is.
+fn kind_of(path: &Path, kind: std::fs::FileType) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+    if kind.is_char_device() {
+        return Some("a character device");
+    }
+    if kind.is_fifo() {
+        return Some("a pipe");
+    }
+    if kind.is_socket() {
+        return Some("a socket");
+    }
+    if !kind.is_block_device() {
+        return None;
+    }
+    let target = std::fs::canonicalize(path).ok()?;
+    let node = target.file_name()?.to_str()?.to_owned();
+    let kinds = [
+        ("sd", "a SCSI, SATA or USB disk"),
+        ("vd", "a virtio disk"),
+        ("mmcblk", "an SD card or eMMC"),
+        ("loop", "a loop device"),
+        ("dm-", "a device-mapper volume"),
+        ("md", "a RAID array"),
+        ("zram", "a compressed RAM disk"),
+        ("ram", "a RAM disk"),
+        ("sr", "an optical drive"),
+    ];
+    let known = kinds
+        .into_iter()
+        .find(|(prefix, _)| node.starts_with(prefix));
+    Some(known.map_or("a block device", |(_, kind)| kind))
 }
 
 /// Whether what was named is a plain file, which needs no `file:`.
@@ -225,6 +298,62 @@ mod tests {
         assert_eq!(exit("coprocessor:"), Exit::Usage);
         assert_eq!(exit("file:/dev/null"), Exit::Usage);
         assert_eq!(exit("0000:01:00.0"), Exit::Missing);
-        assert_eq!(exit("nonsense"), Exit::Usage);
+        for missing in [
+            "nonsense",
+            "/nonexistent/x",
+            "./nonsense",
+            "/tmp",
+            "/dev/null",
+        ] {
+            assert_eq!(exit(missing), Exit::Missing, "{missing}");
+        }
+        assert_eq!(exit(""), Exit::Usage);
+        assert_eq!(exit("rma:1M"), Exit::Usage);
+    }
+
+    #[test]
+    fn what_is_no_drive_is_called_what_it_is() {
+        for (name, says) in [
+            ("nonsense", "there is no file `nonsense`"),
+            ("/tmp", "`/tmp` is a directory"),
+            ("/dev/null", "`/dev/null` is a character device"),
+        ] {
+            let failure = find(name).unwrap_err();
+            assert!(failure.to_string().starts_with(says), "{failure}");
+            assert!(failure.remedy().unwrap().contains("straightway list"));
+        }
+        let disk = |name: &str| {
+            let block = Path::new("/dev").join(name);
+            let data = std::fs::metadata(&block).ok()?;
+            kind_of(&block, data.file_type())
+        };
+        match disk("vda") {
+            Some(kind) => assert_eq!(kind, "a virtio disk"),
+            None => println!("SKIPPED: this machine has no virtio disk"),
+        }
+    }
+
+    #[test]
+    fn colons_and_shared_memory_are_no_device_words() {
+        for file in [
+            "./rec-12:30.img",
+            "rec-12:30.img",
+            "/dev/shm/x.img",
+            "a/ram:1",
+            "file:ram:1",
+        ] {
+            assert!(Drive::plain_file(file).is_some(), "{file}");
+        }
+        for other in [
+            "/dev/nvme0n1",
+            "/dev/sda",
+            "nvme0n1",
+            "0000:01:00.0",
+            "01:00.0",
+            "rma:1M",
+            "/sys/x",
+        ] {
+            assert_eq!(Drive::plain_file(other), None, "{other}");
+        }
     }
 }

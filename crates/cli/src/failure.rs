@@ -36,6 +36,22 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+/// The exit codes and what they mean, for manual pages.
+pub const EXIT_STATUS: [(&str, &str); 12] = [
+    ("0", "Done."),
+    ("1", "It failed, or it ran with a negative result."),
+    ("2", "Wrong usage."),
+    ("3", "The device is missing, in use or not permitted."),
+    ("4", "This machine does not support the path."),
+    ("5", "The measurement is not valid."),
+    ("6", "Stored data no longer has its checksum."),
+    ("7", "Deadlines were missed, or blocks were lost."),
+    ("8", "No space is left, on the volume or on a file system."),
+    ("9", "The name exists."),
+    ("10", "No such file, on the volume or as an input."),
+    ("128 + n", "Ended by signal n."),
+];
+
 /// What went wrong, why, and a hint.
 #[derive(Debug)]
 pub struct Failure {

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `arguments`, `units`, `drive` | what the user writes |
+//! | `examples`, `manual` | examples for help, and the manual pages |
 //! | `verbs` | one file a verb |
 //! | `path` | from a drive to an open block device |
 //! | `transfer` | moving a stretch of it |
@@ -21,9 +22,11 @@ pub mod arguments;
 pub mod bench;
 pub mod console;
 pub mod drive;
+pub mod examples;
 pub mod facts;
 pub mod failure;
 pub mod guard;
+pub mod manual;
 pub mod output;
 pub mod path;
 pub mod signals;
@@ -36,7 +39,7 @@ pub mod volume;
 pub use arguments::{Arguments, Verb};
 pub use failure::{Exit, Failure, Result};
 
-use clap::Parser;
+use clap::FromArgMatches;
 use console::Console;
 use linux::Roots;
 use signals::Cancel;
@@ -61,7 +64,10 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     // Known before the command line is: its own errors are JSON too.
     let mut options = words.iter().take_while(|word| *word != "--");
     let json = options.any(|word| word == "--json");
-    match Arguments::try_parse_from(&words) {
+    let parsed = arguments::command()
+        .try_get_matches_from(&words)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    match parsed {
         Ok(arguments) => run(&arguments, json) as u8,
         Err(error) if json && error.use_stderr() => {
             let failure = arguments::failure(&error);

@@ -257,7 +257,7 @@ fn ctrl_c_ends_a_recording_in_good_order() {
         "--buffers",
         "256",
         "--commit-interval",
-        "20",
+        "20ms",
         "--deadline",
         "10s",
         "--acknowledge",

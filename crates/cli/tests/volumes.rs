@@ -549,7 +549,7 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     refused(&["rm", &disk, "none"], 10, "no file has this name");
     refused(&["mv", &disk, "none", "other"], 10, "no file has this name");
     refused(&["stat", &disk, "none"], 10, "no file has this name");
-    refused(&["ls", &folder.path("none.img")], 3, "there is no device");
+    refused(&["ls", &folder.path("none.img")], 3, "there is no file");
     assert!(
         std::fs::read(&disk).unwrap() == before,
         "nothing was changed"

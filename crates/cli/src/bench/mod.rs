@@ -18,6 +18,7 @@ mod coprocessor;
 mod counters;
 mod filesystem;
 pub mod fio;
+mod holes;
 mod host;
 mod kernel;
 pub mod perf;
@@ -155,7 +156,7 @@ impl Bench {
     /// What all paths share.
     ///
     /// # Errors
-    /// There is no memory for the buffers.
+    /// There is no memory for the buffers, or a file has holes where it is measured.
     pub fn new(
         roots: &Roots,
         grant: Grant,
@@ -163,6 +164,7 @@ impl Bench {
         plan: &Plan,
         window: Option<PathBuf>,
     ) -> Result<Rc<Self>> {
+        holes::refuse(&target, plan.span_bytes)?;
         let largest = plan.largest_bytes.next_multiple_of(4096);
         let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
         let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);

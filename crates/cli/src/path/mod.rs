@@ -30,7 +30,8 @@ const HYBRID_LOOKS: u32 = 2_000;
 /// A way to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PathKind {
-    /// The straight path if the drive can be had, io_uring otherwise
+    /// The straight path if the drive can be had, io_uring otherwise; a plain file takes pread and
+    /// pwrite
     Auto,
     /// Straightway's driver in user space, behind the IOMMU
     Vfio,

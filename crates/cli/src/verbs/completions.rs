@@ -1,8 +1,8 @@
 //! `straightway completions SHELL`.
 
 use crate::failure::{Exit, Result};
-use crate::{Arguments, Context};
-use clap::{Args, CommandFactory};
+use crate::{Context, arguments};
+use clap::Args;
 use clap_complete::Shell;
 
 /// Print completions for a shell.
@@ -19,7 +19,7 @@ impl Completions {
     /// Standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let mut text = Vec::new();
-        let mut command = Arguments::command();
+        let mut command = arguments::command();
         clap_complete::generate(self.shell, &mut command, "straightway", &mut text);
         context.console.print(&String::from_utf8_lossy(&text))?;
         Ok(Exit::Done)

@@ -111,6 +111,11 @@ impl Doctor {
             true => context.console.json(&diagnosis)?,
             false => context.console.print(&diagnosis.text())?,
         }
+        if !diagnosis.ok && self.device.is_none() {
+            context.console.say(
+                "without a drive, plain files, ram:SIZE and model:SIZE work: straightway format disk.img --size 1G",
+            );
+        }
         Ok(if diagnosis.ok { Exit::Done } else { Exit::No })
     }
 }

@@ -27,7 +27,7 @@ impl Info {
     /// # Errors
     /// The drive is not there, or does not answer.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
+        let drive = Drive::find(&context.roots, &self.device)?;
         let facts = match &drive {
             Drive::Nvme(resolved) => of_nvme(context, resolved)?,
             Drive::Model(model) => {

@@ -13,12 +13,19 @@ use volume::{Entry, Error, Node, blocking};
 
 /// List the files of a volume.
 #[derive(Clone, Debug, Args)]
+#[command(disable_help_flag = true)]
 pub struct Ls {
     /// The device that has the volume
     pub device: String,
     /// Also size, space taken, time of the last change (UTC), and c for checksums
     #[arg(long, short)]
     pub long: bool,
+    /// With --long, the size as people read it: 1.50 MiB
+    #[arg(long, short = 'h')]
+    pub human_readable: bool,
+    /// Print help (-h is --human-readable here, as in other programs that list files)
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
     /// How to get there
     #[command(flatten)]
     pub route: Route,
@@ -119,15 +126,18 @@ impl Listing {
         Ok(listing)
     }
 
-    fn text(&self, long: bool) -> String {
+    fn text(&self, long: bool, human_readable: bool) -> String {
         let mut text = String::new();
         for file in &self.files {
             if long {
+                let size = match human_readable {
+                    true => rounded(file.size_bytes),
+                    false => file.size_bytes.to_string(),
+                };
                 // Writing to a String cannot fail.
                 let _ = write!(
                     text,
-                    "{:>14} {:>9} {:>20} {} ",
-                    file.size_bytes,
+                    "{size:>14} {:>9} {:>20} {} ",
                     rounded(file.allocated_bytes),
                     file.modified(),
                     if file.checksums { 'c' } else { '-' },
@@ -160,7 +170,9 @@ impl Ls {
         let listing = Store::with(context, &self.device, &wish, Listing::read)?;
         match self.json {
             true => context.console.json(&listing)?,
-            false => context.console.print(&listing.text(self.long))?,
+            false => context
+                .console
+                .print(&listing.text(self.long, self.human_readable))?,
         }
         if listing.damaged.is_empty() {
             return Ok(Exit::Done);

@@ -1,9 +1,8 @@
 //! `straightway man [DIR]`.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::{Arguments, Context};
-use clap::{Args, CommandFactory};
-use clap_mangen::Man as Page;
+use crate::{Context, arguments, manual};
+use clap::Args;
 use std::fs;
 use std::path::PathBuf;
 
@@ -20,22 +19,19 @@ impl Man {
     /// # Errors
     /// The folder cannot be written.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let mut command = Arguments::command();
+        let mut command = arguments::command().disable_help_subcommand(true);
         command.build();
+        let failed = |error| Failure::new(Exit::No, format!("making a manual page: {error}"));
+        let main = manual::main_page(&command).map_err(failed)?;
         let Some(dir) = &self.dir else {
-            let page = render(&command)?;
-            context.console.print(&String::from_utf8_lossy(&page))?;
+            context.console.print(&main)?;
             return Ok(Exit::Done);
         };
         fs::create_dir_all(dir).map_err(|error| Failure::io("making", dir, &error))?;
-        let verbs = command
-            .get_subcommands()
-            .filter(|verb| verb.get_name() != "help");
-        let mut pages = vec![("straightway.1".to_owned(), render(&command)?)];
-        for verb in verbs {
-            let name = format!("straightway-{}", verb.get_name());
-            let page = render(&verb.clone().name(name.clone()))?;
-            pages.push((format!("{name}.1"), page));
+        let mut pages = vec![("straightway.1".to_owned(), main)];
+        for verb in command.get_subcommands() {
+            let page = manual::verb_page(verb).map_err(failed)?;
+            pages.push((format!("straightway-{}.1", verb.get_name()), page));
         }
         for (name, page) in pages {
             let path = dir.join(name);
@@ -43,11 +39,4 @@ impl Man {
         }
         Ok(Exit::Done)
     }
-}
-
-fn render(command: &clap::Command) -> Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let rendered = Page::new(command.clone()).render(&mut page);
-    rendered.map_err(|error| Failure::new(Exit::No, format!("making a manual page: {error}")))?;
-    Ok(page)
 }

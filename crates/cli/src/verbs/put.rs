@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::units::rounded;
+use crate::units::{exact, rounded};
 use crate::verbs::read::Way;
 use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::fill::{Filled, Pace, fill};
@@ -103,10 +103,9 @@ impl Report {
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
         let verified = if self.verified { ", verified" } else { "" };
         format!(
-            "{done} `{}`: {} ({} bytes) in {seconds:.3} s, {rate}/s{verified}",
+            "{done} `{}`: {} in {seconds:.3} s, {rate}/s{verified}",
             shown(&self.name),
-            rounded(self.length_bytes),
-            self.length_bytes
+            exact(self.length_bytes),
         )
     }
 }

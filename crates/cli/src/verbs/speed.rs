@@ -35,7 +35,7 @@ pub struct Speed {
     /// How much one operation moves
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
     pub sizes: Vec<Size>,
-    /// read, write [default: read]
+    /// read, write
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation, default_value = "read")]
     pub operations: Vec<Operation>,
     /// The order of offsets: sequential, random

@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose, refuse_source};
 use crate::path::{self, Opened, PathKind, Wish};
 use crate::transfer::{End, Moved, transfer};
-use crate::units::{Size, rounded};
+use crate::units::{Size, exact};
 use crate::verbs::read::{Report, Way, close};
 use clap::Args;
 use std::fs::File;
@@ -75,10 +75,10 @@ impl Write {
             context.console.json(&report)?;
         } else {
             let verb = if self.dry_run { "would write" } else { "wrote" };
-            let bytes = rounded(report.length_bytes);
+            let bytes = exact(report.length_bytes);
             context.console.say(format_args!(
-                "{verb} {bytes} ({} bytes) at byte {}",
-                report.length_bytes, report.offset_bytes
+                "{verb} {bytes} at byte {}",
+                report.offset_bytes
             ));
         }
         Ok(Exit::Done)

@@ -1,0 +1,32 @@
+//! A file with holes is no measure of the drive: the file system answers reads of a hole from
+//! nothing, and allocates where one is written.
+
+use super::Target;
+use crate::failure::{Failure, Result};
+use rustix::fs::{SeekFrom, seek};
+use std::fs::File;
+
+/// Refuses a file that has a hole in the first `span_bytes`, which are what is measured.
+///
+/// # Errors
+/// It has one, or cannot be opened.
+pub fn refuse(target: &Target, span_bytes: u64) -> Result<()> {
+    let Target::File(path) = target else {
+        return Ok(());
+    };
+    let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
+    // A file system that cannot tell says that the first hole is the end.
+    let Ok(hole) = seek(&file, SeekFrom::Hole(0)) else {
+        return Ok(());
+    };
+    if hole >= span_bytes {
+        return Ok(());
+    }
+    let name = path.display();
+    Err(Failure::usage(format!(
+        "{name} has a hole at byte {hole}: the file system would answer, and not the drive; nothing was measured"
+    ))
+    .hint(format!(
+        "cp --sparse=never {name} {name}.full; measure {name}.full"
+    )))
+}
