@@ -10,7 +10,7 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "stream"),
     cfg!(feature = "files"),
 ) {
-    (32, true, _) => 42 << 10,
+    (32, true, _) => 43 << 10,
     (32, false, true) if cfg!(feature = "check") => 23 << 10,
     (32, false, true) => 43 << 9,
     (32, false, false) => 13 << 10,
