@@ -709,7 +709,7 @@ fn format_makes_a_file_and_destroys_none_unasked() {
     );
     let none = folder.path("none.img");
     refused(&["format", &none], 3, "--size 1G");
-    refused(&["format", &none, "--size", "64K"], 2, "powers of two");
+    refused(&["format", &none, "--size", "64K"], 2, "too few");
     assert!(
         !std::path::Path::new(&none).exists(),
         "a file of no use goes again"

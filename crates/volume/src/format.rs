@@ -2,7 +2,7 @@
 
 use block::{Buffer, Device, Geometry};
 
-use crate::layout::{BUCKET_SLOTS, FEATURE_CHECKSUMS, Member, SUPERBLOCK_B, Shape, node};
+use crate::layout::{BUCKET_SLOTS, FEATURE_CHECKSUMS, Member, SUPERBLOCK_B, Shape, TABLES, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Superblock, superblock_len};
@@ -73,8 +73,12 @@ impl FormatOptions<'_> {
 /// Makes an empty volume on `device`; what was on it is lost. `memory` is at least a node long;
 /// longer memory means fewer, longer writes. It is given back.
 ///
-/// The device holds no volume from the first write to the last: a format that is cut short
-/// leaves nothing that could be taken for a volume.
+/// Nothing but the two superblocks stands in front of the tables afterwards: what other file systems
+/// and partition tables write there is zeroed first. What they keep at the device's end is not touched.
+///
+/// The device holds no volume until all but the superblocks is durable: a format that is cut short, or
+/// fails, before that leaves nothing that could be taken for a volume. One that fails later may leave
+/// the new, empty volume.
 ///
 /// # Errors
 /// As [`FormatOptions::shape`], [`Error::Memory`], or a device's error.
@@ -102,12 +106,19 @@ fn run(
     if !suits {
         return Err(Error::Memory);
     }
-    // An old volume's superblocks go first, so that it is never mounted over half a new table.
-    if let Some(buffer) = memory.as_mut().and_then(|buffer| buffer.get_mut(..len)) {
+    // An old volume's superblocks go first, so that it is never mounted over half a new table; and
+    // with them whatever else begins here, a file system's superblock or a partition table, so that
+    // no tool takes the volume for that.
+    let whole_nodes = memory.as_deref().map_or(0, <[u8]>::len) / shape.node_bytes();
+    if let Some(buffer) = memory.as_deref_mut() {
         buffer.fill(0);
     }
-    for address in [0, SUPERBLOCK_B] {
-        write_from(device, address, len, memory)?;
+    let mut address = 0;
+    // Each turn passes at least a node.
+    while address < TABLES {
+        let piece = (whole_nodes * shape.node_bytes()).min((TABLES - address) as usize);
+        write_from(device, address, piece, memory)?;
+        address += piece as u64;
     }
     flush(device)?;
     let slots = u64::from(shape.slot_count());

@@ -1,6 +1,8 @@
 //! `FORMAT.md` and the constants of the code say the same.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use volume::layout::{self, bitmap, leaf, node, slot, superblock};
 
 /// The rows `| offset | bytes | `NAME` | ...` of a section: name and offset.
@@ -67,4 +69,26 @@ fn each_place_and_magic_of_the_document_is_the_code_s() {
     assert_eq!((layout::SUPERBLOCK_B, layout::TABLES), (65_536, 131_072));
     assert_eq!((layout::CHUNK_BYTES, layout::SPAN_UNITS), (65_536, 16_384));
     assert_eq!(layout::SUPERBLOCK_BYTES, superblock::LABEL + 32 + 16);
+}
+
+/// What other file systems and partition tables write in front of the tables is zeroed by a format.
+#[test]
+fn nothing_but_superblocks_is_left_in_front_of_the_tables() {
+    for (lba_log2, memory) in [(9, 1 << 20), (9, 512), (9, 7 * 512), (6, 256)] {
+        let mut disk = block::RamDisk::<_, 8>::new(vec![0xa5; 1 << 20], lba_log2).unwrap();
+        let options = volume::FormatOptions {
+            node_bytes: Some(if lba_log2 == 9 { 512 } else { 256 }),
+            uuid: [3; 16],
+            ..volume::FormatOptions::default()
+        };
+        let (shape, memory) = volume::format(&mut disk, support::buffer(memory), &options);
+        support::free(memory.unwrap());
+        shape.unwrap();
+        let outcome = block::blocking::read(&mut disk, 0, support::buffer(131_072));
+        outcome.result.unwrap();
+        for (at, byte) in outcome.buffer.iter().enumerate() {
+            assert!(at % 65_536 < 256 || *byte == 0, "byte {at} is {byte:#x}");
+        }
+        support::free(outcome.buffer);
+    }
 }

@@ -91,6 +91,25 @@ pub struct Wish {
     pub queue_depth: u16,
 }
 
+impl Wish {
+    /// For a dry run: changes no driver, and looks through the kernel's, where that has the drive.
+    #[must_use]
+    pub fn changing_no_driver_if(self, dry_run: bool, drive: &Drive) -> Self {
+        match drive {
+            Drive::Nvme(resolved)
+                if dry_run && resolved.controller.driver.as_deref() == Some("nvme") =>
+            {
+                Self {
+                    path: PathKind::Sync,
+                    mode: None,
+                    ..self
+                }
+            }
+            _ => self,
+        }
+    }
+}
+
 /// An open path. Close it: what goes wrong then is worth knowing.
 pub struct Opened {
     /// The device.

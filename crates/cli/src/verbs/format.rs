@@ -3,22 +3,29 @@
 use crate::drive::{Drive, ModelDrive};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
-use crate::signals::Cancel;
-use crate::transfer::{End, Span, transfer};
 use crate::units::{Size, rounded};
-use crate::volume::{Route, Store, failed, found, route};
+use crate::volume::found::{self, Ends, Signature};
+use crate::volume::{Route, Store, failed, route, shown, wipe};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt::Write;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use volume::{Error, FormatOptions, Shape};
 
 /// How much one write of the empty tables may move.
 const MEMORY_BYTES: usize = 1 << 20;
 const LABEL_BYTES: usize = 32;
+/// What a device holds after a format that failed: its last step may or may not have been done.
+const AFTER_A_FAILURE: &str =
+    "what it holds now is not known: no volume, or an empty one; format it again";
+/// Slots of the largest table.
+const MOST_SLOTS: u32 = 524_288;
+/// The longest volume, and the longest file.
+const MOST_BYTES: u64 = (1 << 63) - 512;
 
 /// Make an empty volume on a device.
 #[derive(Clone, Debug, Args)]
@@ -26,7 +33,11 @@ const LABEL_BYTES: usize = 32;
 A plain file needs no preparation: `straightway format disk.img --size 1G` makes it.
 
 A drive is named by --destroy-data with its serial number. A file that holds anything is left alone
-without --force; so is a model's file.")]
+without --force; so is a model's file.
+
+What stands on the device is named before it goes: a file system, a partition table, swap space, a
+part of a RAID or of a volume group. Its signatures are wiped, also those at the device's end, so that
+nothing takes the volume for it. --dry-run only says what is there and what would be made.")]
 pub struct Format {
     /// The device, or a plain file
     pub device: String,
@@ -55,6 +66,9 @@ pub struct Format {
     /// Format a file although it holds something
     #[arg(long)]
     pub force: bool,
+    /// Check everything, say what stands there, and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// How to get there
     #[command(flatten)]
     pub route: Route,
@@ -84,12 +98,49 @@ pub struct Report {
     pub node_bytes: u64,
     /// How many files it can hold.
     pub slots: u32,
+    /// About how many files fit before a new name may find all of its slots taken.
+    pub slots_before_refusal: u32,
     /// What files can take together.
     pub capacity_bytes: u64,
     /// What the volume keeps for itself.
     pub metadata_bytes: u64,
-    /// Whether files can have checksums.
+    /// Whether files get checksums.
     pub checksums: bool,
+    /// What stood on the device; its signatures are wiped.
+    pub found: Vec<Found>,
+    /// Nothing was written.
+    pub dry_run: bool,
+}
+
+/// A signature of what stood on the device.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Found {
+    /// What has such a signature.
+    pub what: String,
+    /// Where the signature is.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub length_bytes: u64,
+}
+
+/// A plain file that this command made, or gave its size.
+struct Made<'p> {
+    path: &'p Path,
+    is_new: bool,
+}
+
+impl Made<'_> {
+    /// Leaves things as they were: the file is of no use.
+    fn undo(&self) {
+        // The failure that led here is what the user hears.
+        let _ = match self.is_new {
+            true => std::fs::remove_file(self.path),
+            false => File::options()
+                .write(true)
+                .open(self.path)
+                .and_then(|file| file.set_len(0)),
+        };
+    }
 }
 
 impl Format {
@@ -98,16 +149,11 @@ impl Format {
     /// # Errors
     /// It is not permitted, the parameters do not suit the device, or the device.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        if self.label.len() > LABEL_BYTES {
-            let bytes = self.label.len();
-            let what = format!("the label has {bytes} bytes, and there is room for {LABEL_BYTES}");
-            return Err(Failure::usage(what));
-        }
+        self.check()?;
         let made = self.make_file()?;
         let report = self.format(context);
-        if let (Some(path), Err(_)) = (made, &report) {
-            // Ours a moment ago, and of no use: it goes again.
-            let _ = std::fs::remove_file(path);
+        if let (Some(made), Err(_)) = (made, &report) {
+            made.undo();
         }
         let report = report?;
         match self.json {
@@ -117,14 +163,39 @@ impl Format {
         Ok(Exit::Done)
     }
 
-    /// Makes the plain file where DEVICE names one that is missing, and says which.
-    fn make_file(&self) -> Result<Option<&Path>> {
+    /// What can be refused before anything is opened or made.
+    fn check(&self) -> Result<()> {
+        if self.label.len() > LABEL_BYTES {
+            let bytes = self.label.len();
+            let what = format!("the label has {bytes} bytes, and there is room for {LABEL_BYTES}");
+            return Err(Failure::usage(what));
+        }
+        if self.label.chars().any(char::is_control) {
+            let what = format!("the label `{}` has a control character", shown(&self.label));
+            return Err(Failure::usage(what).hint("--label with letters, digits and spaces"));
+        }
+        match self.size {
+            Some(Size(bytes @ 0..512)) => {
+                let what = format!("--size is {bytes} bytes, less than a block of 512");
+                Err(Failure::usage(what).hint("--size 1M or more"))
+            }
+            Some(Size(bytes)) if bytes > MOST_BYTES => {
+                let what =
+                    format!("--size is {bytes} bytes; a volume has at most 8 EiB less a block");
+                Err(Failure::usage(what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the plain file where DEVICE names one that is missing or empty, and says which.
+    fn make_file(&self) -> Result<Option<Made<'_>>> {
         let (Some(size), Some(path)) = (self.size, Drive::plain_file(&self.device)) else {
             return Ok(None);
         };
         let is_new = !path.exists();
         let is_empty = std::fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() == 0);
-        if !is_new && !is_empty {
+        if self.dry_run || !is_new && !is_empty {
             return Ok(None);
         }
         let file = File::options()
@@ -132,14 +203,20 @@ impl Format {
             .create_new(is_new)
             .open(path)
             .map_err(|error| Failure::io("making", path, &error))?;
-        let sized = file.set_len(size.0);
-        if let Err(error) = sized {
-            if is_new {
-                let _ = std::fs::remove_file(path);
+        let made = Made { path, is_new };
+        match file.set_len(size.0) {
+            Ok(()) => Ok(Some(made)),
+            Err(error) => {
+                made.undo();
+                let failure = Failure::io("making", path, &error);
+                Err(match error.kind() {
+                    ErrorKind::FileTooLarge => failure.hint(
+                        "a smaller --size: the file system that holds it stores no file this long",
+                    ),
+                    _ => failure,
+                })
             }
-            return Err(Failure::io("making", path, &error));
         }
-        Ok(is_new.then_some(path))
     }
 
     fn format(&self, context: &Context) -> Result<Report> {
@@ -152,21 +229,23 @@ impl Format {
             _ => failure,
         })?;
         let given = self.destroy_data.as_deref();
-        // A file needs no name: what it holds is looked at.
+        // A file needs no name: what it holds is looked at. Looking destroys nothing.
         let purpose = match (&drive, given) {
+            (_, None) if self.dry_run => Purpose::Read,
             (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
             _ => Purpose::Change,
         };
-        let grant = Grant::of(&context.roots, drive, purpose)?;
         let way = self.route.with_buffers(MEMORY_BYTES as u64, 1);
-        let mut store = Store::granted(context, grant, &route::wish(&way, true))?;
+        let wish = route::wish(&way, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
+        let grant = Grant::of(&context.roots, drive, purpose)?;
+        let mut store = Store::granted(context, grant, &wish)?;
         let report = self.format_opened(context, &mut store);
         store.close(report)
     }
 
     fn format_opened(&self, context: &Context, store: &mut Store) -> Result<Report> {
         let geometry = *store.opened.device.geometry();
-        if geometry.features.read_only {
+        if geometry.features.read_only && !self.dry_run {
             return Err(Failure::request("formatting", block::Error::ReadOnly));
         }
         let options = FormatOptions {
@@ -180,84 +259,127 @@ impl Format {
         };
         // Nothing is written unless the shape is right and nothing would be lost.
         let shape = options.shape(&geometry);
-        shape.map_err(|error| self.explain(error, &geometry, &store.drive))?;
-        self.refuse_what_stands(store, &context.cancel)?;
+        let shape = shape.map_err(|error| self.explain(error, &options, &geometry, &store.drive));
+        let shape = shape?;
+        let ends = wipe::look(store, &context.cancel)?;
+        let found = ends.signatures();
+        if self.dry_run {
+            return Ok(Report::new(store, &shape, &options, &found).of_a_dry_run());
+        }
+        self.refuse_what_stands(store, &ends, &found)?;
         let bytes = MEMORY_BYTES.min(geometry.max_transfer_bytes());
-        let memory = store.opened.memory.allocate(bytes)?;
-        let device = &mut store.opened.device.as_mut();
-        let (result, memory) = volume::format(device, memory, &options);
+        let mut memory = Some(store.opened.memory.allocate(bytes)?);
+        if !found.is_empty() {
+            let names = found::names(&found).join(", ");
+            let drive = &store.drive;
+            context
+                .console
+                .say(format_args!("wiping what {drive} holds: {names}"));
+        }
+        let result = wipe::wipe(store, &mut memory, &found).and_then(|()| {
+            let no_memory = || failed(&store.drive, Error::Memory);
+            let buffer = memory.take().ok_or_else(no_memory)?;
+            let device = &mut store.opened.device.as_mut();
+            let (result, buffer) = volume::format(device, buffer, &options);
+            memory = buffer;
+            result.map_err(|error| {
+                failed(format_args!("formatting {}", store.drive), error).and(AFTER_A_FAILURE)
+            })
+        });
         if let Some(memory) = memory {
             store.opened.memory.give_back(memory);
         }
-        let shape = result.map_err(|error| {
-            failed(format_args!("formatting {}", store.drive), error)
-                .and("it holds no volume until a format succeeds")
-        })?;
-        Ok(Report::new(store, &shape, &options))
+        Ok(Report::new(store, &result?, &options, &found))
     }
 
-    fn explain(&self, error: Error, geometry: &block::Geometry, drive: &Drive) -> Failure {
+    /// Which of the numbers is wrong, and what it may be.
+    fn explain(
+        &self,
+        error: Error,
+        options: &FormatOptions<'_>,
+        geometry: &block::Geometry,
+        drive: &Drive,
+    ) -> Failure {
         let size_bytes = geometry.size_bytes();
-        let failure = failed(format_args!("{drive} was left alone"), error);
-        match self.size {
-            Some(size) if size.0 > size_bytes => Failure::usage(format!(
-                "--size is {} bytes, and {drive} has {size_bytes}",
-                size.0
-            ))
-            .hint("a smaller --size, or a larger device"),
-            _ => failure.hint(format!(
-                "units (64 bytes to 1 GiB) and nodes (256 bytes to 16 KiB) are powers of two, \
-                 neither is smaller than the device's block of {} bytes, and the tables take at \
-                 least 128 KiB; go without options, or take a larger device",
-                geometry.block_size_bytes()
-            )),
-        }
+        let block = geometry.block_size_bytes() as u64;
+        let wrong_power = |name: &str, given: Option<Size>, least: u64, most: u64| {
+            let Size(bytes) = given?;
+            let least = least.max(block);
+            let is_right = bytes.is_power_of_two() && (least..=most).contains(&bytes);
+            (!is_right).then(|| {
+                let range = format!("a power of two from {} to {}", Size(least), Size(most));
+                Failure::usage(format!("{name} is {bytes} bytes; {drive} was left alone"))
+                    .hint(format!("{range}, as {drive} has blocks of {block} bytes"))
+            })
+        };
+        let wrong_slots = || {
+            let slots = self.slots.filter(|slots| *slots > MOST_SLOTS)?;
+            let what = format!("--slots is {slots}; {drive} was left alone");
+            Some(Failure::usage(what).hint(format!("1 to {MOST_SLOTS}")))
+        };
+        let wrong_size = || {
+            let size = self.size.filter(|size| size.0 > size_bytes)?;
+            let what = format!("--size is {} bytes, and {drive} has {size_bytes}", size.0);
+            Some(Failure::usage(what).hint("a smaller --size, or a larger device"))
+        };
+        wrong_power("--unit", self.unit, 64, 1 << 30)
+            .or_else(|| wrong_power("--node", self.node, 256, 16 << 10))
+            .or_else(wrong_slots)
+            .or_else(wrong_size)
+            .or_else(|| self.too_small(options, geometry, drive))
+            .unwrap_or_else(|| failed(format_args!("{drive} was left alone"), error))
+    }
+
+    /// Whether a larger device would do.
+    fn too_small(
+        &self,
+        options: &FormatOptions<'_>,
+        geometry: &block::Geometry,
+        drive: &Drive,
+    ) -> Option<Failure> {
+        let bytes = options.volume_bytes.unwrap_or(geometry.size_bytes());
+        let fits = |bytes: &u64| {
+            let geometry = block::Geometry {
+                block_count: bytes >> geometry.block_size_log2,
+                ..*geometry
+            };
+            let options = FormatOptions {
+                volume_bytes: None,
+                ..*options
+            };
+            options.shape(&geometry).is_ok()
+        };
+        let enough = (10..62).map(|log2| 1 << log2).filter(|size| *size > bytes);
+        let enough = Size({ enough }.find(fits)?);
+        let what = format!("{bytes} bytes are too few for a volume; {drive} was left alone");
+        let fewer = match self.slots {
+            Some(_) => ", or fewer --slots",
+            None => "",
+        };
+        Some(Failure::usage(what).hint(format!("{enough} are enough with these options{fewer}")))
     }
 
     /// A drive was named by its serial number; files and models are looked at.
-    fn refuse_what_stands(&self, store: &mut Store, cancel: &Cancel) -> Result<()> {
+    fn refuse_what_stands(&self, store: &Store, ends: &Ends, found: &[Signature]) -> Result<()> {
         if self.force || self.destroy_data.is_some() || matches!(store.drive, Drive::Nvme(_)) {
             return Ok(());
         }
-        let beginning = read_beginning(store, cancel)?;
         let is_file = matches!(
             store.drive,
             Drive::File(_) | Drive::Model(ModelDrive { file: Some(_), .. })
         );
-        let what = match found::on(&beginning) {
-            Some(what) => what,
+        let names = found::names(found);
+        let what = match names.is_empty() {
+            false => names.join(", "),
             // A photograph has no signature of a file system.
-            None if is_file && beginning.iter().any(|&byte| byte != 0) => "data",
-            None => return Ok(()),
+            true if is_file && ends.head.iter().any(|&byte| byte != 0) => "data".to_owned(),
+            true => return Ok(()),
         };
         Err(
             Failure::usage(format!("{} holds {what}; nothing was done", store.drive))
                 .hint("--force, if it may be lost"),
         )
     }
-}
-
-fn read_beginning(store: &mut Store, cancel: &Cancel) -> Result<Vec<u8>> {
-    let geometry = *store.opened.device.geometry();
-    let span = Span {
-        offset_bytes: 0,
-        length_bytes: found::LOOK_BYTES.min(geometry.size_bytes()),
-        operation_bytes: geometry.block_size_bytes().max(64 << 10) as u64,
-        depth: 1,
-    };
-    let mut beginning = Vec::new();
-    transfer(
-        store.opened.device.as_mut(),
-        &store.opened.memory,
-        &span,
-        End::Sink(&mut |data| {
-            beginning.extend_from_slice(data);
-            Ok(())
-        }),
-        &mut |_| {},
-        cancel,
-    )?;
-    Ok(beginning)
 }
 
 /// 16 random bytes in the form of a random UUID.
@@ -279,7 +401,13 @@ pub fn uuid_text(uuid: &[u8; 16]) -> String {
 }
 
 impl Report {
-    fn new(store: &Store, shape: &Shape, options: &FormatOptions<'_>) -> Self {
+    fn new(store: &Store, shape: &Shape, options: &FormatOptions<'_>, found: &[Signature]) -> Self {
+        let found = found.iter().map(|signature| Found {
+            what: signature.what.to_owned(),
+            offset_bytes: signature.offset_bytes,
+            length_bytes: signature.length_bytes,
+        });
+        let slots = shape.slot_count();
         let capacity_bytes = shape.unit_count() * shape.unit_bytes();
         Self {
             schema_version: SCHEMA_VERSION,
@@ -290,10 +418,25 @@ impl Report {
             volume_bytes: shape.volume_bytes,
             unit_bytes: shape.unit_bytes(),
             node_bytes: shape.node_bytes() as u64,
-            slots: shape.slot_count(),
+            slots,
+            slots_before_refusal: match slots {
+                // One bucket: every slot can have every name.
+                8 => slots,
+                // Names are spread over buckets of eight, two for each: see FORMAT.md, "Trade-offs".
+                _ => slots / 10 * 7,
+            },
             capacity_bytes,
             metadata_bytes: shape.volume_bytes - capacity_bytes,
             checksums: options.checksums,
+            found: found.collect(),
+            dry_run: false,
+        }
+    }
+
+    fn of_a_dry_run(self) -> Self {
+        Self {
+            dry_run: true,
+            ..self
         }
     }
 
@@ -301,22 +444,44 @@ impl Report {
         let share = self.metadata_bytes as f64 * 100.0 / self.volume_bytes as f64;
         let label = match self.label.as_str() {
             "" => String::new(),
-            label => format!(" `{label}`"),
+            label => format!(" `{}`", shown(label)),
+        };
+        let mut text = String::new();
+        if self.dry_run {
+            // Writing to a String cannot fail.
+            for found in &self.found {
+                let _ = writeln!(text, "{} (at byte {})", found.what, found.offset_bytes);
+            }
+            if self.found.is_empty() {
+                text.push_str("no signature of a file system, a partition table or the like\n");
+            }
+        }
+        let made = match self.dry_run {
+            true => "would wipe that and make",
+            false => "made",
+        };
+        let files = match self.slots == self.slots_before_refusal {
+            true => format!("{} files", self.slots),
+            false => format!(
+                "up to {} files (from about {} on a new name may find no slot)",
+                self.slots, self.slots_before_refusal
+            ),
         };
         let checksums = match self.checksums {
             true => "files get checksums",
             false => "no checksums",
         };
-        format!(
-            "made a volume{label} of {} on {}: room for {} in at most {} files; \
-             units of {}, nodes of {}, metadata {} ({share:.2} %), {checksums}\n",
+        let _ = writeln!(
+            text,
+            "{made} a volume{label} of {} on {}: room for {} in {files}; \
+             units of {}, nodes of {}, metadata {} ({share:.2} %), {checksums}",
             rounded(self.volume_bytes),
             self.device,
             rounded(self.capacity_bytes),
-            self.slots,
             Size(self.unit_bytes),
             Size(self.node_bytes),
             rounded(self.metadata_bytes),
-        )
+        );
+        text
     }
 }

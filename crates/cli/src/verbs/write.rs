@@ -4,7 +4,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose, refuse_source};
-use crate::path::{self, Opened, PathKind, Wish};
+use crate::path::{self, Opened, Wish};
 use crate::transfer::{End, Moved, transfer};
 use crate::units::{Size, exact};
 use crate::verbs::read::{Report, Way, close};
@@ -88,18 +88,7 @@ impl Write {
     /// that has the drive.
     fn wish(&self, drive: &Drive) -> Wish {
         let wish = self.way.wish(!self.dry_run);
-        match drive {
-            Drive::Nvme(resolved)
-                if self.dry_run && resolved.controller.driver.as_deref() == Some("nvme") =>
-            {
-                Wish {
-                    path: PathKind::Sync,
-                    mode: None,
-                    ..wish
-                }
-            }
-            _ => wish,
-        }
+        wish.changing_no_driver_if(self.dry_run, drive)
     }
 
     fn pump(

@@ -28,8 +28,10 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
         Error::Exists => Failure::new(Exit::Exists, what)
             .hint("another name, or straightway rm removes that file"),
-        Error::NoSpace | Error::TableFull | Error::MapFull => Failure::new(Exit::Full, what)
+        Error::NoSpace | Error::MapFull => Failure::new(Exit::Full, what)
             .hint("remove files with straightway rm, or use a larger device"),
+        Error::TableFull => Failure::new(Exit::Full, what)
+            .hint("another name, straightway rm, or straightway format with more --slots"),
         Error::NeedsMount => Failure::new(Exit::No, what).hint("run the command again"),
         _ => Failure::new(Exit::No, what),
     }

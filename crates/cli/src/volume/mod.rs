@@ -11,6 +11,7 @@
 //! | `source` | a file or standard input, read into the device's buffers |
 //! | `found` | what stands on a device already |
 //! | `findings` | what a check finds, in words |
+//! | `wipe` | reading a device for that, and wiping it before a format |
 //! | `workload` | the files of a simulated application |
 //!
 //! Nothing here knows a verb.
@@ -26,6 +27,7 @@ pub mod found;
 pub mod route;
 pub mod source;
 pub mod store;
+pub mod wipe;
 pub mod workload;
 
 pub use checksums::Checksums;

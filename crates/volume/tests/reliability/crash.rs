@@ -138,6 +138,38 @@ fn a_format_cut_anywhere_leaves_no_mixture() {
     assert!(before > 0 && none > 0 && after > 0 && oracle.files[0].now.is_some());
 }
 
+/// A format whose last flush fails says so; the volume may stand there all the same.
+#[test]
+fn a_format_whose_last_flush_fails_may_have_made_a_volume() {
+    let (old, _) = starts::fragmented(512, 8);
+    for (flush, is_there) in [(1, false), (2, false), (4, true)] {
+        let disk = old.open(Config::default());
+        let mut device = Faulty::new(disk.clone(), []);
+        let fault = Fault::Fail(block::Error::TimedOut);
+        device
+            .faults()
+            .add(Rule::once(On::Kind(Kind::Flush), flush, fault));
+        let options = FormatOptions {
+            node_bytes: Some(NODE as u32),
+            slots: Some(16),
+            uuid: [4; 16],
+            ..FormatOptions::default()
+        };
+        let (shape, memory) = volume::format(&mut device, buffer(1 << 14), &options);
+        free(memory.unwrap());
+        assert!(
+            matches!(shape, Err(Error::Device(_))),
+            "flush {flush}: {shape:?}"
+        );
+        let mut files: [volume::OpenFile; 2] = Default::default();
+        let mounted = mount(disk, NODE, &mut files, Mutation::None);
+        assert_eq!(mounted.is_ok(), is_there, "flush {flush}");
+        if let Ok(volume) = mounted {
+            volume.abandon().memory.into_iter().flatten().for_each(free);
+        }
+    }
+}
+
 /// The model after a power cut: overwrites of what the cut took away are forgotten, a block that it
 /// tore may hold anything until it is written again.
 #[test]

@@ -1,0 +1,324 @@
+//! What stood on a device before a format: named, wiped as wipefs does, and never touched by a command
+//! that is refused. And what tells other tools that a volume is there.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use std::process::{Command, Output};
+use support::{Folder, json, run, stderr, stdout};
+
+const SIZE: u64 = 64 << 20;
+
+/// Runs a tool of the machine, or says that it is not there.
+fn tool(words: &[&str]) -> Option<Output> {
+    let (program, rest) = words.split_first().unwrap();
+    let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    match Command::new(program).args(rest).env("PATH", sbin).output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            println!("SKIPPED: {program}: {error}");
+            None
+        }
+    }
+}
+
+fn blank(folder: &Folder, name: &str) -> String {
+    let path = folder.path(name);
+    std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+    path
+}
+
+fn found(report: &serde_json::Value) -> Vec<&str> {
+    let found = report["found"].as_array().unwrap().iter();
+    found.map(|found| found["what"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_real_tools_made_is_named_and_wiped() {
+    let folder = Folder::new();
+    let gpt: &[&str] = &[
+        "sh",
+        "-c",
+        "command -v sfdisk >/dev/null || exit 77; echo 'label: gpt\n,' | sfdisk -q $0",
+    ];
+    let mbr: &[&str] = &[
+        "sh",
+        "-c",
+        "command -v sfdisk >/dev/null || exit 77; echo 'label: dos\n,' | sfdisk -q $0",
+    ];
+    let makers: [(&str, &[&str]); 12] = [
+        (
+            "a file system (ext2, ext3 or ext4)",
+            &["mkfs.ext4", "-q", "-F"],
+        ),
+        (
+            "a file system (ext2, ext3 or ext4)",
+            &["mkfs.ext2", "-q", "-F", "-b", "1024"],
+        ),
+        ("swap space", &["mkswap", "-q"]),
+        ("swap space", &["mkswap", "-q", "-p", "65536"]),
+        ("a file system (Minix)", &["mkfs.minix"]),
+        ("a file system (FAT)", &["mkfs.vfat"]),
+        ("a partition table (GPT)", gpt),
+        ("a partition table or a boot sector", mbr),
+        ("a file system (FAT)", &["mkfs.vfat", "-F", "32"]),
+        ("a file system (XFS)", &["mkfs.xfs", "-q", "--unsupported"]),
+        ("a file system (btrfs)", &["mkfs.btrfs", "-q", "--mixed"]),
+        ("a file system (F2FS)", &["mkfs.f2fs", "-q"]),
+    ];
+    let mut tried = 0;
+    for (index, (what, maker)) in makers.into_iter().enumerate() {
+        let disk = blank(&folder, &format!("disk{index}"));
+        let Some(made) = tool(&[maker, &[disk.as_str()]].concat()) else {
+            continue;
+        };
+        if made.status.code() == Some(77) {
+            println!("SKIPPED: {what}: no sfdisk");
+            continue;
+        }
+        assert!(made.status.success(), "{maker:?}: {}", stderr(&made));
+        tried += 1;
+        let before = std::fs::read(&disk).unwrap();
+        // A dry run names it, without --force, and changes nothing.
+        let dry = json(&["format", &disk, "--dry-run", "--json"]);
+        assert!(found(&dry).contains(&what), "{maker:?}: {dry}");
+        assert_eq!(dry["dry_run"], true);
+        let output = run(&["format", &disk, "--dry-run"]);
+        assert!(stdout(&output).contains(what) && stdout(&output).contains("would"));
+        // Refused without --force; and with it, where a number is wrong.
+        for words in [
+            &[][..],
+            &["--force", "--unit", "3000"],
+            &["--force", "--slots", "600000"],
+        ] {
+            let output = run(&[&["format", disk.as_str()], words].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        }
+        assert!(
+            std::fs::read(&disk).unwrap() == before,
+            "{maker:?}: nothing was changed"
+        );
+        let output = run(&["format", &disk, "--force", "--json"]);
+        assert!(
+            stderr(&output).contains(what),
+            "{maker:?}: {}",
+            stderr(&output)
+        );
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["found"], dry["found"]);
+        assert_nothing_remains(&disk);
+        assert!(stdout(&run(&["check", &disk])).starts_with("sound"));
+    }
+    assert!(tried > 0 || tool(&["mkfs.ext4", "-V"]).is_none());
+}
+
+/// As the machine's own tools see it.
+fn assert_nothing_remains(disk: &str) {
+    if let Some(probed) = tool(&["blkid", "-p", disk]) {
+        assert_eq!(
+            probed.status.code(),
+            Some(2),
+            "{}",
+            String::from_utf8_lossy(&probed.stdout)
+        );
+    }
+    if let Some(left) = tool(&["wipefs", "--no-act", disk]) {
+        assert!(
+            left.status.success() && left.stdout.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&left.stdout)
+        );
+    }
+}
+
+/// What lies behind the tables and at the device's end, put there by hand.
+#[test]
+fn signatures_at_the_end_are_wiped_and_nothing_beside_them() {
+    let folder = Folder::new();
+    let disk = blank(&folder, "disk");
+    let mut image = vec![0x77u8; SIZE as usize];
+    let md = [0xfc, 0x4e, 0x2b, 0xa9];
+    let mut places: Vec<(u64, &[u8], &str)> = vec![
+        (SIZE - 512, b"EFI PART", "a partition table (GPT)"),
+        (SIZE - 8192, &md, "a part of a RAID (md)"),
+        (SIZE - 65_536, &md, "a part of a RAID (md)"),
+        (0x40_0000, b"SKUL\xba\xbe", "an encrypted volume (LUKS)"),
+        (
+            SIZE - 1024,
+            b"Intel Raid ISM Cfg Sig. ",
+            "a part of a RAID (Intel)",
+        ),
+    ];
+    let uberblock = 0x00ba_b10c_u64.to_le_bytes();
+    for label in [0, 256 << 10, SIZE - (512 << 10), SIZE - (256 << 10)] {
+        for block in [128, 129, 200] {
+            places.push((label + (block << 10), &uberblock, "a part of a pool (ZFS)"));
+        }
+    }
+    for (at, magic, _) in &places {
+        let at = *at as usize;
+        image[at..at + magic.len()].copy_from_slice(magic);
+    }
+    std::fs::write(&disk, &image).unwrap();
+    let report = json(&["format", &disk, "--force", "--json"]);
+    for (at, _, what) in &places {
+        let found = report["found"].as_array().unwrap();
+        let is_it = |found: &&serde_json::Value| found["offset_bytes"] == *at;
+        assert_eq!(
+            found.iter().find(is_it).map(|found| &found["what"]),
+            Some(&(*what).into())
+        );
+    }
+    let after = std::fs::read(&disk).unwrap();
+    for (at, magic, what) in &places {
+        let at = *at as usize;
+        assert!(after[at..at + magic.len()] != **magic, "{what} at {at}");
+        if at as u64 > SIZE - (1 << 20) {
+            // Beside it the device's end is as it was.
+            assert!(
+                after[at..at + magic.len()].iter().all(|&byte| byte == 0),
+                "{what} at {at}"
+            );
+            assert_eq!(
+                (
+                    after[at - 1],
+                    after.get(at + magic.len()).copied().unwrap_or(0x77)
+                ),
+                (0x77, 0x77),
+                "{what}"
+            );
+        }
+    }
+    assert_eq!(
+        json(&["format", &disk, "--dry-run", "--json"])["found"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn file_knows_a_volume_by_its_magic() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    run(&[
+        "format",
+        &disk,
+        "--size",
+        "8M",
+        "--label",
+        "my label",
+        "--checksums",
+    ]);
+    let magic = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/probes/straightway.magic"
+    );
+    let Some(said) = tool(&["file", "--brief", "-m", magic, &disk]) else {
+        return;
+    };
+    let uuid = json(&["stat", &disk, "--json"])["volume"]["uuid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let uuid = [
+        &uuid[..8],
+        &uuid[8..12],
+        &uuid[12..16],
+        &uuid[16..20],
+        &uuid[20..],
+    ]
+    .join("-");
+    let expected = format!(
+        "Straightway volume, version 1.0, label \"my label\", UUID {uuid}, 8388608 bytes, files have checksums\n"
+    );
+    assert_eq!(stdout(&said), expected);
+    let mut image = std::fs::read(&disk).unwrap();
+    image[..256].fill(0);
+    std::fs::write(&disk, &image).unwrap();
+    let said = tool(&["file", "--brief", "-m", magic, &disk]).unwrap();
+    assert_eq!(
+        stdout(&said),
+        "Straightway volume, first superblock lost, label \"my label\"\n"
+    );
+}
+
+/// Each wrong number is named, with what it may be; and nothing is made or left behind.
+#[test]
+fn a_wrong_number_is_named_with_its_range() {
+    let folder = Folder::new();
+    let disk = folder.path("none.img");
+    let cases: [(&[&str], &[&str]); 10] = [
+        (
+            &["--unit", "100"],
+            &["--unit is 100 bytes", "from 512 B to 1 GiB"],
+        ),
+        (
+            &["--node", "128"],
+            &["--node is 128 bytes", "from 512 B to 16 KiB"],
+        ),
+        (
+            &["--slots", "100000000"],
+            &["--slots is 100000000", "1 to 524288"],
+        ),
+        (&["--size", "0"], &["--size is 0 bytes", "block of 512"]),
+        (&["--size", "1"], &["--size is 1 bytes", "block of 512"]),
+        (&["--size", "511"], &["--size is 511 bytes", "block of 512"]),
+        (
+            &["--size", "64K"],
+            &["65536 bytes are too few", "256 KiB are enough"],
+        ),
+        (
+            &["--size", "1M", "--slots", "524288"],
+            &["too few", "fewer --slots"],
+        ),
+        (&["--size", "18446744073709551615"], &["at most 8 EiB"]),
+        (&["--label", "a\nb"], &["a\\nb", "control character"]),
+    ];
+    for (words, expected) in cases {
+        let mut all = vec!["format", disk.as_str()];
+        if !words.contains(&"--size") {
+            all.extend(["--size", "16M"]);
+        }
+        let output = run(&[&all[..], words].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        for part in expected {
+            assert!(said.contains(part), "{words:?}: {said}");
+        }
+        assert!(!std::path::Path::new(&disk).exists(), "{words:?}");
+    }
+    // An empty file is as empty as it was.
+    std::fs::write(&disk, "").unwrap();
+    assert_eq!(
+        run(&["format", &disk, "--size", "64K"]).status.code(),
+        Some(2)
+    );
+    assert_eq!(std::fs::metadata(&disk).unwrap().len(), 0);
+    // Longer than the file system here takes; where it takes it, the volume is made.
+    let output = run(&["format", &disk, "--size", "4E", "--force"]);
+    let said = stderr(&output);
+    assert!(
+        output.status.success() || said.contains("a smaller --size"),
+        "{said}"
+    );
+}
+
+#[test]
+fn how_many_files_fit_is_no_promise_that_is_broken() {
+    let folder = Folder::new();
+    let disk = folder.path("disk.img");
+    let report = json(&["format", &disk, "--size", "64M", "--json"]);
+    assert_eq!(
+        (&report["slots"], &report["slots_before_refusal"]),
+        (&1024.into(), &714.into())
+    );
+    let text = stdout(&run(&["format", &disk, "--force", "--slots", "8"]));
+    assert!(text.contains("in 8 files"), "{text}");
+    let text = stdout(&run(&["format", &disk, "--force"]));
+    assert!(
+        text.contains("up to 1024 files (from about 714 on"),
+        "{text}"
+    );
+}
