@@ -41,7 +41,7 @@ use crate::path::borrow::recover;
 /// # Errors
 /// The verb's.
 pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
-    if changes_drivers(verb) {
+    if !leaves_drives_alone(verb) {
         recover(&context.roots, &context.console);
     }
     match verb {
@@ -78,31 +78,34 @@ pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
     }
 }
 
-fn changes_drivers(verb: &Verb) -> bool {
+/// Verbs that only show what there is, or open no drive. Before every other, a drive that a killed
+/// process had borrowed goes back to its driver.
+fn leaves_drives_alone(verb: &Verb) -> bool {
     matches!(
         verb,
-        Verb::Info(_)
-            | Verb::Bind(_)
-            | Verb::Release(_)
-            | Verb::Read(_)
-            | Verb::Write(_)
-            | Verb::Compare(_)
-            | Verb::Sustain(_)
-            | Verb::Sweep(_)
-            | Verb::Trace(_)
-            | Verb::Explain(_)
-            | Verb::Profile(_)
-            | Verb::Speed(_)
-            | Verb::Periodic(_)
-            | Verb::Format(_)
-            | Verb::Put(_)
-            | Verb::Get(_)
-            | Verb::Ls(_)
-            | Verb::Rm(_)
-            | Verb::Mv(_)
-            | Verb::Stat(_)
-            | Verb::Check(_)
-            | Verb::Record(_)
-            | Verb::Play(_)
+        Verb::List(_)
+            | Verb::Doctor(_)
+            | Verb::Import(_)
+            | Verb::Completions(_)
+            | Verb::Man(_)
+            | Verb::Schema(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Arguments;
+    use clap::Parser;
+
+    #[test]
+    fn every_verb_that_opens_a_drive_gives_stale_ones_back_first() {
+        let of = |words: &[&str]| {
+            let words = [&["straightway"], words].concat();
+            leaves_drives_alone(&Arguments::try_parse_from(words).unwrap().verb)
+        };
+        assert!(of(&["list"]));
+        assert!(!of(&["workload", "videoserver", "nvme0n1"]));
+        assert!(!of(&["read", "nvme0n1"]));
+    }
 }
