@@ -11,6 +11,8 @@
 #include "driver.h"
 
 #define MINORS 4096
+/* 5.15, the type of descriptor that names the command set; a kernel before 5.9 has no name for it. */
+#define NIDT_COMMAND_SET 4
 
 static dev_t first_number;
 static struct class *class;
@@ -48,12 +50,44 @@ static bool is_usable(struct chario_ctrl *ctrl, u32 nsid, const struct nvme_id_n
 	return true;
 }
 
+/*
+ * 5.15, "Namespace Identification Descriptor list" (from NVMe 1.3 on): the command set of a namespace
+ * that is not read and written by blocks, or 0. Into ctrl->page.
+ */
+static int command_set(struct chario_ctrl *ctrl, u32 nsid)
+{
+	const u8 *list = ctrl->page;
+	size_t at = 0;
+	int error;
+
+	if (readl(ctrl->bar + NVME_REG_VS) < NVME_VS(1, 3, 0))
+		return 0;
+	error = chario_identify(ctrl, NVME_ID_CNS_NS_DESC_LIST, nsid);
+	if (error)
+		/* A controller that has no such list has no other command set. */
+		return error == -ETIMEDOUT ? error : 0;
+	while (at + 5 <= NVME_IDENTIFY_DATA_SIZE && list[at] && list[at + 1]) {
+		if (list[at] == NIDT_COMMAND_SET)
+			return list[at + 4];
+		at += 4 + list[at + 1];
+	}
+	return 0;
+}
+
 static int add(struct chario_ctrl *ctrl, u32 nsid)
 {
 	struct chario_ns *ns;
 	unsigned int format;
-	int error, minor;
+	int error, minor, set;
 
+	set = command_set(ctrl, nsid);
+	if (set < 0)
+		return set;
+	if (set) {
+		dev_warn(ctrl->dev, "namespace %u: %s (command set %d), not read and written by blocks; left alone\n",
+			 nsid, set == 1 ? "key-value" : set == 2 ? "zoned" : "unknown", set);
+		return 0;
+	}
 	error = chario_identify(ctrl, NVME_ID_CNS_NS, nsid);
 	if (error)
 		return error;

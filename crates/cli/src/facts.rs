@@ -372,7 +372,11 @@ pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
     for namespace in nvme::active_namespaces(&list[..], 0) {
         let found = admin::identify_namespace(&file, namespace)
             .map_err(failed)
-            .and_then(|page| Ok(NamespaceInfo::parse(namespace, &page[..])?));
+            .and_then(|page| {
+                let list = admin::descriptors(&file, namespace).map_err(failed)?;
+                nvme::check_command_set(namespace, &list[..])?;
+                Ok(NamespaceInfo::parse(namespace, &page[..])?)
+            });
         facts
             .namespaces
             .push(namespace_facts(namespace, found, max_bytes, DEPTH as u16));

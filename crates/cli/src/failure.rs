@@ -156,10 +156,15 @@ impl Failure {
             block::Error::Nvme { status } => {
                 format!("{doing}: the drive answered {}", nvme::Status(status))
             }
-            // ENODATA is the block layer's word for a medium error.
-            block::Error::Os { errno: 61 } => {
-                format!("{doing}: the drive cannot read its medium there (errno 61)")
-            }
+            // ENODATA: the block layer's one word for a write fault, an unrecovered read, a range that
+            // is read-only and an access that is denied.
+            block::Error::Os { errno: ENODATA } => format!(
+                "{doing}: the drive failed or refused the access there: a medium error, \
+                 write protection or no permission (errno {ENODATA})"
+            ),
+            block::Error::Os {
+                errno: ENOSPC | EDQUOT,
+            } => format!("{doing}: no space is left for it"),
             block::Error::Os { errno } => {
                 format!("{doing}: {}", io::Error::from_raw_os_error(errno))
             }
@@ -174,6 +179,13 @@ impl Failure {
                 Self::missing(what).hint("straightway list")
             }
             block::Error::ReadOnly => Self::missing(what),
+            block::Error::Os {
+                errno: ENOSPC | EDQUOT,
+            } => Self::new(Exit::No, what)
+                .hint("free space there: on the file system, or in the drive's or array's pool"),
+            block::Error::Os {
+                errno: EPERM | EACCES | EROFS,
+            } => Self::missing(what).hint("run it as root, on a device that may be changed"),
             block::Error::Unsupported => Self::unsupported(what),
             block::Error::Unaligned | block::Error::OutOfRange | block::Error::TooLarge => {
                 Self::usage(what)
@@ -235,12 +247,20 @@ fn place(path: &Path) -> std::path::Display<'_> {
     }
 }
 
-/// Errors that say that the device went away or may not be touched.
+/// Error numbers of Linux, the same on every architecture that it is built for here.
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const ENXIO: i32 = 6;
+const EACCES: i32 = 13;
+const ENODEV: i32 = 19;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+const ENODATA: i32 = 61;
+const EDQUOT: i32 = 122;
+
+/// Errors that say that the device went away.
 fn is_gone(errno: i32) -> bool {
-    use io::ErrorKind::{NotFound, PermissionDenied};
-    let kind = io::Error::from_raw_os_error(errno).kind();
-    // ENXIO and ENODEV.
-    matches!(errno, 6 | 19) || matches!(kind, NotFound | PermissionDenied)
+    matches!(errno, ENOENT | ENXIO | ENODEV)
 }
 
 impl fmt::Display for Failure {
@@ -269,6 +289,7 @@ impl From<nvme::Error> for Failure {
     fn from(error: nvme::Error) -> Self {
         let exit = match error {
             nvme::Error::Unsupported(_)
+            | nvme::Error::Namespace { .. }
             | nvme::Error::NoInterrupt
             | nvme::Error::NoQueueLeft
             | nvme::Error::Memory { .. } => Exit::Unsupported,
@@ -279,6 +300,10 @@ impl From<nvme::Error> for Failure {
         match error {
             nvme::Error::NoNamespace { .. } => failure.hint("straightway list"),
             nvme::Error::NoInterrupt => failure.hint("--mode poll"),
+            nvme::Error::Namespace { namespace, why } => Self {
+                hint: linux::namespace_hint(namespace, why),
+                ..failure
+            },
             _ => failure,
         }
     }
@@ -324,6 +349,29 @@ mod tests {
                 .contains("Unrecovered Read Error (2/81)"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn a_write_without_space_or_permission_says_so_on_every_path() {
+        let failed = |error| Failure::request("writing", error);
+        let os = |errno| failed(block::Error::Os { errno });
+        for errno in [ENOSPC, EDQUOT] {
+            let failure = os(errno);
+            assert!(failure.to_string().contains("no space"), "{failure}");
+            assert!(failure.remedy().is_some_and(|hint| hint.contains("space")));
+        }
+        for errno in [EPERM, EACCES, EROFS] {
+            assert_eq!(os(errno).exit(), Exit::Missing);
+            assert!(os(errno).remedy().is_some_and(|hint| hint.contains("root")));
+        }
+        // A write is never told that something could not be read.
+        let text = os(ENODATA).to_string();
+        assert!(
+            !text.contains("read its") && text.contains("write protection"),
+            "{text}"
+        );
+        let full = failed(block::Error::Nvme { status: 0x81 }).to_string();
+        assert!(full.contains("Capacity Exceeded (0/81)"), "{full}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ const OPCODE_GET_LOG_PAGE: u8 = 0x02;
 const OPCODE_IDENTIFY: u8 = 0x06;
 const CNS_NAMESPACE: u8 = 0;
 const CNS_CONTROLLER: u8 = 1;
+const CNS_DESCRIPTORS: u8 = 3;
 const LOG_SMART: u8 = 2;
 /// 16 bits of dwords (NUMDL).
 const LOG_PAGE_MAX_BYTES: usize = 4 << 16;
@@ -66,6 +67,17 @@ pub fn identify(file: impl AsFd, nsid: u32, cns: u8) -> Answer<Box<[u8; IDENTIFY
     };
     run(file, &command, &mut data[..])?;
     Ok(data)
+}
+
+/// A namespace's list of identification descriptors; empty on a controller that has none.
+///
+/// # Errors
+/// As [`identify_controller`].
+pub fn descriptors(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
+    match identify(file, nsid, CNS_DESCRIPTORS) {
+        Err(block::Error::Nvme { .. }) => Ok(Box::new([0; IDENTIFY_BYTES])),
+        answer => answer,
+    }
 }
 
 /// Fills `page` with log page `identifier`; its length is a multiple of 4 bytes.

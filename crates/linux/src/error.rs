@@ -202,6 +202,14 @@ pub enum Error {
         /// What would help.
         hint: Option<String>,
     },
+    /// A namespace is of a kind, or has a format, that cannot be used.
+    #[error("namespace {namespace} cannot be used: {why}")]
+    Namespace {
+        /// Its identifier.
+        namespace: u32,
+        /// What is wrong with it.
+        why: nvme::Unsupported,
+    },
     /// The device does not answer: its registers read as all ones.
     #[error("{device} does not answer: its registers read as all ones")]
     Silent {
@@ -265,6 +273,7 @@ impl Error {
             | Error::NoBusAddresses { .. }
             | Error::NoHugePages { .. }
             | Error::NoMemory { .. }
+            | Error::Namespace { .. }
             | Error::Unsupported { .. } => Kind::Unsupported,
             _ => Kind::Missing,
         }
@@ -331,6 +340,7 @@ impl Error {
                 needed_pages.saturating_sub(*free_pages)
             ),
             Error::Unsupported { hint, .. } => hint.clone()?,
+            Error::Namespace { namespace, why } => namespace_hint(*namespace, *why)?,
             Error::Silent { device } => format!(
                 "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
             ),
@@ -352,6 +362,38 @@ impl Error {
                 doing,
                 path,
                 source,
+            },
+        }
+    }
+}
+
+/// What can be done about a namespace that cannot be used.
+pub fn namespace_hint(namespace: u32, why: nvme::Unsupported) -> Option<String> {
+    match why {
+        nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(format!(
+            "format it in another way, which destroys its data: nvme id-ns -n {namespace} -H \
+             lists the formats, nvme format -n {namespace} --lbaf=N takes one"
+        )),
+        nvme::Unsupported::CommandSet(_) => Some(
+            "name a namespace of the NVM command set: straightway info lists the namespaces".into(),
+        ),
+        _ => None,
+    }
+}
+
+impl From<nvme::Error> for Error {
+    /// What a namespace's identify data says of it.
+    fn from(error: nvme::Error) -> Self {
+        match error {
+            nvme::Error::Namespace { namespace, why } => Error::Namespace { namespace, why },
+            nvme::Error::NoNamespace { namespace } => Error::NoSuchDevice {
+                name: format!("namespace {namespace}"),
+                why: "the controller does not have it active".into(),
+            },
+            other => Error::Unsupported {
+                what: "the namespace",
+                why: other.to_string(),
+                hint: None,
             },
         }
     }

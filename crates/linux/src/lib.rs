@@ -52,7 +52,7 @@ pub use chario::{Chario, CharioOptions};
 pub use claim::{Claim, can_be_taken};
 pub use clock::{ClockSource, TscClock};
 pub use coprocessor::Coprocessor;
-pub use error::{Error, Kind, Result, permission_hint};
+pub use error::{Error, Kind, Result, namespace_hint, permission_hint};
 pub use memory::{DmaMemory, HostMemory};
 pub use passthrough::Passthrough;
 pub use roots::Roots;

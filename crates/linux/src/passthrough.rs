@@ -12,6 +12,8 @@ use crate::target::one_command_bytes;
 use crate::uring::{RingOptions, check_polling};
 use crate::{Claim, Error, Result, Roots, sysfs};
 use block::{Completion, Device, Features, Geometry, Refused, Request, blocking};
+use nvme::NamespaceInfo;
+use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,15 +61,14 @@ impl Passthrough {
         })?;
         let controller = admin::identify_controller(&descriptor)
             .map_err(|source| identify_failed(path, source))?;
-        let namespace = admin::identify_namespace(&descriptor, nsid)
-            .map_err(|source| identify_failed(path, source))?;
+        let namespace = namespace_info(path, &descriptor, nsid)?;
         let queue = block.map(|block| roots.sys.join("class/block").join(block).join("queue"));
         if options.poll {
             check_polling(queue.as_deref())?;
         }
         let mut setup = options.setup()?;
         setup.piece_bytes = setup.piece_bytes.min(piece_bytes(queue.as_deref()));
-        let geometry = geometry(&controller[..], &namespace[..], queue.as_deref(), write)?;
+        let geometry = geometry(&controller[..], &namespace, queue.as_deref(), write);
         let encoder = NvmeEncoder {
             descriptor: Arc::new(descriptor),
             nsid,
@@ -135,45 +136,30 @@ fn identify_failed(path: &Path, source: block::Error) -> Error {
     }
 }
 
-/// Takes both identify data structures apart (NVMe base specification, "Identify Controller"; NVM
-/// command set specification, "Identify Namespace").
+fn namespace_info(path: &Path, descriptor: &OwnedFd, nsid: u32) -> Result<NamespaceInfo> {
+    let failed = |source| identify_failed(path, source);
+    let list = admin::descriptors(descriptor, nsid).map_err(failed)?;
+    nvme::check_command_set(nsid, &list[..])?;
+    let page = admin::identify_namespace(descriptor, nsid).map_err(failed)?;
+    Ok(NamespaceInfo::parse(nsid, &page[..])?)
+}
+
+/// The shape of a namespace, with the limits of its controller (NVMe base specification, "Identify
+/// Controller") and of the kernel's driver.
 fn geometry(
     controller: &[u8],
-    namespace: &[u8],
+    namespace: &NamespaceInfo,
     queue: Option<&Path>,
     write: bool,
-) -> Result<Geometry> {
+) -> Geometry {
     let byte = |data: &[u8], at: usize| data.get(at).copied().unwrap_or(0);
-    let unsupported = |why: String| Error::Unsupported {
-        what: "the namespace",
-        why,
-        hint: Some("nvme format with --lbaf: a format without metadata".into()),
-    };
-    let size = namespace.first_chunk().copied().unwrap_or_default();
-    let block_count = u64::from_le_bytes(size);
-    // FLBAS: bits 3:0 and, above 16 formats, bits 6:5.
-    let flbas = byte(namespace, 26);
-    let format = usize::from(flbas & 0xf | (flbas >> 5 & 3) << 4);
-    let at = 128 + 4 * format;
-    let metadata_bytes = u16::from_le_bytes([byte(namespace, at), byte(namespace, at + 1)]);
-    let block_size_log2 = byte(namespace, at + 2);
-    if metadata_bytes != 0 {
-        return Err(unsupported(format!(
-            "its blocks carry {metadata_bytes} bytes of metadata each"
-        )));
-    }
-    if !(9..=16).contains(&block_size_log2) || block_count == 0 {
-        return Err(unsupported(format!(
-            "it has {block_count} blocks of 2^{block_size_log2} bytes"
-        )));
-    }
+    let block_size_log2 = namespace.block_size_log2;
     let max_bytes = max_transfer_bytes(byte(controller, 77), queue);
     let max_blocks = (max_bytes >> block_size_log2).clamp(1, u64::from(MAX_COMMAND_BLOCKS));
     let optional = u16::from_le_bytes([byte(controller, 520), byte(controller, 521)]);
-    let write_protected = byte(namespace, 99) & 1 != 0;
-    Ok(Geometry {
+    Geometry {
         block_size_log2,
-        block_count,
+        block_count: namespace.block_count,
         max_transfer_blocks: max_blocks as u32,
         queue_depth: 1,
         buffer_align_bytes: BUFFER_ALIGN_BYTES,
@@ -182,9 +168,9 @@ fn geometry(
             fua: true,
             discard: optional & 1 << 2 != 0,
             write_zeroes: optional & 1 << 3 != 0,
-            read_only: !write || write_protected,
+            read_only: !write || namespace.write_protected,
         },
-    })
+    }
 }
 
 /// The least of what the controller, the kernel's driver and its list of pages allow.
@@ -242,7 +228,8 @@ mod tests {
         controller[520] = 0b1100;
         controller[525] = 1;
         namespace[..8].copy_from_slice(&1000u64.to_le_bytes());
-        // Format 17: the low bits are 1, the high bits 1.
+        // Format 17 of 18: the low bits are 1, the high bits 1.
+        namespace[25] = 17;
         namespace[26] = 1 | 1 << 5;
         namespace[128 + 4 * 17 + 2] = 12;
         (controller, namespace)
@@ -251,23 +238,13 @@ mod tests {
     #[test]
     fn the_shape_comes_from_both_identify_pages() {
         let (controller, namespace) = pages();
-        let shape = geometry(&controller, &namespace, None, true).unwrap();
+        let namespace = NamespaceInfo::parse(1, &namespace).unwrap();
+        let shape = geometry(&controller, &namespace, None, true);
         assert_eq!((shape.block_size_log2, shape.block_count), (12, 1000));
         // The kernel's limit is not known here, so it is 128 KiB.
         assert_eq!(shape.max_transfer_blocks, 32);
         assert!(shape.features.volatile_write_cache && !shape.features.read_only);
         assert!(shape.features.discard && shape.features.write_zeroes);
-    }
-
-    #[test]
-    fn metadata_and_odd_sizes_are_refused() {
-        let (controller, mut namespace) = pages();
-        namespace[128 + 4 * 17] = 8;
-        assert!(geometry(&controller, &namespace, None, false).is_err());
-        let (controller, mut namespace) = pages();
-        namespace[128 + 4 * 17 + 2] = 0;
-        assert!(geometry(&controller, &namespace, None, false).is_err());
-        assert!(geometry(&[], &[], None, false).is_err());
     }
 
     #[test]

@@ -85,7 +85,25 @@ impl Target {
 
 fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {
     let failed = |source| Error::io("asking the size of", path, source);
+    let unusable = |why: String| Error::Unsupported {
+        what: "the block device",
+        why: format!("{} {why}", path.display()),
+        hint: Some("straightway info DEVICE says what each namespace is".into()),
+    };
     let size_bytes = ioctl::size_bytes(descriptor).map_err(failed)?;
+    if size_bytes == 0 {
+        // As for blocks above a page, and for metadata within the blocks.
+        return Err(unusable(
+            "has no blocks: the kernel cannot use its format".into(),
+        ));
+    }
+    let zone_sectors = ioctl::zone_sectors(descriptor);
+    if zone_sectors != 0 {
+        return Err(unusable(format!(
+            "is zoned: in each {} KiB it takes writes at one place only",
+            zone_sectors / 2
+        )));
+    }
     let block_bytes = u64::from(ioctl::block_size_bytes(descriptor).map_err(failed)?);
     let queue = queue_folder(&Roots::system(), descriptor);
     let read = |file: &str| sysfs::text(&queue.as_ref()?.join(file));

@@ -108,6 +108,8 @@ pub enum IdentifyFault {
     Size(u64),
     /// The namespace list is wrong.
     List(ListFault),
+    /// Descriptors: the namespace belongs to this command set; 1 is key-value, 2 is zoned.
+    CommandSet(u8),
     /// Descriptors: a length of 0.
     DescriptorEmpty,
     /// Descriptors: a length past the page's end.
@@ -434,6 +436,7 @@ impl fmt::Display for IdentifyFault {
                 f.write_str("the namespace list has identifier 0xffffffff")
             }
             Self::List(ListFault::Empty) => f.write_str("the namespace list is empty"),
+            Self::CommandSet(set) => write!(f, "the namespace's command set is {set}"),
             Self::DescriptorEmpty => f.write_str("a descriptor's length is 0"),
             Self::DescriptorLong => f.write_str("a descriptor's length passes the page's end"),
             Self::DescriptorType => f.write_str("a descriptor's type is unknown"),

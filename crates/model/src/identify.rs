@@ -159,6 +159,8 @@ fn spoil(fault: IdentifyFault, cns: u8, page: &mut Page) {
             }
         }
         (ACTIVE_LIST, IdentifyFault::List(fault)) => spoil_list(fault, page),
+        // After the two that each namespace has.
+        (DESCRIPTORS, IdentifyFault::CommandSet(set)) => put(page, 32, &[4, 1, 0, 0, set]),
         (DESCRIPTORS, IdentifyFault::DescriptorEmpty) => page[1] = 0,
         (DESCRIPTORS, IdentifyFault::DescriptorLong) => {
             // A long descriptor of an unknown type fills the page but for one last header.

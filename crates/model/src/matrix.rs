@@ -264,6 +264,9 @@ impl Matrix {
         ] {
             add(format!("list-{name}"), IdentifyFault::List(fault));
         }
+        for set in [1, 2, 255] {
+            add(format!("command-set-{set}"), IdentifyFault::CommandSet(set));
+        }
         add("descriptor-empty".into(), IdentifyFault::DescriptorEmpty);
         add("descriptor-long".into(), IdentifyFault::DescriptorLong);
         add("descriptor-type".into(), IdentifyFault::DescriptorType);

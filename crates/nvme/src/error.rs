@@ -33,6 +33,13 @@ pub enum Error {
     },
     /// The controller lacks something that the driver needs.
     Unsupported(Unsupported),
+    /// A namespace is of a kind, or has a format, that the driver cannot use.
+    Namespace {
+        /// The identifier (NSID).
+        namespace: u32,
+        /// What is wrong with it.
+        why: Unsupported,
+    },
     /// The memory given is shorter than this, not aligned to a page, or not one run on the bus.
     Memory {
         /// The length that is needed, in bytes.
@@ -71,13 +78,15 @@ pub enum Unsupported {
     Metadata,
     /// The namespace has no blocks.
     EmptyNamespace,
+    /// The namespace belongs to this command set, and not to that of reads and writes.
+    CommandSet(u8),
     /// MDTS or the queue's memory does not even hold one block.
     TransferSize,
 }
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             Unsupported::NvmCommandSet => "it does not offer the NVM command set (CAP.CSS)",
             Unsupported::PageSize => {
                 "its smallest page is above 64 KiB or its largest (CAP.MPSMIN)"
@@ -85,11 +94,14 @@ impl fmt::Display for Unsupported {
             Unsupported::QueueEntries => "its queues have fewer than two entries (CAP.MQES)",
             Unsupported::EntrySize => "its queue entries are not 64 and 16 bytes (SQES, CQES)",
             Unsupported::DoorbellStride => "its doorbells end past its registers (CAP.DSTRD)",
-            Unsupported::BlockSize => "the namespace's LBA size is not 512 B to 64 KiB (LBADS)",
-            Unsupported::Metadata => {
-                "the namespace is formatted with metadata: format it without (MS = 0)"
+            Unsupported::BlockSize => "its blocks are not of 512 B to 64 KiB (LBADS)",
+            Unsupported::Metadata => "it is formatted with metadata (MS is not 0)",
+            Unsupported::EmptyNamespace => "it has no blocks (NSZE = 0)",
+            Unsupported::CommandSet(1) => "it is a key-value namespace (command set 1)",
+            Unsupported::CommandSet(2) => "it is a zoned namespace (command set 2)",
+            Unsupported::CommandSet(set) => {
+                return write!(f, "it has the unknown command set {set}");
             }
-            Unsupported::EmptyNamespace => "the namespace has no blocks (NSZE = 0)",
             Unsupported::TransferSize => "its largest transfer is smaller than a block (MDTS)",
         })
     }
@@ -118,6 +130,9 @@ impl fmt::Display for Error {
                 write!(f, "admin command {opcode:#04x} failed: {status}")
             }
             Error::Unsupported(what) => write!(f, "the controller cannot be used: {what}"),
+            Error::Namespace { namespace, why } => {
+                write!(f, "namespace {namespace} cannot be used: {why}")
+            }
             Error::Memory { needed_bytes } => write!(
                 f,
                 "the driver needs {needed_bytes} bytes of contiguous, page-aligned DMA memory"

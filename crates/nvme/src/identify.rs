@@ -141,31 +141,32 @@ impl NamespaceInfo {
     /// Parses an Identify Namespace page for namespace `namespace`.
     ///
     /// # Errors
-    /// [`Error::NoNamespace`] for an inactive one (all zeroes), [`Error::Unsupported`] for a block
+    /// [`Error::NoNamespace`] for an inactive one (all zeroes), [`Error::Namespace`] for a block
     /// size or metadata that the driver cannot use.
     pub fn parse(namespace: u32, page: &[u8]) -> Result<Self, Error> {
+        let unusable = |why| Error::Namespace { namespace, why };
         let block_count = u64_at(page, 0);
         if block_count == 0 {
             let inactive = page.iter().all(|&byte| byte == 0);
             return Err(if inactive {
                 Error::NoNamespace { namespace }
             } else {
-                Error::Unsupported(Unsupported::EmptyNamespace)
+                unusable(Unsupported::EmptyNamespace)
             });
         }
         let flbas = u8_at(page, 26);
         // Bits 6:5 extend the index where there are more than 16 formats (NLBAF).
         let index = usize::from(flbas & 0xf | (flbas >> 5 & 3) << 4);
         if index > usize::from(u8_at(page, 25)) || index > 63 {
-            return Err(Error::Unsupported(Unsupported::BlockSize));
+            return Err(unusable(Unsupported::BlockSize));
         }
         let format = u32_at(page, 128 + 4 * index);
         if format & 0xffff != 0 {
-            return Err(Error::Unsupported(Unsupported::Metadata));
+            return Err(unusable(Unsupported::Metadata));
         }
         let block_size_log2 = (format >> 16 & 0xff) as u8;
         if !(9..=16).contains(&block_size_log2) {
-            return Err(Error::Unsupported(Unsupported::BlockSize));
+            return Err(unusable(Unsupported::BlockSize));
         }
         Ok(Self {
             namespace,
@@ -237,9 +238,63 @@ pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
     })
 }
 
+/// The command set of reads and writes by LBA.
+const NVM_COMMAND_SET: u8 = 0;
+
+/// The command set in a descriptor list whose bytes `head` gives, five from an offset on. A list
+/// without one is of a controller that knows reads and writes only.
+pub(crate) fn find_command_set(head: impl Fn(usize) -> [u8; 5]) -> u8 {
+    let mut at = 0;
+    while at < PAGE_BYTES {
+        let [kind, len, _, _, value] = head(at);
+        match (kind, len) {
+            (4, 1) => return value,
+            (0, _) | (_, 0) => break,
+            _ => at += 4 + usize::from(len),
+        }
+    }
+    NVM_COMMAND_SET
+}
+
+/// Refuses a namespace of another command set than that of reads and writes, by its descriptor list
+/// (CNS 03h): a zoned one takes writes at each zone's write pointer alone.
+///
+/// # Errors
+/// [`Error::Namespace`].
+pub fn check_command_set(namespace: u32, page: &[u8]) -> Result<(), Error> {
+    refuse_command_set(namespace, find_command_set(|at| array_at(page, at)))
+}
+
+pub(crate) fn refuse_command_set(namespace: u32, command_set: u8) -> Result<(), Error> {
+    match command_set {
+        NVM_COMMAND_SET => Ok(()),
+        set => Err(Error::Namespace {
+            namespace,
+            why: Unsupported::CommandSet(set),
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_of_another_command_set_is_refused() {
+        let mut page = [0; 4096];
+        page[..2].copy_from_slice(&[1, 8]);
+        page[12..16].copy_from_slice(&[4, 1, 0, 0]);
+        for set in 0..=255 {
+            page[16] = set;
+            let why = Unsupported::CommandSet(set);
+            let refused = Err(Error::Namespace { namespace: 7, why });
+            let expected = if set == 0 { Ok(()) } else { refused };
+            assert_eq!(check_command_set(7, &page), expected);
+        }
+        for page in [&[][..], &[0; 4096], &[0xff; 4096], &[4, 1, 0]] {
+            assert_eq!(check_command_set(7, page), Ok(()));
+        }
+    }
 
     fn controller_page() -> [u8; 4096] {
         let mut page = [0; 4096];
@@ -308,7 +363,10 @@ mod tests {
         assert!(NamespaceInfo::parse(1, &page).is_err());
         page[26] = 0;
         page[128] = 8;
-        let metadata = Err(Error::Unsupported(Unsupported::Metadata));
+        let metadata = Err(Error::Namespace {
+            namespace: 1,
+            why: Unsupported::Metadata,
+        });
         assert_eq!(NamespaceInfo::parse(1, &page), metadata);
         let absent = Err(Error::NoNamespace { namespace: 3 });
         assert_eq!(NamespaceInfo::parse(3, &[0; 4096]), absent);

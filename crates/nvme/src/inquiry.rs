@@ -7,11 +7,14 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::identify::{
     CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NAMESPACE_HEAD_BYTES,
-    NamespaceInfo, PAGE_BYTES, active_namespaces, descriptors,
+    NamespaceInfo, PAGE_BYTES, active_namespaces, descriptors, find_command_set,
+    refuse_command_set,
 };
 use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
 
+/// The version (VS) from which on there are descriptor lists.
+const NVME_1_3: u32 = 0x0001_0300;
 /// All namespaces, where a command is about the controller.
 const ALL_NAMESPACES: u32 = u32::MAX;
 
@@ -93,8 +96,8 @@ impl<P: Platform> Controller<P> {
     /// What the controller says of namespace `namespace`.
     ///
     /// # Errors
-    /// [`Error::NoNamespace`] if it is not active, [`Error::Unsupported`] if its format cannot be
-    /// used, or as the admin command's.
+    /// [`Error::NoNamespace`] if it is not active, [`Error::Namespace`] if its kind or its format
+    /// cannot be used, or as the admin command's.
     pub fn namespace(&self, namespace: u32) -> Result<NamespaceInfo, Error> {
         if namespace == 0 || namespace >= 0xffff_fffe {
             return Err(Error::NoNamespace { namespace });
@@ -105,8 +108,47 @@ impl<P: Platform> Controller<P> {
             Err(Error::Status { status, .. }) if status.code() == 0x0b => {
                 Err(Error::NoNamespace { namespace })
             }
+            // A namespace of another command set may have no such data structure.
+            Err(error @ Error::Status { .. }) => {
+                self.refuse_command_set(namespace)?;
+                Err(error)
+            }
             Err(error) => Err(error),
-            Ok(()) => NamespaceInfo::parse(namespace, &page),
+            Ok(()) => {
+                let info = NamespaceInfo::parse(namespace, &page)?;
+                self.refuse_command_set(namespace)?;
+                Ok(info)
+            }
+        }
+    }
+
+    /// Refuses a namespace that is not of the NVM command set. Controllers from before NVMe 1.3 have
+    /// no other, and no descriptors.
+    fn refuse_command_set(&self, namespace: u32) -> Result<(), Error> {
+        if self.version() < NVME_1_3 {
+            return Ok(());
+        }
+        let command = Command {
+            opcode: admin::IDENTIFY,
+            namespace,
+            dwords: [CNS_DESCRIPTORS, 0, 0, 0],
+            ..Command::default()
+        };
+        let set = self.with_admin(|admin| {
+            admin.data.clear();
+            let prp1 = admin.data.bus;
+            self.run(admin, &Command { prp1, ..command })?;
+            // Read where it lies: a page is much for the stack of a coprocessor.
+            Ok(find_command_set(|at| {
+                let mut head = [0; 5];
+                admin.data.copy_out(at, &mut head);
+                head
+            }))
+        });
+        match set {
+            // Without a descriptor list there is nothing but reads and writes.
+            Err(Error::Status { .. }) => Ok(()),
+            set => refuse_command_set(namespace, set?),
         }
     }
 

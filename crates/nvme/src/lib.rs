@@ -81,7 +81,8 @@ pub use controller::{Controller, EnableFailed, Options};
 pub use doorbell::MAX_QUEUES;
 pub use error::{Error, Unsupported};
 pub use identify::{
-    ControllerInfo, Descriptor, NamespaceInfo, Text, active_namespaces, descriptors,
+    ControllerInfo, Descriptor, NamespaceInfo, Text, active_namespaces, check_command_set,
+    descriptors,
 };
 pub use layout::{
     controller_memory_bytes, controller_memory_bytes_without_shadows, queue_memory_bytes,

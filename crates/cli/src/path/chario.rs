@@ -8,7 +8,8 @@ use crate::path::memory::Memory;
 use crate::path::{Mode, Opened, Wish, namespace_of};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
-use linux::{Chario, CharioOptions, HostMemory, Roots, bind};
+use linux::{Chario, CharioOptions, HostMemory, Roots, admin, bind};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> R
         poll,
         registered: None,
     };
+    refuse_unusable(roots, resolved, namespace)?;
     let loan = borrow(roots, resolved)?;
     let device = Held::open(loan.clone(), || {
         let node = roots.dev.join(node(roots, resolved, namespace)?);
@@ -63,6 +65,30 @@ pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> R
             Err(failure)
         }
     }
+}
+
+/// Refuses a namespace that CharIO's driver would leave alone, while the kernel's driver has it and
+/// can be asked why.
+fn refuse_unusable(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Result<()> {
+    let shown = resolved.controller.namespaces.as_slice();
+    let namespace = match (namespace, shown) {
+        (None, [only]) => only.nsid,
+        (namespace, _) => namespace,
+    };
+    let controller = resolved.controller_path(roots);
+    let (Some(namespace), Some(controller)) = (namespace, controller) else {
+        return Ok(());
+    };
+    // Without the right to ask, borrowing fails too, and says so.
+    let Ok(file) = File::open(controller) else {
+        return Ok(());
+    };
+    let failed = |error| Failure::request("identifying the namespace", error);
+    let list = admin::descriptors(&file, namespace).map_err(failed)?;
+    nvme::check_command_set(namespace, &list[..])?;
+    let page = admin::identify_namespace(&file, namespace).map_err(failed)?;
+    nvme::NamespaceInfo::parse(namespace, &page[..])?;
+    Ok(())
 }
 
 /// The drive for CharIO's driver; nothing is borrowed where it has it already.

@@ -8,6 +8,7 @@ use std::io;
 const BLKSSZGET: u32 = opcode::none(0x12, 104);
 const BLKGETSIZE64: u32 = opcode::read::<usize>(0x12, 114);
 const BLKDISCARD: u32 = opcode::none(0x12, 119);
+const BLKGETZONESZ: u32 = opcode::read::<u32>(0x12, 132);
 const BLKZEROOUT: u32 = opcode::none(0x12, 127);
 const LOOP_GET_STATUS64: u32 = 0x4c05;
 const NVME_IOCTL_ID: u32 = opcode::none(b'N', 0x40);
@@ -98,6 +99,17 @@ pub(crate) fn block_size_bytes(file: impl AsFd) -> io::Result<u32> {
     Ok(size as u32)
 }
 
+/// The length of a zoned block device's zones, in sectors; 0 for one without, also where the kernel
+/// knows no zones.
+pub(crate) fn zone_sectors(file: impl AsFd) -> u32 {
+    let mut sectors = 0u32;
+    // SAFETY: the kernel writes one u32.
+    match unsafe { ioctl(file, BLKGETZONESZ, &raw mut sectors as usize) } {
+        Ok(_) => sectors,
+        Err(_) => 0,
+    }
+}
+
 /// Gives a range of a block device back to it.
 pub(crate) fn discard(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];
@@ -150,6 +162,7 @@ mod tests {
             assert_eq!(BLKGETSIZE64, 0x8008_1272);
             assert_eq!(BLKDISCARD, 0x1277);
             assert_eq!(BLKZEROOUT, 0x127f);
+            assert_eq!(BLKGETZONESZ, 0x8004_1284);
             assert_eq!(NVME_IOCTL_ID, 0x4e40);
             assert_eq!(NVME_IOCTL_ADMIN_CMD, 0xc048_4e41);
         }
