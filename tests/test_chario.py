@@ -78,6 +78,30 @@ def test_the_usual_tools_work_on_the_node(kernel):
     )  # fmt: skip
 
 
+def test_blocks_above_a_page_and_namespaces_that_are_left_alone():
+    chario(
+        r"""
+        head -c 3M /dev/urandom >/tmp/data
+        for index in 0 1; do
+          BDF=0000:00:0$((4 + index)).0; block=$((8192 << index))
+          [ $index = 0 ] || to_chario
+          same "$(cat /sys/class/chario/chardisk*n1/block_bytes)" $block "the block size"
+          rc 0 $S write $BDF --path chario --destroy-data LAB$((1 + index)) --input /tmp/data --flush --block-size $((block * 3))
+          for mode in poll interrupt; do
+            same "$(checksum $BDF --path chario --length 3M --mode $mode)" "$(sum </tmp/data)" "blocks of $block, $mode"
+          done
+          rc 0 $S release $BDF; driver_is nvme
+          same "$(checksum $BDF --path vfio --length 3M)" "$(sum </tmp/data)" "blocks of $block by vfio"
+        done
+        BDF=0000:00:06.0; to_chario
+        same "$(ls /sys/class/chario)" "" "what CharIO shows of a zoned drive"
+        dmesg | grep -q 'chario.*namespace 1: zoned (command set 2)' || fail "CharIO did not say why"
+        """,
+        "--drive", f"{DRIVE},logical_block_size=8192", "--drive", "size=64M,serial=LAB2,logical_block_size=16384",
+        "--drive", "size=64M,serial=ZONED,zoned=on,zoned.zone_size=16M",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("drive", "namespace"), [(DRIVE, 1), (f"{DRIVE},namespaces=3,logical_block_size=4096", 2)])
 def test_the_block_device_and_chario_hold_the_same_data(drive, namespace):
     chario(

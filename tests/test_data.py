@@ -58,6 +58,29 @@ def test_the_second_of_two_namespaces():
     own_guest(script, "--drive", f"{DRIVE},namespaces=2")
 
 
+def test_blocks_above_a_page():
+    guest(
+        r"""
+        head -c 3M /dev/urandom >/tmp/data
+        for index in 0 1; do
+          BDF=0000:00:0$((4 + index)).0; block=$((8192 << index))
+          for writer in vfio/poll vfio/hybrid passthrough/interrupt; do
+            rc 0 $S write nvme$index --destroy-data LAB$((1 + index)) --input /tmp/data --flush --offset $((block * 3)) \
+              --path ${writer%/*} --mode ${writer#*/} --block-size $((block * 3)) --queue-depth 3
+            for reader in vfio/interrupt passthrough/interrupt; do
+              got=$(checksum nvme$index --offset $((block * 3)) --length 3M --path ${reader%/*} --mode ${reader#*/})
+              same "$got" "$(sum </tmp/data)" "blocks of $block, written by $writer, read by $reader"
+            done
+            shuf -i 0-9 -n 9 >/tmp/more; cat /tmp/more /tmp/data | head -c 3M >/tmp/data2; mv /tmp/data2 /tmp/data
+          done
+          rc 2 $S read nvme$index --path vfio --length 4096 --checksum; said multiple
+          driver_is nvme
+        done
+        """,
+        "--drive", f"{DRIVE},logical_block_size=8192", "--drive", "size=64M,serial=LAB2,logical_block_size=16384",
+    )  # fmt: skip
+
+
 def test_without_an_iommu():
     script = "echo 32 >/proc/sys/vm/nr_hugepages; rc 4 $S read /dev/nvme0n1 --path vfio --length 4096 --checksum\n"
     script += f"DEVICE=/dev/nvme0n1; WRITERS='noiommu/poll {KERNEL}'\n" + EXCHANGE

@@ -1,6 +1,6 @@
 //! Memory for buffers: the host's own, or memory that a device can reach too.
 
-use crate::sys::arena::Arena;
+use crate::sys::arena::{Arena, PAGE_BYTES};
 use crate::sys::map::{HUGE_PAGE_BYTES, Mapping};
 use crate::{Error, Result};
 use block::Buffer;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct HostMemory {
     arena: Arc<Arena>,
+    align_bytes: usize,
 }
 
 impl HostMemory {
@@ -23,15 +24,28 @@ impl HostMemory {
     /// [`Error::NoMemory`].
     pub fn new(len: usize) -> Result<Self> {
         let arena = Arc::new(Arena::new(anonymous(len)?));
-        Ok(Self { arena })
+        Ok(Self {
+            arena,
+            align_bytes: PAGE_BYTES,
+        })
     }
 
-    /// A buffer of `len` bytes at the start of a page. It may hold what its last owner left.
+    /// The same memory, whose buffers begin at multiples of `align_bytes`: of what a device's
+    /// geometry asks for, or of a controller's page. Less than a page, or no power of two, is a page.
+    #[must_use]
+    pub fn aligned_to(&self, align_bytes: usize) -> Self {
+        Self {
+            arena: Arc::clone(&self.arena),
+            align_bytes: align(align_bytes),
+        }
+    }
+
+    /// A buffer of `len` bytes at the start of a page, or as [`aligned_to`](Self::aligned_to) says. It may hold what its last owner left.
     ///
     /// # Errors
     /// [`Error::MemoryFull`].
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
-        allocate(&self.arena, len)
+        allocate(&self.arena, len, self.align_bytes)
     }
 
     /// Takes back a buffer that [`allocate`](HostMemory::allocate) returned.
@@ -65,26 +79,43 @@ impl HostMemory {
 #[derive(Clone, Debug)]
 pub struct DmaMemory {
     arena: Arc<Arena>,
+    align_bytes: usize,
 }
 
 impl DmaMemory {
     pub(crate) fn new(mapping: Mapping) -> Self {
         let arena = Arc::new(Arena::new(mapping));
-        Self { arena }
+        Self {
+            arena,
+            align_bytes: PAGE_BYTES,
+        }
     }
 
     /// Buffers in a part of the mapping alone.
     pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
         let arena = Arc::new(Arena::of_part(mapping, start, len));
-        Self { arena }
+        Self {
+            arena,
+            align_bytes: PAGE_BYTES,
+        }
     }
 
-    /// A buffer of `len` bytes at the start of a page. It may hold what its last owner left.
+    /// The same memory, whose buffers begin at multiples of `align_bytes`: of what a device's
+    /// geometry asks for, or of a controller's page. Less than a page, or no power of two, is a page.
+    #[must_use]
+    pub fn aligned_to(&self, align_bytes: usize) -> Self {
+        Self {
+            arena: Arc::clone(&self.arena),
+            align_bytes: align(align_bytes),
+        }
+    }
+
+    /// A buffer of `len` bytes at the start of a page, or as [`aligned_to`](Self::aligned_to) says. It may hold what its last owner left.
     ///
     /// # Errors
     /// [`Error::MemoryFull`].
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
-        allocate(&self.arena, len)
+        allocate(&self.arena, len, self.align_bytes)
     }
 
     /// Takes back a buffer that [`allocate`](DmaMemory::allocate) returned.
@@ -124,8 +155,15 @@ pub(crate) fn anonymous(len: usize) -> Result<Mapping> {
     Mapping::anonymous(rounded).map_err(no_memory)
 }
 
-fn allocate(arena: &Arena, len: usize) -> Result<Buffer> {
-    arena.allocate(len).ok_or(Error::MemoryFull {
+fn align(bytes: usize) -> usize {
+    match bytes.is_power_of_two() {
+        true => bytes.max(PAGE_BYTES),
+        false => PAGE_BYTES,
+    }
+}
+
+fn allocate(arena: &Arena, len: usize, align_bytes: usize) -> Result<Buffer> {
+    arena.allocate(len, align_bytes).ok_or(Error::MemoryFull {
         bytes: len,
         total_bytes: arena.room(),
     })

@@ -19,6 +19,8 @@ pub(super) struct CharioPath {
     name: &'static str,
     /// Of the window, while the path with physical addresses is open.
     window_memory: Option<DmaMemory>,
+    /// What buffers of the window's memory are aligned to.
+    align_bytes: usize,
 }
 
 /// Gives the drive to CharIO's driver.
@@ -46,6 +48,7 @@ impl CharioPath {
             bench: Rc::clone(bench),
             name,
             window_memory: None,
+            align_bytes: 1,
         }
     }
 
@@ -75,6 +78,7 @@ impl CharioPath {
             let window = self.window(&node)?;
             let (device, memory) = Chario::open_window(&claim, &options, window)?;
             self.window_memory = Some(memory);
+            self.align_bytes = device.geometry().buffer_align_bytes as usize;
             Ok(device)
         })?;
         Ok(Box::new(device))
@@ -124,11 +128,13 @@ impl Path for CharioPath {
     }
 
     fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
-        let buffer = match &self.window_memory {
-            Some(memory) => memory.allocate(len_bytes),
-            None => self.bench.memory.allocate(len_bytes),
-        };
-        buffer.map_err(|error| Failure::from(error).into())
+        match &self.window_memory {
+            Some(memory) => {
+                let buffer = memory.aligned_to(self.align_bytes).allocate(len_bytes);
+                buffer.map_err(|error| Failure::from(error).into())
+            }
+            None => Ok(self.bench.allocate(len_bytes)?),
+        }
     }
 
     fn release(&mut self, buffer: Buffer) {

@@ -104,8 +104,7 @@ impl Path for PlainPath {
     }
 
     fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
-        let buffer = self.bench.memory.allocate(len_bytes);
-        buffer.map_err(|error| Failure::from(error).into())
+        Ok(self.bench.allocate(len_bytes)?)
     }
 
     fn release(&mut self, buffer: Buffer) {

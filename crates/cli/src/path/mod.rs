@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// Looks at the completion ring before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
 
+/// The largest block that any path takes.
+pub const LARGEST_BLOCK_BYTES: usize = 64 << 10;
+
 /// A way to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PathKind {
@@ -156,6 +159,21 @@ impl Opened {
 /// # Errors
 /// What is missing, wrong or refused; nothing was changed then.
 pub fn open(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
+    // Buffers are aligned once the device has said to what; that may cost as much as a block.
+    let buffer_bytes = wish.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
+    let wish = Wish {
+        buffer_bytes,
+        ..*wish
+    };
+    let opened = open_unaligned(roots, grant, &wish)?;
+    let align_bytes = opened.device.geometry().buffer_align_bytes;
+    Ok(Opened {
+        memory: opened.memory.aligned_to(align_bytes),
+        ..opened
+    })
+}
+
+fn open_unaligned(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
     match grant.drive() {
         Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, wish),
         Drive::Model(model) => {

@@ -65,14 +65,27 @@ impl Arena {
         self.room
     }
 
-    /// A buffer of `len` bytes at the start of a page, or `None` if no free run is long enough.
-    pub(crate) fn allocate(&self, len: usize) -> Option<Buffer> {
+    /// A buffer of `len` bytes at an address that is a multiple of `align_bytes` (a power of two, a
+    /// page at least), or `None` if no free run is long enough.
+    pub(crate) fn allocate(&self, len: usize, align_bytes: usize) -> Option<Buffer> {
         let room = len.max(1).checked_next_multiple_of(PAGE_BYTES)?;
+        let align = align_bytes.max(PAGE_BYTES);
+        // Bytes that are skipped so that the address is a multiple.
+        let skipped = |offset: usize| (self.address() + offset).wrapping_neg() & (align - 1);
         let mut books = self.books();
-        let (&offset, &free) = books.free.iter().find(|&(_, &free)| free >= room)?;
-        books.free.remove(&offset);
-        if free > room {
-            books.free.insert(offset + room, free - room);
+        let fits = |&(&offset, &free): &(&usize, &usize)| {
+            let needed = room.checked_add(skipped(offset));
+            needed.is_some_and(|needed| needed <= free)
+        };
+        let (&begin, &free) = books.free.iter().find(fits)?;
+        books.free.remove(&begin);
+        let offset = begin + skipped(begin);
+        let (end, free_end) = (offset + room, begin + free);
+        if begin < offset {
+            books.free.insert(begin, offset - begin);
+        }
+        if end < free_end {
+            books.free.insert(end, free_end - end);
         }
         books.out.insert(offset, len);
         // SAFETY: `offset + len` is inside the mapping, which is initialised (zeroes at first) and
@@ -136,20 +149,42 @@ mod tests {
     #[test]
     fn buffers_are_aligned_disjoint_and_reused() {
         let arena = arena(4);
-        let mut first = arena.allocate(1).unwrap();
-        let second = arena.allocate(2 * PAGE_BYTES).unwrap();
+        let mut first = arena.allocate(1, PAGE_BYTES).unwrap();
+        let second = arena.allocate(2 * PAGE_BYTES, PAGE_BYTES).unwrap();
         assert_eq!(first.address() % PAGE_BYTES, 0);
         assert_eq!(second.address(), first.address() + PAGE_BYTES);
         assert!(second.iter().all(|&byte| byte == 0));
         first.fill(9);
-        assert!(arena.allocate(2 * PAGE_BYTES).is_none());
+        assert!(arena.allocate(2 * PAGE_BYTES, PAGE_BYTES).is_none());
         arena.give_back(first).unwrap();
         arena.give_back(second).unwrap();
         assert_eq!(arena.buffers_out(), 0);
         assert_eq!(
-            arena.allocate(4 * PAGE_BYTES).unwrap().len(),
+            arena.allocate(4 * PAGE_BYTES, PAGE_BYTES).unwrap().len(),
             4 * PAGE_BYTES
         );
+    }
+
+    #[test]
+    fn a_buffer_can_be_aligned_to_more_than_a_page() {
+        let pages = 64;
+        let arena = arena(pages);
+        for align in [8 << 10, 16 << 10, 64 << 10] {
+            // One page out first, so that the next free address is not aligned by chance.
+            let page = arena.allocate(PAGE_BYTES, PAGE_BYTES).unwrap();
+            let one = arena.allocate(align, align).unwrap();
+            let other = arena.allocate(1, align).unwrap();
+            assert_eq!((one.address() % align, other.address() % align), (0, 0));
+            assert!(one.address().abs_diff(other.address()) >= align);
+            for buffer in [one, page, other] {
+                arena.give_back(buffer).unwrap();
+            }
+            // What was skipped is free again, in one run.
+            let whole = arena.allocate(pages * PAGE_BYTES, PAGE_BYTES).unwrap();
+            arena.give_back(whole).unwrap();
+        }
+        assert!(arena.allocate(pages * PAGE_BYTES, 1 << 40).is_none());
+        assert!(arena.allocate(usize::MAX - PAGE_BYTES, 1 << 16).is_none());
     }
 
     #[test]
@@ -157,16 +192,16 @@ mod tests {
         let mapping = Mapping::anonymous(8 * PAGE_BYTES).unwrap();
         let arena = Arena::of_part(mapping, 2 * PAGE_BYTES, 3 * PAGE_BYTES);
         assert_eq!(arena.room(), 3 * PAGE_BYTES);
-        let buffer = arena.allocate(3 * PAGE_BYTES).unwrap();
+        let buffer = arena.allocate(3 * PAGE_BYTES, PAGE_BYTES).unwrap();
         assert_eq!(buffer.address(), arena.address() + 2 * PAGE_BYTES);
-        assert!(arena.allocate(1).is_none());
+        assert!(arena.allocate(1, PAGE_BYTES).is_none());
         arena.give_back(buffer).unwrap();
     }
 
     #[test]
     fn pieces_and_strangers_are_refused() {
         let (one, other) = (arena(2), arena(2));
-        let buffer = one.allocate(PAGE_BYTES).unwrap();
+        let buffer = one.allocate(PAGE_BYTES, PAGE_BYTES).unwrap();
         let buffer = other.give_back(buffer).unwrap_err();
         let (piece, rest) = buffer.split_at(512);
         assert!(one.give_back(piece).is_err());
@@ -177,7 +212,7 @@ mod tests {
     #[test]
     fn memory_stays_while_a_buffer_is_out() {
         let arena = arena(1);
-        let mut buffer = arena.allocate(100).unwrap();
+        let mut buffer = arena.allocate(100, PAGE_BYTES).unwrap();
         drop(arena);
         buffer.fill(1);
         assert_eq!(buffer[99], 1);
@@ -188,13 +223,13 @@ mod tests {
         let arena = arena(6);
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
             let mut out: Vec<_> = (0..3)
-                .map(|_| Some(arena.allocate(2 * PAGE_BYTES).unwrap()))
+                .map(|_| Some(arena.allocate(2 * PAGE_BYTES, PAGE_BYTES).unwrap()))
                 .collect();
-            assert!(arena.allocate(1).is_none());
+            assert!(arena.allocate(1, PAGE_BYTES).is_none());
             for index in order {
                 arena.give_back(out[index].take().unwrap()).unwrap();
             }
-            let whole = arena.allocate(6 * PAGE_BYTES).unwrap();
+            let whole = arena.allocate(6 * PAGE_BYTES, PAGE_BYTES).unwrap();
             arena.give_back(whole).unwrap();
         }
     }
