@@ -21,7 +21,7 @@ def test_a_media_error_is_reported_and_the_rest_is_read(tmp_path):
               "$S" read /dev/nvme0n1 --path $path --offset 1M --length 4096 --checksum >/tmp/out 2>/tmp/err
               status=$?
               [ $status = 1 ] || [ $status = 3 ] || fail "$path ended with $status on a media error"
-              grep -qE '2/81|cannot read its medium|Input/output error' /tmp/err || { cat /tmp/err >&2; fail "$path hid the error"; }
+              grep -qE '2/81|a medium error|Input/output error' /tmp/err || { cat /tmp/err >&2; fail "$path hid the error"; }
               driver_is nvme
               rc 0 $S read /dev/nvme0n1 --path $path --offset 2M --length 1M --checksum
             done
@@ -96,6 +96,73 @@ def test_a_controller_that_is_refused_at_the_first_look_goes_back():
         """,
         "--drive", f"{DRIVE},port=on,sriov_max_vfs=2,max_ioqpairs=6,msix_qsize=8,sriov_vq_flexible=4,sriov_vi_flexible=2",
         timeout=240,
+    )  # fmt: skip
+
+
+def test_namespaces_that_cannot_be_used_are_refused_by_every_path_and_keep_their_data():
+    guest(
+        r"""
+        ZONED=/dev/nvme0n1
+        dd if=/dev/urandom of=$ZONED bs=64K count=1 oflag=direct status=none || fail "a write at the write pointer"
+        before=$(dd if=$ZONED bs=1M iflag=direct status=none | sum)
+        for path in vfio io_uring passthrough sync auto; do
+          rc 4 $S read $ZONED --path $path --length 4096 --checksum; said zoned
+          rc 4 $S write $ZONED --destroy-data ZONED --path $path --length 64K --offset 64K --input /dev/urandom; said zoned
+          driver_is nvme
+        done
+        rc 4 $S read $ZONED --path chario --length 4096 --checksum; said zoned
+        rc 4 $S format $ZONED --destroy-data ZONED; said zoned
+        driver_is nvme
+        same "$(dd if=$ZONED bs=1M iflag=direct status=none | sum)" "$before" "the zoned namespace"
+
+        # Metadata within the blocks, which the kernel cannot use either: its block device is empty.
+        BDF=0000:00:05.0
+        for path in vfio passthrough chario; do
+          rc 4 $S read nvme1 --path $path --length 4096 --checksum; said 'namespace 1 cannot be used: .*metadata'
+          said 'nvme format -n 1'
+          driver_is nvme
+        done
+        for path in io_uring sync; do
+          rc 4 $S read /dev/nvme1n1 --path $path --length 4096 --checksum; said 'cannot use its format'
+        done
+        """,
+        "--drive", "size=128M,serial=ZONED,zoned=on,zoned.zone_size=16M",
+        "--drive", "size=64M,serial=META,ms=8,mset=1",
+    )  # fmt: skip
+
+
+def test_a_drive_that_is_wanted_back_amid_a_recording_is_let_go_with_what_is_durable():
+    guest(
+        r"""
+        BDF=0000:01:00.0
+        rc 0 $S format nvme0 --destroy-data LAB1
+        for how in unbind remove; do
+          for mode in poll interrupt; do
+            take=$how-$mode; pci=/sys/bus/pci/devices/$BDF
+            "$S" record nvme0 $take --path vfio --mode $mode --acknowledge --from pattern --rate 1M --size 100M --block 64K \
+              --commit-ms 100 --deadline 30s --buffers 64 >/tmp/told 2>/tmp/err &
+            victim=$!
+            until grep -q durable /tmp/told; do kill -0 $victim || { cat /tmp/err >&2; fail "it ended"; }; done
+            # Each of these waits in the kernel until nobody has the function open.
+            if [ $how = unbind ]; then echo $BDF >/sys/bus/pci/drivers/vfio-pci/unbind; else echo 1 >$pci/remove; fi
+            wait $victim; status=$?
+            cat /tmp/err >&2
+            same $status 3 "the exit status after $how, $mode"
+            said '[0-9] bytes of it are durable'
+            [ $how = unbind ] || { [ ! -e $pci ] || fail "it is still there"; echo 1 >/sys/bus/pci/rescan; }
+            until [ -b /dev/nvme0n1 ] && [ -c /dev/ng0n1 ]; do sleep 0.1; done
+            driver_is nvme
+            same "$(cat /run/straightway/*.borrowed 2>/dev/null)" "" "records of what is borrowed"
+            told=$(tail -n 1 /tmp/told | cut -d' ' -f2)
+            rc 0 $S check nvme0 --path io_uring
+            rc 0 $S play nvme0 $take --to pattern --path io_uring
+            rc 0 $S get nvme0 $take /tmp/take --path io_uring
+            [ $(stat -c %s /tmp/take) -ge $told ] || fail "$told bytes were durable, $(stat -c %s /tmp/take) are there"
+            rm /tmp/take
+          done
+        done
+        """,
+        "--drive", f"{DRIVE},port=on", timeout=300,
     )  # fmt: skip
 
 

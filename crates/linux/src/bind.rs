@@ -13,6 +13,7 @@ use crate::usage;
 use crate::{Error, Result, Roots};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// VFIO's driver for PCI functions.
 pub const VFIO_PCI: &str = "vfio-pci";
@@ -20,6 +21,8 @@ pub const VFIO_PCI: &str = "vfio-pci";
 pub const CHARIO: &str = "chario";
 /// A `driver_override` that no driver answers to: the device stays without one.
 const NO_DRIVER: &str = "none";
+/// How long a device may take to leave once nobody has it open.
+const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 
 /// A borrowed controller. Dropping it gives the controller back; what goes wrong then is left for
 /// [`restore_stale`], so use [`release`](Binding::release) where somebody can read the error.
@@ -28,6 +31,8 @@ pub struct Binding {
     roots: Roots,
     folder: PathBuf,
     record: Record,
+    /// The drive's serial number, where its driver showed it.
+    serial: Option<String>,
     released: bool,
 }
 
@@ -188,7 +193,24 @@ impl Binding {
         give_back(&self.roots, &self.folder, &self.record)?;
         drop(lock);
         wait_for_namespaces(&self.roots, self.record.address);
-        Ok(())
+        refuse_another(&self.roots, self.record.address, self.serial.as_deref())
+    }
+}
+
+/// Says so if another drive has the address now, as after one was unplugged and the next plugged in:
+/// the names of before lead to the other.
+///
+/// # Errors
+/// [`Error::NoSuchDevice`].
+pub fn refuse_another(roots: &Roots, address: PciAddress, serial: Option<&str>) -> Result<()> {
+    let shown = Controller::at(roots, address).ok();
+    let shown = shown.and_then(|controller| controller.serial);
+    match (serial, shown) {
+        (Some(serial), Some(shown)) if shown != serial => Err(Error::NoSuchDevice {
+            name: address.to_string(),
+            why: format!("the drive {serial} was there, and now it is another, {shown}"),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -251,6 +273,7 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
         roots: roots.clone(),
         folder,
         record,
+        serial: controller.serial,
         released: false,
     })
 }
@@ -263,10 +286,28 @@ fn give_back(roots: &Roots, folder: &Path, record: &Record) -> Result<()> {
             // Where that fails the device stays without a driver, and the check below says so.
             let _ = load_module(roots, "nvme", "nvme");
         }
-        let (driver, name) = (record.driver.as_deref(), record.driver_override.as_deref());
-        change_driver(roots, address, driver, name)?;
+        restore(roots, record)?;
     }
     record.remove(folder)
+}
+
+/// Changes the driver back. A device that is being unplugged, or unbound by somebody else, refuses
+/// until that is done; then it is gone, which is as well, or has its driver changed at last.
+fn restore(roots: &Roots, record: &Record) -> Result<()> {
+    let (driver, name) = (record.driver.as_deref(), record.driver_override.as_deref());
+    let began = Instant::now();
+    loop {
+        let error = match change_driver(roots, record.address, driver, name) {
+            Ok(()) => return Ok(()),
+            Err(_) if !roots.pci_device(record.address).exists() => return Ok(()),
+            Err(error) => error,
+        };
+        // What is not permitted stays so.
+        if matches!(error, Error::NotPermitted { .. }) || began.elapsed() > LEAVING_LIMIT {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Gives the device to `driver`, or to none, and sets its override.
@@ -364,6 +405,21 @@ mod tests {
         let error = to_nothing(&tree.roots(), address()).unwrap_err();
         assert!(matches!(error, Error::InUse { .. }), "{error}");
         assert!(error.to_string().contains("chardisk0n1"), "{error}");
+    }
+
+    #[test]
+    fn another_drive_at_the_same_address_is_noticed() {
+        let tree = Tree::with_drive();
+        let check = |serial| refuse_another(&tree.roots(), address(), serial);
+        assert!(check(Some("abc 1")).is_ok() && check(None).is_ok());
+        let error = check(Some("abc 2")).unwrap_err().to_string();
+        assert!(
+            error.contains("abc 2") && error.contains("abc 1"),
+            "{error}"
+        );
+        // Nothing is known of one that is at another driver, or gone.
+        std::fs::remove_dir_all(tree.path().join("sys/devices")).unwrap();
+        assert!(check(Some("abc 2")).is_ok());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The handle: a controller behind a lock, as a driver's platform.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ struct Shared {
     next_due: AtomicU64,
     interrupts: Mutex<Interrupts>,
     interrupted: Condvar,
+    recalled: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -109,6 +110,7 @@ impl Model {
                 waiters: 0,
             }),
             interrupted: Condvar::new(),
+            recalled: AtomicBool::new(false),
         })))
     }
 
@@ -154,6 +156,11 @@ impl Model {
     /// Takes the device off the bus: registers read as ones, memory is no longer accessed.
     pub fn remove(&self) {
         self.enter(|controller| controller.bus.removed = true);
+    }
+
+    /// Asks for the function back, as a machine does whose drive is to be unplugged.
+    pub fn recall(&self) {
+        self.0.recalled.store(true, Ordering::Relaxed);
     }
 
     /// Cuts the power and gives it back: the controller is reset, a removed one is there again,
@@ -383,6 +390,10 @@ impl Registers for Model {
         } else {
             self.wait_real(vector, timeout_us)
         }
+    }
+
+    fn is_recalled(&self) -> bool {
+        self.0.recalled.load(Ordering::Relaxed)
     }
 
     fn relax(&self) {

@@ -62,6 +62,13 @@ pub trait Registers {
         false
     }
 
+    /// Whether the machine wants the function back: it is being unplugged, or given to another driver.
+    /// The driver then shuts the controller down and reports what is outstanding as gone. Asked now
+    /// and then while I/O goes on, so it must be quick.
+    fn is_recalled(&self) -> bool {
+        false
+    }
+
     /// A pause between two reads of a register in a slow path; may sleep for a short time.
     fn relax(&self) {
         core::hint::spin_loop();
@@ -142,6 +149,10 @@ impl<T: Registers + ?Sized> Registers for &T {
 
     fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
         (**self).wait_interrupt(vector, timeout_us)
+    }
+
+    fn is_recalled(&self) -> bool {
+        (**self).is_recalled()
     }
 
     fn relax(&self) {

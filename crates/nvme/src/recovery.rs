@@ -149,12 +149,7 @@ impl<P: Platform> Controller<P> {
             return Err(Error::Gone);
         }
         self.gate.close();
-        // A thread between its look at the epoch and its doorbell is a few instructions from done,
-        // unless it was preempted there.
-        let deadline = Deadline::after_us(&self.platform, self.options.admin_timeout_us);
-        while !self.gate.is_quiet() && !deadline.is_over(&self.platform) {
-            self.platform.relax();
-        }
+        self.wait_until_quiet();
         let setup = self.setup();
         match setup.disable().and_then(|()| setup.bring_up(admin)) {
             Ok(_) => {
@@ -166,6 +161,22 @@ impl<P: Platform> Controller<P> {
                 Err(Error::Gone)
             }
         }
+    }
+
+    /// Waits, once the gate is closed, until no thread is at a doorbell.
+    pub(crate) fn wait_until_quiet(&self) {
+        // A thread between its look at the epoch and its doorbell is a few instructions from done,
+        // unless it was preempted there.
+        let deadline = Deadline::after_us(&self.platform, self.options.admin_timeout_us);
+        while !self.gate.is_quiet() && !deadline.is_over(&self.platform) {
+            self.platform.relax();
+        }
+    }
+
+    /// Whether the controller was wanted back and is given up now. While another thread is at the
+    /// admin queue it is not: the next look tries again.
+    pub(crate) fn heed_recall(&self) -> bool {
+        self.platform.is_recalled() && self.admin.with(|_| self.halt()).is_some()
     }
 
     /// Cuts the controller off from memory, for good. After this buffers may be given back.

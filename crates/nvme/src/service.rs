@@ -56,6 +56,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 if self.follow_reset() {
                     return self.drain();
                 }
+                if self.controller.heed_recall() {
+                    self.set_state(State::Dead);
+                    return self.drain();
+                }
                 block::Device::kick(self);
                 let index = self.look_at;
                 self.look_at = (index + 1) % DEPTH;

@@ -61,7 +61,7 @@ fn any_page_size_up_to_64_kib() {
 
 #[test]
 fn block_sizes_and_queue_lengths() {
-    for block_size_log2 in [9, 12] {
+    for block_size_log2 in [9, 12, 13, 14, 16] {
         for max_queue_entries in [2, 3, 5, 16, 65_536] {
             let namespaces = vec![NamespaceConfig::ram(1, 16 << 20, block_size_log2)];
             let config = Config {
@@ -263,4 +263,62 @@ fn a_driver_without_shadow_doorbells_needs_three_pages() {
         bench.memory.give_back(failed.memory).unwrap();
     }
     bench.check_memory();
+}
+
+/// A machine that wants the function back gets it at once: what was acknowledged is on the medium,
+/// what was outstanding is reported as gone, in every mode and while commands hang.
+#[test]
+fn a_recalled_controller_is_shut_down_and_everything_outstanding_is_gone() {
+    for mode in [
+        CompletionMode::Poll,
+        CompletionMode::Interrupt,
+        CompletionMode::Hybrid { looks: 3 },
+    ] {
+        let hang = Kind::NeverComplete { abortable: true };
+        let rule = Rule::new(On::Io, When::From(2), hang);
+        let bench = Bench::new(config(), &[rule], false);
+        let run = |queue: &mut Queue<'_>| {
+            queue.set_completion_mode(mode).unwrap();
+            let mut buffer = bench.memory.allocate(4096).unwrap();
+            buffer.fill(7);
+            let written = blocking::write(queue, 0, buffer, false);
+            written.result.unwrap();
+            bench.memory.give_back(written.buffer).unwrap();
+            assert!(bench.model.unflushed_blocks() > 0);
+            for lba in 0..DEPTH as u64 {
+                let buffer = bench.memory.allocate(512).unwrap();
+                let operation = Operation::Read { lba, buffer };
+                queue.submit(block::Request { tag: 0, operation }).unwrap();
+            }
+            queue.kick();
+            bench.model.recall();
+            let mut gone = 0;
+            for _ in 0..100_000 {
+                queue.wait(1000);
+                while let Some(completion) = queue.poll() {
+                    assert_eq!(completion.result, Err(Error::Gone));
+                    bench.memory.give_back(completion.buffer.unwrap()).unwrap();
+                    gone += 1;
+                }
+                if queue.outstanding() == 0 {
+                    break;
+                }
+            }
+            assert_eq!(
+                queue.statistics().timeouts,
+                0,
+                "found by a deadline, {mode:?}"
+            );
+            let buffer = bench.memory.allocate(512).unwrap();
+            let refused = blocking::read(queue, 0, buffer);
+            bench.memory.give_back(refused.buffer).unwrap();
+            (gone, refused.result)
+        };
+        assert_eq!(
+            bench.with_queue(options(), run),
+            Ok((DEPTH, Err(Error::Gone)))
+        );
+        assert_eq!(bench.model.unflushed_blocks(), 0, "{mode:?}");
+        bench.check_memory();
+    }
 }

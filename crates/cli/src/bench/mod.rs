@@ -33,12 +33,13 @@ pub use host::{BenchHost, drop_caches};
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
+use crate::path::LARGEST_BLOCK_BYTES;
 use crate::path::borrow::Loan;
 use crate::path::rig::Rig;
-use block::Device;
+use block::{Buffer, Device};
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{Claim, HostMemory, Roots, SyncFile};
+use linux::{Claim, HostMemory, Roots, SyncFile, bind};
 use measure::{DeviceInfo, Missing, Path};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -201,6 +202,13 @@ impl Bench {
         }
     }
 
+    /// A buffer of the host's memory. Its address is a multiple of what its length is one of, up to
+    /// the largest block, so it is aligned to the blocks of any device that it is a transfer for.
+    fn allocate(&self, len_bytes: usize) -> Result<Buffer> {
+        let align_bytes = (1 << len_bytes.trailing_zeros().min(31)).min(LARGEST_BLOCK_BYTES);
+        Ok(self.memory.aligned_to(align_bytes).allocate(len_bytes)?)
+    }
+
     /// The controller's name at the kernel's driver: `nvme0`.
     pub fn controller_name(&self) -> Option<String> {
         self.nodes().ok().map(|nodes| nodes.controller_name)
@@ -216,7 +224,9 @@ impl Bench {
                 "this drive is not known to the kernel",
             ));
         };
-        let controller = Controller::at(&self.roots, resolved.controller.address)?;
+        let address = resolved.controller.address;
+        bind::refuse_another(&self.roots, address, resolved.controller.serial.as_deref())?;
+        let controller = Controller::at(&self.roots, address)?;
         let name = controller.kernel_name.ok_or_else(|| {
             let driver = controller.driver.as_deref().unwrap_or("no driver");
             let address = controller.address;

@@ -64,7 +64,7 @@ pub fn open(
         })?;
         let memory = Memory::Dma(function.memory());
         let rig = Controlled::enable(function, memory, "noiommu")?;
-        return Ok(Box::new(rig));
+        return same(resolved, rig);
     }
     let loan = Loan::of_vfio(roots, address)?;
     let options = vfio::Options {
@@ -74,7 +74,22 @@ pub fn open(
     let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
     let memory = Memory::Dma(function.memory());
     let rig = Controlled::enable(function, memory, "vfio")?;
-    Ok(Box::new(rig))
+    same(resolved, rig)
+}
+
+/// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
+/// and another plugged in.
+fn same<R: Rig + 'static>(resolved: &Resolved, rig: R) -> Result<Box<dyn Rig>> {
+    let found = rig.info().serial;
+    match resolved.controller.serial.as_deref() {
+        Some(named) if named != found.as_str() => Err(Failure::missing(format!(
+            "{} is another drive now: it was {named}, and it is {}",
+            resolved.controller.address,
+            found.as_str()
+        ))
+        .hint("straightway list")),
+        _ => Ok(Box::new(rig)),
+    }
 }
 
 /// Each I/O command of a model with a latency is carried out and completed so much later.
@@ -142,7 +157,8 @@ impl<P: Platform, L: Ends> Controlled<P, L> {
     pub fn enable(platform: Held<P, L>, memory: Memory, name: &'static str) -> Result<Self> {
         let controller = platform.and_then(|platform| {
             let page_bytes = Controller::page_bytes_of(&platform)?;
-            let own = memory.allocate(nvme::controller_memory_bytes(page_bytes))?;
+            let bytes = nvme::controller_memory_bytes(page_bytes);
+            let own = memory.allocate_pages(bytes, page_bytes)?;
             let options = Options {
                 queues: 2,
                 ..Options::default()
@@ -242,7 +258,7 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
         let namespace = controller.namespace(namespace)?;
         let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());
         let bytes = Queue::<P, L>::memory_bytes(max_bytes, controller.page_bytes());
-        let own = self.memory.allocate(bytes)?;
+        let own = self.memory.allocate_pages(bytes, controller.page_bytes())?;
         let queue = match Queue::create(
             Shared(Arc::clone(&controller.0)),
             &namespace,

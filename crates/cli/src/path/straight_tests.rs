@@ -179,3 +179,26 @@ fn the_last_queue_closes_a_controller_that_its_rig_left_open() {
         .unwrap();
     assert_eq!(log.take(), IN_ORDER);
 }
+
+/// A page of the controller may be longer than one of this machine.
+#[test]
+fn queues_begin_at_a_controller_s_page() {
+    for min_page_shift in 12..=16 {
+        let config = Config {
+            min_page_shift,
+            ..Config::ram(SIZE_BYTES)
+        };
+        let memory = BusMemory::linear(overhead_bytes() * 3).unwrap();
+        // So that the next free page is no multiple of a larger one.
+        let buffer = memory.allocate(4096).unwrap();
+        let platform = Held::open((), || Ok(Model::new(config, memory.clone()).unwrap()));
+        let rig = platform.and_then(|platform| {
+            Controlled::enable(platform, Memory::Bus(memory.clone()), "model")
+        });
+        let rig = rig.map_err(|failure| failure.to_string()).unwrap();
+        let queue = rig.open_queue(1, CompletionMode::Poll);
+        drop(queue.map_err(|failure| failure.to_string()).unwrap());
+        drop(rig);
+        memory.give_back(buffer).unwrap();
+    }
+}

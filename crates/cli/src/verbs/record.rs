@@ -175,10 +175,20 @@ impl Record {
         }
         let path = store.opened.name.clone();
         context.console.say(format_args!("path: {path}"));
-        let report = store.mount(Access::Write, |mounted| {
-            self.record(context, &mut { mounted }, &path)
+        let mut recorded = None;
+        let unmounted = store.mount(Access::Write, |mounted| {
+            recorded = Some(self.record(context, &mut { mounted }, &path)?);
+            Ok(())
         });
-        store.close(report)
+        let closed = store.close(unmounted);
+        match recorded {
+            // What failed first says why: the volume and the drive fail again when they are closed.
+            Some((report, Some(failure))) => Ok((report, Some(failure))),
+            Some(recorded) => closed.map(|()| recorded),
+            None => Err(closed
+                .err()
+                .unwrap_or_else(|| Failure::new(Exit::No, "the recording did not begin"))),
+        }
     }
 
     fn record(
@@ -239,7 +249,11 @@ impl Record {
             closed = keeper.remove(&self.gaps_name());
         }
         let failure = match (ended.result, &ended.produced.why, closed) {
-            (Err(error), ..) => Some(self.failure(error)),
+            (Err(error), ..) => {
+                let durable_bytes = ended.report.durable_bytes;
+                let remark = format_args!("{durable_bytes} bytes of it are durable");
+                Some(self.failure(error).and(remark))
+            }
             (Ok(()), _, Err(failure)) => Some(failure),
             _ => None,
         };

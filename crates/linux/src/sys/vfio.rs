@@ -39,6 +39,8 @@ pub(crate) const REGION_CONFIG: u32 = 7;
 pub(crate) const IRQ_INTX: u32 = 0;
 pub(crate) const IRQ_MSI: u32 = 1;
 pub(crate) const IRQ_MSIX: u32 = 2;
+/// No interrupt of the device: somebody wants it back (VFIO_PCI_REQ_IRQ_INDEX).
+pub(crate) const IRQ_REQUEST: u32 = 4;
 
 const IRQ_SET_DATA_NONE: u32 = 1;
 const IRQ_SET_DATA_EVENTFD: u32 = 4;

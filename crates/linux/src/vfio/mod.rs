@@ -11,6 +11,7 @@
 mod group;
 mod interrupts;
 mod iova;
+mod recall;
 
 use crate::clock::TscClock;
 use crate::memory::{self, DmaMemory};
@@ -22,6 +23,7 @@ use block::Clock;
 use group::Container;
 use interrupts::Interrupts;
 use nvme::{BusRun, Dma, InterruptRefused, LinearDma, Registers};
+use recall::Recall;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,6 +61,7 @@ pub struct Function {
     clock: TscClock,
     registers: Mmio,
     interrupts: Interrupts,
+    recall: Recall,
     more: Vec<LinearDma>,
     config_offset: u64,
     can_reset: bool,
@@ -90,12 +93,14 @@ impl Function {
         let registers = map_registers(&device, &path)?;
         let interrupts = Interrupts::enable(&device, options.interrupt_vectors)
             .map_err(io("enabling interrupts of"))?;
+        let recall = Recall::watch(&device);
         let (memory, first) = map_memory(&mut container, options.memory_bytes)?;
         let function = Self {
             first,
             clock,
             registers,
             interrupts,
+            recall,
             more: Vec::new(),
             config_offset: config.offset,
             can_reset,
@@ -243,6 +248,10 @@ impl Registers for Function {
 
     fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
         self.interrupts.wait(&self.device, vector, timeout_us)
+    }
+
+    fn is_recalled(&self) -> bool {
+        self.recall.is_requested()
     }
 
     fn relax(&self) {
