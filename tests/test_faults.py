@@ -89,7 +89,7 @@ def test_a_controller_that_is_refused_at_the_first_look_goes_back():
         done
         rc 4 $S info $BDF; said 'NVM command set'
         driver_is none
-        echo 0 >/sys/bus/pci/devices/$PF/sriov_numvfs
+        echo 0 >/sys/bus/pci/devices/$PF/sriov_numvfs; echo 1 >/sys/bus/pci/devices/$PF/sriov_drivers_autoprobe
         BDF=$PF; driver_is nvme
         rc 0 $S read $PF --path vfio --length 4096 --checksum
         driver_is nvme
