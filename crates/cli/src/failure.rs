@@ -207,13 +207,6 @@ impl Failure {
         self
     }
 
-    /// The former name of [`Failure::hint`].
-    #[doc(hidden)]
-    #[must_use]
-    pub fn mend(self, hint: impl Into<String>) -> Self {
-        self.hint(hint)
-    }
-
     /// The same, with a remark after what went wrong.
     #[must_use]
     pub fn and(mut self, remark: impl fmt::Display) -> Self {

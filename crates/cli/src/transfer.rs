@@ -60,6 +60,13 @@ impl Span {
         match self.offset_bytes.checked_add(self.length_bytes) {
             Some(end) if end <= size_bytes => Ok(()),
             _ => {
+                if self.offset_bytes > size_bytes {
+                    return Err(Failure::usage(format!(
+                        "--offset is {}, past the end of the drive, which has {size_bytes} bytes",
+                        self.offset_bytes
+                    ))
+                    .hint(format!("an --offset below {size_bytes}")));
+                }
                 let hint = match size_bytes.saturating_sub(self.offset_bytes) {
                     0 => "a smaller --offset".to_owned(),
                     room => format!("--length {room}"),
@@ -288,7 +295,7 @@ impl Run<'_> {
                     "the input's last {rest} bytes are no whole block of {block_bytes} bytes \
                      and were not written"
                 ))
-                .hint("pad the input to a whole block"),
+                .hint("--pad fills the last block with zeros"),
             );
         }
         filled - rest

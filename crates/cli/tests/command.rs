@@ -589,3 +589,51 @@ fn nothing_is_said_twice() {
     let put = stderr(&run(&["put", &image, &small]));
     assert!(put.contains("`small`: 3 B in"), "{put}");
 }
+
+#[test]
+fn an_input_that_ends_within_a_block_is_padded_when_asked() {
+    let folder = Folder::new();
+    let disk = folder.file("disk", 64 << 10);
+    let input = folder.file("input", 1000);
+    let before = std::fs::read(&disk).unwrap();
+    let write = |words: &[&str]| {
+        let all = ["write", &disk, "--destroy-data", "disk"];
+        run(&[&all[..], words].concat())
+    };
+    let refused = write(&["--input", &input]);
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("has 1000 bytes") && said.contains("hint: --pad"),
+        "{said}"
+    );
+    assert!(!said.contains("--length"), "{said}");
+    assert_eq!(std::fs::read(&disk).unwrap(), before);
+    assert_eq!(stdout(&write(&["--input", &input, "--pad"])), "");
+    let padded = [&std::fs::read(&input).unwrap()[..], &[0; 24]].concat();
+    assert_eq!(std::fs::read(&disk).unwrap()[..1024], padded);
+    assert_eq!(std::fs::read(&disk).unwrap()[1024..], before[1024..]);
+    // Standard input too, whose length nobody knows before.
+    let piped = [
+        "write",
+        &disk,
+        "--destroy-data",
+        "disk",
+        "--pad",
+        "--offset",
+        "4K",
+    ];
+    let output = run_with_input(&piped, &[7; 3]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let after = std::fs::read(&disk).unwrap();
+    assert_eq!(
+        (&after[4096..4099], &after[4099..4608]),
+        (&[7; 3][..], &[0; 509][..])
+    );
+    assert_eq!(after[4608..], before[4608..]);
+    let past = stderr(&run(&["read", &disk, "--offset", "65M", "--checksum"]));
+    assert!(
+        past.contains("--offset is 68157440, past the end"),
+        "{past}"
+    );
+}

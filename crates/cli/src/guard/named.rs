@@ -79,7 +79,7 @@ fn check_file(drive: &Drive, path: &Path, given: Option<&str>) -> Result<()> {
     match given == written || name.is_some_and(|name| name == given) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "--destroy-data names `{given}`, and the file is {written}; nothing was done"
+            "--destroy-data names `{given}`, and the file is `{written}`; nothing was done"
         ))
         .hint(format!("--destroy-data {written}"))),
     }

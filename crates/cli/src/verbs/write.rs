@@ -33,6 +33,9 @@ pub struct Write {
     /// Read from this file instead of standard input
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
+    /// Fill the last block with zeros, where the input ends within it
+    #[arg(long)]
+    pub pad: bool,
     /// Make each write durable by itself (force unit access)
     #[arg(long)]
     pub fua: bool,
@@ -102,7 +105,12 @@ impl Write {
         let drive = grant.drive();
         let geometry = *opened.device.geometry();
         let room = geometry.size_bytes().saturating_sub(self.offset.0);
-        let wanted = self.length.map(|length| length.0).or(input.len_bytes);
+        let wanted = match (self.length, input.len_bytes) {
+            (Some(length), _) => Some(length.0),
+            (None, Some(len)) => Some(self.whole(len, geometry.block_size_bytes(), input)?),
+            (None, None) => None,
+        };
+        input.pad_bytes = self.pad.then_some(geometry.block_size_bytes());
         let span = self.way.span(self.offset, wanted.unwrap_or(room));
         span.check(&geometry)?;
         if !self.dry_run && geometry.features.read_only {
@@ -140,6 +148,18 @@ impl Write {
         Ok(Report::new(drive, opened, self.offset, moved, began))
     }
 
+    /// An input of `len` bytes in whole blocks.
+    fn whole(&self, len: u64, block_bytes: usize, input: &Input) -> Result<u64> {
+        match len.checked_next_multiple_of(block_bytes as u64) {
+            Some(padded) if self.pad || padded == len => Ok(padded),
+            _ => Err(Failure::usage(format!(
+                "`{}` has {len} bytes, not a multiple of the drive's block of {block_bytes} bytes",
+                input.name.display()
+            ))
+            .hint("--pad fills the last block with zeros")),
+        }
+    }
+
     /// Whether the input was as long as it should be.
     fn check_end(&self, wanted: Option<u64>, written: u64, input: &mut Input) -> Result<()> {
         match wanted {
@@ -164,6 +184,8 @@ struct Input {
     name: PathBuf,
     /// Known for files alone.
     len_bytes: Option<u64>,
+    /// The last block is filled up to this length.
+    pad_bytes: Option<usize>,
 }
 
 impl Input {
@@ -177,6 +199,7 @@ impl Input {
                 file: file.into(),
                 name,
                 len_bytes: None,
+                pad_bytes: None,
             });
         };
         let failed = |error: std::io::Error| Failure::io("opening", path, &error);
@@ -196,6 +219,7 @@ impl Input {
             file,
             name: path.clone(),
             len_bytes,
+            pad_bytes: None,
         })
     }
 
@@ -210,6 +234,15 @@ impl Input {
                 Err(error) => return Err(Failure::io("reading", &self.name, &error)),
             }
         }
-        Ok(filled)
+        let padded = self
+            .pad_bytes
+            .map_or(filled, |block| filled.next_multiple_of(block));
+        match data.get_mut(filled..padded) {
+            Some(rest) => {
+                rest.fill(0);
+                Ok(padded)
+            }
+            None => Ok(filled),
+        }
     }
 }
