@@ -103,7 +103,7 @@ fn a_file_that_exists_is_replaced_with_force_alone() {
     ];
     for words in commands {
         std::fs::write(&notes, "newer").unwrap();
-        refused(words, 2, "--force");
+        refused(words, 9, "--force");
         assert_eq!(std::fs::read(&notes).unwrap(), b"newer", "{words:?}");
         assert_eq!(code(&[words, &["--force"]].concat()), 0);
         assert!(std::fs::metadata(&notes).unwrap().len() >= 100_000);
@@ -116,7 +116,7 @@ fn a_file_that_exists_is_replaced_with_force_alone() {
     assert_ne!(code(&past), 0);
     refused(
         &["play", &disk, "none", "--to", &notes, "--force"],
-        1,
+        10,
         "none",
     );
     assert_eq!(std::fs::read(&notes).unwrap(), b"newer");

@@ -12,7 +12,7 @@
 
 use super::{device_name, is_part_of};
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use linux::{Claim, Roots};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -85,7 +85,9 @@ impl Output {
                 return Err(refused("is a file without a name"));
             }
             if !force {
-                return Err(refused("exists").hint("--force to replace it, or name another file"));
+                let what = format!("{} exists; nothing was done", path.display());
+                let failure = Failure::new(Exit::Exists, what);
+                return Err(failure.hint("--force to replace it, or name another file"));
             }
             let claim = Claim::to_write(roots, &target)?;
             return Ok(Self {
@@ -113,7 +115,7 @@ impl Output {
             Ok(_) if force => Found::Link,
             Ok(_) => {
                 let what = format!("{} is a link to nothing; nothing was done", path.display());
-                return Err(Failure::usage(what).hint("--force to replace it"));
+                return Err(Failure::new(Exit::Exists, what).hint("--force to replace it"));
             }
         };
         let folder = match path.parent() {
@@ -249,7 +251,6 @@ pub fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
 
     /// A folder that is removed at the end of its test.
     struct Folder(PathBuf);
@@ -297,7 +298,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
         for name in ["notes", "link"] {
             let failure = folder.check(name, false).unwrap_err();
-            assert_eq!(failure.exit(), Exit::Usage, "{failure}");
+            assert_eq!(failure.exit(), Exit::Exists, "{failure}");
         }
         let mut output = folder.check("link", true).unwrap().open().unwrap();
         output.take(b"whole").unwrap();
