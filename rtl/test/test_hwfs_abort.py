@@ -17,9 +17,9 @@ DATA = bytes(range(256)) * 40
 @pytest.fixture(scope="module", params=["plain", "sums", "wide"])
 def device(request, tmp_path_factory):
     """A core, and a volume with the file `one`, with checksums of its data where the core knows them."""
-    parameters = {"plain": {}, "sums": {"DataChecksums": 1}, "wide": {"DataWidth": 256, "BlockSizeLog2": 6}}[request.param]
-    program = hw.build("test" if request.param == "plain" else "test_256" if request.param == "wide" else "sums",
-                       **parameters)
+    name, parameters = {"plain": ("test", {}), "sums": ("sums", {"DataChecksums": 1}),
+                        "wide": ("test_256", {"DataWidth": 256, "BlockSizeLog2": 6})}[request.param]
+    program = hw.build(name, **parameters)
     folder = tmp_path_factory.mktemp("abort")
     image = folder / "v"
     sums = ["--checksums"] if request.param == "sums" else []

@@ -47,11 +47,7 @@ ARRAYS = {
     ("example_sim", "sim", {}),
 ])
 def test_lint(top, core, parameters):
-    generics = [f"-G{key}={value}" for key, value in parameters.items()]
-    command = ["verilator", "--lint-only", "-Wall", "--assert", "--top-module", top, *generics]
-    done = subprocess.run([*command, *map(str, cores.files(core))], env=cores.environment(),
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout
+    assert cores.lint(top, core, parameters) == ""
 
 
 @pytest.mark.parametrize("name", sorted(cores.cores()))

@@ -224,7 +224,8 @@ def main():
     action.add_argument("--list", action="store_true", help="print it")
     action.add_argument("--check", action="store_true", help="compare it with hwfs_rom.sv")
     action.add_argument("--barriers", action="store_true", help="print the barriers' names")
-    action.add_argument("--image", metavar="FILE", help="write it for a simulation that loads it (rtl/sim/loaded/hwfs_rom.sv)")
+    action.add_argument("--image", metavar="FILE",
+                        help="write it for a simulation that loads it (rtl/sim/loaded/hwfs_rom.sv)")
     parser.add_argument("--without", metavar="NAME@LABEL", help="with --image: this barrier does not flush")
     arguments = parser.parse_args()
     assembler, words = assemble()
