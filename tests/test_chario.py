@@ -67,10 +67,11 @@ def test_the_usual_tools_work_on_the_node(kernel):
         echo 512 >$CLASS/buffer_align_bytes
         rm /tmp/whole
         for engine in psync libaio io_uring; do
-          fio --verify_state_save=0 --name=v --filename=$NODE --size=8M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --verify_fatal=1 \
-            --ioengine=$engine --iodepth=4 --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio by $engine"; }
-          fio --verify_state_save=0 --name=p --filename=$NODE --size=4M --rw=randrw --bs=16k --numjobs=3 --offset_increment=16M --verify=md5 --verify_fatal=1 \
-            --ioengine=$engine --direct=1 --group_reporting >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio of three by $engine"; }
+          # One that writes the first 8 MiB, and three that read and write places of their own behind that, at once.
+          fio --filename=$NODE --ioengine=$engine --direct=1 --verify_fatal=1 --verify_state_save=0 \
+            --name=v --size=8M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --iodepth=4 \
+            --name=p --offset=8M --size=4M --rw=randrw --bs=16k --numjobs=3 --offset_increment=10M --verify=md5 \
+            >/tmp/fio 2>&1 || { cat /tmp/fio >&2; fail "fio by $engine"; }
         done
         same "$(blockdev --getsize64 $NODE)" $((40 << 20)) "blockdev"
         """,
