@@ -219,7 +219,7 @@ def test_a_drive_in_use_is_left_alone_by_every_verb():
 def test_ctrl_c_leaves_a_part_that_is_marked_and_the_drive_at_its_driver():
     verbs = {
         "sweep": "--paths straightway-poll --sizes 4K --rounds 1000",
-        "periodic": "--paths straightway-poll --block 4K --period 20ms --firings 100 --loads none --priorities normal,fifo",
+        "periodic": "--paths straightway-poll --block 4K --period 20ms --firings 10000 --loads none --priorities normal,fifo",
         "trace": "--path straightway-poll --requests 1000000",
         "explain": "--path straightway-interrupt --rounds 1000",
     }
