@@ -24,7 +24,7 @@ import image  # noqa: E402
 import options as lab_options  # noqa: E402
 from drives import Drive, why_not_plugged  # noqa: E402
 from machine import OUT, Machine  # noqa: E402
-from resident import WARNED, Done, Resident  # noqa: E402
+from resident import SLOTS, WARNED, Done, Resident  # noqa: E402
 
 sys.dont_write_bytecode = _WROTE
 
@@ -153,6 +153,8 @@ def why_own(machine: Machine) -> str | None:
     for option in ("icount", "shares", "windows", "traces", "qmp", "count"):
         if getattr(machine, option):
             return f"what --{option} is about begins with the machine"
+    if len(machine.drives) > SLOTS:
+        return f"a guest that stays up has room for {SLOTS} drives"
     return next((why for drive in machine.drives if (why := why_not_plugged(drive))), None)
 
 

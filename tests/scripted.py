@@ -5,6 +5,7 @@
 `measured COMMAND...` runs it and fails unless it ends with 0, or with 5 because the machine was busy: that its figures
 are not valid does not make its counts and its files wrong.
 `said WORDS` fails unless the last command's standard error has them. `same A B WHAT` compares.
+`linked PATH` names what a link leads to: `linked /sys/class/nvme/nvme1/device` is the second drive's PCI address.
 `driver_is NAME` fails unless the drive's PCI function is bound to that driver (or `none`).
 """
 

@@ -63,7 +63,7 @@ def test_blocks_above_a_page():
         r"""
         head -c 3M /dev/urandom >/tmp/data
         for index in 0 1; do
-          BDF=0000:00:0$((4 + index)).0; block=$((8192 << index))
+          BDF=$(linked /sys/class/nvme/nvme$index/device); block=$((8192 << index))
           for writer in vfio/poll vfio/hybrid passthrough/interrupt; do
             rc 0 $S write nvme$index --destroy-data LAB$((1 + index)) --input /tmp/data --flush --offset $((block * 3)) \
               --path ${writer%/*} --mode ${writer#*/} --block-size $((block * 3)) --queue-depth 3

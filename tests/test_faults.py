@@ -1,6 +1,6 @@
 """Drives that fail, processes that die, and users without rights, on a real kernel.
 
-Own guests: QEMU adds no drive with virtual functions to a guest that is up.
+Own guests: QEMU adds no drive with virtual functions, zones or metadata to a guest that is up.
 """
 
 import os
@@ -100,7 +100,7 @@ def test_a_controller_that_is_refused_at_the_first_look_goes_back():
 
 
 def test_namespaces_that_cannot_be_used_are_refused_by_every_path_and_keep_their_data():
-    guest(
+    own_guest(
         r"""
         ZONED=/dev/nvme0n1
         dd if=/dev/urandom of=$ZONED bs=64K count=1 oflag=direct status=none || fail "a write at the write pointer"
@@ -134,7 +134,6 @@ def test_namespaces_that_cannot_be_used_are_refused_by_every_path_and_keep_their
 def test_a_drive_that_is_wanted_back_amid_a_recording_is_let_go_with_what_is_durable():
     guest(
         r"""
-        BDF=0000:01:00.0
         rc 0 $S format nvme0 --destroy-data LAB1
         for how in unbind remove; do
           for mode in poll interrupt; do
