@@ -41,7 +41,7 @@ impl<'a> Artefacts<'a> {
         let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))?;
         Ok(Self {
             name,
-            text: run.text(),
+            text: run.judged_text(),
             json: json + "\n",
             schema: schemars::schema_for!(R).to_value(),
             html: run.html().map_err(|error| failed(&error))?,

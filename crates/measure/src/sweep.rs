@@ -148,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_valid_is_said_once_in_the_text() {
+        let mut sweep = sweep(&[("poll", 1.0, None)]);
+        assert!(!sweep.judged_text().contains("NOT VALID"));
+        sweep.run.invalidate("the governor changed");
+        sweep.comparisons[0].invalid_reasons = vec!["the machine was busy".into()];
+        sweep.conclude();
+        let text = sweep.judged_text();
+        for reason in ["the governor changed", "the machine was busy"] {
+            assert_eq!(
+                text.matches(&format!("NOT VALID: {reason}")).count(),
+                1,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn paths_whose_intervals_overlap_are_level_in_headline_and_ranking() {
         let page = |rows: &[_]| sweep(rows).html().unwrap();
         let level = page(&[

@@ -4,8 +4,13 @@ use super::{Page, Report, Section, Table};
 use crate::explain::{Explained, Explanation, Limit};
 use crate::format::{figure, size};
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 
 impl Report for Explained {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let mut page = Page::new(&self.run, "What limits each path".to_owned(), self.lede());
         page.sections = self.explanations.iter().map(section).collect();

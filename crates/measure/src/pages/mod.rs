@@ -27,6 +27,20 @@ pub trait Report {
 
     /// The same in short, for a terminal.
     fn text(&self) -> String;
+
+    /// Where, when and under which conditions it ran.
+    fn info(&self) -> &RunInfo;
+
+    /// The text, and why it is not valid where the text itself does not say so.
+    fn judged_text(&self) -> String {
+        let mut text = self.text();
+        let reasons = self.info().invalid_reasons.iter();
+        let unsaid: Vec<&String> = reasons.filter(|one| !text.contains(one.as_str())).collect();
+        for reason in unsaid {
+            text += &format!("NOT VALID: {reason}\n");
+        }
+        text
+    }
 }
 
 /// A page before it is rendered.

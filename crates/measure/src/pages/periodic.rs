@@ -6,8 +6,13 @@ use crate::chart::{BoxRow, boxes, swatch};
 use crate::format::{count, duration, size};
 use crate::periodic::{Periodic, PeriodicCell, Priority};
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 
 impl Report for Periodic {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let title = format!(
             "A task that moves {} every period",

@@ -6,6 +6,7 @@ use crate::flame;
 use crate::format::{count, figure, size};
 use crate::profile::{FEWEST_SAMPLES, Node, Profiled};
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 
 /// Threads that a path's work is done in: the command's and the kernel's.
 const OURS: [&str; 9] = [
@@ -25,6 +26,10 @@ const OTHERS: f64 = 0.1;
 const LINES: usize = 60;
 
 impl Report for Profiled {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let title = format!("Where the processor's time goes on {}", self.path);
         let mut page = Page::new(&self.run, title, self.lede());

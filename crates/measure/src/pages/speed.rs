@@ -6,12 +6,17 @@ use crate::chart::{Axis, Chart, Curve, Unit};
 use crate::format::{duration, figure, half_width, size};
 use crate::plot::legend_key;
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 use crate::speed::{Scaling, Speed};
 
 /// Above this the two parts do not describe the path.
 const MISFIT: f64 = 0.1;
 
 impl Report for Speed {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let title = "What the processor's speed changes".to_owned();
         let mut page = Page::new(&self.run, title, self.lede());

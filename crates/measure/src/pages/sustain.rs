@@ -5,12 +5,17 @@ use crate::chart::{Axis, Chart, Curve, Unit};
 use crate::format::{count, duration, figure, share, size};
 use crate::plot::legend_key;
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 use crate::sustain::{Sustained, Times, Verdict};
 
 const RESPONSE: usize = 0;
 const SERVICE: usize = 1;
 
 impl Report for Sustained {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let title = format!(
             "{} at {} MiB/s in blocks of {}, each within {}",

@@ -7,12 +7,17 @@ use crate::findings::{Merit, Win};
 use crate::format::{figure, half_width, size};
 use crate::plot::{Line, Plot, Point, Range, legend_key};
 use crate::report::{ReportError, leaders};
+use crate::run_info::RunInfo;
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::sweep::Sweep;
 
 type Value = fn(&PathResult) -> (f64, Ci95);
 
 impl Report for Sweep {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let device = &self.run.device;
         let drive = device.model.clone().unwrap_or_else(|| device.name.clone());

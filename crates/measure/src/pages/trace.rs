@@ -4,10 +4,15 @@ use super::{Page, Report, Section, Table};
 use crate::chart::{Axis, Chart, Curve, Unit, stacks, swatch};
 use crate::format::{count, duration, figure, size};
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 use crate::trace::Traced;
 use crate::trace::parts::PARTS;
 
 impl Report for Traced {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let title = format!(
             "Where the time of a {} of {} by {} goes",

@@ -3,9 +3,14 @@
 use super::{Page, Report, Section, Table};
 use crate::format::{count, duration, figure, size};
 use crate::report::ReportError;
+use crate::run_info::RunInfo;
 use crate::workload::Worked;
 
 impl Report for Worked {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
     fn html(&self) -> Result<String, ReportError> {
         let how = if self.direct {
             "past the page cache"
