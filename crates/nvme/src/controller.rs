@@ -237,13 +237,12 @@ impl<P: Platform> Controller<P> {
     }
 
     /// Shuts the drive down and gives it up while queues are open: they report what they had
-    /// outstanding as gone. The caller holds the admin queue.
+    /// outstanding as gone. Nothing else may be at the admin queue or a doorbell.
     pub(crate) fn halt(&self) {
         if self.gate.is_dead() {
             return;
         }
         self.gate.close();
-        self.wait_until_quiet();
         self.setup().shut_down();
         if self.setup().disable().is_err() {
             self.platform.isolate();

@@ -241,38 +241,28 @@ pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
 /// The command set of reads and writes by LBA.
 const NVM_COMMAND_SET: u8 = 0;
 
-/// The command set in a descriptor list whose bytes `head` gives, five from an offset on. A list
-/// without one is of a controller that knows reads and writes only.
-pub(crate) fn find_command_set(head: impl Fn(usize) -> [u8; 5]) -> u8 {
-    let mut at = 0;
-    while at < PAGE_BYTES {
-        let [kind, len, _, _, value] = head(at);
-        match (kind, len) {
-            (4, 1) => return value,
-            (0, _) | (_, 0) => break,
-            _ => at += 4 + usize::from(len),
-        }
-    }
-    NVM_COMMAND_SET
-}
-
 /// Refuses a namespace of another command set than that of reads and writes, by its descriptor list
-/// (CNS 03h): a zoned one takes writes at each zone's write pointer alone.
+/// (CNS 03h) or the beginning of it: a zoned one takes writes at each zone's write pointer alone. A
+/// list that names no command set is of a controller that has no other.
 ///
 /// # Errors
 /// [`Error::Namespace`].
 pub fn check_command_set(namespace: u32, page: &[u8]) -> Result<(), Error> {
-    refuse_command_set(namespace, find_command_set(|at| array_at(page, at)))
-}
-
-pub(crate) fn refuse_command_set(namespace: u32, command_set: u8) -> Result<(), Error> {
-    match command_set {
-        NVM_COMMAND_SET => Ok(()),
-        set => Err(Error::Namespace {
-            namespace,
-            why: Unsupported::CommandSet(set),
-        }),
+    let mut at = 0;
+    while at < page.len() {
+        match (u8_at(page, at), u8_at(page, at + 1)) {
+            (4, 1) => match u8_at(page, at + 4) {
+                NVM_COMMAND_SET => break,
+                set => {
+                    let why = Unsupported::CommandSet(set);
+                    return Err(Error::Namespace { namespace, why });
+                }
+            },
+            (0, _) | (_, 0) => break,
+            (_, len) => at += 4 + usize::from(len),
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

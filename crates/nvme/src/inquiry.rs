@@ -7,8 +7,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::identify::{
     CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NAMESPACE_HEAD_BYTES,
-    NamespaceInfo, PAGE_BYTES, active_namespaces, descriptors, find_command_set,
-    refuse_command_set,
+    NamespaceInfo, PAGE_BYTES, active_namespaces, check_command_set, descriptors,
 };
 use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
@@ -67,6 +66,8 @@ impl<P: Platform> Controller<P> {
         })
     }
 
+    // Called from several slow paths: once is enough.
+    #[inline(never)]
     fn identify(&self, cns: u32, namespace: u32, page: &mut [u8]) -> Result<(), Error> {
         let command = Command {
             opcode: admin::IDENTIFY,
@@ -103,52 +104,21 @@ impl<P: Platform> Controller<P> {
             return Err(Error::NoNamespace { namespace });
         }
         let mut page = [0; NAMESPACE_HEAD_BYTES];
+        // First, for a namespace of another command set may have no data structure of this one.
+        if self.version() >= NVME_1_3 {
+            match self.identify(CNS_DESCRIPTORS, namespace, &mut page) {
+                // Refused, the list is empty: there is nothing but reads and writes.
+                Ok(()) | Err(Error::Status { .. }) => check_command_set(namespace, &page)?,
+                Err(error) => return Err(error),
+            }
+        }
         match self.identify(CNS_NAMESPACE, namespace, &mut page) {
             // Invalid Namespace or Format: the controller never had it.
             Err(Error::Status { status, .. }) if status.code() == 0x0b => {
                 Err(Error::NoNamespace { namespace })
             }
-            // A namespace of another command set may have no such data structure.
-            Err(error @ Error::Status { .. }) => {
-                self.refuse_command_set(namespace)?;
-                Err(error)
-            }
             Err(error) => Err(error),
-            Ok(()) => {
-                let info = NamespaceInfo::parse(namespace, &page)?;
-                self.refuse_command_set(namespace)?;
-                Ok(info)
-            }
-        }
-    }
-
-    /// Refuses a namespace that is not of the NVM command set. Controllers from before NVMe 1.3 have
-    /// no other, and no descriptors.
-    fn refuse_command_set(&self, namespace: u32) -> Result<(), Error> {
-        if self.version() < NVME_1_3 {
-            return Ok(());
-        }
-        let command = Command {
-            opcode: admin::IDENTIFY,
-            namespace,
-            dwords: [CNS_DESCRIPTORS, 0, 0, 0],
-            ..Command::default()
-        };
-        let set = self.with_admin(|admin| {
-            admin.data.clear();
-            let prp1 = admin.data.bus;
-            self.run(admin, &Command { prp1, ..command })?;
-            // Read where it lies: a page is much for the stack of a coprocessor.
-            Ok(find_command_set(|at| {
-                let mut head = [0; 5];
-                admin.data.copy_out(at, &mut head);
-                head
-            }))
-        });
-        match set {
-            // Without a descriptor list there is nothing but reads and writes.
-            Err(Error::Status { .. }) => Ok(()),
-            set => refuse_command_set(namespace, set?),
+            Ok(()) => NamespaceInfo::parse(namespace, &page),
         }
     }
 

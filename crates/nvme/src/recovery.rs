@@ -176,7 +176,12 @@ impl<P: Platform> Controller<P> {
     /// Whether the controller was wanted back and is given up now. While another thread is at the
     /// admin queue it is not: the next look tries again.
     pub(crate) fn heed_recall(&self) -> bool {
-        self.platform.is_recalled() && self.admin.with(|_| self.halt()).is_some()
+        let let_go = || {
+            self.gate.close();
+            self.wait_until_quiet();
+            self.halt();
+        };
+        self.platform.is_recalled() && self.admin.with(|_| let_go()).is_some()
     }
 
     /// Cuts the controller off from memory, for good. After this buffers may be given back.
