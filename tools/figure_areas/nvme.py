@@ -50,8 +50,7 @@ def size(figures):
         fields = line.split(None, 3)
         if len(fields) == 4 and fields[2] in "tT" and re.search(r"\b(nvme|block)::|footprint_", fields[3]):
             text += int(fields[1], 16)
-    # 16 KiB, and a quarter for what refuses namespaces of other command sets.
-    figures.add("nvme.core_text_bytes", text, "bytes", "<= 16640")
+    figures.add("nvme.core_text_bytes", text, "bytes", "<= 16384")
     states = dict(line.split() for line in run([program]).splitlines())
     figures.add("nvme.controller_state_bytes", int(states["controller"]), "bytes")
     figures.add("nvme.queue_pair_state_depth_32_bytes", int(states["queue_pair_32"]), "bytes")

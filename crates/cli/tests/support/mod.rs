@@ -115,3 +115,49 @@ pub fn schema_names_all_keys(value: &serde_json::Value, schema: &str) {
         _ => {}
     }
 }
+
+/// Bytes that depend on `seed` and repeat nowhere near.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+    };
+    (0..len).map(|_| next() as u8).collect()
+}
+
+pub fn ok(words: &[&str]) -> String {
+    stdout(&run(words))
+}
+
+/// The command fails with `expected` and says `words`.
+pub fn refused(command: &[&str], expected: i32, words: &str) {
+    let output = run(command);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(expected), "{command:?}: {said}");
+    assert!(said.contains(words), "{command:?}: {said}");
+}
+
+pub fn volume(folder: &Folder, name: &str, options: &[&str]) -> String {
+    let disk = folder.path(name);
+    ok(&[&["format", &disk, "--size", "32M"], options].concat());
+    disk
+}
+
+pub fn names(device: &str) -> Vec<String> {
+    ok(&["ls", device]).lines().map(str::to_owned).collect()
+}
+
+pub fn free_bytes(device: &str) -> u64 {
+    json(&["stat", device, "--json"])["volume"]["free_bytes"]
+        .as_u64()
+        .unwrap()
+}
+
+pub fn get(device: &str, name: &str, words: &[&str]) -> Vec<u8> {
+    let output = run(&[&["get", device, name, "-"], words].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    output.stdout
+}

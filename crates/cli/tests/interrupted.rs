@@ -1,0 +1,228 @@
+//! Writers of a volume that meet another, are interrupted, or are killed.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use support::{
+    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, stdout,
+    volume,
+};
+
+/// A put that has the volume and waits for its input.
+fn waiting_put(device: &str, words: &[&str]) -> Child {
+    let mut child = command(&[&["put", device, "-", "slow"], words].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(&noise(2, 3_000_000))
+        .unwrap();
+    // It says its path once it has locked the device.
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("path:"), "{line}");
+    child.stderr = Some(said.into_inner());
+    child
+}
+
+#[test]
+fn two_processes_never_write_one_volume() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let small = folder.file("small", 1000);
+    let model = format!("model:32M,file={disk}");
+    let mut first = waiting_put(&disk, &[]);
+    for device in [&disk, &model] {
+        let commands: [&[&str]; 6] = [
+            &["put", device, &small],
+            &["rm", device, "slow"],
+            &["mv", device, "slow", "other"],
+            &["check", device, "--repair"],
+            &["format", device, "--force"],
+            &["ls", device],
+        ];
+        for command in commands {
+            refused(command, 3, "(straightway)");
+        }
+    }
+    drop(first.stdin.take());
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    assert_eq!(names(&disk), ["slow"]);
+    assert!(get(&disk, "slow", &[]) == noise(2, 3_000_000));
+}
+
+#[test]
+fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let free = free_bytes(&disk);
+    for (words, left) in [(&[][..], &[][..]), (&["--keep-partial"][..], &["slow"][..])] {
+        let mut child = waiting_put(&disk, words);
+        // The first Ctrl-C, of which a silent input must not keep it.
+        let pid = child.id().to_string();
+        let killed = std::process::Command::new("kill")
+            .args(["-INT", &pid])
+            .status();
+        assert!(killed.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(names(&disk), left);
+        assert_eq!(code(&["check", &disk]), 0);
+    }
+    let got = get(&disk, "slow", &[]);
+    assert!(got == noise(2, 3_000_000)[..got.len()]);
+    ok(&["rm", &disk, "slow"]);
+    assert_eq!(free_bytes(&disk), free);
+}
+
+#[test]
+fn a_killed_put_is_mended_by_the_next_command() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let small = folder.file("small", 1000);
+    let free = free_bytes(&disk);
+    let mut child = waiting_put(&disk, &["--checksums"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let status = json(&["stat", &disk, "--json"])["volume"].clone();
+    assert_eq!(status["files"], u64::from(status["clean"] == false));
+    ok(&["put", &disk, &small, "slow", "--force"]);
+    assert!(get(&disk, "slow", &[]) == std::fs::read(&small).unwrap());
+    ok(&["rm", &disk, "slow"]);
+    assert_eq!(free_bytes(&disk), free);
+    assert!(ok(&["check", &disk]).starts_with("sound: 0 files"));
+}
+
+/// A put or a recording that was killed has reserved more than it wrote.
+#[test]
+fn what_a_killed_writer_reserved_is_free_again() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let capacity = free_bytes(&disk);
+    let stream = |words: &[&str]| {
+        let mut child = command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(&noise(2, 1 << 20))
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("durable"), "{line}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    // 1 MiB of 20 that were announced.
+    let record = [
+        "record",
+        &disk,
+        "taken",
+        "--size",
+        "20M",
+        "--commit-ms",
+        "1",
+        "--acknowledge",
+    ];
+    stream(&[&record[..], &["--block", "64K"]].concat());
+    let killed = free_bytes(&disk);
+    assert!(killed <= capacity - (20 << 20), "{killed} of {capacity}");
+    // Nothing is wrong, and that is what a check says; it changes nothing.
+    let text = ok(&["check", &disk]);
+    assert!(
+        text.contains("`taken`:") && text.contains("reserved by a writer that was cut short"),
+        "{text}"
+    );
+    assert!(
+        text.contains("it recovers at the next write") && text.contains("sound"),
+        "{text}"
+    );
+    let checked = json(&["check", &disk, "--json"]);
+    assert_eq!(
+        (&checked["damages"], &checked["recovers_at_next_write"]),
+        (&0.into(), &true.into())
+    );
+    assert_eq!(free_bytes(&disk), killed);
+    // The next command that writes has the space: 20 MiB beside what was recorded.
+    let large = folder.file("large", 20 << 20);
+    ok(&["put", &disk, &large, "large"]);
+    let taken = json(&["stat", &disk, "taken", "--json"])["file"].clone();
+    let (size, allocated) = (&taken["size_bytes"], &taken["allocated_bytes"]);
+    assert!(
+        size.as_u64().unwrap() >= 65_536 && allocated.as_u64() < Some(2 << 20),
+        "{taken}"
+    );
+    let data = get(&disk, "taken", &[]);
+    assert!(data == noise(2, 1 << 20)[..data.len()]);
+    let checked = json(&["check", &disk, "--json"]);
+    assert_eq!(
+        (&checked["harmless"], &checked["recovers_at_next_write"]),
+        (&0.into(), &false.into())
+    );
+}
+
+/// A replacement that is killed leaves NAME.new~ with its reservation; --force begins anew.
+#[test]
+fn a_killed_replacement_is_removed_by_the_next() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let small = folder.file("small", 1000);
+    ok(&["put", &disk, &small, "slow"]);
+    let mut child = waiting_put(&disk, &["--force"]);
+    // Until the replacement has its name there.
+    let begun = std::time::Instant::now();
+    while !std::fs::read(&disk)
+        .unwrap()
+        .windows(9)
+        .any(|window| window == b"slow.new~")
+    {
+        assert!(
+            begun.elapsed().as_secs() < 120,
+            "the replacement has not begun"
+        );
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(names(&disk).contains(&"slow.new~".to_owned()));
+    assert_eq!(code(&["check", &disk]), 0);
+    let large = folder.file("large", 25 << 20);
+    ok(&["put", &disk, &large, "slow", "--force"]);
+    assert_eq!(names(&disk), ["slow"]);
+    assert!(get(&disk, "slow", &[]) == std::fs::read(&large).unwrap());
+    assert!(ok(&["check", &disk, "--read-data"]).starts_with("sound: 1 file"));
+}
+
+#[test]
+fn a_wrecked_table_is_a_range() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let mut image = std::fs::read(&disk).unwrap();
+    let data_start = 32 << 20 >> 1;
+    image[131_072..data_start].fill(0xee);
+    std::fs::write(&disk, &image).unwrap();
+    let output = run(&["check", &disk]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("file slots 0 to "), "{text}");
+    assert!(text.lines().count() < 10, "{text}");
+    let output = run(&["ls", &disk]);
+    assert!(
+        stderr(&output).contains("cannot be read: file slots 0 to "),
+        "{}",
+        stderr(&output)
+    );
+}
