@@ -6,8 +6,7 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use support::{
-    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, stdout,
-    volume,
+    Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, volume,
 };
 
 /// A put that has the volume and waits for its input.
