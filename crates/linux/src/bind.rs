@@ -5,6 +5,7 @@
 //! driver it had: when the borrower is killed, the next run's [`restore_stale`] undoes the change.
 
 use crate::claim::claim_controller;
+use crate::identity::Identity;
 use crate::pci::{Controller, PciAddress};
 use crate::shown::wait_for_namespaces;
 use crate::state::{self, Process, Record};
@@ -31,8 +32,8 @@ pub struct Binding {
     roots: Roots,
     folder: PathBuf,
     record: Record,
-    /// The drive's serial number, where its driver showed it.
-    serial: Option<String>,
+    /// Which drive it is, as its driver showed it.
+    identity: Identity,
     released: bool,
 }
 
@@ -193,24 +194,8 @@ impl Binding {
         give_back(&self.roots, &self.folder, &self.record)?;
         drop(lock);
         wait_for_namespaces(&self.roots, self.record.address);
-        refuse_another(&self.roots, self.record.address, self.serial.as_deref())
-    }
-}
-
-/// Says so if another drive has the address now, as after one was unplugged and the next plugged in:
-/// the names of before lead to the other.
-///
-/// # Errors
-/// [`Error::NoSuchDevice`].
-pub fn refuse_another(roots: &Roots, address: PciAddress, serial: Option<&str>) -> Result<()> {
-    let shown = Controller::at(roots, address).ok();
-    let shown = shown.and_then(|controller| controller.serial);
-    match (serial, shown) {
-        (Some(serial), Some(shown)) if shown != serial => Err(Error::NoSuchDevice {
-            name: address.to_string(),
-            why: format!("the drive {serial} was there, and now it is another, {shown}"),
-        }),
-        _ => Ok(()),
+        self.identity
+            .refuse_another(&self.roots, self.record.address)
     }
 }
 
@@ -273,7 +258,7 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
         roots: roots.clone(),
         folder,
         record,
-        serial: controller.serial,
+        identity: Identity::of(&controller),
         released: false,
     })
 }
@@ -405,21 +390,6 @@ mod tests {
         let error = to_nothing(&tree.roots(), address()).unwrap_err();
         assert!(matches!(error, Error::InUse { .. }), "{error}");
         assert!(error.to_string().contains("chardisk0n1"), "{error}");
-    }
-
-    #[test]
-    fn another_drive_at_the_same_address_is_noticed() {
-        let tree = Tree::with_drive();
-        let check = |serial| refuse_another(&tree.roots(), address(), serial);
-        assert!(check(Some("abc 1")).is_ok() && check(None).is_ok());
-        let error = check(Some("abc 2")).unwrap_err().to_string();
-        assert!(
-            error.contains("abc 2") && error.contains("abc 1"),
-            "{error}"
-        );
-        // Nothing is known of one that is at another driver, or gone.
-        std::fs::remove_dir_all(tree.path().join("sys/devices")).unwrap();
-        assert!(check(Some("abc 2")).is_ok());
     }
 
     #[test]

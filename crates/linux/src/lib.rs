@@ -29,6 +29,7 @@ pub mod coprocessor;
 pub mod cpufreq;
 pub mod doctor;
 mod error;
+pub mod identity;
 mod lanes;
 mod memory;
 pub mod noiommu;

@@ -74,6 +74,8 @@ pub struct Namespace {
     pub character: Option<String>,
     /// CharIO's device, as `chardisk0n1`, while its driver has the controller.
     pub chario: Option<String>,
+    /// Its worldwide identifier, as `eui.` and its EUI64 or NGUID, while the kernel's NVMe driver has it.
+    pub wwid: Option<String>,
 }
 
 /// An NVMe controller.
@@ -164,6 +166,7 @@ fn chario_namespaces(folder: &Path) -> Vec<Namespace> {
         block: None,
         character: None,
         chario: Some(name),
+        wwid: None,
     };
     sysfs::names(&folder).into_iter().map(namespace).collect()
 }
@@ -196,6 +199,7 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
             continue;
         };
         let nsid = sysfs::number(&nvme.join(&name).join("nsid"));
+        let wwid = sysfs::text(&nvme.join(&name).join("wwid"));
         // With native multipathing `nvme0c1n1` is one path to `nvme0n1`, and only the latter has
         // a node in /dev; it is named after the subsystem.
         let character = parts.character.then(|| name.clone());
@@ -209,6 +213,7 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
         match found.iter_mut().find(same) {
             Some(other) => {
                 other.nsid = other.nsid.or(nsid);
+                other.wwid = other.wwid.take().or(wwid);
                 other.block = other.block.take().or(block);
                 other.character = other.character.take().or(character);
             }
@@ -217,6 +222,7 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
                 block,
                 character,
                 chario: None,
+                wwid,
             }),
         }
     }
@@ -224,10 +230,13 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
         // 6.1's character devices have no `nsid` file, and a multipath head's is elsewhere.
         let head = namespace.block.as_ref().map(|block| {
             let class = nvme.ancestors().find(|path| path.ends_with("sys"));
-            class.map(|sys| sys.join("class/block").join(block).join("nsid"))
+            class.map(|sys| sys.join("class/block").join(block))
         });
-        let read = || sysfs::number(&head.flatten()?);
-        namespace.nsid = namespace.nsid.or_else(read);
+        let head = head.flatten();
+        let nsid = || sysfs::number(&head.as_ref()?.join("nsid"));
+        namespace.nsid = namespace.nsid.or_else(nsid);
+        let wwid = || sysfs::text(&head.as_ref()?.join("wwid"));
+        namespace.wwid = namespace.wwid.take().or_else(wwid);
     }
     found
 }
@@ -349,6 +358,7 @@ mod tests {
             block: Some("nvme0n1".into()),
             character: Some("ng0n1".into()),
             chario: None,
+            wwid: None,
         };
         assert_eq!(drive.namespaces, [namespace]);
         let graphics = "00:02.0".parse().unwrap();

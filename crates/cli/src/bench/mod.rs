@@ -37,9 +37,10 @@ use crate::path::LARGEST_BLOCK_BYTES;
 use crate::path::borrow::Loan;
 use crate::path::rig::Rig;
 use block::{Buffer, Device};
+use linux::identity::Identity;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{Claim, HostMemory, Roots, SyncFile, bind};
+use linux::{Claim, HostMemory, Roots, SyncFile};
 use measure::{DeviceInfo, Missing, Path};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -225,7 +226,7 @@ impl Bench {
             ));
         };
         let address = resolved.controller.address;
-        bind::refuse_another(&self.roots, address, resolved.controller.serial.as_deref())?;
+        Identity::of(&resolved.controller).refuse_another(&self.roots, address)?;
         let controller = Controller::at(&self.roots, address)?;
         let name = controller.kernel_name.ok_or_else(|| {
             let driver = controller.driver.as_deref().unwrap_or("no driver");

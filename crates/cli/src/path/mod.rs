@@ -18,6 +18,7 @@ use borrow::Loan;
 use clap::ValueEnum;
 use held::Ends;
 use linux::Roots;
+use linux::identity::Identity;
 use linux::resolve::Resolved;
 use memory::Memory;
 use nvme::CompletionMode;
@@ -280,6 +281,10 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
         Some(namespace) => namespace,
         None => rig::only_namespace(rig.as_ref())?,
     };
+    let info = rig.namespace(namespace)?;
+    let address = resolved.controller.address;
+    Identity::of(&resolved.controller)
+        .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
     Ok(Opened {
         _lock: Some(lock),
         ..on_rig(rig, namespace, wish)?

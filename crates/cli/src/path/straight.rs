@@ -13,6 +13,7 @@ use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
 use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
+use linux::identity::Identity;
 use linux::resolve::Resolved;
 use linux::{Roots, noiommu, vfio};
 use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
@@ -80,16 +81,9 @@ pub fn open(
 /// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
 /// and another plugged in.
 fn same<R: Rig + 'static>(resolved: &Resolved, rig: R) -> Result<Box<dyn Rig>> {
-    let found = rig.info().serial;
-    match resolved.controller.serial.as_deref() {
-        Some(named) if named != found.as_str() => Err(Failure::missing(format!(
-            "{} is another drive now: it was {named}, and it is {}",
-            resolved.controller.address,
-            found.as_str()
-        ))
-        .hint("straightway list")),
-        _ => Ok(Box::new(rig)),
-    }
+    let address = resolved.controller.address;
+    Identity::of(&resolved.controller).refuse_serial(address, rig.info().serial.as_str())?;
+    Ok(Box::new(rig))
 }
 
 /// Each I/O command of a model with a latency is carried out and completed so much later.
