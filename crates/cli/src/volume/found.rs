@@ -226,9 +226,11 @@ mod tests {
             assert_eq!(names(&found), [what], "{offset:#x}");
             assert_eq!(found[0].offset_bytes, offset);
             // Elsewhere it means nothing, and a short device has no place for it.
-            assert_eq!(ends(&bytes[1..]).signatures(), [], "{what}");
             assert_eq!(ends(&bytes[..end - 1]).signatures(), [], "{what}");
             bytes[at..end].fill(0);
+            bytes[at + 1..end + 1].copy_from_slice(magic);
+            assert_eq!(ends(&bytes).signatures(), [], "{what}");
+            bytes[at + 1..end + 1].fill(0);
         }
     }
 }
