@@ -50,6 +50,18 @@ impl Console {
         written.map_err(|error| Failure::stdout(&error))
     }
 
+    /// That something was done, on standard output; the exit status alone says so where only errors
+    /// are wanted.
+    ///
+    /// # Errors
+    /// When it was closed.
+    pub fn print_outcome(&self, text: &str) -> Result<()> {
+        match self.quiet {
+            true => Ok(()),
+            false => self.print(text),
+        }
+    }
+
     /// JSON on standard output.
     ///
     /// # Errors

@@ -763,3 +763,23 @@ fn every_report_is_json_with_a_published_schema() {
         schema_names_all_keys(&report, &stdout(&run(&["schema", verb])));
     }
 }
+
+#[test]
+fn a_quiet_command_says_nothing_but_errors() {
+    let folder = Folder::new();
+    let disk = folder.path("disk");
+    let input = folder.file("input", 5_000);
+    for words in [
+        &["format", &disk, "--size", "32M"][..],
+        &["put", &disk, &input, "a"],
+        &["check", &disk, "--read-data"],
+        &["rm", &disk, "a"],
+    ] {
+        let output = run(&[&["--quiet"], words].concat());
+        assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output) + &stderr(&output), "", "{words:?}");
+    }
+    std::fs::write(&disk, vec![0; 32 << 20]).unwrap();
+    let output = run(&["--quiet", "check", &disk]);
+    assert!(!output.status.success() && !stderr(&output).is_empty());
+}

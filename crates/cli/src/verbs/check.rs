@@ -107,15 +107,18 @@ impl Check {
         let checked = Store::with(context, &self.device, &wish, |mounted| {
             self.check(context, mounted, &way)
         })?;
-        match self.json {
-            true => context.console.json(&checked)?,
-            false => context.console.print(&checked.text())?,
-        }
-        Ok(match (checked.sound, checked.rot.is_empty()) {
+        let exit = match (checked.sound, checked.rot.is_empty()) {
             (false, _) => Exit::No,
             (true, false) => Exit::Rot,
             (true, true) => Exit::Done,
-        })
+        };
+        match self.json {
+            true => context.console.json(&checked)?,
+            // Damage is what a quiet check is for.
+            false if exit == Exit::Done => context.console.print_outcome(&checked.text())?,
+            false => context.console.print(&checked.text())?,
+        }
+        Ok(exit)
     }
 
     fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &Way) -> Result<Checked> {

@@ -158,7 +158,7 @@ impl Format {
         let report = report?;
         match self.json {
             true => context.console.json(&report)?,
-            false => context.console.print(&report.text())?,
+            false => context.console.print_outcome(&report.text())?,
         }
         Ok(Exit::Done)
     }
