@@ -100,8 +100,8 @@ def test_every_verb_works_through_the_ring(tmp_path):
         assert json.loads(running.good("stat", running.name, "take 2", "--json"))
         running.good("record", running.name, "pattern", "--from", "pattern", "--rate", "4M", "--for", "1s", "--block", "64K",
                      "--buffers", "64", "--deadline", "100s")  # fmt: skip
-        played = json.loads(running.good("play", running.name, "pattern", "--to", back, "--json", "--block", "64K",
-                                         "--buffers", "64", "--deadline", "100s"))  # fmt: skip
+        played = json.loads(running.good("play", running.name, "pattern", "--to", back, "--force", "--json", "--block",
+                                         "64K", "--buffers", "64", "--deadline", "100s"))  # fmt: skip
         assert played["length_bytes"] == len(back.read_bytes()) > 0
         checked = json.loads(running.good("check", running.name, "--json"))
         assert checked["sound"] and not checked["findings"], checked
@@ -120,7 +120,7 @@ def test_every_verb_works_through_the_ring(tmp_path):
         names = {line.split(maxsplit=1)[1] for line in running.files("ls").splitlines()}
         assert names == {"its own", "take 2", "pattern"}
         running.files("rm", "take 2")
-    running.good("get", f"file:{image}", "its own", back)
+    running.good("get", f"file:{image}", "its own", back, "--force")
     assert back.read_bytes() == data.read_bytes()
     checked = json.loads(running.good("check", f"file:{image}", "--json"))
     assert checked["sound"] and not checked["findings"], checked
@@ -196,10 +196,10 @@ def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
         assert (played["verified_bytes"], played["blocks"]) == (0, 769), played
         # What is wrong is said, and nothing is recorded.
         for words, code, text in [
-            (["record", running.name, "take", "--from", data, "--rate", "1M"], 1, "nothing was recorded"),
+            (["record", running.name, "take", "--from", data, "--rate", "1M"], 9, "nothing was recorded"),
             (["record", running.name, "other", "--from", data, "--rate", "1M", "--block", "16M"], 2, "do not fit"),
-            (["record", running.name, "other", "--from", "pattern", "--rate", "1M", "--size", "1G"], 1, "nothing was recorded"),
-            (["play", running.name, "other", "--to", "null"], 1, "other"),
+            (["record", running.name, "other", "--from", "pattern", "--rate", "1M", "--size", "1G"], 8, "nothing was recorded"),
+            (["play", running.name, "other", "--to", "null"], 10, "other"),
             (["play", running.name, "take", "--to", "pattern"], 1, "pattern"),
         ]:
             status, said, errors = running.straightway(*words)
@@ -296,7 +296,7 @@ def test_a_linux_guest_is_the_main_cpu(tmp_path):
             """,
             "--window", running.window,
         )  # fmt: skip
-        running.good("read", running.name, "--offset", "1M", "--length", "1M", "--output", data)
+        running.good("read", running.name, "--offset", "1M", "--length", "1M", "--output", data, "--force")
     with image.open("rb") as file:
         file.seek(1 << 20)
         assert file.read(1 << 20) == data.read_bytes() == (b"straightway\n" * 87382)[: 1 << 20]

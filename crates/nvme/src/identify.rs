@@ -240,6 +240,9 @@ pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
 
 /// The command set of reads and writes by LBA.
 const NVM_COMMAND_SET: u8 = 0;
+/// Namespace Identifier Type (NIDT) of the descriptor that names the command set (CSI).
+const COMMAND_SET_DESCRIPTOR: u8 = 4;
+const END_OF_DESCRIPTORS: u8 = 0;
 
 /// Refuses a namespace of another command set than that of reads and writes, by its descriptor list
 /// (CNS 03h) or the beginning of it: a zoned one takes writes at each zone's write pointer alone. A
@@ -248,19 +251,16 @@ const NVM_COMMAND_SET: u8 = 0;
 /// # Errors
 /// [`Error::Namespace`].
 pub fn check_command_set(namespace: u32, page: &[u8]) -> Result<(), Error> {
-    let mut at = 0;
-    while at < page.len() {
-        match (u8_at(page, at), u8_at(page, at + 1)) {
-            (4, 1) => match u8_at(page, at + 4) {
-                NVM_COMMAND_SET => break,
-                set => {
-                    let why = Unsupported::CommandSet(set);
-                    return Err(Error::Namespace { namespace, why });
-                }
-            },
-            (0, _) | (_, 0) => break,
-            (_, len) => at += 4 + usize::from(len),
+    let mut rest = page;
+    while let [kind, len, _, _, set, ..] = *rest {
+        if kind == END_OF_DESCRIPTORS {
+            break;
         }
+        if kind == COMMAND_SET_DESCRIPTOR && set != NVM_COMMAND_SET {
+            let why = Unsupported::CommandSet(set);
+            return Err(Error::Namespace { namespace, why });
+        }
+        rest = rest.get(4 + usize::from(len)..).unwrap_or_default();
     }
     Ok(())
 }
