@@ -114,7 +114,7 @@ def pieces(tmp_path_factory):
     image = volume_with(folder / "v", small, plain=small, size="1M", slots=256)
     units = int.from_bytes(image.read_bytes()[112:120], "little")
     (folder / "source").write_bytes(bytes((units - 256 - 40) * 512))
-    hw.command("put", image, folder / "source", "filler")
+    hw.command("put", image, folder / "source", "filler", "--no-checksums")
     hw.command("rm", image, *(name for number, name in enumerate(small) if number % 2 == 0))
     data = seeded("pieces").randbytes(CHUNK + 33)
     (folder / "source").write_bytes(data)
