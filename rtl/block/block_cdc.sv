@@ -1,5 +1,9 @@
 // Carries one block interface from the host's clock domain into the device's.
 //
+// The geometry crosses too: it is constant while `ready` (B14), so only `ready` needs flip-flops; a
+// device keeps `ready` low for at least eight cycles of the slower clock. `cancel` crosses alike, and
+// requests wait until the device's side no longer sees it.
+//
 // Each of the four channels has its own queue, so one could overtake another; two rules forbid that.
 // B4: a write's data are shown to the device only after its request was taken there. B7: a response
 // carries the number of read transfers that had ended before it, and waits until as many have ended
@@ -19,13 +23,15 @@ module block_cdc
   input  logic [DataWidth-1:0] write_data_i,
   output dev_t                 dev_o,
   output logic [DataWidth-1:0] read_data_o,
+  output geometry_t            geometry_o,
 
   input  logic                 dev_clk_i,
   input  logic                 dev_rst_ni,
   output host_t                host_o,
   output logic [DataWidth-1:0] write_data_o,
   input  dev_t                 dev_i,
-  input  logic [DataWidth-1:0] read_data_i
+  input  logic [DataWidth-1:0] read_data_i,
+  input  geometry_t            geometry_i
 );
   // More transfers than can be under way, so that the count's wrap is never taken for an end.
   localparam int unsigned EndsWidth = TagWidth + 1;
@@ -71,12 +77,44 @@ module block_cdc
     end
   end
 
+  // --- Levels: the host's cancel, the device's geometry ----------------------------------------
+  (* ASYNC_REG = "TRUE" *) logic cancel_meta_q, cancel_dev_q;  // the device's clock
+  (* ASYNC_REG = "TRUE" *) logic echo_meta_q, echo_q;           // the host's: what the device has seen
+  (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_q;
+  logic cancel_q, req_open, req_ready;
+
+  assign host_o.cancel   = cancel_dev_q;
+  assign req_open        = ~host_i.cancel & ~cancel_q & ~echo_q;
+  assign dev_o.req_ready = req_ready & req_open;
+
+  always_ff @(posedge dev_clk_i or negedge dev_rst_ni) begin
+    if (!dev_rst_ni) {cancel_dev_q, cancel_meta_q} <= '0;
+    else             {cancel_dev_q, cancel_meta_q} <= {cancel_meta_q, cancel_q};
+  end
+
+  always_ff @(posedge host_clk_i or negedge host_rst_ni) begin
+    if (!host_rst_ni) begin
+      cancel_q                <= 1'b0;
+      {echo_q, echo_meta_q}   <= '0;
+      {ready_q, ready_meta_q} <= '0;
+    end else begin
+      cancel_q                <= host_i.cancel | (cancel_q & ~echo_q);  // until the device has seen it
+      {echo_q, echo_meta_q}   <= {echo_meta_q, cancel_dev_q};
+      {ready_q, ready_meta_q} <= {ready_meta_q, geometry_i.ready};
+    end
+  end
+
+  always_comb begin
+    geometry_o       = geometry_i;
+    geometry_o.ready = ready_q & ready_meta_q;
+  end
+
   // --- The queues -----------------------------------------------------------------------------
   prim_fifo_async #(.Width($bits(req_t)), .Depth(8)) u_req (
     .write_clk_i   (host_clk_i),
     .write_rst_ni  (host_rst_ni),
-    .write_valid_i (host_i.req_valid),
-    .write_ready_o (dev_o.req_ready),
+    .write_valid_i (host_i.req_valid & req_open),
+    .write_ready_o (req_ready),
     .write_data_i  (host_i.req),
     .read_clk_i    (dev_clk_i),
     .read_rst_ni   (dev_rst_ni),

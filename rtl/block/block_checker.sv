@@ -1,4 +1,4 @@
-// Watches one block interface and checks both sides against the rules B1 to B9 of
+// Watches one block interface and checks both sides against the rules B1 to B9, B13 and B14 of
 // docs/rtl-interfaces.md. For simulation (Verilator with --assert) and for proofs, where either side
 // may be assumed instead. Drives nothing but `idle_o`.
 //
@@ -9,6 +9,7 @@
 // AssumeHost     assume the host's rules instead of asserting them
 // AssumeDevice   assume the device's rules instead of asserting them
 // TimeoutCycles  the longest that a device may let an interface stand still (B9); 0: not checked
+// CancelCycles   the same while the host cancels (B13); 0: not checked
 module block_checker
   import block_pkg::*;
 #(
@@ -18,10 +19,12 @@ module block_checker
   parameter int unsigned CountBits     = CountWidth,
   parameter bit          AssumeHost    = 1'b0,
   parameter bit          AssumeDevice  = 1'b0,
-  parameter int unsigned TimeoutCycles = 0
+  parameter int unsigned TimeoutCycles = 0,
+  parameter int unsigned CancelCycles   = 0
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
+  input  geometry_t            geometry_i,
   input  host_t                host_i,
   input  logic [DataWidth-1:0] write_data_i,
   input  dev_t                 dev_i,
@@ -49,6 +52,9 @@ module block_checker
   // The cycle before.
   host_t host_q;
   dev_t  dev_q;
+  geometry_t geometry_q;
+  logic [3:0] generation_q;  // when the device was last ready
+  logic was_ready_q;
   logic [DataWidth-1:0] write_data_q, read_data_q;
   logic  seen_q;
 
@@ -86,9 +92,21 @@ module block_checker
           `DEVICE(b1_read, dev_i.read_valid && (dev_i.read == dev_q.read) &&
                   (read_data_i == read_data_q));
         end
+        if (host_q.cancel && !idle_o) begin
+          `HOST(b13_until_idle, host_i.cancel);
+        end
+        if (geometry_q.ready && geometry_i.ready) begin
+          `DEVICE(b14_constant, geometry_i == geometry_q);
+        end
+        if (!geometry_q.ready && geometry_i.ready && was_ready_q) begin
+          `DEVICE(b14_generation, geometry_i.generation != generation_q);
+        end
         if (dev_q.rsp_valid && !host_q.rsp_ready) begin
           `DEVICE(b1_response, dev_i.rsp_valid && (dev_i.rsp == dev_q.rsp));
         end
+      end
+      if (geometry_i.ready) begin
+        `DEVICE(b14_block_size, 32'(geometry_i.block_size_log2) == BlockSizeLog2);
       end
       if (host_i.req_valid) begin
         `HOST(b2_tag_range, 32'(host_i.req.tag) < UsedTags);
@@ -124,8 +142,10 @@ module block_checker
       order_tail_q <= '0;
       reading_q    <= 1'b0;
       seen_q       <= 1'b0;
+      was_ready_q  <= 1'b0;
     end else begin
       seen_q <= 1'b1;
+      if (geometry_i.ready) was_ready_q <= 1'b1;
       if (rsp_taken) open_q[rsp_index] <= 1'b0;
       if (req_taken) begin
         open_q[req_index] <= 1'b1;
@@ -141,6 +161,8 @@ module block_checker
   always_ff @(posedge clk_i) begin
     host_q       <= host_i;
     dev_q        <= dev_i;
+    geometry_q   <= geometry_i;
+    if (geometry_i.ready) generation_q <= geometry_i.generation;
     write_data_q <= write_data_i;
     read_data_q  <= read_data_i;
     if (read_taken) reading_tag_q <= dev_i.read.tag;
@@ -155,19 +177,27 @@ module block_checker
 
   // B9: while something is outstanding, the device may not stand still for long without the host
   // being the reason.
-  if (TimeoutCycles != 0) begin : gen_timeout
-    int unsigned still_q;
+  if ((TimeoutCycles != 0) || (CancelCycles != 0)) begin : gen_timeout
+    int unsigned still_q, cancel_q;  // cycles without progress: at all, and of them while the host cancels
     logic host_waits;
     assign host_waits = (dev_i.read_valid & ~host_i.read_ready) | (dev_i.rsp_valid & ~host_i.rsp_ready) |
                         ((order_head_q != order_tail_q) & ~host_i.write_valid);
     always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) still_q <= 0;
-      else if (idle_o || host_waits || write_taken || read_taken || rsp_taken) still_q <= 0;
-      else still_q <= still_q + 1;
+      if (!rst_ni) begin
+        still_q <= 0;
+        cancel_q <= 0;
+      end else if (idle_o || host_waits || write_taken || read_taken || rsp_taken) begin
+        still_q <= 0;
+        cancel_q <= 0;
+      end else begin
+        still_q <= still_q + 1;
+        cancel_q <= host_i.cancel ? cancel_q + 1 : 0;
+      end
     end
     always_ff @(posedge clk_i) begin
       if (rst_ni) begin
-        `DEVICE(b9_bounded, still_q < TimeoutCycles);
+        `DEVICE(b9_bounded, (TimeoutCycles == 0) || (still_q < TimeoutCycles));
+        `DEVICE(b13_bounded, (CancelCycles == 0) || (cancel_q < CancelCycles));
       end
     end
   end

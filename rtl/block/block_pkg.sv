@@ -1,5 +1,5 @@
 // The one storage interface of the hardware wing: its types, and the check that a request is legal.
-// docs/rtl-interfaces.md has the rules (named B1 to B12 there and in block_checker).
+// docs/rtl-interfaces.md has the rules (named B1 to B14 there and in block_checker).
 //
 // An interface is four ports: `host_t` and the write data go from the host (who asks) to the device
 // (who stores); `dev_t` and the read data come back. The data's width is each module's parameter.
@@ -13,11 +13,12 @@ package block_pkg;
   typedef logic [LbaWidth-1:0]   lba_t;    // a logical block address
   typedef logic [CountWidth-1:0] count_t;  // a number of blocks
 
-  typedef enum logic [1:0] {
-    OpRead    = 2'd0,
-    OpWrite   = 2'd1,
-    OpFlush   = 2'd2,  // make each write that had completed before this request durable
-    OpDiscard = 2'd3   // the blocks' contents are no longer needed
+  typedef enum logic [2:0] {
+    OpRead        = 3'd0,
+    OpWrite       = 3'd1,
+    OpFlush       = 3'd2,  // make each write that had completed before this request durable
+    OpDiscard     = 3'd3,  // the blocks' contents are no longer needed
+    OpWriteZeroes = 3'd4   // the blocks read as zeroes from now on; moves no data
   } op_e;
 
   typedef enum logic [3:0] {
@@ -60,6 +61,7 @@ package block_pkg;
     beat_t write;
     logic  read_ready;
     logic  rsp_ready;
+    logic  cancel;  // end everything under way soon (B13)
   } host_t;
 
   typedef struct packed {
@@ -71,14 +73,17 @@ package block_pkg;
     rsp_t  rsp;
   } dev_t;
 
-  // What a device is. Constant from the end of reset (or from link-up) on.
+  // What a device is: constant while `ready` (B14).
   typedef struct packed {
     logic   ready;                 // the rest is known
+    logic [3:0] generation;        // another number each time that `ready` rises: the medium may be another one
+    logic [4:0] block_size_log2;   // of a block's bytes
     lba_t   block_count;
     count_t max_transfer_blocks;   // the longest read or write
     logic   volatile_write_cache;  // completed writes need a flush to be durable
     logic   fua;
     logic   discard;
+    logic   write_zeroes;
     logic   read_only;
   } geometry_t;
 
@@ -86,14 +91,15 @@ package block_pkg;
   function automatic status_e check(req_t req, geometry_t geometry);
     logic ranged, changes;
     ranged  = req.op != OpFlush;
-    changes = (req.op == OpWrite) | (req.op == OpDiscard);
+    changes = (req.op != OpRead) & (req.op != OpFlush);
     if (!geometry.ready) return StatusGone;
     if (changes && geometry.read_only) return StatusReadOnly;
-    if ((req.fua && !geometry.fua) || ((req.op == OpDiscard) && !geometry.discard)) begin
+    if ((req.fua && !geometry.fua) || ((req.op == OpDiscard) && !geometry.discard) ||
+        ((req.op == OpWriteZeroes) && !geometry.write_zeroes) || (req.op > OpWriteZeroes)) begin
       return StatusUnsupported;
     end
     if (ranged && (req.count == '0)) return StatusEmpty;
-    if (!req.op[1] && (req.count > geometry.max_transfer_blocks)) return StatusTooLarge;
+    if (moves_data(req) && (req.count > geometry.max_transfer_blocks)) return StatusTooLarge;
     if (ranged && (({1'b0, req.lba} + (LbaWidth + 1)'(req.count)) > {1'b0, geometry.block_count})) begin
       return StatusOutOfRange;
     end
@@ -102,6 +108,6 @@ package block_pkg;
 
   // Whether the request moves data.
   function automatic logic moves_data(req_t req);
-    return !req.op[1] && (req.count != '0);
+    return ((req.op == OpRead) || (req.op == OpWrite)) && (req.count != '0);
   endfunction
 endpackage

@@ -273,7 +273,6 @@ module example_top
       .disk_read_data_i  (disk_read)
     );
   end else begin : gen_one
-    assign geometry    = disk_geometry[0];
     assign disk_failed = '0;
     if (Async) begin : gen_async
       block_cdc #(.DataWidth(DataWidth)) u_cdc (
@@ -283,14 +282,17 @@ module example_top
         .write_data_i (host_write),
         .dev_o        (dev),
         .read_data_o  (dev_read),
+        .geometry_o   (geometry),
         .dev_clk_i    (disk_clk),
         .dev_rst_ni   (disk_rst_n),
         .host_o       (disk_host[0]),
         .write_data_o (disk_write[0]),
         .dev_i        (disk_dev[0]),
-        .read_data_i  (disk_read[0])
+        .read_data_i  (disk_read[0]),
+        .geometry_i   (disk_geometry[0])
       );
     end else begin : gen_sync
+      assign geometry      = disk_geometry[0];
       assign disk_host[0]  = host;
       assign disk_write[0] = host_write;
       assign dev           = disk_dev[0];

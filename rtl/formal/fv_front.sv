@@ -15,8 +15,9 @@ module fv_front
   input dev_t                 dev_i,
   input logic [DataWidth-1:0] read_data_i
 );
-  localparam geometry_t Geometry = '{ready: 1'b1, block_count: lba_t'(4), max_transfer_blocks: count_t'(2),
-                                     volatile_write_cache: 1'b0, fua: 1'b0, discard: 1'b1, read_only: 1'b0};
+  localparam geometry_t Geometry = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: lba_t'(4),
+                                     max_transfer_blocks: count_t'(2), volatile_write_cache: 1'b0, fua: 1'b0,
+                                     discard: 1'b1, write_zeroes: 1'b0, read_only: 1'b0};
   host_t down_host;
   dev_t  up_dev;
   logic [DataWidth-1:0] down_data, up_data;
@@ -30,13 +31,13 @@ module fv_front
   block_checker #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .CountBits(2), .UsedTags(Tags), .AssumeHost(1'b1)
   ) u_up (
-    .clk_i, .rst_ni, .host_i, .write_data_i, .dev_i(up_dev), .read_data_i(up_data), .idle_o()
+    .clk_i, .rst_ni, .geometry_i(Geometry), .host_i, .write_data_i, .dev_i(up_dev), .read_data_i(up_data), .idle_o()
   );
 
   block_checker #(
     .DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .CountBits(2), .UsedTags(Tags), .AssumeDevice(1'b1)
   ) u_down (
-    .clk_i, .rst_ni, .host_i(down_host), .write_data_i(down_data), .dev_i, .read_data_i, .idle_o()
+    .clk_i, .rst_ni, .geometry_i(Geometry), .host_i(down_host), .write_data_i(down_data), .dev_i, .read_data_i, .idle_o()
   );
 
   logic started_q;

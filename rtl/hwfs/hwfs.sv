@@ -252,6 +252,7 @@ module hwfs
   assign is_fetch          = dev_i.read.tag[4];
   assign host_o.read_ready = is_fetch ? fetch_ready : load_ready;
   assign host_o.rsp_ready  = 1'b1;
+  assign host_o.cancel     = 1'b0;
 
   hwfs_load #(.DataWidth(DataWidth), .AddressBits(AddressBits), .BlockSizeLog2(BlockSizeLog2)) u_load (
     .clk_i,

@@ -5,6 +5,8 @@
 // reads are answered in their order, and writes, flushes and discards in theirs; neither waits for
 // the other. An error is reported on the request whose piece failed, and `error_o` names the disk.
 //
+// Does not pass `cancel` on to the disks: each piece under way ends as its disk ends it.
+//
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
 // live disks and are read again elsewhere on an error; a disk that fails a write which another did
 // is stale: `failed_o` is set until reset and the disk is not used. Whoever owns the array keeps
@@ -72,6 +74,7 @@ module raid0
   typedef logic [LaneWidth-1:0] lane_t;
 
   logic [Disks-1:0] live, failed_q;
+  geometry_t [Disks-1:0] disk_geometry;  // as it is on this side of the clock crossings
 
   // --- Geometry: the smallest disk's size, and what all can do --------------------------------
   always_comb begin
@@ -80,16 +83,21 @@ module raid0
     geometry_o.max_transfer_blocks = '1;
     geometry_o.fua                 = 1'b1;
     geometry_o.discard             = 1'b1;
+    geometry_o.write_zeroes        = 1'b1;
+    geometry_o.block_size_log2     = 5'(BlockSizeLog2);
     geometry_o.ready               = Mirror ? |live : &live;
     least                          = '1;
     for (int unsigned i = 0; i < Disks; i++) begin
+      // A new medium in any disk is a new one of the array.
+      geometry_o.generation += disk_geometry[i].generation;
       // Not `live`: the size does not change when a disk fails.
       if (enable_i[i] || !Mirror) begin
-        if (disk_geometry_i[i].block_count < least) least = disk_geometry_i[i].block_count;
-        geometry_o.fua                  &= disk_geometry_i[i].fua;
-        geometry_o.discard              &= disk_geometry_i[i].discard;
-        geometry_o.read_only            |= disk_geometry_i[i].read_only;
-        geometry_o.volatile_write_cache |= disk_geometry_i[i].volatile_write_cache;
+        if (disk_geometry[i].block_count < least) least = disk_geometry[i].block_count;
+        geometry_o.fua                  &= disk_geometry[i].fua;
+        geometry_o.discard              &= disk_geometry[i].discard;
+        geometry_o.write_zeroes         &= disk_geometry[i].write_zeroes;
+        geometry_o.read_only            |= disk_geometry[i].read_only;
+        geometry_o.volatile_write_cache |= disk_geometry[i].volatile_write_cache;
       end
     end
     geometry_o.block_count = Mirror ? least : ((least >> StripeLog2) << StripeLog2) * lba_t'(Disks);
@@ -240,16 +248,19 @@ module raid0
         .write_data_i (lane_write_data),
         .dev_o        (lane_dev),
         .read_data_o  (lane_read_data),
+        .geometry_o   (disk_geometry[i]),
         .dev_clk_i    (disk_clk_i[i]),
         .dev_rst_ni   (disk_rst_ni[i]),
         .host_o       (disk_host_o[i]),
         .write_data_o (disk_write_data_o[i]),
         .dev_i        (disk_dev_i[i]),
-        .read_data_i  (disk_read_data_i[i])
+        .read_data_i  (disk_read_data_i[i]),
+        .geometry_i   (disk_geometry_i[i])
       );
     end else begin : gen_sync
       logic unused_clocks;
       assign unused_clocks        = disk_clk_i[i] ^ disk_rst_ni[i];
+      assign disk_geometry[i]     = disk_geometry_i[i];
       assign disk_host_o[i]       = lane_host;
       assign disk_write_data_o[i] = lane_write_data;
       assign lane_dev             = disk_dev_i[i];
@@ -338,7 +349,7 @@ module raid0
   // --- Which disks are used -------------------------------------------------------------------
   logic [Disks-1:0] ready;
   for (genvar i = 0; i < Disks; i++) begin : gen_ready
-    assign ready[i] = disk_geometry_i[i].ready;
+    assign ready[i] = disk_geometry[i].ready;
   end
   assign live     = Mirror ? enable_i & ready & ~failed_q : ready;
   assign failed_o = failed_q;

@@ -134,4 +134,5 @@ module raid_lane
   );
 
   assign host_o.rsp_ready = 1'b1;
+  assign host_o.cancel    = 1'b0;
 endmodule

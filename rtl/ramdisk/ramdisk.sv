@@ -33,11 +33,13 @@ module ramdisk
   input  axi_pkg::memory_t     axi_i,
   input  logic [DataWidth-1:0] axi_read_data_i
 );
-  assign geometry_o = '{ready: 1'b1, block_count: BlockCount, max_transfer_blocks: '1,
-                        volatile_write_cache: 1'b0, fua: 1'b1, discard: 1'b0, read_only: 1'b0};
+  assign geometry_o = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: BlockCount,
+                        max_transfer_blocks: '1, volatile_write_cache: 1'b0, fua: 1'b1, discard: 1'b0,
+                        write_zeroes: 1'b1, read_only: 1'b0};
 
   host_t host;
   dev_t  dev;
+  logic [DataWidth-1:0] write_data;
 
   block_front #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .OpenWrites(QueueDepth)) u_front (
     .clk_i,
@@ -48,7 +50,7 @@ module ramdisk
     .dev_o,
     .read_data_o,
     .host_o       (host),
-    .write_data_o (axi_write_data_o),
+    .write_data_o (write_data),
     .dev_i        (dev),
     .read_data_i  (axi_read_data_i)
   );
@@ -92,12 +94,14 @@ module ramdisk
     .valid_i (host.req_valid & is_read),
     .ready_o (read_start_ready),
     .tag_i   (host.req.tag),
+    .zero_i  (1'b0),
     .lba_i   (host.req.lba),
     .count_i (host.req.count),
     .valid_o (ar_valid),
     .ready_i (axi_i.ar_ready & read_order_ready),
     .burst_o (axi_o.ar),
     .tag_o   (ar_tag),
+    .zero_o  (),
     .last_o  (ar_last)
   );
 
@@ -138,24 +142,29 @@ module ramdisk
 
   // --- Writes: AW ahead of W, B in order; a flush stands in the order without a burst ---------
   logic write_start_ready, aw_valid, aw_last, aw_taken, w_open, w_order_ready, b_order_ready;
-  logic b_valid, b_last, b_flush, b_taken, b_done, flush_taken, w_last;
+  logic b_valid, b_last, b_flush, b_taken, b_done, flush_taken, w_last, is_write, aw_zero, w_zero;
   tag_t aw_tag, b_tag;
   logic [7:0] w_len, w_index_q;
   axi_pkg::resp_e b_resp, b_worst_q;
+
+  // Zeroes are bursts whose data the host need not send.
+  assign is_write = (host.req.op == OpWrite) | (host.req.op == OpWriteZeroes);
 
   ramdisk_bursts #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_write_bursts (
     .clk_i,
     .rst_ni,
     .base_i  (BaseAddress),
-    .valid_i (host.req_valid & (host.req.op == OpWrite)),
+    .valid_i (host.req_valid & is_write),
     .ready_o (write_start_ready),
     .tag_i   (host.req.tag),
+    .zero_i  (host.req.op == OpWriteZeroes),
     .lba_i   (host.req.lba),
     .count_i (host.req.count),
     .valid_o (aw_valid),
     .ready_i (axi_i.aw_ready & w_order_ready & b_order_ready),
     .burst_o (axi_o.aw),
     .tag_o   (aw_tag),
+    .zero_o  (aw_zero),
     .last_o  (aw_last)
   );
 
@@ -164,21 +173,23 @@ module ramdisk
   // A flush waits until the writes before it have their places.
   assign flush_taken    = host.req_valid & (host.req.op == OpFlush) & ~aw_valid & b_order_ready;
 
-  prim_fifo #(.Width(8), .Depth(QueueDepth)) u_w_order (
+  prim_fifo #(.Width(9), .Depth(QueueDepth)) u_w_order (
     .clk_i,
     .rst_ni,
     .valid_i (aw_taken),
     .ready_o (w_order_ready),
-    .data_i  (axi_o.aw.len),
+    .data_i  ({aw_zero, axi_o.aw.len}),
     .valid_o (w_open),
     .ready_i (axi_o.w_valid & axi_i.w_ready & w_last),
-    .data_o  (w_len)
+    .data_o  ({w_zero, w_len})
   );
 
   assign w_last          = w_index_q == w_len;
-  assign axi_o.w_valid   = host.write_valid & w_open;
+  assign axi_o.w_valid   = (host.write_valid | w_zero) & w_open;
   assign axi_o.w_last    = w_last;
-  assign dev.write_ready = axi_i.w_ready & w_open;
+  assign dev.write_ready = axi_i.w_ready & w_open & ~w_zero;
+
+  assign axi_write_data_o = w_zero ? '0 : write_data;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) w_index_q <= '0;
@@ -210,8 +221,8 @@ module ramdisk
 
   always_comb begin
     unique case (host.req.op)
-      OpRead:  dev.req_ready = read_start_ready;
-      OpWrite: dev.req_ready = write_start_ready;
+      OpRead:                 dev.req_ready = read_start_ready;
+      OpWrite, OpWriteZeroes: dev.req_ready = write_start_ready;
       default: dev.req_ready = ~aw_valid & b_order_ready;
     endcase
   end

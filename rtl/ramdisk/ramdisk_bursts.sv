@@ -18,6 +18,7 @@ module ramdisk_bursts
   input  logic              valid_i,
   output logic              ready_o,
   input  tag_t              tag_i,
+  input  logic              zero_i,  // a mark that the bursts carry
   input  lba_t              lba_i,
   input  count_t            count_i,
 
@@ -25,6 +26,7 @@ module ramdisk_bursts
   input  logic              ready_i,
   output axi_pkg::burst_t   burst_o,
   output tag_t              tag_o,
+  output logic              zero_o,
   output logic              last_o  // the last burst of its transfer
 );
   localparam int unsigned WordLog2   = $clog2(DataWidth / 8);
@@ -36,6 +38,7 @@ module ramdisk_bursts
 
   logic                  valid_q;
   tag_t                  tag_q;
+  logic                  zero_q;
   axi_pkg::address_t     address_q;
   logic [WordsWidth-1:0] words_q;
   few_t                  to_border, now;
@@ -47,6 +50,7 @@ module ramdisk_bursts
 
   assign valid_o = valid_q;
   assign tag_o   = tag_q;
+  assign zero_o  = zero_q;
   assign burst_o = '{address: address_q, len: 8'(now - few_t'(1)), size: 3'(WordLog2)};
   assign ready_o = ~valid_q | (ready_i & last_o);
 
@@ -58,6 +62,7 @@ module ramdisk_bursts
   always_ff @(posedge clk_i) begin
     if (ready_o) begin
       tag_q     <= tag_i;
+      zero_q    <= zero_i;
       address_q <= base_i + (axi_pkg::address_t'(lba_i) << BlockSizeLog2);
       words_q   <= WordsWidth'(count_i) << WordsLog2;
     end else if (ready_i) begin

@@ -163,7 +163,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
         request.count = 1 + random.below(longest);
         request.lba = random.below(blocks - request.count + 1);
         unsigned kind = random.below(100);
-        request.op = kind < 45 ? kRead : kind < 90 ? kWrite : kind < 96 ? kFlush : kDiscard;
+        request.op = kind < 45 ? kRead : kind < 90 ? kWrite : kind < 94 ? kFlush : kind < 97 ? kDiscard : kWriteZeroes;
         request.fua = request.op == kWrite && random.percent(10);
         if (request.op == kFlush) request.count = 0, request.lba = 0;
         if (random.percent(2) && request.op != kFlush) {
@@ -195,7 +195,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
             uint64_t lba = request.lba + i;
             busy[lba] = false;
             if (!MIRROR && request.op == kRead) expect_error |= bad(&BlockDevice::bad_reads, lba);
-            if (!MIRROR && request.op == kWrite) expect_error |= bad(&BlockDevice::bad_writes, lba);
+            if (!MIRROR && (request.op == kWrite || request.op == kWriteZeroes)) expect_error |= bad(&BlockDevice::bad_writes, lba);
         }
         if (request.status != kOk && (request.status != kDevice || request.detail != 0x0281)) fail("an unknown status");
         if (request.status != kOk) ++failed_ok;
@@ -204,9 +204,11 @@ int random_run(uint64_t seed, uint64_t cycles) {
         if (request.op == kDiscard) {
             // The model of a disk keeps a discarded block's bytes, but nothing is promised.
             for (uint64_t i = 0; i < request.count; ++i) unknown[request.lba + i] = true;
-        } else if (request.op == kWrite) {
+        } else if (request.op == kWrite || request.op == kWriteZeroes) {
             for (uint64_t i = 0; i < request.count; ++i) unknown[request.lba + i] = request.status != kOk;
-            if (request.status == kOk) std::memcpy(&image[request.lba * kBlockBytes], request.data.data(), request.data.size());
+            if (request.status != kOk) return;
+            if (request.op == kWriteZeroes) std::memset(&image[request.lba * kBlockBytes], 0, uint64_t(request.count) * kBlockBytes);
+            else std::memcpy(&image[request.lba * kBlockBytes], request.data.data(), request.data.size());
         } else if (request.op == kRead) {
             if (request.data.size() != uint64_t(request.count) * kBlockBytes) fail("a read was not counted to the word");
             for (uint64_t i = 0; i < request.count && request.status == kOk; ++i) {

@@ -157,12 +157,26 @@ private:
             request.bad = touches(bad_writes, request.lba, count);
             write_queue_[write_tail_++ % kTags] = *pins_.req_tag;
             break;
+        case kWriteZeroes:
+            ++writes;
+            request.bad = touches(bad_writes, request.lba, count);
+            if (!request.bad) write_zeroes(request, count);
+            request.due = now_ + model_.write_latency;
+            answer(*pins_.req_tag);
+            break;
         default:
             ++flushes;
             request.bad = request.op == kFlush && bad_flush;
             request.due = now_ + model_.flush_latency;
             answer(*pins_.req_tag);
         }
+    }
+
+    void write_zeroes(const Request& request, uint64_t count) {
+        std::memset(&bytes_[request.offset], 0, count * model_.block_bytes);
+        for (uint64_t i = 0; model_.journal && i < count; ++i)
+            unflushed_.push_back({request.lba + i, request.order, request.order, std::vector<uint8_t>(model_.block_bytes)});
+        ++version;
     }
 
     void answer(unsigned tag) {
@@ -181,7 +195,7 @@ private:
             unflushed_.erase(std::remove_if(unflushed_.begin(), unflushed_.end(), [&](const Unflushed& entry) {
                 return entry.block >= request.lba && entry.block * model_.block_bytes < request.end;
             }), unflushed_.end());
-        } else if (request.op == kWrite && model_.journal) {
+        } else if ((request.op == kWrite || request.op == kWriteZeroes) && model_.journal) {
             // From now on a flush covers it: one that comes later does, one that came before does not
             // (rule B12).
             for (Unflushed& entry : unflushed_)

@@ -4,7 +4,7 @@ module block_pins_host
   import block_pkg::*;
 (
   input  logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready,
-  input  logic [1:0]  req_op,
+  input  logic [2:0]  req_op,
   input  logic [4:0]  req_tag, write_tag,
   input  logic [47:0] req_lba,
   input  logic [23:0] req_count,
@@ -19,7 +19,7 @@ module block_pins_host
   assign host_o = '{req_valid: req_valid,
                     req: '{op: op_e'(req_op), fua: req_fua, tag: req_tag, lba: req_lba, count: req_count},
                     write_valid: write_valid, write: '{tag: write_tag, last: write_last},
-                    read_ready: read_ready, rsp_ready: rsp_ready};
+                    read_ready: read_ready, rsp_ready: rsp_ready, cancel: 1'b0};
   assign req_ready   = dev_i.req_ready;
   assign write_ready = dev_i.write_ready;
   assign read_valid  = dev_i.read_valid;
@@ -35,7 +35,7 @@ module block_pins_dev
   import block_pkg::*;
 (
   output logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready,
-  output logic [1:0]  req_op,
+  output logic [2:0]  req_op,
   output logic [4:0]  req_tag, write_tag,
   output logic [47:0] req_lba,
   output logic [23:0] req_count,

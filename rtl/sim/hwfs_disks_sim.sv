@@ -71,7 +71,7 @@ module hwfs_disks_sim
 
   // The bench as host.
   input  logic        req_valid,
-  input  logic [1:0]  req_op,
+  input  logic [2:0]  req_op,
   input  logic        req_fua,
   input  logic [4:0]  req_tag,
   input  logic [47:0] req_lba,
@@ -146,7 +146,8 @@ module hwfs_disks_sim
   end
 
   block_checker #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_check (
-    .clk_i, .rst_ni, .host_i(host), .write_data_i(host_write), .dev_i(dev), .read_data_i(dev_read), .idle_o(idle)
+    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(host_write), .dev_i(dev),
+    .read_data_i(dev_read), .idle_o(idle)
   );
 
   fs_rsp_t rsp;

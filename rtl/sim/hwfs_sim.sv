@@ -52,7 +52,7 @@ module hwfs_sim
   output logic        take_last,
 
   output logic        req_valid,
-  output logic [1:0]  req_op,
+  output logic [2:0]  req_op,
   output logic        req_fua,
   output logic [4:0]  req_tag,
   output logic [47:0] req_lba,
@@ -93,8 +93,8 @@ module hwfs_sim
   block_pins_dev u_pins (.*, .host_i(host), .dev_o(dev));
 
   assign pins = '{
-    geometry: '{ready: ready, block_count: block_count, max_transfer_blocks: max_transfer_blocks,
-                volatile_write_cache: cached, fua: 1'b0, discard: 1'b0, read_only: read_only},
+    geometry: '{ready: ready, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: block_count, max_transfer_blocks: max_transfer_blocks,
+                volatile_write_cache: cached, fua: 1'b0, discard: 1'b0, write_zeroes: 1'b0, read_only: read_only},
     dev: dev, read_data: read_data, cmd_valid: cmd_valid,
     cmd: '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
            name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length},
@@ -108,8 +108,8 @@ module hwfs_sim
   end
 
   block_checker #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_check (
-    .clk_i, .rst_ni, .host_i(host), .write_data_i(write_data), .dev_i(in.dev), .read_data_i(in.read_data),
-    .idle_o(idle)
+    .clk_i, .rst_ni, .geometry_i('0), .host_i(host), .write_data_i(write_data), .dev_i(in.dev),
+    .read_data_i(in.read_data), .idle_o(idle)
   );
 
   fs_rsp_t rsp;

@@ -10,7 +10,7 @@
 
 namespace straightway {
 
-enum Op : uint8_t { kRead = 0, kWrite = 1, kFlush = 2, kDiscard = 3 };
+enum Op : uint8_t { kRead = 0, kWrite = 1, kFlush = 2, kDiscard = 3, kWriteZeroes = 4 };
 enum Status : uint8_t { kOk, kEmpty, kTooLarge, kOutOfRange, kUnsupported, kReadOnly, kDevice, kTimedOut,
                         kAborted, kGone };
 

@@ -27,7 +27,7 @@ module raid0_sim
   output logic idle,
 
   input  logic        req_valid,
-  input  logic [1:0]  req_op,
+  input  logic [2:0]  req_op,
   input  logic        req_fua,
   input  logic [4:0]  req_tag,
   input  logic [47:0] req_lba,
@@ -50,7 +50,7 @@ module raid0_sim
   output logic [UpWidth-1:0] read_data,
 
   output logic        disk_req_valid [Disks],
-  output logic [1:0]  disk_req_op [Disks],
+  output logic [2:0]  disk_req_op [Disks],
   output logic        disk_req_fua [Disks],
   output logic [4:0]  disk_req_tag [Disks],
   output logic [47:0] disk_req_lba [Disks],
@@ -79,6 +79,7 @@ module raid0_sim
   block_checker #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_check (
     .clk_i,
     .rst_ni,
+    .geometry_i   (geometry),
     .host_i       (host),
     .write_data_i (write_data),
     .dev_i        (dev),
@@ -97,8 +98,10 @@ module raid0_sim
 
   for (genvar i = 0; i < Disks; i++) begin : gen_disk
     // Disks of unequal size: the smallest counts.
-    assign disk_geometry[i] = '{ready: 1'b1, block_count: lba_t'(DiskBlocks) + lba_t'(i), max_transfer_blocks: '1,
-                                volatile_write_cache: 1'b1, fua: 1'b1, discard: 1'b1, read_only: 1'b0};
+    assign disk_geometry[i] = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2),
+                                block_count: lba_t'(DiskBlocks) + lba_t'(i), max_transfer_blocks: '1,
+                                volatile_write_cache: 1'b1, fua: 1'b1, discard: 1'b1, write_zeroes: 1'b1,
+                                read_only: 1'b0};
     assign disk_clk[i]        = disk_clk_i[i];
     assign disk_rst_n[i]      = disk_rst_ni[i];
     assign disk_write_data[i] = disk_writes[i];
@@ -132,6 +135,7 @@ module raid0_sim
     block_checker #(.DataWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2)) u_check (
       .clk_i        (Async ? disk_clk_i[i] : clk_i),
       .rst_ni       (Async ? disk_rst_ni[i] : rst_ni),
+      .geometry_i   (disk_geometry[i]),
       .host_i       (disk_host[i]),
       .write_data_i (disk_writes[i]),
       .dev_i        (disk_dev[i]),

@@ -25,7 +25,7 @@ module ramdisk_sim
   input  logic [47:0] fault_address,
 
   input  logic        req_valid,
-  input  logic [1:0]  req_op,
+  input  logic [2:0]  req_op,
   input  logic        req_fua,
   input  logic [4:0]  req_tag,
   input  logic [47:0] req_lba,
@@ -51,9 +51,11 @@ module ramdisk_sim
   dev_t  dev;
   block_pins_host u_pins (.*, .host_o(host), .dev_i(dev));
 
+  geometry_t geometry;
   block_checker #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_check (
     .clk_i,
     .rst_ni,
+    .geometry_i   (geometry),
     .host_i       (host),
     .write_data_i (write_data),
     .dev_i        (dev),
@@ -61,7 +63,6 @@ module ramdisk_sim
     .idle_o       (idle)
   );
 
-  geometry_t geometry;
   assign block_count = geometry.block_count;
   ramdisks #(
     .Disks(Disks), .UpWidth(UpWidth), .DiskWidth(DiskWidth), .BlockSizeLog2(BlockSizeLog2),

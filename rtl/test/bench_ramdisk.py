@@ -3,7 +3,7 @@
 import os
 
 import cocotb
-from block_bus import DEVICE, EMPTY, FLUSH, OK, OUT_OF_RANGE, READ, UNSUPPORTED, WRITE, DISCARD, Host
+from block_bus import DEVICE, EMPTY, FLUSH, OK, OUT_OF_RANGE, READ, UNSUPPORTED, WRITE, DISCARD, WRITE_ZEROES, Host
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
@@ -48,6 +48,21 @@ async def reads_back_what_was_written(dut):
 
 
 @cocotb.test()
+async def writes_zeroes_between_writes_with_data(dut):
+    """Zeroes that cross a page, among writes under way: the neighbours keep their bytes."""
+    host = await start(dut, pause_percent=20)
+    before, after, other = (host.random.randbytes(80 * BLOCK) for _ in range(3))
+    assert [r[0] for r in await host.run([(WRITE, 20, 80, before), (WRITE, 100, 80, after)])] == [OK, OK]
+    requests = [(WRITE, 200, 80, other), (WRITE_ZEROES, 50, 70, None), (WRITE_ZEROES, 300, 1, None),
+                (WRITE, 400, 80, other)]
+    assert [r[0] for r in await host.run(requests)] == [OK] * 4
+    requests = [(READ, 20, 160, None), (READ, 200, 80, None), (READ, 300, 1, None), (READ, 400, 80, None)]
+    results = await host.run(requests)
+    assert results[0][2] == before[:30 * BLOCK] + bytes(70 * BLOCK) + after[20 * BLOCK:]
+    assert [r[2] for r in results[1:]] == [other, bytes(BLOCK), other]
+
+
+@cocotb.test()
 async def a_memory_fault_is_on_the_request_that_met_it(dut):
     """SLVERR on one word: the requests that touch its burst fail with the AXI code, others do not."""
     host = await start(dut, pause_percent=10)
@@ -69,9 +84,10 @@ async def a_wrong_request_is_refused_and_counted_to_the_word(dut):
     blocks = int(dut.block_count.value)
     requests = [(READ, blocks, 1, None), (READ, blocks - 1, 2, None), (WRITE, blocks - 1, 3, bytes(3 * BLOCK)),
                 (READ, 5, 0, None), (WRITE, 5, 0, b""), (DISCARD, 0, 1, None), (READ, blocks - 1, 1, None),
+                (WRITE_ZEROES, blocks - 1, 2, None), (7, 0, 1, None),
                 (READ, (1 << 48) - 1, 2, None)]
     results = await host.run(requests)
     assert [r[0] for r in results] == [OUT_OF_RANGE, OUT_OF_RANGE, OUT_OF_RANGE, EMPTY, EMPTY, UNSUPPORTED, OK,
-                                       OUT_OF_RANGE]
-    assert [len(r[2]) for r in results] == [BLOCK, 2 * BLOCK, 0, 0, 0, 0, BLOCK, 2 * BLOCK]
+                                       OUT_OF_RANGE, UNSUPPORTED, OUT_OF_RANGE]
+    assert [len(r[2]) for r in results] == [BLOCK, 2 * BLOCK, 0, 0, 0, 0, BLOCK, 0, 0, 2 * BLOCK]
     assert not any(results[1][2])  # zeroes

@@ -4,7 +4,7 @@ import random
 
 from cocotb.triggers import ReadOnly, RisingEdge
 
-READ, WRITE, FLUSH, DISCARD = range(4)
+READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
 OK, EMPTY, TOO_LARGE, OUT_OF_RANGE, UNSUPPORTED, READ_ONLY, DEVICE = range(7)
 
 

@@ -88,7 +88,8 @@ def test_ramdisk(name, parameters, monkeypatch):
     runner.build(sources=cores.files("sim"), hdl_toplevel="ramdisk_sim", build_dir=folder, always=True,
                  build_args=["--assert"], parameters={"DiskBlocks": disk_blocks, **parameters},
                  log_file=folder.with_suffix(".build.log"))
-    tests = ["reads_back_what_was_written", "a_wrong_request_is_refused_and_counted_to_the_word"]
+    tests = ["reads_back_what_was_written", "writes_zeroes_between_writes_with_data",
+             "a_wrong_request_is_refused_and_counted_to_the_word"]
     if parameters.get("Disks", 1) == 1:
         tests.append("a_memory_fault_is_on_the_request_that_met_it")
     else:
