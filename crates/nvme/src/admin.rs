@@ -89,14 +89,8 @@ impl Admin {
         self.shadow.1.clear();
         self.shadow_active = false;
         self.events_to_arm = 0;
-        let rings = (
-            SubmissionRing::new(self.submission_memory, ADMIN_ENTRIES),
-            CompletionRing::new(self.completion_memory, ADMIN_ENTRIES),
-        );
-        if let (Some(submission), Some(completion)) = rings {
-            self.submission = submission;
-            self.completion = completion;
-        }
+        self.submission.restart();
+        self.completion.restart();
     }
 
     /// Runs one command to its end and returns its completion's dword 0.

@@ -392,7 +392,7 @@ impl<P: Platform> Setup<'_, P> {
         self.execute(admin, &command)?;
         // What is parsed, not the whole page: this is on the deepest stack there is.
         let mut head = [0; CONTROLLER_HEAD_BYTES];
-        admin.data.copy_out(0, &mut head);
+        admin.data.copy_out(&mut head);
         ControllerInfo::parse(&head)
     }
 

@@ -56,26 +56,27 @@ impl<P: Platform> Controller<P> {
         result
     }
 
-    fn fetch(&self, command: Command, page: &mut [u8]) -> Result<(), Error> {
+    /// Runs a command that returns at most a page, into `page`. The command's parts come one by one: as a
+    /// whole it would be built, and its code repeated, at each of the calls.
+    #[inline(never)]
+    fn fetch(&self, opcode: u8, nsid: u32, cdw10: u32, page: &mut [u8]) -> Result<(), Error> {
         self.with_admin(|admin| {
             admin.data.clear();
-            let prp1 = admin.data.bus;
-            self.run(admin, &Command { prp1, ..command })?;
-            admin.data.copy_out(0, page);
+            let command = Command {
+                opcode,
+                namespace: nsid,
+                prp1: admin.data.bus,
+                dwords: [cdw10, 0, 0, 0],
+                ..Command::default()
+            };
+            self.run(admin, &command)?;
+            admin.data.copy_out(page);
             Ok(())
         })
     }
 
-    // Called from several slow paths: once is enough.
-    #[inline(never)]
-    fn identify(&self, cns: u32, namespace: u32, page: &mut [u8]) -> Result<(), Error> {
-        let command = Command {
-            opcode: admin::IDENTIFY,
-            namespace,
-            dwords: [cns, 0, 0, 0],
-            ..Command::default()
-        };
-        self.fetch(command, page)
+    fn identify(&self, cns: u32, nsid: u32, page: &mut [u8]) -> Result<(), Error> {
+        self.fetch(admin::IDENTIFY, nsid, cns, page)
     }
 
     /// The active namespaces with identifiers above `after`, ascending, into `found`; returns how
@@ -138,13 +139,8 @@ impl<P: Platform> Controller<P> {
     }
 
     fn log(&self, identifier: u32, page: &mut [u8]) -> Result<(), Error> {
-        let command = Command {
-            opcode: admin::GET_LOG_PAGE,
-            namespace: ALL_NAMESPACES,
-            dwords: [identifier | log::dwords(page.len()) << 16, 0, 0, 0],
-            ..Command::default()
-        };
-        self.fetch(command, page)
+        let cdw10 = identifier | log::dwords(page.len()) << 16;
+        self.fetch(admin::GET_LOG_PAGE, ALL_NAMESPACES, cdw10, page)
     }
 
     /// Health and counters.

@@ -92,13 +92,12 @@ impl Part {
         inside.then(|| Word(unsafe { self.start.add(offset) }.cast()))
     }
 
-    /// Copies from byte `offset` on into `target`, as far as both reach.
-    pub(crate) fn copy_out(&self, offset: usize, target: &mut [u8]) {
+    /// Copies from the beginning into `target`, as far as both reach.
+    pub(crate) fn copy_out(&self, target: &mut [u8]) {
         for (index, byte) in target.iter_mut().enumerate() {
-            let at = offset + index;
-            if at < self.len {
+            if index < self.len {
                 // SAFETY: inside, as just checked.
-                *byte = unsafe { self.start.add(at).read_volatile() };
+                *byte = unsafe { self.start.add(index).read_volatile() };
             }
         }
     }
@@ -161,6 +160,11 @@ impl SubmissionRing {
             offset: 0,
             mask: len - 1,
         })
+    }
+
+    /// Begins again at the first entry; the controller must not know the ring.
+    pub(crate) fn restart(&mut self) {
+        self.offset = 0;
     }
 
     /// Index of the next entry.
@@ -230,12 +234,20 @@ impl CompletionRing {
             start,
             next: start,
             turn: start,
-            flip: 1 << 16,
+            flip: 0,
             mask: entries.wrapping_sub(1),
             has_turned: false,
         };
-        ring.turn = ring.middle();
+        ring.restart();
         (entries.is_power_of_two() && entries > 1 && part.len >= bytes).then_some(ring)
+    }
+
+    /// Begins again at the first entry of zeroed memory; the controller must not know the ring.
+    pub(crate) fn restart(&mut self) {
+        self.next = self.start;
+        self.turn = self.middle();
+        self.flip = 1 << 16;
+        self.has_turned = false;
     }
 
     fn middle(&self) -> NonNull<u32> {

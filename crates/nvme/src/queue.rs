@@ -253,16 +253,14 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
 
     /// Starts again with empty rings; the controller must not know the queue any more.
     #[inline(never)]
-    pub(crate) fn restart_rings(&mut self) -> Result<(), SetupError> {
+    pub(crate) fn restart_rings(&mut self) {
         self.queue_memory.submission.clear();
         self.queue_memory.completion.clear();
-        let (submission, completion) = self.queue_memory.rings().ok_or(SetupError::Gone)?;
-        self.submission = submission;
-        self.completion = completion;
+        self.submission.restart();
+        self.completion.restart();
         self.rung_tail = 0;
         self.rung_head = 0;
         self.skew = 0;
-        Ok(())
     }
 }
 

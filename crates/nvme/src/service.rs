@@ -237,10 +237,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
             Some(Ok(())) => {}
         }
-        if self.restart_rings().is_err() {
-            self.set_state(State::Dead);
-            return;
-        }
+        self.restart_rings();
         let controller = &*self.controller;
         let attached = controller.admin.with(|admin| {
             for _ in 0..2 {
