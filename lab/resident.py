@@ -209,6 +209,10 @@ class Control:
     def unplug(self, name: str) -> None:
         """Asks the guest to give a device back and waits until it has."""
         self.ask({"execute": "device_del", "arguments": {"id": name}})
+        self.await_unplugged(name)
+
+    def await_unplugged(self, name: str) -> None:
+        """Waits until a device that the guest was asked for has left."""
         while name not in self._deleted:
             self._receive()
         self._deleted.remove(name)

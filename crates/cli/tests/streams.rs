@@ -505,3 +505,52 @@ fn a_pattern_without_an_end_is_recorded_until_ctrl_c() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(code(&["play", &device, "a", "--to", "pattern"]), 0);
 }
+
+/// The exit status of a child that must end by itself. None: it had to be killed, after longer than a busy machine takes.
+fn ended(mut child: Child) -> Option<i32> {
+    for _ in 0..1200 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    None
+}
+
+#[test]
+fn a_silent_source_is_given_up_at_a_signal() {
+    let folder = Folder::new();
+    let device = volume(&folder, &[]);
+    for name in ["absent", "mute"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path(name), 0o600.into()).unwrap();
+    }
+    // A writer that writes nothing; opened for both, so that this test does not wait either.
+    let mute = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(folder.path("mute"))
+        .unwrap();
+    let sources = [
+        ("absent", folder.path("absent"), 0),
+        ("mute", folder.path("mute"), 0),
+        ("udp", "udp://127.0.0.1:0".to_owned(), 0),
+        ("tcp", "tcp://127.0.0.1:0".to_owned(), 130),
+    ];
+    for (name, source, code) in &sources {
+        for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+            let take = format!("{name}-{signal:?}").to_lowercase();
+            let take = take.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+            let words = ["record", &device, &take, "--from", source, "--rate", "1M"];
+            let mut child = start(&words);
+            let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+            let first = lines.next().unwrap().unwrap();
+            assert!(first.contains("path: "), "{first}");
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, signal).unwrap();
+            assert_eq!(ended(child), Some(*code), "{take}");
+        }
+    }
+    drop(mute);
+    assert_eq!(code(&["--quiet", "check", &device]), 0);
+}

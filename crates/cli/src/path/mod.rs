@@ -22,7 +22,7 @@ use linux::identity::Identity;
 use linux::resolve::Resolved;
 use memory::Memory;
 use nvme::CompletionMode;
-use rig::Rig;
+use rig::{Recall, Rig};
 use std::sync::Arc;
 
 /// Looks at the completion ring before a hybrid wait sleeps.
@@ -139,6 +139,11 @@ impl Opened {
         }
         let rig = self.rig.as_ref()?;
         Some(rig.info().serial.as_str().to_owned())
+    }
+
+    /// The device, and whether the machine wants the drive back while it is used.
+    pub fn parts(&mut self) -> (&mut (dyn Device + 'static), Recall<'_>) {
+        (self.device.as_mut(), Recall(self.rig.as_deref()))
     }
 
     /// Closes the path and gives the drive back to its driver.

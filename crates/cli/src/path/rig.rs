@@ -71,6 +71,10 @@ pub trait Rig {
     /// What the controller answered.
     fn firmware_slots(&self) -> Result<FirmwareSlots>;
 
+    /// Whether the machine wants the controller back: it is being unplugged or unbound, and the kernel
+    /// waits until it is closed.
+    fn is_recalled(&self) -> bool;
+
     /// What buffers are taken from.
     fn memory(&self) -> &Memory;
 
@@ -85,6 +89,18 @@ pub trait Rig {
     /// # Errors
     /// The driver could not be given back.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Tells whether the machine wants an open drive back, which I/O alone reports at the next request only.
+/// Paths through a driver of the kernel never do: no one waits for their descriptors.
+#[derive(Clone, Copy)]
+pub struct Recall<'r>(pub(super) Option<&'r dyn Rig>);
+
+impl Recall<'_> {
+    /// Whether the drive is to be closed now. Costs a load, so it can be asked in a loop.
+    pub fn is_requested(self) -> bool {
+        self.0.is_some_and(Rig::is_recalled)
+    }
 }
 
 /// The one namespace that there is.

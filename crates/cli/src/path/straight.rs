@@ -243,6 +243,11 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
         Ok(self.controller()?.firmware_slots()?)
     }
 
+    fn is_recalled(&self) -> bool {
+        let controller = self.controller.as_ref();
+        controller.is_some_and(|controller| controller.platform().is_recalled())
+    }
+
     fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -19,6 +19,10 @@ impl Keeper for &Mounted<'_, '_> {
         self.drive
     }
 
+    fn is_recalled(&self) -> bool {
+        self.recall.is_requested()
+    }
+
     fn block_bytes(&self) -> Result<usize> {
         let geometry = self.volume.geometry();
         let geometry = geometry.map_err(|error| failed(self.drive, error))?;

@@ -20,6 +20,9 @@ pub trait Keeper {
     /// What the user named.
     fn drive(&self) -> &Drive;
 
+    /// Whether the machine wants the drive back: it is being unplugged or unbound.
+    fn is_recalled(&self) -> bool;
+
     /// The drive's block.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Recording {
             let (result, produced) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let producer = scope.spawn(move || produce(source, plan, clock, idle, &out, stop));
-                let result = self.pump(mounted, &recorder, &idle_to, &blocks, &bar);
+                let result = self.pump(mounted, &recorder, &idle_to, &blocks, &bar, &stopped);
                 stopped.store(true, Ordering::Relaxed);
                 drop(idle_to);
                 (result, producer.join())
@@ -131,16 +131,32 @@ impl Recording {
         idle: &Sender<block::Buffer>,
         blocks: &Receiver<Message>,
         bar: &ProgressBar,
+        stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
         let mut upkeep = std::pin::pin!(recorder.upkeep());
         let mut told = 0;
         let mut is_ended = false;
+        let mut is_recalled = false;
         loop {
+            // The source may be silent: without a block to write, no request would report it.
+            if !is_recalled && mounted.recall.is_requested() {
+                is_recalled = true;
+                stopped.store(true, Ordering::Relaxed);
+                recorder.finish();
+            }
             // A commit stamps the file with the time that it happens.
             mounted.volume.set_time(now_ns());
             if let std::task::Poll::Ready(result) = recorder.step(upkeep.as_mut(), &mut |_| {}) {
-                self.acknowledge(recorder.durable_bytes(), &mut told)?;
-                return Ok(result);
+                let durable_bytes = recorder.durable_bytes();
+                self.acknowledge(durable_bytes, &mut told)?;
+                let gone = StreamError::Device {
+                    offset_bytes: durable_bytes,
+                    error: block::Error::Gone,
+                };
+                return Ok(match is_recalled {
+                    true => result.and(Err(gone)),
+                    false => result,
+                });
             }
             self.acknowledge(recorder.durable_bytes(), &mut told)?;
             lend(|| recorder.take(), idle);

@@ -12,12 +12,16 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 /// The longest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 /// What the kernel is asked to keep of datagrams that were not read yet: 80 ms at 100 MB/s.
 const RECEIVE_BYTES: usize = 8 << 20;
+
+/// O_NONBLOCK. Each read is preceded by a poll, so the flag changes nothing else.
+const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// What came of filling a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +78,10 @@ impl Source {
             }
             Place::File(path) => {
                 let failed = |error: std::io::Error| Failure::io("opening", path, &error);
-                let file = File::open(path).map_err(failed)?;
+                // A FIFO without a writer is waited for as any silent source is, not in open(2).
+                let mut options = File::options();
+                let options = options.read(true).custom_flags(NO_WAIT);
+                let file = options.open(path).map_err(failed)?;
                 let kind = file.metadata().map_err(failed)?.file_type();
                 if kind.is_dir() {
                     return Err(Failure::usage(format!("{} is a directory", path.display())));

@@ -134,6 +134,11 @@ impl Keeper for There {
         &self.drive
     }
 
+    /// A coprocessor's window is nothing that the kernel takes back.
+    fn is_recalled(&self) -> bool {
+        false
+    }
+
     fn block_bytes(&self) -> Result<usize> {
         Ok(self.client.block_bytes())
     }

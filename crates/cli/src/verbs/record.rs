@@ -215,8 +215,15 @@ impl Record {
                 return Err(failure.and("nothing was recorded").hint(hint));
             }
         }
-        let stop = || context.cancel.is_set();
-        let source = Source::open(&self.from.0, &stop)?;
+        let stop = || context.cancel.is_set() || keeper.is_recalled();
+        let source =
+            Source::open(&self.from.0, &stop).map_err(|failure| match keeper.is_recalled() {
+                true => Failure::missing(format!(
+                    "{} is being unplugged or unbound; nothing was recorded",
+                    keeper.drive()
+                )),
+                false => failure,
+            })?;
         let total_bytes = self.total_bytes(&source);
         let file = keeper.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {

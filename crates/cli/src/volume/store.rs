@@ -8,6 +8,7 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::path::memory::Memory;
+use crate::path::rig::Recall;
 use crate::path::{self, Opened, Wish};
 use crate::verbs::read::close;
 use crate::volume::{crc32c, failed, now_ns, shown};
@@ -53,6 +54,8 @@ pub struct Mounted<'m, 'a> {
     pub memory: &'m Memory,
     /// What the user named, for messages.
     pub drive: &'m Drive,
+    /// Whether the machine wants the drive back.
+    pub recall: Recall<'m>,
 }
 
 impl Store {
@@ -118,7 +121,7 @@ impl Store {
             now_ns: now_ns(),
         };
         let drive = &self.drive;
-        let device = self.opened.device.as_mut();
+        let (device, recall) = self.opened.parts();
         let volume = match Volume::mount(device, nodes, &mut files, &options) {
             Ok(volume) => volume,
             Err(unmounted) => {
@@ -131,6 +134,7 @@ impl Store {
             volume: &volume,
             memory: &memory,
             drive,
+            recall,
         };
         let result = mounted.recover(access).and_then(|()| body(&mounted));
         let unmounted = volume.unmount();
