@@ -89,7 +89,7 @@ impl SyncFile {
         Completion {
             tag,
             buffer,
-            result,
+            result: result.map_err(|error| self.target.cause(error)),
         }
     }
 

@@ -81,6 +81,16 @@ impl Target {
             claim: claim.clone(),
         })
     }
+
+    /// What a failed request means. The kernel sets the size of a drive that was removed to zero; after
+    /// that a write finds no space and a read no data, as at the end of a file.
+    #[cold]
+    pub(crate) fn cause(&self, error: block::Error) -> block::Error {
+        match self.is_block_device && matches!(ioctl::size_bytes(&self.descriptor), Ok(0)) {
+            true => block::Error::Gone,
+            false => error,
+        }
+    }
 }
 
 fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Geometry> {

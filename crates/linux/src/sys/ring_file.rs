@@ -123,7 +123,7 @@ unsafe impl Encode for FileEncoder {
     #[inline]
     fn result(&self, operation: &Operation, answer: i32) -> Result<(), Error> {
         let Ok(moved) = usize::try_from(answer) else {
-            return Err(errno_error(-answer));
+            return Err(self.0.cause(errno_error(-answer)));
         };
         let asked = match operation {
             Operation::Read { buffer, .. } | Operation::Write { buffer, .. } => buffer.len(),
@@ -131,9 +131,9 @@ unsafe impl Encode for FileEncoder {
         };
         match moved == asked {
             true => Ok(()),
-            false => Err(Error::ShortTransfer {
+            false => Err(self.0.cause(Error::ShortTransfer {
                 done_bytes: moved as u32,
-            }),
+            })),
         }
     }
 
