@@ -96,7 +96,7 @@ def wait_for(machine, start):
 
 def ring_instructions(figures):
     """Commands over the ring: all that the coprocessor executes for one, its driver included."""
-    example = build_example("straightway-linux", "coprocessor")
+    example = build_example("straightway-figures", "coprocessor")
     run(["cargo", "build", "--quiet", "--locked", "--release", "-p", "straightway-cli"])
     command = TARGET / "release" / "straightway"
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -115,7 +115,7 @@ def ring_instructions(figures):
 
 def host_instructions(figures):
     """What a command over the ring costs the main CPU, submission and completion."""
-    program = build_example("straightway-coprocessor", "count")
+    program = build_example("straightway-figures", "coprocessor_count")
     for way in ("read", "write"):
         counts = dumps([program, way, "64"])
         both = [submit + reap for submit, reap in zip(counts[::2], counts[1::2])]
@@ -130,9 +130,9 @@ def main_cpu(figures):
     block device (system call, block layer, driver, interrupt) in the lab, less what waits.
     """
     commands = (1 << 20) // COMMAND_BYTES
-    counts = dumps([build_example("straightway-coprocessor", "count"), "read", "64"])
+    counts = dumps([build_example("straightway-figures", "coprocessor_count"), "read", "64"])
     ring = statistics.median(submit + reap for submit, reap in zip(counts[::2], counts[1::2]))
-    counts = dumps([build_example("straightway-nvme", "count"), "large", "64"])
+    counts = dumps([build_example("straightway-figures", "driver_count"), "large", "64"])
     driver = statistics.median(submit + reap for submit, reap in zip(counts[::2], counts[1::2]))
     program = ROOT / "out" / "count"
     program.parent.mkdir(exist_ok=True)
@@ -180,7 +180,7 @@ def percentages(figures, name, limits, size):
 
 def one_round(way, limit, size):
     """KiB/s of the driver alone, over the ring, and over the ring by a client that never sleeps."""
-    example = build_example("straightway-linux", "coprocessor")
+    example = build_example("straightway-figures", "coprocessor")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         drive = f"size={size},serial=LAB1,file={folder}/drive"
         if limit:

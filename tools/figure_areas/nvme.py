@@ -5,14 +5,14 @@ import statistics
 
 from .support import ROOT, build_example, dumps, run
 
-# Instructions: crates/nvme/examples/count under Callgrind.
+# Instructions: crates/figures/examples/driver_count under Callgrind.
 
 def bursts(program, name, count):
     return dumps([program, name, str(count)])
 
 
 def instructions(figures):
-    program = build_example("straightway-nvme", "count")
+    program = build_example("straightway-figures", "driver_count")
 
     def split(name, count, depth):
         counts = bursts(program, name, count)
@@ -62,7 +62,7 @@ def size(figures):
 
 def rates(figures):
     """One boot, random 4 KiB reads at queue depth 32; medians of 7 rounds."""
-    program = build_example("straightway-linux", "iops")
+    program = build_example("straightway-figures", "iops")
     for name, machine in (("iommu", []), ("no_iommu", ["--no-iommu"])):
         output = run(["lab/run", *machine, "--drive", "backend=null,size=4G", "--",
                       str(program), "/dev/nvme0n1", "7", "300"])

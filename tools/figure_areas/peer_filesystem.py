@@ -1,4 +1,4 @@
-"""Does to a kernel file system what crates/linux/examples/volume_io does to a volume.
+"""Does to a kernel file system what crates/figures/examples/volume_io does to a volume.
 
 Runs as root in the lab: `peer_filesystem.py KIND DEVICE LARGE_MIB`, KIND being ext4 or ext2. DEVICE is
 made anew. Prints the same lines; of the counts only FUA is its own, the rest comes from the drive's

@@ -39,8 +39,8 @@ class Counted:
 
 
 def instructions(figures):
-    """crates/linux/examples/volume_count under Callgrind: requests to a file and to the driver."""
-    program = build_example("straightway-linux", "volume_count")
+    """crates/figures/examples/volume_count under Callgrind: requests to a file and to the driver."""
+    program = build_example("straightway-figures", "volume_count")
 
     def count(target, kind, length, depth=1, rounds=100):
         return Counted(program, target, kind, length, depth, rounds)
@@ -85,7 +85,7 @@ def instructions(figures):
 
 def on_memory(figures):
     """The commands of the work, on memory: these repeat to the last one."""
-    program = build_example("straightway-linux", "volume_io")
+    program = build_example("straightway-figures", "volume_io")
     for block in (512, 4096):
         phases = Phases.parse(run([program, f"ram:{block}", "64"]))
         show(figures, f"volume.memory_{block}", phases, targets=True)
@@ -93,7 +93,7 @@ def on_memory(figures):
 
 def state(figures):
     """Bytes of memory, on this machine."""
-    program = build_example("straightway-linux", "volume_io")
+    program = build_example("straightway-figures", "volume_io")
     for line in run([program, "sizes", "0"]).splitlines():
         name, size = line.split()
         target = "<= 256" if name == "volume" else None

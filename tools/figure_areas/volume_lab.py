@@ -154,7 +154,7 @@ def emptied(phases):
 
 def traffic(figures):
     """One boot with four drives of a kind: ours at both block sizes, ext4, ext2."""
-    program = build_example("straightway-linux", "volume_io")
+    program = build_example("straightway-figures", "volume_io")
     peer = ROOT / "tools" / "figure_areas" / "peer_filesystem.py"
     names = ("volume_512", "volume_4096", "ext4", "ext2")
     script = " && ".join((

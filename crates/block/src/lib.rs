@@ -9,7 +9,7 @@
 //! ([`buffer`]).
 //!
 //! ```
-//! use block::{blocking, Buffer, RamDisk};
+//! use straightway_block::{blocking, Buffer, RamDisk};
 //!
 //! let disk: &'static mut [u8] = Box::leak(vec![0; 64 * 512].into_boxed_slice());
 //! let data: &'static mut [u8] = Box::leak(vec![7; 1024].into_boxed_slice());

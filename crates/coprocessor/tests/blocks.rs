@@ -4,8 +4,8 @@
 mod support;
 
 use block::{Device, Error, Operation, Request, blocking};
-use coprocessor::layout::{client, data_part};
-use coprocessor::{
+use straightway_coprocessor::layout::{client, data_part};
+use straightway_coprocessor::{
     Access, AttachFailed, ClientOptions, Code, Command, CoprocessorDisk, Event, Opcode,
 };
 use support::{Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, grants, seed, window};
@@ -170,7 +170,10 @@ fn numbers_outside_of_the_grant_move_nothing() {
         data_bytes: 0,
         ..good
     });
-    assert_eq!(code, coprocessor::Status::from(Error::Unaligned).code);
+    assert_eq!(
+        code,
+        straightway_coprocessor::Status::from(Error::Unaligned).code
+    );
     assert_eq!(answer(Command::new(Opcode::Create)), Code::BadOpcode as u16);
     let no_right = coprocessor.attach(1, 1, Access::WriteBlocks);
     assert_eq!(no_right.unwrap_err(), AttachFailed::Refused(Code::NoRight));
@@ -326,10 +329,11 @@ fn a_command_past_its_deadline_is_not_begun() {
     // Seen, and then nothing happens for a while: the loop is stopped between two steps.
     let clock = support::Microseconds::new();
     let mut disk = disk;
-    coprocessor::Service::announce(&window);
+    straightway_coprocessor::Service::announce(&window);
     let geometry = *disk.geometry();
-    let drive = coprocessor::Drive::default();
-    let mut service = coprocessor::Service::new(&window, geometry, &drive, grants, &clock).unwrap();
+    let drive = straightway_coprocessor::Drive::default();
+    let mut service =
+        straightway_coprocessor::Service::new(&window, geometry, &drive, grants, &clock).unwrap();
     let mut raw = Raw::new(window, 0);
     raw.attach(1, Access::WriteBlocks as u32);
     while raw.word(client::ACCEPTED) != 1 {
@@ -355,7 +359,7 @@ fn a_command_past_its_deadline_is_not_begun() {
     let codes: Vec<u16> = (0..32)
         .map(|entry| (raw.word(client::COMPLETIONS + 16 * entry) >> 16) as u16 & 0x7fff)
         .collect();
-    let timed_out = coprocessor::Status::from(Error::TimedOut).code;
+    let timed_out = straightway_coprocessor::Status::from(Error::TimedOut).code;
     assert_eq!(
         codes.iter().filter(|code| **code == timed_out).count(),
         32,

@@ -7,8 +7,8 @@ mod support;
 use std::cell::Cell;
 
 use block::{Clock, Device};
-use coprocessor::layout::client;
-use coprocessor::{Command, Drive, Opcode, Service};
+use straightway_coprocessor::layout::client;
+use straightway_coprocessor::{Command, Drive, Opcode, Service};
 use support::{Raw, disk, grants, window};
 
 /// Counts how often it is read; a microsecond passes with each.

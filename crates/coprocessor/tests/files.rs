@@ -6,8 +6,10 @@ mod support;
 use std::collections::BTreeMap;
 
 use block::Buffer;
-use coprocessor::layout::client;
-use coprocessor::{Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode};
+use straightway_coprocessor::layout::client;
+use straightway_coprocessor::{
+    Access, ClientOptions, Code, Command, Failure, FileNumber, FilesClient, Opcode,
+};
 use support::{Coprocessor, Microseconds, Raw, formatted, seed};
 use volume::Error;
 
@@ -282,5 +284,8 @@ fn a_name_that_is_no_text_is_refused() {
         std::thread::yield_now();
     }
     let code = (raw.word(client::COMPLETIONS) >> 16) as u16 & 0x7fff;
-    assert_eq!(code, coprocessor::Status::from(Error::BadName).code);
+    assert_eq!(
+        code,
+        straightway_coprocessor::Status::from(Error::BadName).code
+    );
 }

@@ -9,9 +9,11 @@ mod support;
 use std::time::{Duration, Instant};
 
 use block::{Device, blocking};
-use coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
-use coprocessor::{Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order};
 use crash::Budget;
+use straightway_coprocessor::layout::{CLIENTS, PAGE_BYTES, client, client_offset, data_part};
+use straightway_coprocessor::{
+    Access, Command, CoprocessorDisk, FLAG_WRITE, FilesClient, Opcode, Order,
+};
 use support::{
     Coprocessor, DISK_BYTES, Raw, WINDOW_BYTES, disk, formatted, grants, memory, seed, window,
 };

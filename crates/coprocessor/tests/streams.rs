@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use block::{Buffer, Completion, Device, Geometry, Refused, Request};
-use coprocessor::layout::data_part;
-use coprocessor::{
+use crash::{Config, CrashDisk, Cut, Medium, Sampling};
+use straightway_coprocessor::layout::data_part;
+use straightway_coprocessor::{
     Access, Code, Failure, FileNumber, FilesClient, Playing, PlayingOptions, Recording,
     RecordingOptions,
 };
-use crash::{Config, CrashDisk, Cut, Medium, Sampling};
 use stream::{Error, PlayOptions, RecordOptions, RecordReport, parse_gap};
 use support::{
     Coprocessor, Disk, Microseconds, WINDOW_BYTES, disk, formatted, memory, seed, window,
@@ -52,7 +52,7 @@ fn attach<R: Send + 'static>(
     coprocessor: &Coprocessor<R>,
     index: usize,
     number: u32,
-) -> Result<Client, coprocessor::AttachFailed> {
+) -> Result<Client, straightway_coprocessor::AttachFailed> {
     let client = coprocessor.attach(index, number, Access::Files)?;
     Ok(FilesClient::new(client, coprocessor.buffer(index, 0, 4096)).unwrap())
 }

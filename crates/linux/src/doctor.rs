@@ -6,6 +6,7 @@ use crate::bind;
 use crate::pci;
 use crate::usage;
 use crate::{Roots, sysfs};
+#[cfg(feature = "io-uring")]
 use io_uring::IoUring;
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
@@ -59,6 +60,7 @@ pub fn examine(roots: &Roots) -> Vec<Check> {
         vfio_container(roots),
         locked_memory(),
         huge_pages(roots),
+        #[cfg(feature = "io-uring")]
         io_uring(roots),
         poll_queues(roots),
     ];
@@ -179,6 +181,7 @@ fn huge_pages(roots: &Roots) -> Check {
 }
 
 /// Asks the kernel for a small ring: whatever forbids it shows.
+#[cfg(feature = "io-uring")]
 fn io_uring(roots: &Roots) -> Check {
     let name = "io_uring";
     let setting = sysfs::text(&roots.proc.join("sys/kernel/io_uring_disabled"));

@@ -1,14 +1,14 @@
 //! Everything about Linux that the paths to a drive need.
 //!
-//! | path | type | interrupts | what it needs |
-//! | --- | --- | --- | --- |
-//! | user space behind an IOMMU | [`vfio::Function`] | MSI-X, MSI or INTx by eventfd | vfio-pci |
-//! | user space without an IOMMU | [`noiommu::Function`] | none: polled | root, huge pages |
-//! | NVMe passthrough | [`Passthrough`] | the kernel's | `/dev/ngXnY`, io_uring |
-//! | io_uring | [`Uring`] | the kernel's | a file or a block device |
-//! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` |
-//! | a storage coprocessor | [`Coprocessor`] | none: polled | its window, a file |
-//! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device |
+//! | path | type | interrupts | what it needs | feature |
+//! | --- | --- | --- | --- | --- |
+//! | user space behind an IOMMU | [`vfio::Function`] | MSI-X, MSI or INTx by eventfd | vfio-pci | `vfio` |
+//! | user space without an IOMMU | [`noiommu::Function`] | none: polled | root, huge pages | `vfio` |
+//! | NVMe passthrough | [`Passthrough`] | the kernel's | `/dev/ngXnY`, io_uring | `io-uring` |
+//! | io_uring | [`Uring`] | the kernel's | a file or a block device | `io-uring` |
+//! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` | `chario` |
+//! | a storage coprocessor | [`Coprocessor`] | none: polled | its window, a file | `coprocessor` |
+//! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device | |
 //!
 //! The first two are a platform for the NVMe driver (`nvme::Platform`); the others are a
 //! [`block::Device`] themselves. Around them: which device a name means ([`pci`], [`resolve`]), who
@@ -19,20 +19,35 @@
 //! which says why, and in the two `unsafe impl nvme::Dma`, whose promise only the owner of the
 //! mapping can give.
 #![deny(unsafe_code)]
+// Paths share their parts: with fewer of them some parts have no user.
+#![cfg_attr(
+    not(all(
+        feature = "chario",
+        feature = "coprocessor",
+        feature = "io-uring",
+        feature = "vfio"
+    )),
+    allow(dead_code)
+)]
 
 pub mod admin;
 pub mod bind;
+#[cfg(feature = "chario")]
 pub mod chario;
 mod claim;
 mod clock;
+#[cfg(feature = "coprocessor")]
 pub mod coprocessor;
 pub mod cpufreq;
 pub mod doctor;
 mod error;
 pub mod identity;
+#[cfg(feature = "io-uring")]
 mod lanes;
 mod memory;
+#[cfg(feature = "vfio")]
 pub mod noiommu;
+#[cfg(feature = "io-uring")]
 mod passthrough;
 pub mod pci;
 pub mod resolve;
@@ -45,18 +60,24 @@ mod sync_file;
 mod sys;
 mod sysfs;
 mod target;
+#[cfg(feature = "io-uring")]
 mod uring;
 pub mod usage;
+#[cfg(feature = "vfio")]
 pub mod vfio;
 
+#[cfg(feature = "chario")]
 pub use chario::{Chario, CharioOptions};
 pub use claim::{Claim, can_be_taken};
 pub use clock::{ClockSource, TscClock};
+#[cfg(feature = "coprocessor")]
 pub use coprocessor::Coprocessor;
 pub use error::{Error, Kind, Result, namespace_hint, permission_hint};
 pub use memory::{DmaMemory, HostMemory};
+#[cfg(feature = "io-uring")]
 pub use passthrough::Passthrough;
 pub use roots::Roots;
 pub use schedule::RealTime;
 pub use sync_file::SyncFile;
+#[cfg(feature = "io-uring")]
 pub use uring::{RingOptions, Uring};

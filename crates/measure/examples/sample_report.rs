@@ -4,11 +4,11 @@
 //!
 //! Nothing here says anything about a real drive: the costs are made up, and the clock is virtual.
 
-use measure::simulated::{Profile, SimulatedHost};
-use measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings, compare};
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use straightway_measure::simulated::{Profile, SimulatedHost};
+use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings, compare};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
@@ -56,8 +56,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("compare.json"), comparison.to_json()?)?;
-    std::fs::write(folder.join("report.html"), measure::report(&comparison)?)?;
-    let table = measure::table(&comparison);
+    std::fs::write(
+        folder.join("report.html"),
+        straightway_measure::report(&comparison)?,
+    )?;
+    let table = straightway_measure::table(&comparison);
     std::fs::write(folder.join("table.txt"), &table)?;
     print!("{table}");
     Ok(())

@@ -27,8 +27,8 @@
 //!   clock.
 //!
 //! ```
-//! use measure::simulated::{Profile, SimulatedHost};
-//! use measure::{DeviceInfo, Settings, compare};
+//! use straightway_measure::simulated::{Profile, SimulatedHost};
+//! use straightway_measure::{DeviceInfo, Settings, compare};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! let mut host = SimulatedHost::new();
@@ -37,13 +37,13 @@
 //!     block_sizes_bytes: vec![4096],
 //!     ..Settings::default()
 //! };
-//! let mut progress = |step: &measure::Progress<'_>| assert!(step.done_cells <= step.total_cells);
+//! let mut progress = |step: &straightway_measure::Progress<'_>| assert!(step.done_cells <= step.total_cells);
 //! let cancel = AtomicBool::new(false);
 //! let device = DeviceInfo::default();
 //! let comparison =
 //!     compare(&mut host, &mut paths, device, &settings, &mut progress, &cancel).unwrap();
 //! assert!(comparison.valid && comparison.complete);
-//! assert!(measure::table(&comparison).contains("Random read, 4 KiB"));
+//! assert!(straightway_measure::table(&comparison).contains("Random read, 4 KiB"));
 //! ```
 #![forbid(unsafe_code)]
 

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use block::{Buffer, Device, RamDisk};
-use measure::simulated::{Profile, SimulatedHost};
-use measure::{
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use straightway_measure::simulated::{Profile, SimulatedHost};
+use straightway_measure::{
     CompareError, Comparison, Counters, DeviceInfo, Environment, Host, Missing, Operation, Path,
     Pattern, Settings, compare,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 fn settings() -> Settings {
     Settings {
@@ -58,8 +58,8 @@ fn find<'a>(
     path: &str,
     operation: Operation,
     bytes: u64,
-) -> &'a measure::PathResult {
-    let is_it = |result: &&measure::PathResult| {
+) -> &'a straightway_measure::PathResult {
+    let is_it = |result: &&straightway_measure::PathResult| {
         result.path == path
             && result.operation == operation
             && result.pattern == Pattern::Random
@@ -147,10 +147,10 @@ fn a_missing_path_and_a_missing_group_are_reported_and_the_rest_is_measured() {
     let mut missing: Vec<&str> = comparison.missing.iter().map(|m| m.path.as_str()).collect();
     missing.sort_unstable();
     assert_eq!(missing, ["ext4-direct", "straightway-poll"]);
-    let table = measure::table(&comparison);
+    let table = straightway_measure::table(&comparison);
     assert!(table.contains("ext4-direct: no file system"));
     assert!(table.contains("hint: modprobe vfio-pci"));
-    let page = measure::report(&comparison).unwrap();
+    let page = straightway_measure::report(&comparison).unwrap();
     assert!(page.contains("modprobe vfio-pci"));
     // A group that failed is cleaned up, and not tried again.
     let prepared = host.log.iter().filter(|line| *line == "prepare user-space");
@@ -168,7 +168,7 @@ fn a_changed_environment_makes_the_run_invalid() {
     let comparison = run(&mut host, [Profile::default()]);
     assert!(!comparison.valid);
     assert!(comparison.invalid_reasons[0].contains("frequency governor changed"));
-    assert!(measure::table(&comparison).contains("NOT VALID"));
+    assert!(straightway_measure::table(&comparison).contains("NOT VALID"));
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn busy_other_programs_make_the_run_invalid_and_table_and_report_say_so() {
         panic!("{:?}", comparison.invalid_reasons)
     };
     assert!(reason.contains("other programs took 199 %"), "{reason}");
-    assert!(measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
-    let page = measure::report(&comparison).unwrap();
+    assert!(straightway_measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
+    let page = straightway_measure::report(&comparison).unwrap();
     assert!(page.contains("Not valid.") && page.contains("other programs took 199 %"));
     host.others_permille = 200;
     assert!(run(&mut host, profiles()).valid);
@@ -213,12 +213,12 @@ fn cancellation_keeps_what_was_measured() {
     let samples: usize = comparison.results.iter().map(|r| r.samples.len()).sum();
     assert_eq!(samples, 80);
     // Two or three rounds carry no interval.
-    let few = |r: &measure::PathResult| r.throughput_mib_s_ci95.is_none();
+    let few = |r: &straightway_measure::PathResult| r.throughput_mib_s_ci95.is_none();
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));
-    assert!(measure::table(&comparison).contains("INCOMPLETE"));
+    assert!(straightway_measure::table(&comparison).contains("INCOMPLETE"));
     assert!(
-        measure::report(&comparison)
+        straightway_measure::report(&comparison)
             .unwrap()
             .contains("Incomplete.")
     );
@@ -235,7 +235,7 @@ fn json_is_valid_against_the_published_schema_and_reads_back() {
     ] {
         let text = comparison.to_json().unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let validator = jsonschema::validator_for(&measure::json_schema()).unwrap();
+        let validator = jsonschema::validator_for(&straightway_measure::json_schema()).unwrap();
         let errors: Vec<String> = validator
             .iter_errors(&value)
             .map(|e| e.to_string())
@@ -268,7 +268,7 @@ fn json_is_valid_against_the_published_schema_and_reads_back() {
 
 #[test]
 fn the_report_needs_nothing_from_outside() {
-    let page = measure::report(&run(&mut SimulatedHost::new(), profiles())).unwrap();
+    let page = straightway_measure::report(&run(&mut SimulatedHost::new(), profiles())).unwrap();
     for outside in [
         "<script", "http://", "https://", "src=", "@import", "url(", "<link",
     ] {
@@ -416,6 +416,6 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     assert!(comparison.results.is_empty());
     assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.
-    assert!(measure::table(&comparison).contains("Not measured"));
-    assert!(measure::report(&comparison).is_ok());
+    assert!(straightway_measure::table(&comparison).contains("Not measured"));
+    assert!(straightway_measure::report(&comparison).is_ok());
 }

@@ -8,9 +8,11 @@
 //! [`Violation`] and not performed.
 //!
 //! ```
-//! use block::Clock;
-//! use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
-//! use nvme::Registers;
+//! # extern crate block as straightway_block;
+//! # extern crate nvme as straightway_nvme;
+//! use straightway_block::Clock;
+//! use straightway_model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
+//! use straightway_nvme::Registers;
 //!
 //! let memory = BusMemory::linear(4 << 20).unwrap();
 //! let hang = Kind::NeverComplete { abortable: true };

@@ -4,7 +4,7 @@
 use std::ptr::{read_volatile, write_volatile};
 
 use block::{Buffer, Clock, Completion, Device, Operation, Refused, Request};
-use nvme::{
+use straightway_nvme::{
     BusRun, CompletionMode, Controller, Dma, EnableFailed, LinearDma, NamespaceInfo, Options,
     QueuePair, Registers,
 };

@@ -20,19 +20,21 @@
 //! [`block::Device`]. Each accepted request is completed exactly once, whatever the drive does.
 //!
 //! ```
-//! use block::{Device, Operation, Request};
-//! use nvme::{Controller, Options, QueuePair, controller_memory_bytes};
+//! # extern crate block as straightway_block;
+//! # extern crate model as straightway_model;
+//! use straightway_block::{Device, Operation, Request};
+//! use straightway_nvme::{Controller, Options, QueuePair, controller_memory_bytes};
 //!
 //! // A model drive here; a VFIO function or a board's registers elsewhere.
-//! let memory = model::BusMemory::linear(1 << 20).unwrap();
-//! let drive = model::Model::new(model::Config::test(), memory.clone()).unwrap();
+//! let memory = straightway_model::BusMemory::linear(1 << 20).unwrap();
+//! let drive = straightway_model::Model::new(straightway_model::Config::test(), memory.clone()).unwrap();
 //!
 //! let own = memory.allocate(controller_memory_bytes(4096)).unwrap();
 //! let controller = Controller::enable(drive, own, Options::default());
 //! let controller = controller.map_err(|failed| failed.error).unwrap();
 //! let namespace = controller.namespace(1).unwrap();
 //!
-//! type Queue<'c> = QueuePair<model::Model, &'c Controller<model::Model>, 32>;
+//! type Queue<'c> = QueuePair<straightway_model::Model, &'c Controller<straightway_model::Model>, 32>;
 //! let own = memory.allocate(Queue::memory_bytes(128 << 10, 4096)).unwrap();
 //! let queue = Queue::create(&controller, &namespace, own, 128 << 10);
 //! let mut queue = queue.map_err(|failed| failed.error).unwrap();

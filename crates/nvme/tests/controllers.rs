@@ -5,7 +5,7 @@ mod support;
 
 use block::{Device, Error, Operation, blocking};
 use model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
-use nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
+use straightway_nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
 use support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 
 /// The standard requests all succeed on a drive with this configuration, in every mode.
@@ -186,7 +186,7 @@ fn features_and_logs() {
         assert_eq!(controller.namespace(3).unwrap().block_size_log2, 12);
         assert_eq!(
             controller.namespace(2),
-            Err(nvme::Error::NoNamespace { namespace: 2 })
+            Err(straightway_nvme::Error::NoNamespace { namespace: 2 })
         );
         assert!(controller.write_cache().unwrap());
         controller.set_write_cache(false).unwrap();
@@ -259,7 +259,10 @@ fn a_driver_without_shadow_doorbells_needs_three_pages() {
         };
         let failed = Controller::enable(bench.model.clone(), memory, options).unwrap_err();
         let needed_bytes = pages * 4096;
-        assert_eq!(failed.error, nvme::Error::Memory { needed_bytes });
+        assert_eq!(
+            failed.error,
+            straightway_nvme::Error::Memory { needed_bytes }
+        );
         bench.memory.give_back(failed.memory).unwrap();
     }
     bench.check_memory();

@@ -6,7 +6,7 @@ mod support;
 
 use block::{Device, Error, Operation, Request, blocking};
 use model::{Kind, On, Rule, When};
-use nvme::CompletionMode;
+use straightway_nvme::CompletionMode;
 use support::{Bench, Ends, Outcome, Queue, config, options};
 
 const MODES: [CompletionMode; 3] = [

@@ -3,7 +3,7 @@
 //! range.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-use nvme::{
+use straightway_nvme::{
     Capabilities, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart,
     active_namespaces, descriptors,
 };

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 
 use block::{Device, Error, Operation, Request, Tag};
 use model::{Config, Kind, On, Rule, Time, When};
-use nvme::{CompletionMode, Controller, Options, controller_memory_bytes};
+use straightway_nvme::{CompletionMode, Controller, Options, controller_memory_bytes};
 use support::{Bench, DEPTH, Queue};
 
 const THREADS: usize = 4;

@@ -15,10 +15,12 @@
 //! names the gap in a companion file ([`GapFile`]). Nothing is lost silently.
 //!
 //! ```
-//! use block::{Buffer, Clock, RamDisk};
+//! # extern crate block as straightway_block;
+//! # extern crate volume as straightway_volume;
+//! use straightway_block::{Buffer, Clock, RamDisk};
 //! use core::{pin::pin, task::Poll};
-//! use stream::{Place, RecordOptions, Recorder};
-//! use volume::{FormatOptions, MountOptions, OpenFile, Volume, blocking};
+//! use straightway_stream::{Place, RecordOptions, Recorder};
+//! use straightway_volume::{FormatOptions, MountOptions, OpenFile, Volume, blocking};
 //!
 //! struct Microseconds(std::time::Instant);
 //! impl Clock for Microseconds {
@@ -28,7 +30,7 @@
 //! fn buffer(len: usize) -> Buffer { Buffer::from_static(Box::leak(vec![0; len].into_boxed_slice())) }
 //!
 //! let mut disk = RamDisk::<_, 32>::new(vec![0; 8 << 20], 9).unwrap();
-//! volume::format(&mut disk, buffer(4096), &FormatOptions::default()).0.unwrap();
+//! straightway_volume::format(&mut disk, buffer(4096), &FormatOptions::default()).0.unwrap();
 //! let mut files = [const { OpenFile::new() }; 1];
 //! let memory = [(); 3].map(|()| buffer(4096));
 //! let volume = Volume::mount(disk, memory, &mut files, &MountOptions::default()).unwrap();

@@ -5,7 +5,7 @@ mod support;
 
 use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
 use std::task::Poll;
-use stream::{Error, Place, PlayOptions, PlayReport, Player};
+use straightway_stream::{Error, Place, PlayOptions, PlayReport, Player};
 use support::*;
 use volume::{CreateOptions, OpenFile, Volume, blocking};
 

@@ -4,7 +4,7 @@
 mod support;
 
 use crash::{Config, CrashDisk, Cut, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
-use stream::{Error, RecordOptions};
+use straightway_stream::{Error, RecordOptions};
 use support::*;
 use volume::{FormatOptions, OpenFile, Volume, blocking};
 

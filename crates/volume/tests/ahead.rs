@@ -5,9 +5,9 @@ mod support;
 
 use block::{Device, RamDisk};
 use crash::{Fault, Faulty, Kind, On, Rule};
+use straightway_volume::blocking::run;
+use straightway_volume::{Error, Event, File, FormatOptions, Volume};
 use support::{buffer, files, make, memory, mount};
-use volume::blocking::run;
-use volume::{Error, Event, File, FormatOptions, Volume};
 
 const UNIT: usize = 4096;
 
@@ -100,7 +100,7 @@ fn an_append_that_failed_long_ago_can_be_repeated() {
     volume.retry(one, 0, refused.buffer, 0).unwrap();
     assert_eq!(next(&volume).result, Ok(()));
     assert_eq!(run(&volume, volume.sync(one)), Ok(12 * UNIT as u64));
-    let read = volume::blocking::read(&volume, one, 0, buffer(12 * UNIT));
+    let read = straightway_volume::blocking::read(&volume, one, 0, buffer(12 * UNIT));
     assert_eq!(read.result, Ok(()));
     assert!((0..12).all(|unit| read.buffer[unit * UNIT] == unit as u8));
 }

@@ -6,10 +6,10 @@ mod support;
 
 use block::{Buffer, Device};
 use crash::{Config, CrashDisk, Medium, Sampling};
+use straightway_volume::blocking::run;
+use straightway_volume::checksum::crc32c;
+use straightway_volume::{CreateOptions, Error, File, FormatOptions, Volume};
 use support::{buffer, files, free, make, memory, mount};
-use volume::blocking::run;
-use volume::checksum::crc32c;
-use volume::{CreateOptions, Error, File, FormatOptions, Volume};
 
 const BLOCK: usize = 4096;
 const CHUNK: usize = 65_536;
@@ -99,7 +99,8 @@ fn a_long_append_stores_its_checksums_without_a_flush() {
     append(&volume, file, 20 * MEBIBYTE, 3 * BLOCK);
     assert_eq!(run(&volume, volume.sync(file)), Ok(len as u64));
     assert_eq!(stored(&volume, file), expected(len));
-    let read = volume::blocking::read(&volume, file, 19 * MEBIBYTE as u64, buffer(MEBIBYTE));
+    let read =
+        straightway_volume::blocking::read(&volume, file, 19 * MEBIBYTE as u64, buffer(MEBIBYTE));
     assert_eq!(read.result, Ok(()));
     let at = 19 * MEBIBYTE as u64;
     assert_eq!(run(&volume, volume.verify(file, at, &read.buffer)), Ok(()));

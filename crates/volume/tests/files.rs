@@ -4,8 +4,8 @@
 mod support;
 
 use block::RamDisk;
+use straightway_volume::{CreateOptions, Error, File, FormatOptions, Volume, blocking};
 use support::{buffer, files, filled, free, make, memory, mount};
-use volume::{CreateOptions, Error, File, FormatOptions, Volume, blocking};
 
 type Disk = RamDisk<Vec<u8>, 8>;
 type Mounted<'a> = Volume<'a, Disk>;
@@ -157,7 +157,13 @@ fn a_fragmented_file_grows_through_each_level_and_is_reaped() {
     });
 }
 
-fn check(volume: &Mounted<'_>, repair: bool) -> (volume::Summary, Vec<volume::Finding>) {
+fn check(
+    volume: &Mounted<'_>,
+    repair: bool,
+) -> (
+    straightway_volume::Summary,
+    Vec<straightway_volume::Finding>,
+) {
     let mut found = Vec::new();
     let mut scratch = vec![0; 1024];
     let mut report = |finding| found.push(finding);
@@ -229,7 +235,10 @@ fn a_repair_mends_every_single_copy_and_what_the_maps_prove() {
     });
     on(disk, |volume| {
         let (summary, found) = check(volume, true);
-        assert_eq!(found[0], volume::Finding::Damaged(volume::Node::Bitmap(0)));
+        assert_eq!(
+            found[0],
+            straightway_volume::Finding::Damaged(straightway_volume::Node::Bitmap(0))
+        );
         assert_eq!(summary.repaired, 1);
         let (summary, found) = check(volume, false);
         assert_eq!(found, []);
@@ -258,16 +267,19 @@ fn a_slot_without_a_valid_copy_hides_no_file_and_its_units_stay() {
         bytes[(shape.slots_b() + at + 30) as usize] ^= 1;
     });
     on(disk, |volume| {
-        let lost = volume::Node::Slot(entry.0);
+        let lost = straightway_volume::Node::Slot(entry.0);
         assert_eq!(get(volume, "one"), Err(Error::from(lost)));
         assert_eq!(put(volume, "one", b"new", false), Err(Error::from(lost)));
         let (summary, found) = check(volume, true);
-        assert!(found.contains(&volume::Finding::Damaged(lost)));
+        assert!(found.contains(&straightway_volume::Finding::Damaged(lost)));
         assert!(!summary.complete);
         let (_, found) = check(volume, false);
-        let leaked = found
-            .iter()
-            .any(|finding| matches!(finding, volume::Finding::Leaked { units: 3, .. }));
+        let leaked = found.iter().any(|finding| {
+            matches!(
+                finding,
+                straightway_volume::Finding::Leaked { units: 3, .. }
+            )
+        });
         assert!(
             leaked,
             "the lost file's units are not given away: {found:?}"

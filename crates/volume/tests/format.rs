@@ -3,7 +3,7 @@
 
 mod support;
 
-use volume::layout::{self, bitmap, leaf, node, slot, superblock};
+use straightway_volume::layout::{self, bitmap, leaf, node, slot, superblock};
 
 /// The rows `| offset | bytes | `NAME` | ...` of a section: name and offset.
 fn rows(section: &str) -> Vec<(String, usize)> {
@@ -76,12 +76,13 @@ fn each_place_and_magic_of_the_document_is_the_code_s() {
 fn nothing_but_superblocks_is_left_in_front_of_the_tables() {
     for (lba_log2, memory) in [(9, 1 << 20), (9, 512), (9, 7 * 512), (6, 256)] {
         let mut disk = block::RamDisk::<_, 8>::new(vec![0xa5; 1 << 20], lba_log2).unwrap();
-        let options = volume::FormatOptions {
+        let options = straightway_volume::FormatOptions {
             node_bytes: Some(if lba_log2 == 9 { 512 } else { 256 }),
             uuid: [3; 16],
-            ..volume::FormatOptions::default()
+            ..straightway_volume::FormatOptions::default()
         };
-        let (shape, memory) = volume::format(&mut disk, support::buffer(memory), &options);
+        let (shape, memory) =
+            straightway_volume::format(&mut disk, support::buffer(memory), &options);
         support::free(memory.unwrap());
         shape.unwrap();
         let outcome = block::blocking::read(&mut disk, 0, support::buffer(131_072));

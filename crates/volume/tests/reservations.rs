@@ -4,8 +4,8 @@
 mod support;
 
 use block::RamDisk;
+use straightway_volume::{CreateOptions, Finding, FormatOptions, OpenFile, Volume, blocking};
 use support::{files, filled, free, make, memory, mount};
-use volume::{CreateOptions, Finding, FormatOptions, OpenFile, Volume, blocking};
 
 const UNIT: u64 = 4096;
 const RESERVED: u64 = 100 * UNIT;
@@ -65,7 +65,12 @@ fn findings(volume: &Mounted<'_>) -> Vec<Finding> {
 }
 
 /// A file of `len` bytes with space reserved behind them, open.
-fn write(volume: &Mounted<'_>, name: &str, len: usize, checksums: bool) -> volume::File {
+fn write(
+    volume: &Mounted<'_>,
+    name: &str,
+    len: usize,
+    checksums: bool,
+) -> straightway_volume::File {
     let options = CreateOptions {
         reserve_bytes: RESERVED,
         checksums,

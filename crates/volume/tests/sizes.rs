@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use block::Device;
-use volume::{OpenFile, Volume};
+use straightway_volume::{OpenFile, Volume};
 
 #[test]
 fn a_mounted_volume_takes_at_most_256_bytes_beside_its_three_nodes() {

@@ -10,8 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use block::{Buffer, Clock, Device, RamDisk};
-use coprocessor::layout::{CLIENTS, SUBMISSION_BYTES, client, client_offset, data_part};
-use coprocessor::{
+use straightway_coprocessor::layout::{
+    CLIENTS, SUBMISSION_BYTES, client, client_offset, data_part,
+};
+use straightway_coprocessor::{
     Access, Client, ClientOptions, Drive, Event, Files, Grant, Service, Want, Window,
 };
 use volume::{FormatOptions, MountOptions, OpenFile, Volume};
@@ -109,7 +111,7 @@ fn files<D: Device>(
     let mut table = [const { OpenFile::new() }; 4];
     let nodes = [(); 3].map(|()| memory(4096));
     let Ok(volume) = Volume::mount(&mut *disk, nodes, &mut table, &MountOptions::default()) else {
-        return service.refuse_files(coprocessor::Code::NoVolume);
+        return service.refuse_files(straightway_coprocessor::Code::NoVolume);
     };
     {
         let files = Files::new(service, &volume, clock);
@@ -165,8 +167,10 @@ impl<R: Send + 'static> Coprocessor<R> {
             (finish(disk), events)
         });
         // What is written before it has started is cleared by the start.
-        let is_ready = |header: coprocessor::Header| header.state == coprocessor::State::Ready;
-        while !coprocessor::Header::read(&window).is_ok_and(is_ready) {
+        let is_ready = |header: straightway_coprocessor::Header| {
+            header.state == straightway_coprocessor::State::Ready
+        };
+        while !straightway_coprocessor::Header::read(&window).is_ok_and(is_ready) {
             assert!(!thread.is_finished(), "the coprocessor's thread ended");
             std::thread::yield_now();
         }
@@ -188,7 +192,7 @@ impl<R: Send + 'static> Coprocessor<R> {
         index: usize,
         number: u32,
         access: Access,
-    ) -> Result<Client<Microseconds>, coprocessor::AttachFailed> {
+    ) -> Result<Client<Microseconds>, straightway_coprocessor::AttachFailed> {
         self.attach_with(ClientOptions {
             access,
             index,
@@ -200,7 +204,7 @@ impl<R: Send + 'static> Coprocessor<R> {
     pub fn attach_with(
         &self,
         options: ClientOptions,
-    ) -> Result<Client<Microseconds>, coprocessor::AttachFailed> {
+    ) -> Result<Client<Microseconds>, straightway_coprocessor::AttachFailed> {
         Client::attach(self.window, Microseconds::new(), options)
     }
 

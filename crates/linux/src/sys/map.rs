@@ -92,6 +92,7 @@ impl Mapping {
     /// # Safety
     /// The mapping outlives the window and each copy of it, is shared with the coprocessor, and no
     /// reference to its bytes is made but through the window and the arena's buffers.
+    #[cfg(feature = "coprocessor")]
     pub(crate) unsafe fn window(&self) -> coprocessor::Window {
         // SAFETY: the caller's promise; a mapping begins at a page.
         unsafe { coprocessor::Window::new(self.start, self.len) }

@@ -11,13 +11,19 @@
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
 
 pub(crate) mod arena;
+#[cfg(feature = "chario")]
 pub(crate) mod chario;
+#[cfg(feature = "coprocessor")]
 pub(crate) mod coprocessor;
 pub(crate) mod counter;
 pub(crate) mod ioctl;
 pub(crate) mod map;
+#[cfg(feature = "io-uring")]
 pub(crate) mod ring;
+#[cfg(feature = "io-uring")]
 pub(crate) mod ring_file;
+#[cfg(feature = "io-uring")]
 pub(crate) mod ring_nvme;
 pub(crate) mod sched;
+#[cfg(feature = "vfio")]
 pub(crate) mod vfio;

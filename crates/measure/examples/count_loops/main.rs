@@ -14,12 +14,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use block::{Buffer, Completion, Device, Features, Geometry, Operation, Refused, Request};
-use measure::access::Offsets;
-use measure::cell::ClosedLoop;
-use measure::open_loop::{OpenLoop, Schedule};
-use measure::{Access, Clock, Pattern, Region};
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
+use straightway_measure::access::Offsets;
+use straightway_measure::cell::ClosedLoop;
+use straightway_measure::open_loop::{OpenLoop, Schedule};
+use straightway_measure::{Access, Clock, Pattern, Region};
 
 /// A device that has done each request when it is asked.
 struct Nothing {
@@ -121,7 +121,7 @@ fn main() {
         .and_then(|n| n.parse().ok())
         .unwrap_or(1000);
     let access = Access {
-        operation: measure::Operation::Read,
+        operation: straightway_measure::Operation::Read,
         pattern: Pattern::Random,
         block_size_bytes: 4096,
     };

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use block::{Buffer, Completion, Device, Error, Operation, Request};
 use model::{BusMemory, Config, Faults, Model, Rule, Time, Violation};
-use nvme::{
+use straightway_nvme::{
     CompletionMode, Controller, Options, QueuePair, Statistics, controller_memory_bytes,
     controller_memory_bytes_without_shadows,
 };

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
+use straightway_stream::{Error, GapFile, Pace, Place, RecordOptions, RecordReport, Recorder};
 use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 /// Bytes of a record block.
@@ -328,11 +328,11 @@ pub fn expected(blocks: u64, block_bytes: usize, lost: &[u64]) -> Vec<u8> {
 
 /// Where the companion file says that bytes are missing, and how many.
 pub fn named_gaps(lines: &[u8]) -> Vec<(u64, u64)> {
-    assert_eq!(lines.len() % stream::GAP_LINE_BYTES, 0);
-    let lines = lines.chunks(stream::GAP_LINE_BYTES);
+    assert_eq!(lines.len() % straightway_stream::GAP_LINE_BYTES, 0);
+    let lines = lines.chunks(straightway_stream::GAP_LINE_BYTES);
     lines
         .map(|line| {
-            let gap = stream::parse_gap(line).expect("a line of a companion file");
+            let gap = straightway_stream::parse_gap(line).expect("a line of a companion file");
             (gap.offset_bytes, gap.lost_bytes)
         })
         .collect()

@@ -13,7 +13,7 @@ use super::search::{Search, list, mount};
 use super::sequences::valid_ops;
 use super::starts::NODE;
 use super::support::free;
-use volume::OpenFile;
+use straightway_volume::OpenFile;
 
 /// Steps between two power cuts.
 const STEPS: usize = 12;

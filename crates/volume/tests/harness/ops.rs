@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use block::Device;
 use crash::CrashDisk;
-use volume::{CreateOptions, Error, File, Refused, Volume};
+use straightway_volume::{CreateOptions, Error, File, Refused, Volume};
 
 use super::oracle::{BLOCK, FILES, Live, NAMES, byte, bytes};
 use super::search::Search;

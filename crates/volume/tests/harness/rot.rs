@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use block::Device;
 use crash::{Config, Medium};
-use volume::{MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{MountOptions, OpenFile, Volume, blocking};
 
 use super::independent::{Regions, superblock, u64_at};
 use super::ops::Op;
@@ -116,7 +116,7 @@ fn outcome(medium: &Medium) -> (String, String) {
     }
     let mut scratch = [0; 4096];
     let mut findings = BTreeSet::new();
-    let mut report = |finding: volume::Finding| {
+    let mut report = |finding: straightway_volume::Finding| {
         findings.insert(kind(&finding.to_string()));
     };
     let checked = blocking::run(&volume, volume.check(&mut scratch, &mut report));
@@ -149,7 +149,7 @@ fn kind(text: &str) -> String {
 }
 
 fn read<D: Device>(volume: &Volume<'_, D>, name: &str) -> Result<(), String> {
-    let text = |error: volume::Error| error.to_string();
+    let text = |error: straightway_volume::Error| error.to_string();
     let entry = blocking::run(volume, volume.find(name)).map_err(text)?;
     let file = blocking::run(volume, volume.open(name)).map_err(text)?;
     let len = (entry.size_bytes as usize).next_multiple_of(NODE);

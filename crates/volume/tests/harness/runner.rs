@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use block::Features;
 use crash::{Completions, Config, CrashDisk, Faulty, Medium, Orders, Rule};
-use volume::{MountOptions, OpenFile, Volume};
+use straightway_volume::{MountOptions, OpenFile, Volume};
 
 use super::independent::superblock;
 use super::ops::{self, Context, Op};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use block::{Buffer, Device};
 use crash::{Config, CrashDisk, Medium, Sampling};
-use volume::{CreateOptions, Error, Finding, MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{CreateOptions, Error, Finding, MountOptions, OpenFile, Volume, blocking};
 
 use super::independent::Scan;
 use super::oracle::{Found, NAMES, Oracle, byte};
@@ -16,7 +16,7 @@ use super::support::{buffer, free, memory};
 
 /// The protocol that the volume under test follows.
 #[cfg(feature = "mutations")]
-pub type Mutation = volume::Mutation;
+pub type Mutation = straightway_volume::Mutation;
 
 /// The images that were looked at; searches from the same start share them.
 pub type Seen = Arc<Mutex<HashSet<u64>>>;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use block::Device;
 use crash::{Config, Medium};
-use volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
+use straightway_volume::{CreateOptions, FormatOptions, OpenFile, Volume, blocking};
 
 use super::ops::Op;
 use super::oracle::{Live, NAMES, Oracle, bytes};
@@ -35,7 +35,7 @@ pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
         uuid: [9; 16],
         ..FormatOptions::default()
     };
-    let (shape, memory) = volume::format(&mut disk, buffer(1 << 14), &options);
+    let (shape, memory) = straightway_volume::format(&mut disk, buffer(1 << 14), &options);
     free(memory.unwrap());
     let shape = shape.unwrap();
     let mut medium = disk.current();
@@ -89,7 +89,7 @@ pub fn fragmented(unit_bytes: u64, extents: u64) -> (Medium, Oracle) {
     (disk.current(), oracle)
 }
 
-fn append<D: Device>(volume: &Volume<'_, D>, file: volume::File, data: &[u8]) {
+fn append<D: Device>(volume: &Volume<'_, D>, file: straightway_volume::File, data: &[u8]) {
     let outcome = blocking::append(volume, file, filled(data, NODE), data.len());
     free(outcome.buffer);
     outcome.result.unwrap();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use block::{Device, Operation, Refused, Request};
 use crash::{Budget, Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule, Sampling};
-use volume::{CreateOptions, Error, FormatOptions, blocking};
+use straightway_volume::{CreateOptions, Error, FormatOptions, blocking};
 
 use crate::harness::independent::Scan;
 use crate::harness::search::{Depth, Mutation, Search, mount};
@@ -111,14 +111,14 @@ fn a_format_cut_anywhere_leaves_no_mixture() {
         uuid: [4; 16],
         ..FormatOptions::default()
     };
-    let (shape, memory) = volume::format(&mut device, buffer(1 << 11), &options);
+    let (shape, memory) = straightway_volume::format(&mut device, buffer(1 << 11), &options);
     free(memory.unwrap());
     shape.unwrap();
     let (mut none, mut before, mut after) = (0, 0, 0);
     for medium in images.take() {
         let disk = medium.open(Config::default());
         let mut files = Default::default();
-        let files: &mut [volume::OpenFile; 2] = &mut files;
+        let files: &mut [straightway_volume::OpenFile; 2] = &mut files;
         match mount(disk.clone(), NODE, files, Mutation::None) {
             Err(Error::NotAVolume) => none += 1,
             Err(error) => panic!("{error}"),
@@ -155,13 +155,13 @@ fn a_format_whose_last_flush_fails_may_have_made_a_volume() {
             uuid: [4; 16],
             ..FormatOptions::default()
         };
-        let (shape, memory) = volume::format(&mut device, buffer(1 << 14), &options);
+        let (shape, memory) = straightway_volume::format(&mut device, buffer(1 << 14), &options);
         free(memory.unwrap());
         assert!(
             matches!(shape, Err(Error::Device(_))),
             "flush {flush}: {shape:?}"
         );
-        let mut files: [volume::OpenFile; 2] = Default::default();
+        let mut files: [straightway_volume::OpenFile; 2] = Default::default();
         let mounted = mount(disk, NODE, &mut files, Mutation::None);
         assert_eq!(mounted.is_ok(), is_there, "flush {flush}");
         if let Ok(volume) = mounted {
@@ -210,7 +210,7 @@ fn a_repeated_append_survives_every_power_cut() {
     };
     let device = Faulty::new(listing, []);
     let faults = device.faults();
-    let mut table: [volume::OpenFile; 2] = Default::default();
+    let mut table: [straightway_volume::OpenFile; 2] = Default::default();
     let volume = mount(device, NODE, &mut table, Mutation::None).unwrap();
     let file = blocking::run(&volume, volume.create("a", &CreateOptions::default())).unwrap();
     blocking::run(&volume, volume.reserve(file, 8 * PIECE as u64)).unwrap();
@@ -278,7 +278,7 @@ fn a_repeated_append_survives_every_power_cut() {
 /// The size of the file `a` after a power cut; each piece must be full of its number.
 fn whole_pieces(medium: &Medium, piece: usize) -> u64 {
     let disk = medium.open(Config::default());
-    let mut table: [volume::OpenFile; 2] = Default::default();
+    let mut table: [straightway_volume::OpenFile; 2] = Default::default();
     let volume = mount(disk.clone(), NODE, &mut table, Mutation::None).unwrap();
     volume.abandon().memory.into_iter().flatten().for_each(free);
     let bytes = disk.current().to_bytes();

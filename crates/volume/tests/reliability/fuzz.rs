@@ -9,7 +9,7 @@
 
 use block::Device;
 use crash::{Budget, Config, Counter, Counting, CrashDisk, Medium};
-use volume::{CreateOptions, MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{CreateOptions, MountOptions, OpenFile, Volume, blocking};
 
 use crate::harness::independent::{Regions, node_crc, superblock, u64_at};
 use crate::harness::ops::Op;

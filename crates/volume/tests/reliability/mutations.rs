@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use volume::{Mutation, Order};
+use straightway_volume::{Mutation, Order};
 
 use crate::harness::independent::Scan;
 use crate::harness::long;

@@ -11,7 +11,9 @@ use crate::harness::starts;
 use crate::harness::support::{buffer, filled, free, make, memory};
 use block::Device;
 use crash::{Config, CrashDisk, Fault, Faulty, Kind, Medium, On, Rule};
-use volume::{CreateOptions, Error, FormatOptions, MountOptions, OpenFile, Volume, blocking};
+use straightway_volume::{
+    CreateOptions, Error, FormatOptions, MountOptions, OpenFile, Volume, blocking,
+};
 
 fn disk(megabytes: u64) -> CrashDisk {
     let mut disk = Medium::new(12, megabytes << 8)

@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use block::{Buffer, Device};
-use volume::{Error, FormatOptions, MountOptions, OpenFile, Volume, format};
+use straightway_volume::{Error, FormatOptions, MountOptions, OpenFile, Volume, format};
 
 /// A buffer of `len` zeroes on the heap; freed by [`free`].
 pub fn buffer(len: usize) -> Buffer {

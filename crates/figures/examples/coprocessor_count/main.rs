@@ -1,11 +1,11 @@
 //! What `make figures ONLY=firmware` counts on the main CPU: instructions of a command over the ring.
 //!
 //! The coprocessor's side runs between the counted parts, in the same process, over a RAM disk. Run
-//! as `count read|write ROUNDS`; the first dump is what the markers cost, then submission (with its
+//! as `coprocessor_count read|write ROUNDS`; the first dump is what the markers cost, then submission (with its
 //! doorbell) and completion take turns.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
-#[path = "../../../nvme/examples/count/callgrind.rs"]
+#[path = "../shared/callgrind.rs"]
 mod callgrind;
 
 use std::ptr::NonNull;

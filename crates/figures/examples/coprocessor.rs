@@ -336,7 +336,7 @@ fn run(words: &[&str]) -> Anything<()> {
         [window, "play", name, file, rate] => play(Path::new(window), name, file, rate.parse()?),
         [window, "rate", way] => rate(Path::new(window), way == "write", false),
         [window, "rate", way, "look"] => rate(Path::new(window), way == "write", true),
-        _ => Err("see the top of crates/linux/examples/coprocessor.rs".into()),
+        _ => Err("see the top of crates/figures/examples/coprocessor.rs".into()),
     }
 }
 

@@ -11,10 +11,10 @@
 //! driver's own work, the bookkeeping of completions, and handing the buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-#[path = "../../../nvme/examples/count/callgrind.rs"]
+#[path = "../shared/callgrind.rs"]
 mod callgrind;
 mod keeping;
-#[path = "../../../nvme/examples/count/plain.rs"]
+#[path = "../shared/plain.rs"]
 mod plain;
 
 use block::{Buffer, Device, Operation, Request};
