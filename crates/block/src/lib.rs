@@ -44,3 +44,7 @@ pub use error::{Error, PackedError};
 pub use geometry::{Features, Geometry};
 pub use ram::RamDisk;
 pub use request::{Completion, Operation, Refused, Request, Tag};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

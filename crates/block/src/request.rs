@@ -1,5 +1,7 @@
 //! Requests and completions.
 
+use core::fmt;
+
 use crate::{Buffer, Error};
 
 /// The submitter's name for a request; it comes back with the completion. Any value, unique only
@@ -72,6 +74,14 @@ pub struct Refused {
     /// The request as it was submitted, its buffer included.
     pub request: Request,
 }
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl core::error::Error for Refused {}
 
 /// The end of a request. Each accepted request has exactly one.
 #[derive(Debug)]

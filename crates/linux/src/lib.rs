@@ -30,6 +30,9 @@
     allow(dead_code)
 )]
 
+/// What it stands on: the block interface, and the driver for drives in user space.
+pub use {block, nvme};
+
 pub mod admin;
 pub mod bind;
 #[cfg(feature = "chario")]
@@ -81,3 +84,7 @@ pub use schedule::RealTime;
 pub use sync_file::SyncFile;
 #[cfg(feature = "io-uring")]
 pub use uring::{RingOptions, Uring};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -142,6 +142,16 @@ impl DmaMemory {
     }
 }
 
+impl nvme::Allocate for DmaMemory {
+    fn allocate_dma(&self, len_bytes: usize, align_bytes: usize) -> Option<Buffer> {
+        self.aligned_to(align_bytes).allocate(len_bytes).ok()
+    }
+
+    fn free_dma(&self, buffer: Buffer) {
+        let _ = self.give_back(buffer);
+    }
+}
+
 /// Ordinary memory of whole pages, or of whole 2 MiB where it is that long, so that transparent
 /// huge pages can back it.
 pub(crate) fn anonymous(len: usize) -> Result<Mapping> {

@@ -8,11 +8,9 @@
 //! [`Violation`] and not performed.
 //!
 //! ```
-//! # extern crate block as straightway_block;
-//! # extern crate nvme as straightway_nvme;
-//! use straightway_block::Clock;
+//! use straightway_model::nvme::Registers;
+//! use straightway_model::nvme::block::Clock;
 //! use straightway_model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
-//! use straightway_nvme::Registers;
 //!
 //! let memory = BusMemory::linear(4 << 20).unwrap();
 //! let hang = Kind::NeverComplete { abortable: true };
@@ -26,6 +24,9 @@
 //! memory.give_back(buffer).unwrap();
 //! ```
 #![deny(unsafe_code)]
+
+/// The driver, and within it the block interface.
+pub use nvme;
 
 mod admin;
 mod bus;
@@ -64,3 +65,7 @@ pub use model::Model;
 pub use statistics::Statistics;
 pub use store::{FileStore, SparseRam, Store};
 pub use violation::{Access, Violation};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

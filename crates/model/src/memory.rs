@@ -500,6 +500,16 @@ unsafe impl Dma for Model {
     }
 }
 
+impl nvme::Allocate for BusMemory {
+    fn allocate_dma(&self, len_bytes: usize, align_bytes: usize) -> Option<Buffer> {
+        self.allocate_contiguous(len_bytes, align_bytes)
+    }
+
+    fn free_dma(&self, buffer: Buffer) {
+        let _ = self.give_back(buffer);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@
 //! | `registers`, `command`, `status`, `identify`, `log` | the specification's structures |
 //! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
 //! | `prp`, `doorbell` | where the data is; telling the controller |
-//! | `admin`, `controller`, `inquiry` | enable, ask, shut down |
+//! | `admin`, `controller`, `inquiry`, `open` | enable, ask, shut down |
 //! | `slots`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
 //! | `wait`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!
@@ -20,41 +20,32 @@
 //! [`block::Device`]. Each accepted request is completed exactly once, whatever the drive does.
 //!
 //! ```
-//! # extern crate block as straightway_block;
-//! # extern crate model as straightway_model;
-//! use straightway_block::{Device, Operation, Request};
-//! use straightway_nvme::{Controller, Options, QueuePair, controller_memory_bytes};
+//! use straightway_model::{BusMemory, Config, Model};
+//! use straightway_nvme::block::blocking;
+//! use straightway_nvme::{Allocate, Controller, Options, QueuePair};
 //!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // A model drive here; a VFIO function or a board's registers elsewhere.
-//! let memory = straightway_model::BusMemory::linear(1 << 20).unwrap();
-//! let drive = straightway_model::Model::new(straightway_model::Config::test(), memory.clone()).unwrap();
+//! let memory = BusMemory::linear(2 << 20).ok_or("no memory")?;
+//! let drive = Model::new(Config::ram(64 << 20), memory.clone())?;
 //!
-//! let own = memory.allocate(controller_memory_bytes(4096)).unwrap();
-//! let controller = Controller::enable(drive, own, Options::default());
-//! let controller = controller.map_err(|failed| failed.error).unwrap();
-//! let namespace = controller.namespace(1).unwrap();
-//!
-//! type Queue<'c> = QueuePair<straightway_model::Model, &'c Controller<straightway_model::Model>, 32>;
-//! let own = memory.allocate(Queue::memory_bytes(128 << 10, 4096)).unwrap();
-//! let queue = Queue::create(&controller, &namespace, own, 128 << 10);
-//! let mut queue = queue.map_err(|failed| failed.error).unwrap();
-//!
-//! let buffer = memory.allocate(4096).unwrap();
-//! let operation = Operation::Read { lba: 0, buffer };
-//! queue.submit(Request { tag: 7, operation }).unwrap();
-//! queue.kick();
-//! let completion = loop {
-//!     if let Some(completion) = queue.poll() {
-//!         break completion;
-//!     }
-//! };
-//! assert_eq!((completion.tag, completion.result), (7, Ok(())));
+//! let controller = Controller::open(drive, &memory, Options::default())?;
+//! let mut queue = QueuePair::<_, _, 32>::open(&controller, 1, 128 << 10, &memory)?;
+//! let buffer = memory.allocate_dma(4096, 4096).ok_or("no memory")?;
+//! let read = blocking::read(&mut queue, 0, buffer);
+//! read.result?;
+//! assert_eq!(read.buffer[..4], [0; 4]);
+//! # Ok(())
+//! # }
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
+
+/// The block interface, for programs that need no second dependency.
+pub use block;
 
 mod admin;
 mod bytes;
@@ -69,6 +60,7 @@ mod io;
 mod layout;
 mod log;
 mod memory;
+mod open;
 mod platform;
 mod prp;
 mod queue;
@@ -90,9 +82,14 @@ pub use layout::{
     controller_memory_bytes, controller_memory_bytes_without_shadows, queue_memory_bytes,
 };
 pub use log::{ErrorEntry, Event, FirmwareSlots, Smart};
+pub use open::Allocate;
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
 pub use queue::{CreateFailed, QueuePair};
 pub use registers::{Capabilities, ControllerStatus};
 pub use service::Statistics;
 pub use status::Status;
 pub use wait::CompletionMode;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,7 +4,7 @@
 mod support;
 
 use block::{Device, Error, Operation, blocking};
-use model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
+use straightway_model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
 use straightway_nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
 use support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 
@@ -155,7 +155,10 @@ fn the_mode_changes_while_requests_are_outstanding() {
     assert!(done.unwrap() >= 300 * DEPTH / 2);
 }
 
-fn with_controller<R>(bench: &Bench, action: impl FnOnce(&Controller<model::Model>) -> R) -> R {
+fn with_controller<R>(
+    bench: &Bench,
+    action: impl FnOnce(&Controller<straightway_model::Model>) -> R,
+) -> R {
     let memory = controller_memory_bytes(4096);
     let memory = bench.memory.allocate_contiguous(memory, 4096).unwrap();
     let controller = Controller::enable(bench.model.clone(), memory, options());

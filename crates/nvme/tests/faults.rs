@@ -5,7 +5,7 @@
 mod support;
 
 use block::{Device, Error, Operation, Request, blocking};
-use model::{Kind, On, Rule, When};
+use straightway_model::{Kind, On, Rule, When};
 use straightway_nvme::CompletionMode;
 use support::{Bench, Ends, Outcome, Queue, config, options};
 
@@ -35,7 +35,7 @@ fn works_again(bench: &Bench, rules: &[Rule]) {
 
 #[test]
 fn every_fault_of_the_matrix_is_survived() {
-    for fault in model::fault::all() {
+    for fault in straightway_model::fault::all() {
         for (mode, scattered) in MODES.into_iter().zip([false, true, true]) {
             println!("{fault} ({mode:?}, scattered {scattered})");
             let bench = Bench::new(config(), &fault.rules, scattered);

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Barrier;
 
 use block::{Device, Error, Operation, Request, Tag};
-use model::{Config, Kind, On, Rule, Time, When};
+use straightway_model::{Config, Kind, On, Rule, Time, When};
 use straightway_nvme::{CompletionMode, Controller, Options, controller_memory_bytes};
 use support::{Bench, DEPTH, Queue};
 
@@ -17,7 +17,7 @@ const REQUESTS: u32 = 3000;
 /// Reads with the queue full; returns how the requests ended: done, recovered, gone.
 fn worker(
     bench: &Bench,
-    controller: &Controller<model::Model>,
+    controller: &Controller<straightway_model::Model>,
     ready: &Barrier,
     number: usize,
 ) -> [u32; 3] {

@@ -15,12 +15,10 @@
 //! names the gap in a companion file ([`GapFile`]). Nothing is lost silently.
 //!
 //! ```
-//! # extern crate block as straightway_block;
-//! # extern crate volume as straightway_volume;
-//! use straightway_block::{Buffer, Clock, RamDisk};
+//! use straightway_stream::block::{Buffer, Clock, RamDisk};
 //! use core::{pin::pin, task::Poll};
 //! use straightway_stream::{Place, RecordOptions, Recorder};
-//! use straightway_volume::{FormatOptions, MountOptions, OpenFile, Volume, blocking};
+//! use straightway_stream::volume::{FormatOptions, MountOptions, OpenFile, Volume, blocking};
 //!
 //! struct Microseconds(std::time::Instant);
 //! impl Clock for Microseconds {
@@ -30,7 +28,7 @@
 //! fn buffer(len: usize) -> Buffer { Buffer::from_static(Box::leak(vec![0; len].into_boxed_slice())) }
 //!
 //! let mut disk = RamDisk::<_, 32>::new(vec![0; 8 << 20], 9).unwrap();
-//! straightway_volume::format(&mut disk, buffer(4096), &FormatOptions::default()).0.unwrap();
+//! straightway_stream::volume::format(&mut disk, buffer(4096), &FormatOptions::default()).0.unwrap();
 //! let mut files = [const { OpenFile::new() }; 1];
 //! let memory = [(); 3].map(|()| buffer(4096));
 //! let volume = Volume::mount(disk, memory, &mut files, &MountOptions::default()).unwrap();
@@ -60,6 +58,9 @@
 
 #[cfg(test)]
 extern crate std;
+
+/// What it stands on: the block interface, and volumes.
+pub use {block, volume};
 
 mod error;
 mod gaps;

@@ -16,6 +16,14 @@ pub struct Refused {
     pub buffer: Buffer,
 }
 
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl core::error::Error for Refused {}
+
 /// The end of a data request. Each accepted request has exactly one.
 #[derive(Debug)]
 pub struct Event {

@@ -17,6 +17,9 @@
 #[cfg(test)]
 extern crate std;
 
+/// The block interface, for programs that need no second dependency.
+pub use block;
+
 mod bitmap;
 pub mod blocking;
 mod bytes;
@@ -73,3 +76,7 @@ pub use order::{Mutation, Order};
 pub struct Volume<'a, D> {
     state: RefCell<io::State<'a, D>>,
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

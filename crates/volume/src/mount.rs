@@ -45,6 +45,17 @@ pub struct Unmounted<D> {
     pub result: Result<(), Error>,
 }
 
+impl<D> core::fmt::Display for Unmounted<D> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.result {
+            Ok(()) => f.write_str("the volume was unmounted cleanly"),
+            Err(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<D: core::fmt::Debug> core::error::Error for Unmounted<D> {}
+
 impl<'a, D: Device> Volume<'a, D> {
     /// Mounts the volume on `device`.
     ///

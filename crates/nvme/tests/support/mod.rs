@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use block::{Buffer, Completion, Device, Error, Operation, Request};
-use model::{BusMemory, Config, Faults, Model, Rule, Time, Violation};
+use straightway_model::{BusMemory, Config, Faults, Model, Rule, Time, Violation};
 use straightway_nvme::{
     CompletionMode, Controller, Options, QueuePair, Statistics, controller_memory_bytes,
     controller_memory_bytes_without_shadows,
@@ -369,7 +369,7 @@ pub fn table() -> String {
          | fault | done | status | timed out | aborted | gone | refused | aborts | deletions | resets | stray |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for fault in model::fault::all() {
+    for fault in straightway_model::fault::all() {
         let bench = Bench::new(config(), &fault.rules, false);
         let row = match bench.run(CompletionMode::Poll) {
             Outcome::Refused(error) => format!("| **{fault}** | not set up: {error} |||||||||\n"),
