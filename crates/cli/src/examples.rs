@@ -85,7 +85,7 @@ const EXAMPLES: [(&str, &[Example]); 30] = [
         "compare",
         &[(
             "Every path that only reads, with a report",
-            "straightway compare nvme1n1 --output out",
+            "straightway compare nvme1n1 --output out/compare",
         )],
     ),
     (
@@ -99,7 +99,7 @@ const EXAMPLES: [(&str, &[Example]); 30] = [
         "sweep",
         &[(
             "Small blocks at three queue depths",
-            "straightway sweep nvme1n1 --sizes 512,4K --depths 1,8,32 --output out",
+            "straightway sweep nvme1n1 --sizes 512,4K --depths 1,8,32 --output out/sweep",
         )],
     ),
     (
@@ -113,7 +113,7 @@ const EXAMPLES: [(&str, &[Example]); 30] = [
         "trace",
         &[(
             "Where the time of 300 requests goes",
-            "straightway trace nvme1n1 --path block-direct --requests 300 --output out",
+            "straightway trace nvme1n1 --path block-direct --requests 300 --output out/trace",
         )],
     ),
     (

@@ -73,6 +73,9 @@ pub fn verb_page(verb: &Command) -> std::io::Result<String> {
     Ok(page)
 }
 
+/// How the title of each page begins.
+pub const TITLE: &str = ".TH straightway";
+
 /// Title and name.
 fn top(command: &Command) -> std::io::Result<String> {
     let mut page = String::new();

@@ -1,13 +1,85 @@
 //! What a run leaves: text or JSON on standard output, and a folder of files.
 //!
-//! Standard output comes first, so that a full disk loses no result. Each file is written under
-//! another name and then renamed: one that is there is whole.
+//! Standard output comes first, so that a full disk loses no result. Each file passes the guard: one that
+//! exists is whole, and a file of someone else's is not replaced.
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::OutputFolder;
+use clap::Args;
+use linux::Roots;
 use measure::Report;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where a report is saved.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Saving {
+    /// Folder for the JSON, its schema, the CSV and report.html. An earlier report of the same verb is replaced
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace other files of these names in the --output folder
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+impl Saving {
+    /// Checks that the report of `verb` may be saved, before anything is opened. Nothing is changed.
+    ///
+    /// # Errors
+    /// Files of someone else's have the names of the report's.
+    pub fn check(&self, context: &Context, verb: &str) -> Result<()> {
+        self.folder(&context.roots, verb).map(|_| ())
+    }
+
+    /// Makes the folder, before anything is measured: a long run should not fail at its end.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_folder(&self) -> Result<()> {
+        let made = self.output.as_ref().map(std::fs::create_dir_all);
+        let failed = |error| {
+            Failure::io(
+                "making",
+                self.output.as_deref().unwrap_or(Path::new("")),
+                &error,
+            )
+        };
+        made.unwrap_or(Ok(())).map_err(failed)
+    }
+
+    fn folder(&self, roots: &Roots, verb: &str) -> Result<Option<OutputFolder>> {
+        let Some(path) = &self.output else {
+            return Ok(None);
+        };
+        let is_own = has_report(path, verb);
+        OutputFolder::check(roots, path, &files_of(verb), self.force, &|_| is_own).map(Some)
+    }
+}
+
+/// The files of a verb's report.
+fn files_of(verb: &str) -> Vec<String> {
+    let mut names = vec![
+        format!("{verb}.json"),
+        format!("{verb}.schema.json"),
+        "report.html".to_owned(),
+    ];
+    names.extend(match verb {
+        "explain" | "trace" | "workload" => None,
+        "profile" => Some("callgraph.dot".to_owned()),
+        "sustain" => Some("samples.csv".to_owned()),
+        verb => Some(format!("{verb}.csv")),
+    });
+    names
+}
+
+/// Whether a folder holds an earlier report of a verb: its JSON says what made it.
+fn has_report(folder: &Path, verb: &str) -> bool {
+    let text = std::fs::read_to_string(folder.join(format!("{verb}.json")));
+    let value = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+    value.is_some_and(|value: serde_json::Value| {
+        value["schema_version"].is_u64() && value["tool_version"].is_string()
+    })
+}
 
 /// What a run leaves.
 pub struct Artefacts<'a> {
@@ -49,18 +121,22 @@ impl<'a> Artefacts<'a> {
         })
     }
 
-    /// Prints it, and saves it into `folder` if there is one.
+    /// Prints it, and saves it where that is wanted.
     ///
     /// # Errors
     /// Standard output was closed, or the folder cannot be written; and, once it is all there, that
     /// the user ended the run.
-    pub fn leave(self, context: &Context, folder: Option<&Path>, json: bool) -> Result<()> {
+    pub fn leave(self, context: &Context, saving: &Saving, json: bool) -> Result<()> {
         context
             .console
             .print(if json { &self.json } else { &self.text })?;
-        if let Some(folder) = folder {
-            self.save(folder)?;
-        }
+        self.save(&context.roots, saving).map_err(|failure| {
+            let failure = failure.and("the results are on standard output");
+            match failure.exit() {
+                Exit::Full => failure.hint("--output with a folder that has room; df -h"),
+                _ => failure,
+            }
+        })?;
         match context.cancel.is_set() {
             true => Err(Failure::interrupted(
                 "interrupted; what was measured until then is marked as incomplete, and all that was \
@@ -70,57 +146,19 @@ impl<'a> Artefacts<'a> {
         }
     }
 
-    fn save(&self, folder: &Path) -> Result<()> {
-        save(&folder.join(format!("{}.json", self.name)), &self.json)?;
+    fn save(&self, roots: &Roots, saving: &Saving) -> Result<()> {
+        let Some(folder) = saving.folder(roots, self.name)? else {
+            return Ok(());
+        };
+        folder.make()?;
+        folder.save(roots, &format!("{}.json", self.name), &self.json)?;
         let schema = format!("{:#}\n", self.schema);
-        save(&folder.join(format!("{}.schema.json", self.name)), &schema)?;
-        save(&folder.join("report.html"), &self.html)?;
+        folder.save(roots, &format!("{}.schema.json", self.name), &schema)?;
+        folder.save(roots, "report.html", &self.html)?;
         for (name, text) in &self.files {
-            save(&folder.join(name), text)?;
+            debug_assert!(files_of(self.name).contains(name), "{name} was not checked");
+            folder.save(roots, name, text)?;
         }
         Ok(())
-    }
-}
-
-/// Writes a file, whole or not at all.
-///
-/// # Errors
-/// It cannot be written; what was there before is still there.
-pub fn save(path: &Path, text: &str) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = path.with_file_name(name);
-    let done = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
-    done.map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        Failure::io("writing", path, &error)
-            .and("the results are on standard output")
-            .hint("--output with a folder that has room; df -h")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_said_and_leaves_no_half_file() {
-        if !Path::new("/dev/full").exists() {
-            println!("SKIPPED: this machine has no /dev/full");
-            return;
-        }
-        let folder = std::env::temp_dir().join(format!("output-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let target = folder.join("run.json");
-        fs::write(&target, "old").unwrap();
-        std::os::unix::fs::symlink("/dev/full", folder.join("run.json.partial")).unwrap();
-        let failure = save(&target, "new").unwrap_err();
-        assert_eq!(failure.exit(), Exit::Full);
-        assert!(failure.to_string().contains("No space left"), "{failure}");
-        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
-        assert!(!folder.join("run.json.partial").exists());
-        save(&target, "new").unwrap();
-        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

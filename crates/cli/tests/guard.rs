@@ -214,3 +214,86 @@ fn a_volume_is_not_replaced_while_another_process_writes_it() {
     let done = run_with_input(&["--quiet", "get", &disk, "a", &other, "--force"], b"");
     assert_eq!(done.status.code(), Some(0));
 }
+
+/// Each verb that saves a report, with words that would run.
+const REPORTS: [&str; 11] = [
+    "compare ram:32M --sizes 4K --patterns sequential --rounds 1 --cell-duration 5ms",
+    "sweep ram:32M --sizes 4K --rounds 1 --cell-duration 5ms",
+    "sustain ram:32M --rate 1M --block 4K --deadline 10s --duration 10ms",
+    "periodic ram:32M --period 5ms --firings 10 --block 64K --priorities normal --loads none",
+    "speed ram:32M --one --rounds 5 --cell-duration 5ms",
+    "explain ram:32M --rounds 5 --cell-duration 5ms",
+    "trace model:32M --requests 50",
+    "profile ram:32M",
+    "workload varmail FOLDER --dataset 1M --duration 10ms",
+    "import FIO",
+    "man",
+];
+
+#[test]
+fn a_report_replaces_an_earlier_one_of_its_verb_and_nothing_else() {
+    let folder = Folder::new();
+    let fio = folder.path("fio.json");
+    let results = r#"{"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0, "job options": {"rw": "randread",
+        "bs": "4k"}, "read": {"io_bytes": 41943040, "runtime": 2000, "total_ios": 10240}}]}"#;
+    std::fs::write(&fio, results).unwrap();
+    let words = |text: &str, place: &str| -> Vec<String> {
+        let text = text
+            .replace("FOLDER", &folder.path(""))
+            .replace("FIO", &fio);
+        let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        match words[0] == "man" {
+            true => words.push(place.to_owned()),
+            false => words.extend(["--output".to_owned(), place.to_owned()]),
+        }
+        words
+    };
+    let refuse = |text: &str, place: &str, status: i32, why: &str| {
+        let words = words(text, place);
+        refused(
+            &words.iter().map(String::as_str).collect::<Vec<_>>(),
+            status,
+            why,
+        );
+    };
+    let foreign = folder.path("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    let files = ["report.html", "straightway-write.1"];
+    for file in files {
+        std::fs::write(format!("{foreign}/{file}"), "mine").unwrap();
+    }
+    for text in REPORTS {
+        refuse(text, &foreign, 9, "exists; nothing was done");
+        refuse(text, &fio, 2, "is not a directory");
+    }
+    for file in files {
+        assert_eq!(std::fs::read(format!("{foreign}/{file}")).unwrap(), b"mine");
+    }
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), files.len());
+
+    // fio's own results, whose name the imported ones have.
+    refuse("import FIO", &folder.path(""), 9, "fio.json exists");
+    assert_eq!(std::fs::read_to_string(&fio).unwrap(), results);
+    let run = |text: &str, place: &str, more: &[&str]| {
+        let mut words = words(text, place);
+        words.extend(more.iter().map(|&word| word.to_owned()));
+        code(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    for text in ["import FIO", "man"] {
+        let place = folder.path(&format!("new-{}/folder", &text[..3]));
+        for _ in 0..2 {
+            assert_eq!(run(text, &place, &[]), 0, "{text}");
+        }
+        assert_eq!(run(text, &foreign, &["--force"]), 0, "{text}");
+    }
+    // A page of another verb's is not an earlier one of this verb.
+    refuse(
+        REPORTS[0],
+        &folder.path("new-imp/folder"),
+        9,
+        "report.html exists",
+    );
+    for file in files {
+        assert_ne!(std::fs::read(format!("{foreign}/{file}")).unwrap(), b"mine");
+    }
+}

@@ -5,6 +5,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
+use crate::output::Saving;
 use crate::units::Size;
 use block::Device as _;
 use clap::Args;
@@ -35,9 +36,9 @@ pub struct Subject {
     /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it
     #[arg(long, value_name = "FILE")]
     pub coprocessor: Option<PathBuf>,
-    /// Folder for the JSON, its schema, the CSV and report.html
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Where its report is saved
+    #[command(flatten)]
+    pub saving: Saving,
     /// A picture that the report shows too, such as one of `make figures`
     #[arg(long, value_name = "SVG")]
     pub figure: Vec<PathBuf>,
@@ -111,10 +112,7 @@ impl Subject {
             ))
             .hint("smaller blocks, a larger --span, or a larger drive"));
         }
-        if let Some(folder) = &self.output {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::io("making", folder, &error))?;
-        }
+        self.saving.make_folder()?;
         let window = window(&target, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
         // A name that is no path is told before anything is written.

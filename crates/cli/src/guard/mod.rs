@@ -6,14 +6,17 @@
 //! | [`linux::Claim`]: nobody else writes the file or device | [`Grant::claim`] | each path through the kernel |
 //! | [`FunctionLock`]: no other process of ours drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
 //! | [`Output`]: a local file or stream may be written | [`Output::check`] | `get`, `read --output`, `play --to` |
+//! | [`OutputFolder`]: files of a folder may be written | [`OutputFolder::check`] | reports, `man` |
 //!
 //! Each checks all that can be refused before anything is created, truncated or written: what the
 //! user named (`--destroy-data`), who else uses the target ([`linux::usage`]), and that it is not
 //! the command's own source.
 
+mod folder;
 mod named;
 mod output;
 
+pub use folder::OutputFolder;
 pub use output::{OpenOutput, Output, refuse_standard_output};
 
 use crate::drive::Drive;

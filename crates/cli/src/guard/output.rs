@@ -47,11 +47,11 @@ enum Found {
 }
 
 impl Output {
-    /// Checks that `path` may be written with what comes from `source`.
+    /// Checks that `path` may be written with what comes from `source`, where that is a drive.
     ///
     /// # Errors
     /// Why not; nothing was changed.
-    pub fn check(roots: &Roots, path: &Path, force: bool, source: &Drive) -> Result<Self> {
+    pub fn check(roots: &Roots, path: &Path, force: bool, source: Option<&Drive>) -> Result<Self> {
         let failed = |error: std::io::Error| Failure::io("opening", path, &error);
         let refused = |why: &str| {
             Failure::usage(format!("{} {why}; nothing was done", path.display()))
@@ -67,7 +67,7 @@ impl Output {
             }
             Err(error) => return Err(failed(error)),
         };
-        if is_part_of(roots, source, &data) {
+        if source.is_some_and(|source| is_part_of(roots, source, &data)) {
             return Err(refused("is the source itself"));
         }
         let kind = data.file_type();
@@ -270,7 +270,7 @@ mod tests {
 
         fn check(&self, name: &str, force: bool) -> Result<Output> {
             let source = Drive::File(self.0.join("source"));
-            Output::check(&Roots::system(), &self.0.join(name), force, &source)
+            Output::check(&Roots::system(), &self.0.join(name), force, Some(&source))
         }
 
         fn names(&self) -> Vec<String> {
@@ -347,7 +347,8 @@ mod tests {
     fn streams_are_written_and_folders_are_not() {
         let folder = Folder::new("output-streams");
         let source = Drive::Ram(512);
-        let check = |path: &str| Output::check(&Roots::system(), Path::new(path), true, &source);
+        let check =
+            |path: &str| Output::check(&Roots::system(), Path::new(path), true, Some(&source));
         let mut null = check("/dev/null").unwrap().open().unwrap();
         null.take(b"gone").unwrap();
         null.finish().unwrap();

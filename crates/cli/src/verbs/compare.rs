@@ -6,11 +6,10 @@ use crate::bench::{self, Bench, Plan, Target, setup};
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Grant;
-use crate::output::Artefacts;
+use crate::output::{Artefacts, Saving};
 use crate::units::{Size, Time};
 use clap::Args;
 use measure::{Comparison, DeviceInfo, Operation, Pattern, Settings};
-use std::fs;
 use std::path::PathBuf;
 
 /// Measure what each path to a drive costs.
@@ -61,9 +60,9 @@ pub struct Compare {
     /// The namespace, where DEVICE names a controller
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub namespace: Option<u32>,
-    /// Folder for compare.json, its schema, compare.csv and report.html
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Where its report is saved
+    #[command(flatten)]
+    pub saving: Saving,
     /// Print JSON instead of the table
     #[arg(long)]
     pub json: bool,
@@ -99,6 +98,7 @@ impl Compare {
     /// # Errors
     /// It is not permitted, makes no sense, or the drive fails while it is prepared.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.saving.check(context, "compare")?;
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let writes = self.operations.contains(&Operation::Write);
         let named = self.destroy_data.as_deref();
@@ -110,9 +110,7 @@ impl Compare {
         let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
         // A name that is no path is told before anything is written.
         bench::paths(&bench, &names)?;
-        if let Some(folder) = &self.output {
-            fs::create_dir_all(folder).map_err(|error| Failure::io("making", folder, &error))?;
-        }
+        self.saving.make_folder()?;
         let settings = self.settings(&plan);
         let least = settings.least_duration(names.len());
         context.console.say(format_args!(
@@ -183,7 +181,7 @@ impl Compare {
                 measure::csv::of_comparison(comparison),
             )],
         };
-        artefacts.leave(context, self.output.as_deref(), self.json)?;
+        artefacts.leave(context, &self.saving, self.json)?;
         if comparison.results.is_empty() {
             return Err(Failure::unsupported("no path could be measured")
                 .hint("straightway doctor tells what is missing"));

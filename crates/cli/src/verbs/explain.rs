@@ -57,13 +57,14 @@ impl Explain {
     /// # Errors
     /// It is not permitted, the path is missing, or the file is no run that can be read.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "explain")?;
         let explained = match self.subject.device.ends_with(".json") {
             true => self.read(Path::new(&self.subject.device))?,
             false => self.measure(context)?,
         };
         Artefacts::of("explain", &explained, Vec::new())?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         if !explained.run.valid {

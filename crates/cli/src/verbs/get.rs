@@ -73,7 +73,12 @@ impl Get {
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = match &target {
-            Some(path) => Some(Output::check(&context.roots, path, self.force, &drive)?),
+            Some(path) => Some(Output::check(
+                &context.roots,
+                path,
+                self.force,
+                Some(&drive),
+            )?),
             None => {
                 guard::refuse_standard_output(&context.roots, &drive)?;
                 None

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::{Artefacts, Saving};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 pub struct Import {
     /// What `fio --output-format=json` wrote
     pub file: PathBuf,
-    /// Folder for the JSON, its schema, the CSV and report.html
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Where its report is saved
+    #[command(flatten)]
+    pub saving: Saving,
     /// Print JSON instead of the table
     #[arg(long)]
     pub json: bool,
@@ -25,6 +25,7 @@ impl Import {
     /// # Errors
     /// The file cannot be read, or is not fio's.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.saving.check(context, "fio")?;
         let text = std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::io("reading", &self.file, &error))?;
         let name = self.file.display().to_string();
@@ -34,10 +35,6 @@ impl Import {
         })?;
         if comparison.results.is_empty() {
             return Err(Failure::usage(format!("{name}: no job moved any data")));
-        }
-        if let Some(folder) = &self.output {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::io("making", folder, &error))?;
         }
         let failed = |error: String| Failure::new(Exit::No, error);
         let artefacts = Artefacts {
@@ -53,7 +50,7 @@ impl Import {
                 measure::csv::of_comparison(&comparison),
             )],
         };
-        artefacts.leave(context, self.output.as_deref(), self.json)?;
+        artefacts.leave(context, &self.saving, self.json)?;
         Ok(Exit::Done)
     }
 }

@@ -1,16 +1,19 @@
 //! `straightway man [DIR]`.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::OutputFolder;
 use crate::{Context, arguments, manual};
 use clap::Args;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write the manual pages.
 #[derive(Clone, Debug, Args)]
 pub struct Man {
     /// Folder for a page for each verb; without it the main page goes to standard output
     pub dir: Option<PathBuf>,
+    /// Replace files of these names that are not manual pages of straightway
+    #[arg(long, requires = "dir")]
+    pub force: bool,
 }
 
 impl Man {
@@ -27,15 +30,20 @@ impl Man {
             context.console.print(&main)?;
             return Ok(Exit::Done);
         };
-        fs::create_dir_all(dir).map_err(|error| Failure::io("making", dir, &error))?;
         let mut pages = vec![("straightway.1".to_owned(), main)];
         for verb in command.get_subcommands() {
             let page = manual::verb_page(verb).map_err(failed)?;
             pages.push((format!("straightway-{}.1", verb.get_name()), page));
         }
+        let names: Vec<String> = pages.iter().map(|(name, _)| name.clone()).collect();
+        let is_own = |path: &Path| {
+            let page = std::fs::read_to_string(path);
+            page.is_ok_and(|page| page.contains(manual::TITLE))
+        };
+        let folder = OutputFolder::check(&context.roots, dir, &names, self.force, &is_own)?;
+        folder.make()?;
         for (name, page) in pages {
-            let path = dir.join(name);
-            fs::write(&path, page).map_err(|error| Failure::io("writing", &path, &error))?;
+            folder.save(&context.roots, &name, &page)?;
         }
         Ok(Exit::Done)
     }

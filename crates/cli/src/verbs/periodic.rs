@@ -175,6 +175,7 @@ impl Periodic {
     /// # Errors
     /// It is not permitted, or no path can be had.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "periodic")?;
         let operations = operations(&self.operations, self.subject.destroy_data.is_some());
         if self.block.0 == 0 || self.period.iter().any(|period| period.0.is_zero()) {
             return Err(Failure::usage("a block and a period are more than 0"));
@@ -241,7 +242,7 @@ impl Periodic {
         let files = vec![("periodic.csv".to_owned(), measured.to_csv())];
         Artefacts::of("periodic", &measured, files)?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         if measured.cells.is_empty() {

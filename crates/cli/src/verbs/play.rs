@@ -88,7 +88,7 @@ impl Play {
         let drive = Drive::find(&context.roots, &self.device)?;
         let roots = &context.roots;
         let output = match &self.to.0 {
-            End::File(path) => Some(Output::check(roots, path, self.force, &drive)?),
+            End::File(path) => Some(Output::check(roots, path, self.force, Some(&drive))?),
             End::Standard => {
                 refuse_standard_output(roots, &drive)?;
                 None

@@ -50,6 +50,7 @@ impl Profile {
     /// # Errors
     /// It is not permitted, or the path or perf is missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "profile")?;
         if self.block.0 == 0 || self.duration.0.is_zero() {
             return Err(Failure::usage("a block and a duration are more than 0"));
         }
@@ -79,7 +80,7 @@ impl Profile {
         let files = vec![("callgraph.dot".to_owned(), profiled.to_dot())];
         Artefacts::of("profile", &profiled, files)?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         if !profiled.run.valid {

@@ -166,7 +166,7 @@ impl Read {
                 &context.roots,
                 path,
                 self.force,
-                &drive,
+                Some(&drive),
             )?),
             None if to_stdout => {
                 guard::refuse_standard_output(&context.roots, &drive)?;

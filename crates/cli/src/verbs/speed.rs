@@ -58,6 +58,7 @@ impl Speed {
     /// # Errors
     /// It is not permitted, a path is missing, or a file is no run of this verb.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "speed")?;
         let first = &self.subject.device;
         if !first.ends_with(".json") && !self.runs.is_empty() {
             return Err(Failure::usage("only runs can be joined: name .json files")
@@ -70,7 +71,7 @@ impl Speed {
         let files = vec![("speed.csv".to_owned(), speeds.to_csv())];
         Artefacts::of("speed", &speeds, files)?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         if !speeds.run.valid {
@@ -103,10 +104,7 @@ impl Speed {
                 }
             }
         }
-        if let Some(folder) = &self.subject.output {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::io("making", folder, &error))?;
-        }
+        self.subject.saving.make_folder()?;
         Ok(Speeds::of(run.unwrap_or_default(), points))
     }
 

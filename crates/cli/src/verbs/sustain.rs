@@ -103,6 +103,7 @@ impl Sustain {
     /// # Errors
     /// It is not permitted, makes no sense, or the path is missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "sustain")?;
         if self.block.0 == 0 || self.deadline.0.is_zero() || self.duration.0.is_zero() {
             return Err(Failure::usage(
                 "a block, a deadline and a duration are more than 0",
@@ -145,7 +146,7 @@ impl Sustain {
         let files = vec![("samples.csv".to_owned(), samples.to_csv())];
         Artefacts::of("sustain", &answer, files)?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         match answer.verdict {

@@ -61,6 +61,7 @@ impl Sweep {
     /// # Errors
     /// It is not permitted, makes no sense, or the drive fails while it is prepared.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "sweep")?;
         if self.fio {
             context
                 .console
@@ -134,7 +135,7 @@ impl Sweep {
         let files = vec![("sweep.csv".to_owned(), swept.to_csv())];
         Artefacts::of("sweep", &swept, files)?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         verdict(&swept)

@@ -47,6 +47,7 @@ impl Trace {
     /// # Errors
     /// It is not permitted, the path or the kernel's events are missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.subject.saving.check(context, "trace")?;
         let ready = self.subject.ready(
             context,
             &Wants {
@@ -96,7 +97,7 @@ impl Trace {
     fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {
         Artefacts::of("trace", traced, Vec::new())?.leave(
             context,
-            self.subject.output.as_deref(),
+            &self.subject.saving,
             self.subject.json,
         )?;
         if !traced.run.valid {

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::bench::setup::command_line;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::{Artefacts, Saving};
 use crate::units::{Size, Time};
 use crate::volume::workload::files_of;
 use crate::volume::{Access, Route, Store as VolumeStore, route};
@@ -11,7 +11,7 @@ use clap::Args;
 use measure::run_info::Request;
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, LONGEST, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Run a simulated application in a folder or on a volume: webserver, fileserver, varmail,
 /// videoserver, netsfs, webproxy, oltp, or one of your own.
@@ -41,9 +41,9 @@ pub struct Workload {
     /// Decides sizes, places and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Folder for the JSON, its schema and report.html
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Where its report is saved
+    #[command(flatten)]
+    pub saving: Saving,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -74,6 +74,7 @@ impl Workload {
     /// # Errors
     /// It is no workload, or the folder cannot be used.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        self.saving.check(context, "workload")?;
         let built_in = BUILT_IN.iter().find(|(name, _)| *name == self.workload);
         let text = match built_in {
             Some((_, text)) => (*text).to_owned(),
@@ -90,10 +91,7 @@ impl Workload {
                 "a duration is more than 0, and a data set at least 1 MiB",
             ));
         }
-        if let Some(folder) = &self.output {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::io("making", folder, &error))?;
-        }
+        self.saving.make_folder()?;
         context
             .console
             .say(format_args!("{}: {}", workload.name, workload.about));
@@ -102,11 +100,7 @@ impl Workload {
             true => self.in_folder(context, &workload, folder)?,
             false => self.on_volume(context, &workload)?,
         };
-        Artefacts::of("workload", &worked, Vec::new())?.leave(
-            context,
-            self.output.as_deref(),
-            self.json,
-        )?;
+        Artefacts::of("workload", &worked, Vec::new())?.leave(context, &self.saving, self.json)?;
         if !worked.run.valid {
             return Err(Failure::invalid(&worked.run.invalid_reasons));
         }
