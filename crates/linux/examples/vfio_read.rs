@@ -10,7 +10,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).ok_or("usage: vfio_read DEVICE")?;
     let roots = Roots::system();
     let drive = resolve::resolve(&roots, &name)?;
-    let nsid = drive.namespace.as_ref().map_or(1, |found| found.nsid);
+    let nsid = drive
+        .namespace
+        .as_ref()
+        .and_then(|found| found.nsid)
+        .unwrap_or(1);
     let address = drive.controller.address;
 
     // Declared first, dropped last: the drive goes back when everything below is closed.
