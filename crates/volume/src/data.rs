@@ -132,7 +132,7 @@ impl<D: Device> Volume<'_, D> {
     /// error.
     #[allow(clippy::result_large_err)]
     pub fn read(&self, file: File, offset: u64, buffer: Buffer, tag: u16) -> Result<(), Refused> {
-        self.state().other(Kind::Read, file, offset, buffer, tag)
+        self.state().read(file, offset, buffer, tag)
     }
 
     /// Overwrites data that is there already, in place. It is not atomic: after a power cut each
@@ -150,8 +150,7 @@ impl<D: Device> Volume<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        self.state()
-            .other(Kind::Overwrite, file, offset, buffer, tag)
+        self.state().overwrite(file, offset, buffer, tag)
     }
 
     /// Gives up the appends from the first failed one on. Nothing of the file may be in flight.
@@ -204,7 +203,7 @@ impl<D: Device> Volume<'_, D> {
 
 impl<D: Device> State<'_, D> {
     #[allow(clippy::result_large_err)]
-    fn append(
+    pub(crate) fn append(
         &mut self,
         file: File,
         buffer: Buffer,
@@ -332,6 +331,28 @@ impl<D: Device> State<'_, D> {
             }
         }
         Ok(())
+    }
+
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn read(
+        &mut self,
+        file: File,
+        offset: u64,
+        buffer: Buffer,
+        tag: u16,
+    ) -> Result<(), Refused> {
+        self.other(Kind::Read, file, offset, buffer, tag)
+    }
+
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn overwrite(
+        &mut self,
+        file: File,
+        offset: u64,
+        buffer: Buffer,
+        tag: u16,
+    ) -> Result<(), Refused> {
+        self.other(Kind::Overwrite, file, offset, buffer, tag)
     }
 
     #[allow(clippy::result_large_err)]

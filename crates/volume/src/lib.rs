@@ -43,6 +43,7 @@ mod mount;
 mod name;
 mod order;
 mod pair;
+mod provide;
 mod recover;
 mod release;
 mod remove;
@@ -53,6 +54,7 @@ mod slot;
 mod steps;
 mod sums;
 mod superblock;
+mod transfer;
 mod walk;
 
 use core::cell::RefCell;
@@ -70,6 +72,7 @@ pub use mount::{MountOptions, Unmounted};
 pub use name::{NAME_BYTES, Name};
 #[cfg(feature = "mutations")]
 pub use order::{Mutation, Order};
+pub use transfer::{Direction, Need, Progress, Transfer};
 
 /// A mounted volume.
 #[derive(Debug)]

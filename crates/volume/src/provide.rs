@@ -1,0 +1,127 @@
+//! What a transfer waits for, supplied: space, the map, room for checksums. And the one answer to
+//! a lack of space: give back what nobody uses, then try again.
+
+use core::future::{Future, poll_fn};
+use core::task::Poll;
+
+use block::Device;
+
+use crate::file::{self, File};
+use crate::layout::CHUNK_BYTES;
+use crate::transfer::Need;
+use crate::{Error, Volume};
+
+impl<D: Device> Volume<'_, D> {
+    /// Supplies what an append, a read or an overwrite of `file` needs before it can continue.
+    /// Data keeps flowing meanwhile, and nothing is committed.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reserve_ahead`], [`Volume::prepare`] and [`Volume::store_checksums`];
+    /// [`Error::AppendFailed`] if there will be no room for checksums before a failed append is
+    /// retried or given up.
+    pub async fn provide(&self, file: File, need: Need) -> Result<(), Error> {
+        match need {
+            Need::Space(bytes) => self.reserve_ahead(file, bytes, bytes).await.map(|_| ()),
+            Need::MapAhead => self.prepare_append(file).await,
+            Need::MapAt(offset) => self.prepare(file, offset).await,
+            Need::ChecksumRoom => {
+                self.settle_checksums(file).await?;
+                self.store_checksums(file).await
+            }
+        }
+    }
+
+    /// Waits until a checksum can be stored: those of data in flight cannot.
+    async fn settle_checksums(&self, file: File) -> Result<(), Error> {
+        poll_fn(|_| {
+            let mut state = self.state();
+            let open = match file::find(state.files, file) {
+                Ok(open) => open,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if open.completed / CHUNK_BYTES > open.first_sum {
+                Poll::Ready(Ok(()))
+            } else if open.appends_in_flight() {
+                Poll::Pending
+            } else if open.has_failed() {
+                Poll::Ready(Err(Error::AppendFailed))
+            } else {
+                Poll::Ready(Ok(()))
+            }
+        })
+        .await
+    }
+
+    /// Reserves space until `want_bytes` can be appended, and returns how many can. Where there is
+    /// not so much, as many as there are will do, if they are at least `least_bytes`; where there
+    /// are not even those, space that nobody uses is given back first, as
+    /// [`Volume::reclaim_all`] does.
+    ///
+    /// # Errors
+    /// As [`Volume::reserve`] and [`Volume::reclaim`].
+    pub async fn reserve_ahead(
+        &self,
+        file: File,
+        want_bytes: u64,
+        least_bytes: u64,
+    ) -> Result<u64, Error> {
+        let mut want = want_bytes.max(least_bytes);
+        let mut has_reclaimed = false;
+        // At most 64 halvings, twice.
+        loop {
+            let error = match self.reserve(file, want).await {
+                Err(error @ (Error::NoSpace | Error::MapFull)) => error,
+                result => return result,
+            };
+            // What was reserved before space ran out stays reserved.
+            let reserved = self.file_status(file)?.reserved_bytes;
+            if reserved >= least_bytes {
+                return Ok(reserved);
+            }
+            // More than the volume has is refused as a whole.
+            if want / 2 >= least_bytes.max(1) {
+                want /= 2;
+                continue;
+            }
+            if has_reclaimed || error == Error::MapFull {
+                return Err(error);
+            }
+            self.reclaim_all().await?;
+            (has_reclaimed, want) = (true, want_bytes.max(least_bytes));
+        }
+    }
+
+    /// Runs `attempt`; where it lacks space or a slot, gives back what nobody uses, as
+    /// [`Volume::reclaim_all`], and runs it once more.
+    ///
+    /// # Errors
+    /// The attempt's, or those of [`Volume::reclaim`].
+    pub async fn with_space<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Error> {
+        let mut has_reclaimed = false;
+        loop {
+            match attempt().await {
+                Err(Error::NoSpace | Error::TableFull) if !has_reclaimed => {}
+                result => return result,
+            }
+            has_reclaimed = true;
+            self.reclaim_all().await?;
+        }
+    }
+
+    /// Gives back the units of every removed file, and what writers reserved that never closed
+    /// their file: [`Volume::reclaim`] over all slots.
+    ///
+    /// # Errors
+    /// As [`Volume::reclaim`].
+    pub async fn reclaim_all(&self) -> Result<(), Error> {
+        let mut from = Some(0);
+        // Each turn passes slots or frees units, so it ends.
+        while let Some(slot) = from {
+            from = self.reclaim(slot).await?;
+        }
+        Ok(())
+    }
+}
