@@ -1,6 +1,9 @@
 //! A place in a ring: one block, from the moment its buffer is filled until it is empty again.
 
-use block::{Buffer, Lent};
+use block::{Buffer, Device};
+use volume::{Progress, Transfer, Volume};
+
+use crate::Error;
 
 /// A place in a stream's ring, lent by the caller with its buffer. The buffer is a block of the
 /// stream: a whole number of the device's blocks, in memory that the device reaches.
@@ -8,17 +11,14 @@ use block::{Buffer, Lent};
 pub struct Place {
     /// Here while the place is empty, or holds a block that was read.
     pub(crate) buffer: Option<Buffer>,
-    /// Here while the device has pieces of it.
-    lent: Option<Lent>,
-    /// Bytes of data, and with the padding of the last device block.
+    /// Here while the block is on its way.
+    transfer: Option<Transfer>,
+    /// Bytes of data.
     pub(crate) len_bytes: usize,
-    whole_bytes: usize,
     /// Where in the file the block is.
     pub(crate) offset_bytes: u64,
     /// When it was to arrive, or when it is due, in ticks.
     pub(crate) time: u64,
-    /// Pieces that the device or the list of failed ones has.
-    pieces_out: u32,
     /// Lines of gaps that lie before it.
     pub(crate) gaps_before: u64,
     /// Read, and its checksums compared where they are to be.
@@ -30,12 +30,10 @@ impl Place {
     pub const fn new(buffer: Buffer) -> Self {
         Self {
             buffer: Some(buffer),
-            lent: None,
+            transfer: None,
             len_bytes: 0,
-            whole_bytes: 0,
             offset_bytes: 0,
             time: 0,
-            pieces_out: 0,
             gaps_before: 0,
             is_ready: false,
         }
@@ -47,76 +45,60 @@ impl Place {
         self.buffer
     }
 
-    /// Makes the block ready to be moved in pieces.
-    pub(crate) fn begin(&mut self, buffer: Buffer, len_bytes: usize, device_block: usize) {
-        self.lent = Some(Lent::new(buffer));
-        self.len_bytes = len_bytes;
-        self.whole_bytes = len_bytes.next_multiple_of(device_block);
-        self.pieces_out = 0;
+    /// Makes the block ready to be moved.
+    pub(crate) fn begin(&mut self, transfer: Transfer) {
+        self.len_bytes = transfer.len_bytes();
+        self.transfer = Some(transfer);
         self.is_ready = false;
     }
 
-    /// Bytes of the block that are in pieces already.
-    pub(crate) fn lent_bytes(&self) -> usize {
-        self.lent.as_ref().map_or(0, Lent::offset_bytes)
+    /// Submits pieces of the block. Gives how many, and how far it got or what refused it.
+    pub(crate) fn submit<D: Device>(
+        &mut self,
+        volume: &Volume<'_, D>,
+    ) -> (u32, Result<Progress, Error>) {
+        let Some(transfer) = &mut self.transfer else {
+            return (0, Ok(Progress::Done));
+        };
+        let before = transfer.pieces_out();
+        let progress = transfer.go_on(volume);
+        let pieces = transfer.pieces_out() - before;
+        let result = match transfer.failure() {
+            None => Ok(progress),
+            Some((at, error)) => Err(Error::Volume {
+                offset_bytes: self.offset_bytes + at as u64,
+                error,
+            }),
+        };
+        (u32::from(pieces), result)
     }
 
-    /// Whether each piece of the block was submitted.
-    pub(crate) fn is_submitted(&self) -> bool {
-        self.lent_bytes() >= self.whole_bytes
-    }
-
-    /// The next piece, and how much of it is data. None: there is none left.
-    pub(crate) fn next_piece(&mut self, most_bytes: usize) -> Option<(Buffer, usize)> {
-        let from = self.lent_bytes();
-        let len = self.whole_bytes.saturating_sub(from).min(most_bytes);
-        if len == 0 {
-            return None;
+    /// Takes a piece back that the device or the list of failed ones had.
+    pub(crate) fn give_back(&mut self, piece: Buffer) {
+        if let Some(transfer) = &mut self.transfer {
+            transfer.give_back(Some(piece));
         }
-        let piece = self.lent.as_mut()?.lend(len);
-        let data = self.len_bytes.saturating_sub(from).min(piece.len());
-        self.pieces_out += 1;
-        Some((piece, data))
-    }
-
-    /// Undoes `next_piece`.
-    pub(crate) fn put_back(&mut self, piece: Buffer) {
-        if let Some(lent) = &mut self.lent {
-            lent.unlend(piece);
-            self.pieces_out -= 1;
-        }
-    }
-
-    /// Takes a finished piece, and says where in the block it was. None: it is not of this block.
-    pub(crate) fn take_back(&mut self, piece: Buffer) -> Option<usize> {
-        let offset = self.lent.as_mut()?.give_back(piece).ok()?;
-        self.pieces_out = self.pieces_out.saturating_sub(1);
-        Some(offset)
     }
 
     /// Where in the block a piece of it is.
     pub(crate) fn offset_of(&self, piece: &Buffer) -> u64 {
-        let first = self.lent.as_ref().map_or(0, Lent::address);
+        let first = self.transfer.as_ref().map_or(0, Transfer::address);
         piece.address().wrapping_sub(first) as u64
     }
 
     /// Whether the whole block was moved; its buffer is then in `buffer`.
     pub(crate) fn is_whole(&mut self) -> bool {
-        self.is_submitted() && self.pieces_out == 0 && self.reclaim()
+        if self.transfer.as_ref().is_some_and(Transfer::is_over) {
+            self.reclaim();
+            return self.buffer.is_some();
+        }
+        false
     }
 
-    /// Takes the buffer back, once no piece is out.
-    pub(crate) fn reclaim(&mut self) -> bool {
-        match self.lent.take().map(Lent::into_whole) {
-            Some(Ok(buffer)) => {
-                self.buffer = Some(buffer);
-                true
-            }
-            Some(Err(lent)) => {
-                self.lent = Some(lent);
-                false
-            }
-            None => self.buffer.is_some(),
+    /// Ends the transfer, once no piece is out. Without a part of its buffer the place stays empty.
+    pub(crate) fn reclaim(&mut self) {
+        if let Some(transfer) = self.transfer.take() {
+            self.buffer = transfer.end().0;
         }
     }
 }

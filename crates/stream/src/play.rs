@@ -7,7 +7,7 @@ use core::task::{Context, Poll, Waker};
 
 use block::{Buffer, Clock, Device};
 use volume::layout::CHUNK_BYTES;
-use volume::{Event, File, Volume};
+use volume::{Event, File, Need, Volume};
 
 use crate::pace::us_from_ticks;
 use crate::place::{self, Place};
@@ -59,8 +59,6 @@ pub struct Player<'r, 'v, D, C> {
     volume: &'r Volume<'v, D>,
     file: File,
     clock: C,
-    device_block: usize,
-    max_transfer: usize,
     deadline_ticks: u64,
     state: RefCell<PlayState<'r>>,
 }
@@ -108,7 +106,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             returned: 0,
             in_flight: 0,
             retries: Retries::new(options.retries),
-            need_map: None,
+            need: None,
             failure: None,
             stopped: false,
             next_offset: 0,
@@ -128,8 +126,6 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
             file,
             deadline_ticks: clock.ticks_from_us(options.deadline_us),
             clock,
-            device_block,
-            max_transfer: geometry.max_transfer_bytes(),
             state: RefCell::new(state),
         })
     }
@@ -263,7 +259,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         {
             let mut state = self.state();
             state.accept_read();
-            state.submit(self.volume, self.file, self.device_block, self.max_transfer);
+            state.submit(self.volume, self.file);
         }
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
@@ -284,12 +280,16 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     /// What ended the playback.
     pub async fn upkeep(&self) -> Result<(), Error> {
         loop {
-            let need = self.state().need_map;
-            if let Some(offset_bytes) = need {
-                let prepared = self.volume.prepare(self.file, offset_bytes).await;
+            let need = self.state().need;
+            if let Some(need) = need {
+                let provided = self.volume.provide(self.file, need).await;
                 let mut state = self.state();
-                state.need_map = None;
-                if let Err(error) = prepared {
+                state.need = None;
+                if let Err(error) = provided {
+                    let offset_bytes = match need {
+                        Need::MapAt(offset_bytes) => offset_bytes,
+                        _ => 0,
+                    };
                     state.fail(Error::Volume {
                         offset_bytes,
                         error,
@@ -307,7 +307,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
                     return Poll::Ready(true);
                 }
                 let to_verify = state.verify && state.next_read().is_some();
-                if !is_over && (state.need_map.is_some() || to_verify) {
+                if !is_over && (state.need.is_some() || to_verify) {
                     return Poll::Ready(false);
                 }
                 Poll::Pending

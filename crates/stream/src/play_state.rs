@@ -4,7 +4,7 @@
 //! place n modulo the ring's length.
 
 use block::Device;
-use volume::{Event, File, Refused, Volume};
+use volume::{Event, File, Need, Progress, Transfer, Volume};
 
 use crate::place::Place;
 use crate::retries::Retries;
@@ -20,8 +20,8 @@ pub(crate) struct PlayState<'r> {
     pub returned: u64,
     pub in_flight: u32,
     pub retries: Retries,
-    /// The offset around which the map is needed.
-    pub need_map: Option<u64>,
+    /// What reads wait for: the map.
+    pub need: Option<Need>,
     pub failure: Option<Error>,
     pub stopped: bool,
     pub next_offset: u64,
@@ -52,47 +52,24 @@ impl PlayState<'_> {
     }
 
     /// Submits reads for all empty places.
-    pub(crate) fn submit<D: Device>(
-        &mut self,
-        volume: &Volume<'_, D>,
-        file: File,
-        device_block: usize,
-        max_transfer: usize,
-    ) {
+    pub(crate) fn submit<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) {
         let mut any = false;
-        while !self.stopped && self.need_map.is_none() && self.submit_retry(volume, file) {
+        while !self.stopped && self.need.is_none() && self.submit_retry(volume, file) {
             any = true;
         }
-        let mut most_bytes = max_transfer;
-        while !self.stopped && self.need_map.is_none() && self.begin_next(device_block) {
+        while !self.stopped && self.need.is_none() && self.begin_next(file) {
             let submitted = self.submitted;
-            let tag = (submitted % self.places.len().max(1) as u64) as u16;
             let Some(place) = self.place(submitted) else {
                 break;
             };
-            let offset = place.offset_bytes + place.lent_bytes() as u64;
-            let Some((piece, _)) = place.next_piece(most_bytes) else {
-                self.submitted += 1;
-                continue;
-            };
-            let Err(Refused { error, buffer }) = volume.read(file, offset, piece, tag) else {
-                most_bytes = max_transfer;
-                self.in_flight += 1;
-                any = true;
-                continue;
-            };
-            let tried = buffer.len();
-            place.put_back(buffer);
-            match error {
-                volume::Error::Split { at_bytes } if (1..tried).contains(&(at_bytes as usize)) => {
-                    most_bytes = at_bytes as usize;
-                }
-                volume::Error::NeedsMap => self.need_map = Some(offset),
-                volume::Error::Busy => break,
-                error => self.fail(Error::Volume {
-                    offset_bytes: offset,
-                    error,
-                }),
+            let (pieces, progress) = place.submit(volume);
+            self.in_flight += pieces;
+            any |= pieces > 0;
+            match progress {
+                Ok(Progress::Done | Progress::Submitted) => self.submitted += 1,
+                Ok(Progress::Blocked) => break,
+                Ok(Progress::Needs(need)) => self.need = Some(need),
+                Err(error) => self.fail(error),
             }
         }
         if any {
@@ -101,7 +78,7 @@ impl PlayState<'_> {
     }
 
     /// Whether there is a block to submit pieces of, the next one if there must be.
-    fn begin_next(&mut self, device_block: usize) -> bool {
+    fn begin_next(&mut self, file: File) -> bool {
         if self.submitted < self.issued {
             return true;
         }
@@ -110,6 +87,7 @@ impl PlayState<'_> {
             return false;
         }
         let (issued, offset_bytes, end) = (self.issued, self.next_offset, self.end_offset);
+        let tag = (issued % self.places.len().max(1) as u64) as u16;
         let Some(place) = self.place(issued) else {
             return false;
         };
@@ -117,7 +95,13 @@ impl PlayState<'_> {
             return false;
         };
         let len = (end - offset_bytes).min(buffer.len() as u64);
-        place.begin(buffer, len as usize, device_block);
+        place.begin(Transfer::read(
+            file,
+            offset_bytes,
+            buffer,
+            len as usize,
+            tag,
+        ));
         place.offset_bytes = offset_bytes;
         self.issued += 1;
         self.next_offset += len;
@@ -133,7 +117,9 @@ impl PlayState<'_> {
                 self.report.retries += 1;
             }
             Ok(false) => {}
-            Err((offset_bytes, volume::Error::NeedsMap)) => self.need_map = Some(offset_bytes),
+            Err((offset_bytes, volume::Error::NeedsMap)) => {
+                self.need = Some(Need::MapAt(offset_bytes));
+            }
             Err((offset_bytes, error)) => self.fail(Error::Volume {
                 offset_bytes,
                 error,
@@ -159,7 +145,7 @@ impl PlayState<'_> {
         let offset_bytes = block_offset + place.offset_of(&buffer);
         let Err(error) = event.result else {
             self.retries.succeeded(offset_bytes);
-            let _ = place.take_back(buffer);
+            place.give_back(buffer);
             place.is_ready = place.is_whole();
             return;
         };
@@ -169,7 +155,7 @@ impl PlayState<'_> {
             false => Some(buffer),
         };
         let Some(buffer) = buffer else { return };
-        let _ = place.take_back(buffer);
+        place.give_back(buffer);
         self.fail(Error::at(offset_bytes, error));
     }
 

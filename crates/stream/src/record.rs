@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
 use block::{Buffer, Clock, Device};
-use volume::{Event, File, Volume};
+use volume::{Event, File, Transfer, Volume};
 
 use crate::gaps::{GAP_LINE_BYTES, GapFile, Gaps};
 use crate::place::{self, Place};
@@ -98,7 +98,6 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         let total = options.total_bytes.unwrap_or(u64::MAX);
         let limits = Limits {
             device_block,
-            max_transfer: geometry.max_transfer_bytes(),
             ticks_per_second: clock.ticks_per_second(),
             deadline_ticks: clock.ticks_from_us(options.deadline_us),
             commit_ticks: clock.ticks_from_us(options.commit_us),
@@ -122,7 +121,6 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             broken: false,
             failure: None,
             full: false,
-            reserve_most: u64::MAX,
             last_commit: clock.ticks(),
             start: None,
             next_offset: start,
@@ -186,11 +184,12 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         state.gaps.close();
         let (offset_bytes, gaps_before) = (state.next_offset, state.gaps.closed);
         let handed = state.handed;
+        let tag = (handed % state.places.len().max(1) as u64) as u16;
         let Some(place) = state.place(handed) else {
             return Err((Error::NotTaken, buffer));
         };
         let block_bytes = buffer.len() as u64;
-        place.begin(buffer, len_bytes, self.limits.device_block);
+        place.begin(Transfer::append(self.file, buffer, len_bytes, tag));
         place.time = arrival;
         place.offset_bytes = offset_bytes;
         place.gaps_before = gaps_before;
@@ -291,7 +290,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         &self,
         upkeep: Pin<&mut F>,
     ) -> Poll<Result<(), Error>> {
-        self.state().submit(self.volume, self.file, &self.limits);
+        self.state().submit(self.volume, self.file);
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
 

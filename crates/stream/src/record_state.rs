@@ -5,26 +5,13 @@
 //! ring's length.
 
 use block::Device;
-use volume::{Event, File, Refused, Volume};
+use volume::{Event, File, Need, Progress, Volume};
 
 use crate::gaps::Gaps;
 use crate::pace::us_from_ticks;
 use crate::place::Place;
 use crate::retries::Retries;
 use crate::{Error, Gap, RecordReport};
-
-/// What the append path waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// The map at the append point.
-    Map,
-    /// The map at a piece that failed and is to be repeated.
-    MapAt(u64),
-    /// Space.
-    Space,
-    /// A commit, because the checksums in memory are full.
-    Commit,
-}
 
 #[derive(Debug)]
 pub(crate) struct RecordState<'r> {
@@ -36,6 +23,7 @@ pub(crate) struct RecordState<'r> {
     /// Pieces of the file that the device has.
     pub in_flight: u32,
     pub retries: Retries,
+    /// What the append path waits for.
     pub need: Option<Need>,
     pub gaps: Gaps,
     /// A commit is under way: nothing behind a gap that is not durable may be submitted.
@@ -44,9 +32,8 @@ pub(crate) struct RecordState<'r> {
     /// Nothing more is submitted.
     pub broken: bool,
     pub failure: Option<Error>,
-    /// No more space can be reserved; and how much at a time, while some can.
+    /// No more space can be reserved ahead.
     pub full: bool,
-    pub reserve_most: u64,
     pub last_commit: u64,
     /// When the first block was to arrive.
     pub start: Option<u64>,
@@ -59,7 +46,6 @@ pub(crate) struct RecordState<'r> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub device_block: usize,
-    pub max_transfer: usize,
     pub ticks_per_second: u64,
     pub deadline_ticks: u64,
     pub commit_ticks: u64,
@@ -109,59 +95,32 @@ impl RecordState<'_> {
     }
 
     /// Submits all that can be.
-    pub(crate) fn submit<D: Device>(
-        &mut self,
-        volume: &Volume<'_, D>,
-        file: File,
-        limits: &Limits,
-    ) {
+    pub(crate) fn submit<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) {
         let mut any = false;
         while !self.broken && self.need.is_none() && self.submit_retry(volume, file) {
             any = true;
         }
-        let mut most_bytes = limits.max_transfer;
         while !self.broken && self.need.is_none() && self.submitted < self.handed {
+            // What is to be repeated had no room: nothing else has.
+            if self.retries.is_waiting() {
+                break;
+            }
             let held = self.committing.then_some(self.gaps.durable);
-            let (tag, submitted) = (self.tag(self.submitted), self.submitted);
+            let submitted = self.submitted;
             let Some(place) = self.place(submitted) else {
                 break;
             };
             if held.is_some_and(|durable| place.gaps_before > durable) {
                 break;
             }
-            let Some((piece, data)) = place.next_piece(most_bytes) else {
-                self.submitted += 1;
-                continue;
-            };
-            let Err(Refused { error, buffer }) = volume.append(file, piece, data, tag) else {
-                most_bytes = limits.max_transfer;
-                self.in_flight += 1;
-                any = true;
-                continue;
-            };
-            let tried = buffer.len();
-            let offset_bytes = place.offset_bytes + (place.lent_bytes() - tried) as u64;
-            place.put_back(buffer);
-            match error {
-                volume::Error::Split { at_bytes } if (1..tried).contains(&(at_bytes as usize)) => {
-                    most_bytes = at_bytes as usize;
-                }
-                volume::Error::NeedsReservation if self.full => {
-                    let error = volume::Error::NoSpace;
-                    self.fail(Error::Volume {
-                        offset_bytes,
-                        error,
-                    });
-                }
-                volume::Error::NeedsReservation => self.need = Some(Need::Space),
-                volume::Error::NeedsMap => self.need = Some(Need::Map),
-                volume::Error::NeedsCommit => self.need = Some(Need::Commit),
-                // Until something completes, or the piece that failed succeeds.
-                volume::Error::Busy | volume::Error::AppendFailed => break,
-                error => self.fail(Error::Volume {
-                    offset_bytes,
-                    error,
-                }),
+            let (pieces, progress) = place.submit(volume);
+            self.in_flight += pieces;
+            any |= pieces > 0;
+            match progress {
+                Ok(Progress::Done | Progress::Submitted) => self.submitted += 1,
+                Ok(Progress::Blocked) => break,
+                Ok(Progress::Needs(need)) => self.need = Some(need),
+                Err(error) => self.fail(error),
             }
         }
         if any {
@@ -179,7 +138,7 @@ impl RecordState<'_> {
             }
             Ok(false) => {}
             Err((offset_bytes, volume::Error::NeedsMap)) => {
-                self.need = Some(Need::MapAt(offset_bytes))
+                self.need = Some(Need::MapAt(offset_bytes));
             }
             Err((offset_bytes, error)) => self.fail(Error::Volume {
                 offset_bytes,
@@ -187,10 +146,6 @@ impl RecordState<'_> {
             }),
         }
         submitted == Ok(true)
-    }
-
-    fn tag(&self, block: u64) -> u16 {
-        (block % self.places.len().max(1) as u64) as u16
     }
 
     /// Takes in the end of one of the file's appends.
@@ -217,7 +172,8 @@ impl RecordState<'_> {
         let Some(place) = self.places.get_mut(usize::from(event.tag)) else {
             return;
         };
-        if place.take_back(buffer).is_none() || event.result.is_err() || !place.is_whole() {
+        place.give_back(buffer);
+        if event.result.is_err() || !place.is_whole() {
             return;
         }
         let latency = now.saturating_sub(place.time);

@@ -104,13 +104,18 @@ impl Retries {
             let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
             let place = places.get_mut(usize::from(tag));
             if let (Some(place), Some(buffer)) = (place, buffer) {
-                let _ = place.take_back(buffer);
+                place.give_back(buffer);
             }
             self.succeeded(offset_bytes);
         }
         for place in places {
             place.reclaim();
         }
+    }
+
+    /// Whether a piece waits.
+    pub(crate) fn is_waiting(&mut self) -> bool {
+        self.waiting().is_some()
     }
 
     /// The first piece that waits.

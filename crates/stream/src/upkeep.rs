@@ -5,9 +5,8 @@ use core::future::poll_fn;
 use core::task::Poll;
 
 use block::{Clock, Device};
-use volume::File;
+use volume::{File, Need};
 
-use crate::record_state::Need;
 use crate::{Error, Recorder};
 
 /// How much is reserved for the companion file at a time: 1,024 gaps.
@@ -20,9 +19,13 @@ const GAPS_URGENT: usize = 16;
 /// What is to be done next.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Map,
-    MapAt(u64),
-    Reserve(u64),
+    Provide(Need),
+    Reserve {
+        want_bytes: u64,
+        least_bytes: u64,
+        /// Nothing can be written before there is more.
+        is_needed: bool,
+    },
     Commit,
     End,
 }
@@ -63,41 +66,60 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     async fn keep_up(&self) -> Result<(), volume::Error> {
         loop {
             match poll_fn(|_| self.next_job()).await {
-                Job::Map => {
-                    self.volume.prepare_append(self.file).await?;
-                    self.state().need = None;
-                }
-                Job::MapAt(offset) => {
-                    self.volume.prepare(self.file, offset).await?;
-                    self.state().need = None;
-                }
-                Job::Reserve(bytes) => {
-                    let reserved = self.volume.reserve(self.file, bytes).await;
-                    let mut state = self.state();
-                    state.report.reservations += 1;
-                    match reserved {
-                        Ok(_) => {}
-                        // All that is left is used up before the recording ends.
-                        Err(volume::Error::NoSpace | volume::Error::MapFull) => {
-                            state.reserve_most = bytes / 2;
-                            state.full = bytes < self.limits.device_block as u64;
-                        }
+                Job::Provide(need) => {
+                    match self.volume.provide(self.file, need).await {
+                        // There is room once the piece that failed was repeated.
+                        Ok(()) | Err(volume::Error::AppendFailed) => self.state().need = None,
                         Err(error) => return Err(error),
                     }
-                    if state.need == Some(Need::Space) {
-                        state.need = None;
-                    }
                 }
-                Job::Commit => {
-                    self.commit().await?;
-                    let mut state = self.state();
-                    if state.need == Some(Need::Commit) {
-                        state.need = None;
-                    }
+                Job::Reserve {
+                    want_bytes,
+                    least_bytes,
+                    is_needed,
+                } => {
+                    let reserve = self
+                        .volume
+                        .reserve_ahead(self.file, want_bytes, least_bytes);
+                    let reserved = reserve.await;
+                    self.reserved(reserved, is_needed)?;
                 }
+                Job::Commit => self.commit().await?,
                 Job::End => return self.commit().await,
             }
         }
+    }
+
+    /// Takes in what came of a reservation.
+    fn reserved(
+        &self,
+        reserved: Result<u64, volume::Error>,
+        is_needed: bool,
+    ) -> Result<(), volume::Error> {
+        let appended = self.volume.file_status(self.file)?.appended_bytes;
+        let mut state = self.state();
+        state.report.reservations += 1;
+        match reserved {
+            Ok(_) => {
+                // Somebody may have made more space since it ended.
+                state.full &= !is_needed;
+                if matches!(state.need, Some(Need::Space(_))) {
+                    state.need = None;
+                }
+            }
+            // All that is left is used up before the recording ends.
+            Err(volume::Error::NoSpace | volume::Error::MapFull) if !is_needed => {
+                state.full = true;
+            }
+            Err(error @ (volume::Error::NoSpace | volume::Error::MapFull)) => {
+                state.fail(Error::Volume {
+                    offset_bytes: appended,
+                    error,
+                });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn next_job(&self) -> Poll<Job> {
@@ -121,20 +143,27 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             true => waiting,
             false => want.min(to_come).max(waiting),
         };
-        let want = want.min(state.reserve_most);
         match state.need {
-            Some(Need::Map) => return Poll::Ready(Job::Map),
-            Some(Need::MapAt(offset)) => return Poll::Ready(Job::MapAt(offset)),
-            Some(Need::Space) => return Poll::Ready(Job::Reserve(want)),
-            Some(Need::Commit) => return Poll::Ready(Job::Commit),
+            Some(Need::Space(_)) => {
+                return Poll::Ready(Job::Reserve {
+                    want_bytes: want,
+                    least_bytes: limits.device_block as u64,
+                    is_needed: true,
+                });
+            }
+            Some(need) => return Poll::Ready(Job::Provide(need)),
             None => {}
         }
         if state.ending && state.done == state.handed {
             return Poll::Ready(Job::End);
         }
-        let low = limits.low_water_bytes.min(to_come).min(state.reserve_most);
+        let low = limits.low_water_bytes.min(to_come);
         if !state.ending && !state.full && status.reserved_bytes < low {
-            return Poll::Ready(Job::Reserve(want));
+            return Poll::Ready(Job::Reserve {
+                want_bytes: want,
+                least_bytes: low,
+                is_needed: false,
+            });
         }
         let now = self.clock.ticks();
         let uncovered = status
@@ -196,16 +225,10 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             let submitted = self.volume.append_merged(file, buffer, filled, 0);
             if let Err(refused) = submitted {
                 self.state().gaps.buffer = Some(refused.buffer);
-                match refused.error {
-                    volume::Error::NeedsReservation => {
-                        self.volume.reserve(file, GAP_RESERVE_BYTES).await?;
-                    }
-                    volume::Error::NeedsMap => self.volume.prepare_append(file).await?,
-                    volume::Error::NeedsCommit => {
-                        self.volume.sync(file).await?;
-                    }
-                    volume::Error::Busy => yield_once().await,
-                    error => return Err(error),
+                match Need::of_append(refused.error, GAP_RESERVE_BYTES) {
+                    Some(need) => self.volume.provide(file, need).await?,
+                    None if refused.error == volume::Error::Busy => yield_once().await,
+                    None => return Err(refused.error),
                 }
                 continue;
             }

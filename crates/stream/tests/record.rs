@@ -273,6 +273,50 @@ fn a_full_volume_ends_the_recording_where_it_is_full() {
     assert!(recorded.report.abandoned_bytes > 0);
 }
 
+/// The units of a removed file, which nobody gave back yet: a recording goes on in them, as any
+/// other append does.
+#[test]
+fn a_recording_without_space_takes_that_of_removed_files() {
+    let time = Time::default();
+    let mut files = [const { OpenFile::new() }; 3];
+    let volume = mount(
+        Slow::new(disk(1 << 15), time.clone(), Speed::default()),
+        &mut files,
+    );
+    let free = blocking::run(&volume, volume.free_units()).unwrap();
+    let unit = volume.status().unwrap().shape.unit_bytes();
+    // All but 2 MiB, in two files that grew beside each other, of which one stays: what has so many
+    // extents does not go in one operation.
+    let pieces = 32;
+    let piece = (free * unit - (2 << 20)) / 2 / pieces / unit * unit;
+    let old = ["stays", "goes"]
+        .map(|name| blocking::run(&volume, volume.create(name, &Default::default())).unwrap());
+    for _ in 0..pieces {
+        for file in old {
+            let data = buffer(piece as usize);
+            let appended = blocking::append(&volume, file, data, piece as usize);
+            assert_eq!(appended.result, Ok(()));
+        }
+    }
+    for file in old {
+        blocking::run(&volume, volume.close(file)).unwrap();
+    }
+    blocking::run(&volume, volume.remove("goes")).unwrap();
+    let left = blocking::run(&volume, volume.free_units()).unwrap() * unit;
+    assert!(
+        left < 3 << 20,
+        "{left} bytes are free: nothing is to be given back"
+    );
+    let mut ring = places(64, BLOCK);
+    let blocks = (pieces * piece + (1 << 20)) / BLOCK as u64;
+    let producer = Producer::new(RATE, blocks);
+    let recorded = record(&volume, &time, &mut ring, &OPTIONS, &producer, "a", false);
+    assert_eq!(recorded.result, Ok(()), "{recorded:?}");
+    assert_eq!(recorded.lost, []);
+    assert!(contents(&volume, "a") == expected(blocks, BLOCK, &[]));
+    assert_eq!(volume.unmount().result, Ok(()));
+}
+
 fn faulty(rule: Rule, blocks: u64) -> (Recorded, Option<Vec<u8>>) {
     let time = Time::default();
     let device = Faulty::new(disk(1 << 15), []);
