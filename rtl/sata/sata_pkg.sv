@@ -1,0 +1,77 @@
+// Words, primitives, scrambling and CRC of the Serial ATA link (Serial ATA 3.x, link layer), and the names that
+// the core's layers share.
+//
+// A dword travels with its lowest byte first. A primitive has a control character (K) in that byte.
+package sata_pkg;
+  typedef struct packed {
+    logic        k;     // the lowest byte is a control character: a primitive
+    logic [31:0] data;
+  } word_t;
+
+  typedef struct packed {
+    logic  bad;  // a byte was no valid 10-bit character, or had the wrong disparity
+    word_t word;
+  } rx_word_t;
+
+  localparam logic [31:0] Align  = 32'h7B4A_4ABC;
+  localparam logic [31:0] Sync   = 32'hB5B5_957C;
+  localparam logic [31:0] Xrdy   = 32'h5757_B57C;
+  localparam logic [31:0] Rrdy   = 32'h4A4A_957C;
+  localparam logic [31:0] Sof    = 32'h3737_B57C;
+  localparam logic [31:0] Eof    = 32'hD5D5_B57C;
+  localparam logic [31:0] Rip    = 32'h5555_B57C;
+  localparam logic [31:0] Rok    = 32'h3535_B57C;
+  localparam logic [31:0] Rerr   = 32'h5656_B57C;
+  localparam logic [31:0] Wtrm   = 32'h5858_B57C;
+  localparam logic [31:0] Hold   = 32'hD5D5_AA7C;
+  localparam logic [31:0] Holda  = 32'h9595_AA7C;
+  localparam logic [31:0] Cont   = 32'h9999_AA7C;
+  localparam logic [31:0] PmReqP = 32'h1717_B57C;
+  localparam logic [31:0] PmReqS = 32'h7575_957C;
+  localparam logic [31:0] PmNak  = 32'hF5F5_957C;
+
+  // How a frame that was sent ended.
+  typedef enum logic [1:0] {
+    SentOk    = 2'd0,  // R_OK
+    SentError = 2'd1,  // R_ERR: the receiver saw a wrong CRC or an unknown frame
+    SentCut   = 2'd2   // SYNC in its middle, or the link was lost
+  } sent_e;
+
+  // The next 32 steps of the scrambler, x^16 + x^15 + x^13 + x^4 + 1: the word to combine, and the state.
+  typedef struct packed {
+    logic [15:0] state;
+    logic [31:0] word;
+  } scramble_t;
+
+  localparam logic [15:0] ScrambleSeed = '1;
+
+  function automatic scramble_t scramble(logic [15:0] state);
+    scramble_t next;
+    next = '{state: state, word: '0};
+    for (int unsigned i = 0; i < 32; i++) begin
+      next.word[i] = next.state[15];
+      next.state   = {next.state[14:0], 1'b0} ^ (next.state[15] ? 16'hA011 : 16'h0000);
+    end
+    return next;
+  endfunction
+
+  // CRC of one more dword; x^32 + x^26 + ... + 1 (04C11DB7), highest bit first, no final inversion. A frame
+  // whose CRC is right comes to zero when its CRC has been taken in too.
+  localparam logic [31:0] CrcSeed = 32'h5232_5032;
+
+  function automatic logic [31:0] crc(logic [31:0] so_far, logic [31:0] data);
+    logic [31:0] next;
+    next = so_far ^ data;
+    for (int unsigned i = 0; i < 32; i++) next = {next[30:0], 1'b0} ^ (next[31] ? 32'h04C1_1DB7 : 32'h0);
+    return next;
+  endfunction
+
+  // Frame information structures, by their type byte.
+  localparam logic [7:0] FisRegH2D    = 8'h27;
+  localparam logic [7:0] FisRegD2H    = 8'h34;
+  localparam logic [7:0] FisActivate  = 8'h39;  // DMA activate
+  localparam logic [7:0] FisSetup     = 8'h41;  // DMA setup
+  localparam logic [7:0] FisData      = 8'h46;
+  localparam logic [7:0] FisPioSetup  = 8'h5F;
+  localparam logic [7:0] FisSetBits   = 8'hA1;  // set device bits
+endpackage

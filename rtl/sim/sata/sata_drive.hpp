@@ -1,0 +1,330 @@
+// A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults by the n-th event.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "sata_port.hpp"
+
+namespace straightway::sata {
+
+struct DriveModel {
+    uint64_t blocks = 4096;
+    bool queue = true;            // native command queuing, 32 places
+    bool activates = true;        // DMA setup can activate by itself
+    bool reorder = false;
+    bool big_sectors = false;     // says that its sectors have 4 KiB
+    bool is_packet = false;       // signature of a packet device
+    unsigned command_latency = 0; // cycles from a command to what it causes
+    uint64_t stall_after = 0;     // words written until the drive pauses for stall_cycles
+    uint64_t stall_cycles = 0;
+    unsigned start_cycles = 200;  // from COMRESET to the signature
+};
+
+struct DriveFault {
+    uint8_t lose_fis = 0;         // the n-th FIS of this type of the drive's is not sent
+    uint64_t lose_at = 0;
+    uint8_t double_fis = 0;
+    uint64_t double_at = 0;
+    uint64_t error_at = 0;        // the n-th read or write fails (media error)
+    uint64_t silent_at = 0;       // the n-th read or write is accepted and never done
+    uint64_t setup_tag_at = 0;    // the n-th DMA setup has a tag that is not under way
+    uint64_t bits_tag_at = 0;     // the n-th set device bits names another tag
+    uint64_t comreset_at = 0;     // the drive starts again at the n-th read or write
+    bool never_ready = false;     // no signature after COMRESET
+    bool no_log = false;          // the queued error log is refused
+    bool short_read = false;      // the `error_at`-th read ends without its data and without an error
+};
+
+class Drive {
+public:
+    static constexpr unsigned kBlock = 512, kFrameWords = 2048;
+    Port port;
+    DriveModel model;
+    DriveFault fault;
+    std::vector<uint8_t> bytes;
+    uint64_t commands = 0, resets = 0, words_written = 0;
+
+    Drive(DriveModel model_, uint64_t seed)
+        : port(seed), model(model_), bytes(model_.blocks * kBlock), durable_(bytes), random_(seed + 1) {
+        port.received = [this](const std::vector<uint32_t>& frame) { receive(frame); };
+        port.sent = [this](bool good) { sent(good); };
+        port.damaged = [this] { if (expecting_ != 0) data_refused_ = true; };
+        port.dropped = [this] { down(50); };
+    }
+
+    bool up() const { return down_ == 0; }
+
+    // One dword each way; `reset`: the host asks for COMRESET.
+    Word step(Word from_host, bool reset) {
+        ++now_;
+        if (reset && up()) down(50);
+        if (down_ != 0) {
+            if (!reset && --down_ == 0) begin_at_ = now_ + model.start_cycles;
+            return {kAlign, true};
+        }
+        if (begin_at_ && now_ >= begin_at_) {
+            begin_at_ = 0;
+            // Signature.
+            if (!fault.never_ready) send({0x01500034, model.is_packet ? 0x00EB1401u : 0x00000001u, 0, 1, 0});
+        }
+        if (start_again_) {
+            start_again_ = false;
+            down(50);
+            return {kAlign, true};
+        }
+        if (now_ >= stalled_until_) serve();
+        Word word = port.step(from_host);
+        // Data that were answered with R_ERR: the command ends with an interface CRC error.
+        if (data_refused_ && current_) fail(0x84);
+        data_refused_ = false;
+        return word;
+    }
+
+    // The power goes and comes back: each block in the cache is lost or kept.
+    void cut() {
+        for (auto& [lba, block] : cache_)
+            if (random_.below(2)) std::memcpy(&durable_[lba * kBlock], block.data(), kBlock);
+        cache_.clear();
+        bytes = durable_;
+        down(50);
+    }
+
+private:
+    struct Command {
+        uint8_t code;
+        unsigned tag;
+        uint64_t lba;
+        uint32_t count;
+        bool fua, queued, write;
+        uint64_t due;
+        bool fails, silent;
+    };
+
+    void down(unsigned cycles) {
+        ++resets;
+        down_ = cycles;
+        port.restart();
+        waiting_.clear();
+        current_ = nullptr;
+        expecting_ = 0;
+        begin_at_ = 0;
+        frozen_ = false;
+    }
+
+    void send(std::vector<uint32_t> frame) {
+        uint8_t type = frame[0] & 0xFF;
+        if (type == fault.lose_fis && ++lost_ == fault.lose_at) {
+            if (type == 0x46) done_sending();
+            return;
+        }
+        bool twice = type == fault.double_fis && ++doubled_ == fault.double_at;
+        port.frames.push_back(frame);
+        if (twice) port.frames.push_back(frame);
+    }
+    void status(uint8_t status, uint8_t error) { send({0x00004034u | status << 16 | uint32_t(error) << 24, 0x40000000, 0, 0, 0}); }
+    void set_bits(uint32_t bits, uint8_t status, uint8_t error) { send({0x000040A1u | status << 16 | uint32_t(error) << 24, bits}); }
+
+    void receive(const std::vector<uint32_t>& frame) {
+        uint8_t type = frame[0] & 0xFF;
+        if (type == 0x46) return take_data(frame);
+        if (type != 0x27 || frame.size() != 5 || !(frame[0] & 0x8000)) return;
+        Command command{};
+        command.code = frame[0] >> 16;
+        command.lba = (frame[1] & 0xFFFFFF) | uint64_t(frame[2] & 0xFFFFFF) << 24;
+        command.count = frame[3] & 0xFFFF;
+        command.queued = command.code == 0x60 || command.code == 0x61;
+        if (command.queued) {
+            command.tag = frame[3] >> 3 & 31;
+            command.count = frame[0] >> 24 | (frame[2] >> 24) << 8;
+            command.fua = frame[1] >> 31;
+        }
+        command.write = command.code == 0x61 || command.code == 0x35 || command.code == 0x3D || command.code == 0x06;
+        command.fua |= command.code == 0x3D;
+        command.due = now_ + model.command_latency;
+        ++commands;
+        bool io = command.queued || command.code == 0x25 || command.code == 0x35 || command.code == 0x3D;
+        if (io) {
+            ++ios_;
+            if (ios_ == fault.comreset_at) return void(start_again_ = true);
+            command.fails = fault.short_read ? !command.write && ++short_reads_ == fault.error_at : ios_ == fault.error_at;
+            command.silent = ios_ == fault.silent_at;
+        }
+        if (frozen_ && command.code != 0x2F) return status(0x51, 0x04);
+        if (command.queued) status(0x40, 0);  // accepted
+        waiting_.push_back(command);
+    }
+
+    // Begins what is due, where nothing else is under way.
+    void serve() {
+        if (current_ || !port.idle() || waiting_.empty()) return;
+        size_t chosen = model.reorder ? random_.below(waiting_.size()) : 0;
+        if (waiting_[chosen].due > now_) return;
+        now_served_ = waiting_[chosen];
+        waiting_.erase(waiting_.begin() + chosen);
+        if (now_served_.silent) return;
+        current_ = &now_served_;
+        Command& command = *current_;
+        if (command.fails && !fault.short_read) return fail(0x40);
+        data_refused_ = false;
+        offset_ = command.lba * kBlock;
+        left_ = command.count * kBlock / 4;
+        switch (command.code) {
+        case 0xEC: return send_pio(identity());
+        case 0x2F: return send_log();
+        case 0xEF: return finish();
+        case 0xEA:
+            for (auto& [lba, block] : cache_) std::memcpy(&durable_[lba * kBlock], block.data(), kBlock);
+            cache_.clear();
+            return finish();
+        case 0x06: left_ = expecting_ = 128; return send({0x00000039});
+        case 0x60: case 0x61: setup(); break;
+        }
+        if (!command.write) send_data();
+        else if (!(command.queued && model.activates)) activate();
+        else expecting_ = std::min(left_, kFrameWords);
+    }
+
+    void setup() {
+        uint32_t tag = current_->tag;
+        if (++setups_ == fault.setup_tag_at) tag = (tag + 7) % 32;
+        uint32_t flags = current_->write ? (model.activates ? 0x8000u : 0u) : 0x2000u;
+        send({0x41u | flags, tag, 0, 0, 0, left_ * 4, 0});
+    }
+    void activate() {
+        expecting_ = std::min(left_, kFrameWords);
+        send({0x00000039});
+    }
+    void send_data() {
+        if (current_->fails) left_ = 0;  // a short read
+        if (left_ == 0) return finish();
+        std::vector<uint32_t> frame{0x46};
+        size_t words = std::min(left_, kFrameWords);
+        frame.resize(1 + words);
+        if (offset_ + words * 4 <= bytes.size()) std::memcpy(&frame[1], &bytes[offset_], words * 4);
+        offset_ += words * 4;
+        left_ -= words;
+        send(frame);
+    }
+    void send_pio(const std::vector<uint16_t>& words) {
+        std::vector<uint32_t> frame{0x46};
+        for (size_t i = 0; i < 256; i += 2) frame.push_back(words[i] | uint32_t(words[i + 1]) << 16);
+        left_ = 0;
+        send({0x0058205F, 0, 0, 0x50000000, 512});
+        send(frame);
+    }
+    void send_log() {
+        if (fault.no_log) return fail(0x04);
+        std::vector<uint16_t> words(256);
+        words[0] = failed_tag_;
+        words[1] = 0x41 | failed_error_ << 8;
+        frozen_ = false;
+        send_pio(words);
+    }
+
+    void sent(bool good) {
+        if (port.frames.empty()) return;
+        std::vector<uint32_t> frame = port.frames.front();
+        uint8_t type = frame[0] & 0xFF;
+        if (good) {
+            port.frames.pop_front();
+            if (type == 0x46 && !(port.frames.size() && port.frames.front() == frame)) done_sending();
+        } else if (type == 0x46) {
+            port.frames.clear();
+            if (current_) fail(0x84);  // interface CRC error
+        }  // any other is sent again
+    }
+    void done_sending() {
+        if (!current_) return;
+        if (current_->code == 0xEC || current_->code == 0x2F) current_ = nullptr;  // PIO: the data are the end
+        else send_data();
+    }
+
+    void take_data(const std::vector<uint32_t>& frame) {
+        if (expecting_ == 0 || !current_) return;
+        Command& command = *current_;
+        if (frame.size() - 1 != expecting_) return fail(0x04);
+        expecting_ = 0;
+        if (command.code == 0x06) {
+            for (size_t i = 1; i + 1 < frame.size(); i += 2) {
+                uint64_t lba = frame[i] | uint64_t(frame[i + 1] & 0xFFFF) << 32;
+                for (uint32_t n = frame[i + 1] >> 16; n != 0 && lba < model.blocks; --n, ++lba) {
+                    std::memset(&bytes[lba * kBlock], 0, kBlock);
+                    std::memset(&durable_[lba * kBlock], 0, kBlock);
+                    cache_.erase(lba);
+                }
+            }
+            return finish();
+        }
+        size_t count = (frame.size() - 1) * 4;
+        if (offset_ + count <= bytes.size()) {
+            std::memcpy(&bytes[offset_], &frame[1], count);
+            for (uint64_t at = offset_; at < offset_ + count; at += kBlock) {
+                if (command.fua) {
+                    std::memcpy(&durable_[at], &bytes[at], kBlock);
+                    cache_.erase(at / kBlock);
+                } else {
+                    cache_[at / kBlock] = {bytes.begin() + at, bytes.begin() + at + kBlock};
+                }
+            }
+        }
+        offset_ += count;
+        left_ -= count / 4;
+        words_written += count / 4;
+        if (model.stall_after && words_written >= model.stall_after) {
+            words_written = 0;
+            stalled_until_ = now_ + model.stall_cycles;
+        }
+        if (left_) activate();
+        else finish();
+    }
+
+    void finish() {
+        Command command = *current_;
+        current_ = nullptr;
+        if (!command.queued) return status(0x50, 0);
+        unsigned tag = command.tag;
+        if (++bits_ == fault.bits_tag_at) tag = (tag + 5) % 32;
+        set_bits(1u << tag, 0x40, 0);
+    }
+    void fail(uint8_t error) {
+        Command command = *current_;
+        current_ = nullptr;
+        expecting_ = 0;
+        data_refused_ = false;
+        if (!command.queued) return status(0x51, error);
+        frozen_ = true;
+        failed_tag_ = command.tag;
+        failed_error_ = error;
+        waiting_.clear();
+        set_bits(0, 0x41, error);
+    }
+
+    std::vector<uint16_t> identity() const {
+        std::vector<uint16_t> words(256);
+        words[75] = 31;
+        words[76] = model.queue ? 1 << 8 | 6 : 6;
+        words[78] = model.activates ? 1 << 2 : 0;
+        words[83] = 0x7400;
+        words[85] = 1 << 5;
+        words[87] = 0x4040;
+        for (int i = 0; i < 4; ++i) words[100 + i] = model.blocks >> 16 * i;
+        if (model.big_sectors) words[106] = 0x5000, words[117] = 2048;
+        words[169] = 1;
+        return words;
+    }
+
+    std::vector<uint8_t> durable_;
+    std::map<uint64_t, std::vector<uint8_t>> cache_;
+    Random random_;
+    std::vector<Command> waiting_;
+    Command now_served_{};
+    Command* current_ = nullptr;
+    uint64_t now_ = 0, begin_at_ = 0, offset_ = 0, stalled_until_ = 0;
+    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0;
+    unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_error_ = 0;
+    bool start_again_ = false, frozen_ = false, data_refused_ = false;
+};
+
+}  // namespace straightway::sata

@@ -1,0 +1,87 @@
+// The rows of the fault matrix: what the drive or the cable does wrong, at which event.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sata_drive.hpp"
+
+namespace straightway::sata {
+
+struct FaultRow {
+    std::string name, says;
+    std::function<void(Drive&)> set;
+    unsigned depth = 8;
+    bool at_start = false;    // from power-up on
+    bool usable = true;       // the drive works when the fault is gone
+    unsigned cancel_at = 0;   // the host cancels when this request has begun
+    std::function<void(DriveModel&)> shape = [](DriveModel&) {};
+};
+
+inline std::vector<FaultRow> fault_rows() {
+    std::vector<FaultRow> rows;
+    auto none = [](DriveModel&) {};
+    auto single = [](DriveModel& model) { model.queue = false; };
+    auto both = [&](std::string name, std::string says, std::function<void(Drive&)> set) {
+        rows.push_back({name, says + ", queued", set, 8, false, true, 0, none});
+        rows.push_back({name + "-single", says + ", one command at a time", set, 1, false, true, 0, single});
+    };
+    auto out = [](uint32_t primitive, uint64_t at) {
+        return [=](Drive& drive) { drive.port.fault.out_primitive = primitive, drive.port.fault.out_primitive_at = at; };
+    };
+    auto in = [](uint32_t primitive, uint64_t at) {
+        return [=](Drive& drive) { drive.port.fault.in_primitive = primitive, drive.port.fault.in_primitive_at = at; };
+    };
+    struct { const char* name; uint32_t primitive; } primitives[] = {
+        {"sync", kSync}, {"x-rdy", kXrdy}, {"r-rdy", kRrdy}, {"sof", kSof}, {"eof", kEof}, {"r-ip", kRip},
+        {"r-ok", kRok}, {"wtrm", kWtrm}, {"hold", kHold}, {"holda", kHolda}, {"cont", kCont}};
+    for (auto& primitive : primitives) {
+        std::string name = primitive.name;
+        rows.push_back({"drive-" + name, "the drive's 5th " + name + " is damaged", out(primitive.primitive, 5)});
+        rows.push_back({"host-" + name, "the host's 5th " + name + " is damaged", in(primitive.primitive, 5)});
+    }
+    both("drive-data-bit", "a bit of the drive's data is wrong", [](Drive& d) { d.port.fault.out_data_at = 300; });
+    both("drive-data-code", "a word of the drive's data is no valid character", [](Drive& d) { d.port.fault.out_code_at = 300; });
+    both("host-word-bit", "a bit of the host's 2nd word is wrong", [](Drive& d) { d.port.fault.in_data_at = 2; });
+    both("host-data-bit", "a bit of the host's 1000th word is wrong", [](Drive& d) { d.port.fault.in_data_at = 1000; });
+    both("refused-command", "the drive answers R_ERR to the host's 1st frame", [](Drive& d) { d.port.fault.refuse_at = 1; });
+    both("refused-frame", "the drive answers R_ERR to the host's 6th frame", [](Drive& d) { d.port.fault.refuse_at = 6; });
+    both("sync-in-frame", "the drive leaves a frame of the host's by SYNC", [](Drive& d) { d.port.fault.sync_at = 1000; });
+    both("drop-in-frame", "the link is lost in a frame of the drive's", [](Drive& d) { d.port.fault.drop_at = 6; });
+    both("comreset", "the drive starts again at the 5th command", [](Drive& d) { d.fault.comreset_at = 5; });
+    both("media-error", "the 5th command fails with a media error", [](Drive& d) { d.fault.error_at = 5; });
+    both("silent", "the 5th command is never done", [](Drive& d) { d.fault.silent_at = 5; });
+    both("short-read", "the 3rd read ends without its data and without an error",
+         [](Drive& d) { d.fault.error_at = 3, d.fault.short_read = true; });
+    struct { const char* name; uint8_t type; bool queued, single; } fises[] = {
+        {"register", 0x34, true, true}, {"activate", 0x39, false, true}, {"setup", 0x41, true, false},
+        {"data", 0x46, true, true}, {"set-bits", 0xA1, true, false}};
+    for (auto& fis : fises) {
+        for (bool twice : {false, true}) {
+            auto set = [=](Drive& d) {
+                if (twice) d.fault.double_fis = fis.type, d.fault.double_at = 3;
+                else d.fault.lose_fis = fis.type, d.fault.lose_at = 3;
+            };
+            std::string name = std::string(twice ? "doubled-" : "lost-") + fis.name;
+            std::string says = std::string("the drive's 3rd ") + fis.name + " FIS " + (twice ? "comes twice" : "is lost");
+            if (fis.queued) rows.push_back({name, says + ", queued", set});
+            if (fis.single) rows.push_back({name + "-single", says + ", one command at a time", set, 1, false, true, 0, single});
+        }
+    }
+    rows.push_back({"wrong-setup-tag", "the 3rd DMA setup has another tag", [](Drive& d) { d.fault.setup_tag_at = 3; }});
+    rows.push_back({"wrong-done-tag", "the 3rd set device bits names another tag", [](Drive& d) { d.fault.bits_tag_at = 3; }});
+    rows.push_back({"media-error-no-log", "a queued media error, and the drive refuses its error log",
+                    [](Drive& d) { d.fault.error_at = 5, d.fault.no_log = true; }});
+    auto nothing = [](Drive&) {};
+    rows.push_back({"cancel", "the host cancels with queued commands under way", nothing, 8, false, true, 12});
+    rows.push_back({"cancel-single", "the host cancels, one command at a time", nothing, 1, false, true, 12, single});
+    rows.push_back({"never-ready", "no signature comes at power-up", [](Drive& d) { d.fault.never_ready = true; }, 8, true, true});
+    rows.push_back({"packet-device", "a packet device is attached", nothing, 8, true, false, 0,
+                    [](DriveModel& model) { model.is_packet = true; }});
+    rows.push_back({"big-sectors", "a drive with 4 KiB sectors at a core for 512 B", nothing, 8, true, false, 0,
+                    [](DriveModel& model) { model.big_sectors = true; }});
+    return rows;
+}
+
+}  // namespace straightway::sata

@@ -1,0 +1,214 @@
+// The link layer of a drive: frames in and out as whole vectors, flow control, CONT, ALIGN, delays of the cable,
+// and what can go wrong on it. One call of `step` is one dword each way.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "../pins.hpp"
+#include "sata_words.hpp"
+
+namespace straightway::sata {
+
+// The n-th event of one kind goes wrong (n from 1; 0: none does).
+struct LinkFault {
+    uint32_t out_primitive = 0;   // this primitive of the drive's is damaged ...
+    uint64_t out_primitive_at = 0;
+    uint64_t out_data_at = 0;     // a data word of the drive's has a wrong bit; the host sees it by the CRC alone
+    uint64_t out_code_at = 0;     // a data word of the drive's is no valid character
+    uint32_t in_primitive = 0;    // a primitive of the host's does not arrive as such
+    uint64_t in_primitive_at = 0;
+    uint64_t in_data_at = 0;
+    uint64_t refuse_at = 0;       // the drive answers a good frame with R_ERR
+    uint64_t drop_at = 0;         // the link is lost in the middle of a frame of the drive's
+    uint64_t sync_at = 0;         // the drive leaves a host's frame by SYNC
+};
+
+class Port {
+public:
+    unsigned latency = 0;        // words on the way, each way
+    unsigned hold_percent = 0;   // how often the drive pauses, either direction
+    LinkFault fault;
+    std::function<void(const std::vector<uint32_t>&)> received;           // a good frame of the host's
+    std::function<void(bool good)> sent;                                  // the end of the drive's frame
+    std::function<void()> damaged;                                        // a frame of the host's was bad
+    std::function<void()> dropped;                                        // the fault: the link is lost
+    std::deque<std::vector<uint32_t>> frames;                             // those to be sent
+    uint64_t cycles = 0;
+
+    explicit Port(uint64_t seed) : random_(seed) {}
+
+    void restart() {
+        state_ = kIdle;
+        frames.clear();
+        in_.clear();
+        out_.clear();
+        continued_ = false;
+        last_ = kSync;
+        repeat_ = 0;
+    }
+    bool idle() const { return state_ == kIdle && frames.empty(); }
+
+    Word step(Word from_host) {
+        ++cycles;
+        in_.push_back(from_host);
+        if (in_.size() > latency) {
+            from_host = in_.front();
+            in_.pop_front();
+        } else {
+            from_host = {kAlign, true};
+        }
+        out_.push_back(spoil(react(from_host)));
+        Word word = {kAlign, true};
+        if (out_.size() > latency) {
+            word = out_.front();
+            out_.pop_front();
+        }
+        return word;
+    }
+
+private:
+    enum State { kIdle, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave };
+
+    Word react(Word word) {
+        // What it is: a primitive, or data; behind CONT the primitive before it.
+        bool skip = word.k && word.data == kAlign;
+        uint32_t primitive = kData;
+        bool is_data = false;
+        if (!skip) {
+            if (word.k && ++in_primitives_[word.data == fault.in_primitive] == fault.in_primitive_at &&
+                word.data == fault.in_primitive) word = {word.data ^ 0x0100, false, true};
+            if (word.k && word.data == kCont) continued_ = true, primitive = last_;
+            else if (!word.k && continued_) primitive = last_;
+            else if (word.k) continued_ = false, primitive = last_ = word.data;
+            else is_data = true, last_ = kData;
+        }
+        bool align = cycles % 256 < 2;
+        State next = state_;
+        switch (state_) {
+        case kIdle:
+            if (primitive == kXrdy) next = kRcvRdy;
+            else if (!frames.empty() && !align) next = kSendRdy;
+            break;
+        case kSendRdy:
+            if (primitive == kRrdy && !align) next = kSendSof;
+            break;  // X_RDY from the host: it gives way
+        case kSendSof:
+        case kSendData:
+            if (primitive == kSync) next = kIdle, end(false);
+            else if (!align) next = index_ < frames.front().size() || state_ == kSendSof ? kSendData : kSendCrc;
+            break;
+        case kSendCrc: if (!align) next = kSendEof; break;
+        case kSendEof: next = kWait; break;
+        case kWait:
+            if (primitive == kRok) next = kIdle, end(true);
+            else if (primitive == kRerr || primitive == kSync) next = kIdle, end(false);
+            break;
+        case kRcvRdy:
+            if (primitive == kSof) next = kRcv, words_.clear(), scrambler_.restart(), bad_ = false;
+            else if (!skip && primitive != kXrdy) next = kIdle;
+            break;
+        case kRcv:
+            if (is_data) {
+                if (++in_data_ == fault.in_data_at) word.data ^= 4;
+                words_.push_back(word.data ^ scrambler_.next());
+                bad_ |= word.bad;
+                if (in_data_ == fault.sync_at) next = kLeave;
+            }
+            if (primitive == kEof) {
+                bool good = !bad_ && words_.size() > 1;
+                if (good) {
+                    uint32_t crc = words_.back();
+                    words_.pop_back();
+                    good = crc == crc_of(words_);
+                }
+                if (good && ++good_frames_ == fault.refuse_at) good = false;
+                next = good ? kGood : kBad;
+                if (good) received(words_);
+                else damaged();
+            } else if (primitive == kWtrm) next = kBad, damaged();
+            else if (primitive == kSync) next = kIdle;
+            break;
+        case kGood: case kBad: case kLeave:
+            if (primitive == kSync || primitive == kXrdy) next = kIdle;
+            break;
+        }
+        if (!skip) hold_ = primitive == kHold;
+        state_ = next;
+        if (align) return {kAlign, true};
+        switch (state_) {
+        case kSendRdy: return say(kXrdy);
+        case kSendSof:
+            scrambler_.restart();
+            index_ = 0;
+            repeat_ = 0;
+            if (++frames_begun_ == fault.drop_at) drop_in_ = 3;
+            return {kSof, true};
+        case kSendData: return data();
+        case kSendCrc: repeat_ = 0; return {crc_of(frames.front()) ^ scrambler_.next()};
+        case kSendEof: repeat_ = 0; return {kEof, true};
+        case kWait: return say(kWtrm);
+        case kRcvRdy: return say(kRrdy);
+        case kRcv: return say(random_.percent(hold_percent) ? kHold : hold_ ? kHolda : kRip);
+        case kGood: return say(kRok);
+        case kBad: return say(kRerr);
+        default: return say(kSync);
+        }
+    }
+
+    Word data() {
+        if (drop_in_ && --drop_in_ == 0) {
+            dropped();
+            return {kAlign, true};
+        }
+        if (index_ == frames.front().size()) return say(kHold);  // only with an empty frame
+        if (hold_) return say(kHolda);
+        bool pause = random_.percent(hold_percent);
+        // Behind CONT a primitive goes before the next word.
+        if (pause || repeat_ > 2) {
+            if (!pause) repeat_ = 0, said_ = 0;
+            return say(kHold);
+        }
+        repeat_ = 0;
+        said_ = 0;
+        return {frames.front()[index_++] ^ scrambler_.next()};
+    }
+
+    Word say(uint32_t primitive) {
+        repeat_ = primitive == said_ ? repeat_ + 1 : 1;
+        said_ = primitive;
+        if (repeat_ <= 2) return {primitive, true};
+        if (repeat_ == 3) return {kCont, true};
+        return {static_cast<uint32_t>(random_.next())};
+    }
+
+    void end(bool good) {
+        said_ = 0;
+        sent(good);
+    }
+
+    Word spoil(Word word) {
+        if (word.k && word.data == fault.out_primitive && ++out_primitives_ == fault.out_primitive_at)
+            return {word.data ^ 0x00010000, false, true};
+        if (!word.k && state_ == kSendData) {
+            ++out_data_;
+            if (out_data_ == fault.out_data_at) word.data ^= 0x20;
+            if (out_data_ == fault.out_code_at) word.bad = true;
+        }
+        return word;
+    }
+
+    Random random_;
+    std::deque<Word> in_, out_;
+    State state_ = kIdle;
+    Scrambler scrambler_;
+    std::vector<uint32_t> words_;
+    size_t index_ = 0;
+    bool continued_ = false, hold_ = false, bad_ = false;
+    uint32_t last_ = kSync, said_ = 0;
+    unsigned repeat_ = 0, drop_in_ = 0;
+    uint64_t in_primitives_[2] = {}, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,
+             frames_begun_ = 0;
+};
+
+}  // namespace straightway::sata
