@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use block::{Device, RamDisk};
 use crash::{Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
-use support::{buffer, files, filled, free, make, memory, mount};
-use volume::blocking::{self, run, run_with};
-use volume::{
+use straightway_volume::blocking::{self, run, run_with};
+use straightway_volume::{
     CreateOptions, Direction, Error, Event, File, FormatOptions, Need, Progress, Transfer, Volume,
 };
+use support::{buffer, files, filled, free, make, memory, mount};
 
 const BLOCK: usize = 4096;
 const MEBIBYTE: usize = 1 << 20;
