@@ -1,17 +1,25 @@
-"""How the tests are shared out between pytest's workers (`tools/test`), and what they say of their guests.
+"""How the tests are shared out between pytest's workers (`tools/test`), and what they say of their guests and costs.
 
-A test goes where there is room. Those of a file that has a fixture of its own (scope="module") stay together, or each
-worker would make it again. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
+A test goes where there is room, in the order of tools/suites/order.py. Those of a file that has a fixture of its own
+(scope="module") stay together, or each worker would make it again; so do those of a hardware file, whose benches are
+built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
 dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them.
 """
 
 import functools
 import json
 import os
+import resource
+import sys
 import time
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from suites import order  # noqa: E402
 
 try:
     from xdist.scheduler import LoadScopeScheduling
@@ -20,25 +28,64 @@ except ImportError:
 
 
 @functools.cache
-def shares_a_fixture(file):
-    return 'scope="module"' in (Path(__file__).parent / file).read_text(encoding="utf-8")
+def stays_together(file):
+    return file.startswith("rtl/") or 'scope="module"' in (ROOT / file).read_text(encoding="utf-8")
 
 
-class OneByOne(LoadScopeScheduling):
-    """xdist's scheduling of scopes, where a scope is a test, or a file whose tests share a fixture."""
+class ByCost(LoadScopeScheduling):
+    """xdist's scheduling of scopes, where a scope is a test, or a file whose tests stay together."""
+
+    def __init__(self, config, log):
+        super().__init__(config, log)
+        self._order = order.Order(order.known())
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        return file if shares_a_fixture(file) else nodeid
+        return file if stays_together(file) else nodeid
+
+    def _assign_work_unit(self, node):
+        chosen = self._order.choose(node.gateway.id, {scope: list(tests) for scope, tests in self.workqueue.items()})
+        self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     # Words of the user go first: --dist loadfile and the like.
-    return OneByOne(config, log) if config.getvalue("dist") == "loadscope" else None
+    return ByCost(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
-LAB = Path(__file__).parent / "build" / "lab"
+# --- What a test costs ---------------------------------------------------------------------------
+
+
+def processor_time_s():
+    """Of this process, of its children that have ended, and of the guests that are up."""
+    pool = sys.modules.get("pool")
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses) + (pool.POOL.processor_time_s() if pool else 0.0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    item.began_s = processor_time_s()
+    if pool := sys.modules.get("pool"):
+        pool.POOL.last_kind = ""
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    try:
+        return (yield)
+    finally:
+        pool = sys.modules.get("pool")
+        item.user_properties.append(("cpu_s", f"{processor_time_s() - item.began_s:.2f}"))
+        item.user_properties.append(("kind", pool.POOL.last_kind if pool else ""))
+
+
+# --- Guests --------------------------------------------------------------------------------------
+
+LAB = ROOT / "build" / "lab"
 
 
 def pytest_configure(config):

@@ -147,18 +147,23 @@ def _sweep(mine: Path) -> None:
 # --- Counting boots -------------------------------------------------------------------------------
 
 
+def kind_of(machine: Machine) -> str:
+    """What a person calls a machine without its drives."""
+    words = [machine.kernel, machine.arch, f"{machine.cpus} CPU", f"{machine.memory >> 20}M"]
+    words.append(f"iommu {machine.iommu_width}" if machine.iommu else "no iommu")
+    words += [machine.kernel_arguments] if machine.kernel_arguments else []
+    words += [f"icount {machine.icount}"] if machine.icount else []
+    return ", ".join(words)
+
+
 def note_boot(machine: Machine, seconds: float, is_retry: bool) -> None:
     """Adds a line to the file that LAB_BOOTS names, if it does: for a test run, which says how many guests it had."""
     path = os.environ.get("LAB_BOOTS")
     if not path:
         return
-    words = [machine.kernel, machine.arch, f"{machine.cpus} CPU", f"{machine.memory >> 20}M"]
-    words.append(f"iommu {machine.iommu_width}" if machine.iommu else "no iommu")
-    words += [machine.kernel_arguments] if machine.kernel_arguments else []
-    words += [f"icount {machine.icount}"] if machine.icount else []
     # pytest names the test that runs, and in which phase.
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    line = {"kind": ", ".join(words), "seconds": round(seconds, 2), "retry": is_retry, "stays": machine.slots > 0,
+    line = {"kind": kind_of(machine), "seconds": round(seconds, 2), "retry": is_retry, "stays": machine.slots > 0,
             "test": test, "at": round(time.time(), 1)}  # fmt: skip
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
@@ -286,14 +291,20 @@ class Guest:
         process = self._process
         if process is None or process.poll() is not None:
             return
-        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        self.spent_s = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        self.spent_s = self.processor_time_s()
         process.terminate()
         try:
             process.wait(STOP_LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def processor_time_s(self) -> float:
+        """Of QEMU, since its start; 0 once it has ended: then it is among the children's that ended."""
+        if self._process is None or self._process.poll() is not None:
+            return 0.0
+        ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def _sort_traces(self) -> None:
         traces = self._machine.traces

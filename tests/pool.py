@@ -59,6 +59,8 @@ class Pool:
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
         self._numbers = itertools.count(1)
+        # What the last command's guest was.
+        self.last_kind = ""
         atexit.register(self.close)
 
     def run(self, words: tuple[str, ...], command: list[str], timeout: float) -> tuple[Done, list[str]]:
@@ -67,6 +69,7 @@ class Pool:
         Raises TestBroke when the guest did not survive the command, or warned."""
         machine, drives = machine_for(words)
         kind = repr(machine)
+        self.last_kind = guests.kind_of(machine)
         kept = self._kept.pop(kind, None) or self._boot(machine)
         one = kept.guest
         console = one.console_size()
@@ -87,6 +90,10 @@ class Pool:
                 self._kept[kind] = kept
             else:
                 kept.stop()
+
+    def processor_time_s(self) -> float:
+        """Of all guests that are up."""
+        return sum(kept.guest.processor_time_s() for kept in self._kept.values())
 
     def close(self) -> None:
         for kept in self._kept.values():

@@ -1,42 +1,58 @@
-"""The tests that pytest runs: counted from the report that it writes, not from what it prints."""
+"""The tests that pytest runs: all suites' in one run, counted from the report that it writes, not from what it prints."""
 
 import os
 import xml.etree.ElementTree as xml
 
-from . import process
+from . import order, process
 from .result import ROOT, Result
 
-REPORTS = ROOT / "build" / "test"
+REPORT = ROOT / "build" / "test" / "pytest.xml"
+# Guests are a suite of their own unless another names their file.
+FILES = {
+    "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
+    "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_firmware_stack.py"),
+    "rtl": ("rtl/test",),
+}
+OTHERS = ("lab", ("lab/tests", "tests"))
 
 
-def run(suite, *paths, share="loadscope", pattern=None):
-    """Runs the tests below these paths whose names contain the pattern."""
+def run(suites, pattern=None):
+    """Runs these suites' tests whose names contain the pattern: a result for each."""
+    words = [path for suite in suites for path in FILES.get(suite, OTHERS[1])]
+    if OTHERS[0] in suites:
+        left = [path for suite, paths in FILES.items() if suite not in suites for path in paths]
+        words = [word for word in words if not word.startswith("tests/")] + [f"--ignore={path}" for path in left]
     program = ROOT / "build" / "venv" / "bin" / "pytest"
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    report = REPORTS / f"{suite}.xml"
-    report.unlink(missing_ok=True)
-    # Two guests at a time: more on two processors would only run into their time limits.
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.unlink(missing_ok=True)
+    # Two at a time: more guests on two processors would only run into their time limits.
     workers = str(min(2, os.cpu_count() or 1))
-    command = [program, "-q", "--tb=short", "-n", workers, "--dist", share, f"--junitxml={report}",
-               *(["-k", pattern] if pattern else []), *paths]  # fmt: skip
+    command = [program, "-q", "--tb=short", "-n", workers, "--dist", "loadscope", f"--junitxml={REPORT}",
+               *(["-k", pattern] if pattern else []), *words]  # fmt: skip
     status, output = process.shown(command)
+    results = {suite: Result(suite) for suite in suites}
     # 5: no test has that name.
     if status == 5 and pattern:
-        return Result(suite)
-    if not report.exists():
-        return Result(suite, failed=[("pytest", output)])
-    result = counted(suite, report)
-    if status != 0 and not result.failed:
-        result.failed.append(("pytest", output))
-    return result
+        return results
+    if REPORT.exists():
+        count(results)
+    if status != 0 and not any(result.failed for result in results.values()):
+        results[suites[0]].failed.append(("pytest", output))
+    return results
 
 
-def counted(suite, report):
-    """What pytest's report says."""
-    result = Result(suite)
-    for case in xml.parse(report).getroot().iter("testcase"):
-        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
-        result.times.append((float(case.get("time", "0")), name))
+def count(results):
+    """Adds what pytest's report says, and keeps what each test cost for the order of the next run."""
+    costs = {}
+    for case in xml.parse(REPORT).getroot().iter("testcase"):
+        file = case.get("classname", "").replace(".", "/") + ".py"
+        result = results[suite_of(file)]
+        name = f"{file.rpartition('/')[2].removesuffix('.py')}::{case.get('name')}"
+        found = {one.get("name"): one.get("value") for one in case.iter("property")}
+        cpu_s = float(found.get("cpu_s", "0"))
+        result.times.append((float(case.get("time", "0")), cpu_s, name))
+        result.seconds += float(case.get("time", "0"))
+        result.cpu_s += cpu_s
         # A test that passed and whose fixture then failed has both.
         trouble = [child for child in case if child.tag in ("failure", "error")]
         skipped = case.find("skipped")
@@ -46,4 +62,13 @@ def counted(suite, report):
             result.skipped.append(skipped.get("message", "no reason given"))
         else:
             result.passed += 1
-    return result
+            costs[f"{file}::{case.get('name')}"] = [round(cpu_s, 1), found.get("kind", "")]
+    order.keep(costs)
+
+
+def suite_of(file):
+    """The suite that a test's file belongs to."""
+    for suite, paths in FILES.items():
+        if any(file == path or file.startswith(path + "/") for path in paths):
+            return suite
+    return OTHERS[0]

@@ -10,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # The lab writes a line here for each guest that it starts: {"kind": ..., "seconds": ..., "retry": ..., "test": ...}.
 BOOTS = ROOT / "build" / "lab" / "boots.jsonl"
 SLOWEST = 10
+# What each suite may take, and took when it last ran whole and passed, in seconds of processor time.
+BUDGETS = ROOT / "tests" / "budgets.json"
+TAKEN = ROOT / "build" / "test" / "taken.json"
 # Of a failure's text the report repeats the end, where the reason is.
 FAILURE_LINES = 40
 
@@ -23,9 +26,11 @@ class Result:
     skipped: list[str] = field(default_factory=list)
     # The test's name, and what a person needs to see of it.
     failed: list[tuple[str, str]] = field(default_factory=list)
-    # Seconds and name of each test that was timed.
-    times: list[tuple[float, str]] = field(default_factory=list)
+    # Seconds, processor seconds (None: not measured) and name of each test that was timed.
+    times: list[tuple[float, float | None, str]] = field(default_factory=list)
+    # Of suites whose tests share workers with others': the sum of its tests' times.
     seconds: float = 0.0
+    cpu_s: float = 0.0
     boots: int = 0
     retries: int = 0
 
@@ -35,6 +40,10 @@ class Result:
         self.skipped += other.skipped
         self.failed += other.failed
         self.times += other.times
+        self.seconds += other.seconds
+        self.cpu_s += other.cpu_s
+        self.boots += other.boots
+        self.retries += other.retries
 
 
 def boots_so_far() -> list[dict]:
@@ -43,13 +52,32 @@ def boots_so_far() -> list[dict]:
     return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
 
+def keep_taken(results: list[Result]) -> None:
+    """Notes what each suite took that passed."""
+    taken = json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
+    taken |= {result.name: round(result.cpu_s) for result in results if not result.failed}
+    TAKEN.parent.mkdir(parents=True, exist_ok=True)
+    TAKEN.write_text(json.dumps(taken, indent=2) + "\n", "utf-8")
+
+
+def budget_lines() -> list[str]:
+    """Each suite's budget beside what it took."""
+    budgets = json.loads(BUDGETS.read_text("utf-8"))
+    taken = json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
+    lines = [f"{'suite':<10}{'budget':>8}{'taken':>8}  seconds of processor time"]
+    for suite, most in budgets.items():
+        over = "  over its budget" if taken.get(suite, 0) > most else ""
+        lines.append(f"{suite:<10}{most:>8}{taken.get(suite, '-'):>8}{over}")
+    return [*lines, f"{'all':<10}{sum(budgets.values()):>8}{sum(taken.values()) or '-':>8}"]
+
+
 def failure_text(text: str) -> str:
     """The end of a failure's text, without the colours of a terminal."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text).rstrip().splitlines()
     return os.linesep.join(plain[-FAILURE_LINES:])
 
 
-def print_report(results: list[Result]) -> None:
+def print_report(results: list[Result], wall_s: float, cpu_s: float) -> None:
     """Prints what failed, why tests were skipped, a table of the suites, the slowest tests, and the count."""
     for result in results:
         for name, text in result.failed:
@@ -58,15 +86,17 @@ def print_report(results: list[Result]) -> None:
     reasons = [reason for result in results for reason in result.skipped]
     for reason in sorted(set(reasons)):
         print(f"skipped {reasons.count(reason)}: {reason}")
-    slowest = sorted((time, result.name, name) for result in results for time, name in result.times)
+    times = [(seconds, cpu, f"{result.name}: {name}") for result in results for seconds, cpu, name in result.times]
+    slowest = sorted(times, key=lambda time: -(time[0] if time[1] is None else time[1]))[:SLOWEST]
     if slowest:
-        print(f"\nslowest {min(SLOWEST, len(slowest))} tests:")
-        for seconds, suite, name in reversed(slowest[-SLOWEST:]):
-            print(f"  {seconds:7.1f} s  {suite}: {name}")
-    print(f"\n{'suite':<10}{'passed':>8}{'failed':>8}{'skipped':>8}{'seconds':>9}{'guests':>8}{'retries':>9}")
+        print(f"\nmost expensive {len(slowest)} tests (seconds, of processor time):")
+        for seconds, cpu, name in slowest:
+            print(f"  {seconds:7.1f} s  {'' if cpu is None else f'{cpu:.1f} s':>9}  {name}")
+    print(f"\n{'suite':<10}{'passed':>8}{'failed':>8}{'skipped':>8}{'seconds':>9}{'cpu s':>8}{'guests':>8}{'retries':>9}")
     for result in results:
         print(f"{result.name:<10}{result.passed:>8}{len(result.failed):>8}{len(result.skipped):>8}"
-              f"{result.seconds:>9.0f}{result.boots:>8}{result.retries:>9}")  # fmt: skip
+              f"{result.seconds:>9.0f}{result.cpu_s:>8.0f}{result.boots:>8}{result.retries:>9}")  # fmt: skip
+    print(f"all in {wall_s:.0f} s, with {cpu_s:.0f} s of processor time on {os.cpu_count()} processors")
     passed, failed, skipped = (sum(column) for column in zip(
         *((result.passed, len(result.failed), len(result.skipped)) for result in results)))  # fmt: skip
     for result in results:

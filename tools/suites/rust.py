@@ -82,7 +82,7 @@ def counted(name, status, output):
     verdicts = LINE.findall(output)
     for test, verdict, reason, seconds in verdicts:
         if seconds:
-            result.times.append((float(seconds), f"{name} {test}"))
+            result.times.append((float(seconds), None, f"{name} {test}"))
         if verdict == "FAILED":
             result.failed.append((f"{name} {test}", of_test(test, output)))
         elif verdict == "ignored":

@@ -1,0 +1,58 @@
+"""The order in which the tests run, and what a run's report says of them."""
+
+import json
+
+from suites import order, python, result
+
+
+def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
+    costs = {"a::long": [100, ""], "a::stock1": [30, "stock"], "a::stock2": [10, "stock"], "a::rt1": [20, "rt"],
+             "a::rt2": [15, "rt"], "a::own": [40, ""]}  # fmt: skip
+    waiting = {name: [name] for name in [*costs, "a::new"]}
+    one, two = order.Order(costs), []
+    for worker in ("w0", "w1", "w1", "w1", "w0", "w0", "w1"):
+        two.append(one.choose(worker, waiting))
+        del waiting[two[-1]]
+    # The long one; each worker takes a kind of its own, the greater first, to its end; then what needs no guest that is up.
+    assert two == ["a::long", "a::stock1", "a::stock2", "a::rt1", "a::own", "a::new", "a::rt2"]
+
+
+def test_units_of_another_worker_s_guests_are_taken_when_nothing_else_is_left():
+    costs = {"a::rt1": [20, "rt"], "a::rt2": [15, "rt"], "a::rt3": [5, "rt"]}
+    waiting = {name: [name] for name in costs}
+    shares = order.Order(costs)
+    assert shares.choose("w0", waiting) == "a::rt1"
+    del waiting["a::rt1"]
+    assert shares.choose("w1", waiting) == "a::rt2"
+
+
+def test_what_runs_is_counted_for_its_suite_and_its_cost_is_kept(tmp_path, monkeypatch):
+    report = tmp_path / "report.xml"
+    report.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.test_chario" name="one[rt]" time="3.0"><properties><property name="cpu_s" value="2.54"/>
+        <property name="kind" value="rt"/></properties></testcase>
+        <testcase classname="rtl.test.test_rtl" name="two" time="1.0"><failure>why</failure></testcase>
+        <testcase classname="lab.tests.test_lab" name="three" time="0.5"><skipped message="no root"/></testcase>
+        </testsuite></testsuites>""",
+        "utf-8",
+    )
+    monkeypatch.setattr(python, "REPORT", report)
+    monkeypatch.setattr(order, "LAST", tmp_path / "costs.json")
+    results = {suite: result.Result(suite) for suite in ("chario", "lab", "rtl")}
+    python.count(results)
+    assert results["chario"].passed == 1 and results["chario"].cpu_s == 2.54
+    assert results["rtl"].failed == [("test_rtl::two", "why")] and results["lab"].skipped == ["no root"]
+    # What failed says nothing of what it costs.
+    assert order.known()["tests/test_chario.py::one[rt]"] == [2.5, "rt"]
+    assert "rtl/test/test_rtl.py::two" not in order.LAST.read_text("utf-8")
+
+
+def test_budgets_stand_beside_what_the_last_run_took(tmp_path, monkeypatch):
+    monkeypatch.setattr(result, "TAKEN", tmp_path / "taken.json")
+    budgets = json.loads(result.BUDGETS.read_text("utf-8"))
+    assert [line.split()[0] for line in result.budget_lines()[1:-1]] == list(budgets)
+    slow, failed = result.Result("lab", cpu_s=budgets["lab"] + 1.0), result.Result("rust", cpu_s=5.0, failed=[("a", "b")])
+    result.keep_taken([slow, failed])
+    lines = {line.split()[0]: line for line in result.budget_lines()}
+    assert "over" in lines["lab"] and "-" in lines["rust"] and "over" not in lines["rust"]

@@ -1,0 +1,72 @@
+"""Which test goes next, and to which worker: from what each cost the last time.
+
+Owns the file of costs: processor time and the kind of guest of each test, from the last run (build/test), or as
+committed for a machine that has no last run. Long tests go first, so that no worker is left with one at the end; a
+worker keeps to the kinds of guests that it has booted, and takes from the other's only when nothing else is left.
+"""
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITTED = ROOT / "tests" / "costs.json"
+LAST = ROOT / "build" / "test" / "costs.json"
+# Of processor time: these go before all others.
+LONG_S = 60.0
+# What is taken for a test that nobody has measured.
+UNKNOWN_S = 20.0
+
+
+def known() -> dict[str, list]:
+    """Test (file::name) to [seconds of processor time, kind of guest]."""
+    costs = {}
+    for path in (COMMITTED, LAST):
+        if path.exists():
+            costs |= json.loads(path.read_text("utf-8"))
+    return costs
+
+
+def keep(costs: dict[str, list]) -> None:
+    """Adds to what the last runs found."""
+    LAST.parent.mkdir(parents=True, exist_ok=True)
+    last = json.loads(LAST.read_text("utf-8")) if LAST.exists() else {}
+    lines = [f"  {json.dumps(test)}: {json.dumps(cost)}" for test, cost in sorted((last | costs).items())]
+    LAST.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+class Order:
+    """Hands out units of work: tests that stay together, by the unit's name."""
+
+    def __init__(self, costs: dict[str, list]) -> None:
+        self._costs = costs
+        self._owner: dict[str, str] = {}
+
+    def choose(self, worker: str, waiting: dict[str, list[str]]) -> str:
+        """The unit that this worker takes next, of those that wait (name to tests)."""
+        units = {name: self._cost(tests) for name, tests in waiting.items()}
+        totals: dict[str, float] = {}
+        for seconds, kind in units.values():
+            totals[kind] = totals.get(kind, 0.0) + seconds
+
+        def rank(name: str) -> tuple:
+            seconds, kind = units[name]
+            if seconds >= LONG_S:
+                place = 0
+            elif not kind:
+                place = 3
+            elif kind not in self._owner:
+                place = 2
+            else:
+                place = 1 if self._owner[kind] == worker else 4
+            # Of new kinds the one with most to do, and all of it before another.
+            return place, -totals[kind] if place == 2 else 0.0, -seconds, name
+
+        chosen = min(units, key=rank)
+        kind = units[chosen][1]
+        if kind:
+            self._owner.setdefault(kind, worker)
+        return chosen
+
+    def _cost(self, tests: list[str]) -> tuple[float, str]:
+        costs = [self._costs.get(test, [UNKNOWN_S, ""]) for test in tests]
+        return sum(seconds for seconds, _ in costs), next((kind for _, kind in costs if kind), "")
