@@ -1,4 +1,4 @@
-//! Making appended data part of the file. `FORMAT.md`, "Commit" and "Sync".
+//! Making appended data part of the file. `FORMAT.md`, "Operations" and "Sync".
 
 use core::future::poll_fn;
 use core::task::Poll;

@@ -1,5 +1,5 @@
 //! The orderings that the protocol stands on, each with its name and its argument, so that a test
-//! can take each one away and see a power cut break the volume. `FORMAT.md`, "Orderings".
+//! can take each one away and see a power cut break the volume. `FORMAT.md`, "Rules of change".
 //!
 //! In an ordinary build the names cost nothing. Under the feature `mutations`, for the project's
 //! own tests, a volume can be mounted that leaves one of them out.

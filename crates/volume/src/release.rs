@@ -1,4 +1,4 @@
-//! Giving units back, from the end of a file's map. `FORMAT.md`, "Release".
+//! Giving units back, from the end of a file's map. `FORMAT.md`, "Operations".
 
 use block::Device;
 

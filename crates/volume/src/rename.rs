@@ -1,4 +1,4 @@
-//! Renaming: the file moves to a slot of its new name's buckets. `FORMAT.md`, "Rename".
+//! Renaming: the file moves to a slot of its new name's buckets. `FORMAT.md`, "Operations".
 
 use block::Device;
 

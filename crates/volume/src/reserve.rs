@@ -1,5 +1,5 @@
 //! Reserving space: the one operation that allocates, always ahead of the data.
-//! `FORMAT.md`, "Reserve".
+//! `FORMAT.md`, "Operations".
 
 use block::Device;
 

@@ -1,5 +1,5 @@
 //! Checksums of data: CRC32C of each 64 KiB of a file, kept in checksum units of the file's own
-//! map. `FORMAT.md`, "Checksums".
+//! map. `FORMAT.md`, "Checksums of data".
 //!
 //! The checksum of the last, partial chunk stands in the slot, together with the size that it is
 //! for. So a stored checksum never changes once it is committed.
