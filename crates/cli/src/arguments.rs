@@ -23,6 +23,17 @@ missing, in use or not permitted; 4 the path is not supported here; 5 the measur
 9 the name exists; 10 no such file; 128 + n ended by signal n. With --json an error is a line of
 JSON, the last one of standard error: `straightway schema error`.";
 
+/// What a newcomer tries first.
+const OVERVIEW_EXAMPLES: [(&str, &str); 4] = [
+    (
+        "a volume in a file",
+        "straightway format disk.img --size 256M",
+    ),
+    ("store a file in it", "straightway put disk.img notes.txt"),
+    ("drives and their users", "straightway list"),
+    ("every path, side by side", "straightway compare nvme0n1"),
+];
+
 /// Read, write and measure an NVMe drive by the shortest path
 #[derive(Clone, Debug, Parser)]
 #[command(name = "straightway", version, after_help = AFTER_HELP, max_term_width = 100)]
@@ -56,7 +67,27 @@ pub fn command() -> Command {
         None => command,
     };
     let verb = |verb: Command| with_examples(flowing(verb)).mut_args(long);
-    flowing(Arguments::command()).mut_subcommands(verb)
+    let command = flowing(Arguments::command()).mut_subcommands(verb);
+    let template = overview(&command);
+    command.help_template(template)
+}
+
+/// The help of the whole command: its verbs under the headings of their groups.
+fn overview(command: &Command) -> String {
+    let mut text = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+    for (title, verbs) in examples::GROUPS {
+        text += &format!("\n{title}:\n");
+        for verb in verbs {
+            let about = command.find_subcommand(verb).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text += &format!("  {verb:<12} {about}\n");
+        }
+    }
+    text += "\nOptions:\n{options}\n\nExamples:";
+    for (what, line) in OVERVIEW_EXAMPLES {
+        text += &format!("\n  {line:<42} {what}");
+    }
+    text + "{after-help}"
 }
 
 /// The verb's help with examples at its end.
@@ -100,39 +131,39 @@ pub fn failure(error: &clap::Error) -> Failure {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Verb {
-    /// List each NVMe controller and namespace, and who has it
+    /// List NVMe controllers and namespaces, and what uses them
     List(list::List),
-    /// Say what this machine has and lacks for each path
+    /// Show what this machine has and lacks for each path
     Doctor(doctor::Doctor),
-    /// Tell everything about a drive: identity, limits, health, errors, firmware
+    /// Show a drive's identity, limits, health, errors and firmware
     Info(info::Info),
     /// Take a drive from its kernel driver until `release`
     Bind(bind::Bind),
-    /// Give a drive back to the driver that it had
+    /// Return a drive to the driver that it had
     Release(release::Release),
-    /// Read a stretch of a drive to standard output, a file, or a checksum
+    /// Read part of a drive to standard output, a file or a checksum
     Read(read::Read),
     /// Write standard input or a file to a drive
     Write(write::Write),
     /// Measure what each path to a drive costs
     Compare(compare::Compare),
-    /// Tell whether a path sustains a rate, each block by its deadline
+    /// Test whether a path sustains a rate within a deadline
     Sustain(sustain::Sustain),
-    /// Measure every path over block sizes, patterns, operations and queue depths
+    /// Measure paths over block sizes, patterns, depths and threads
     Sweep(sweep::Sweep),
-    /// Time a task that moves a buffer every period, at priorities and under loads
+    /// Time a periodic task that moves a buffer, under loads
     Periodic(periodic::Periodic),
-    /// Tell where the time of each request goes: application, kernel, device, interrupt, resume
+    /// Show where the time of each request goes
     Trace(trace::Trace),
-    /// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device
+    /// Find what limits a path, and confirm it by changing it
     Explain(explain::Explain),
-    /// Tell which functions the processor's time goes to: copying, flushing, locking, each layer
+    /// Show which functions take the processor's time
     Profile(profile::Profile),
-    /// Tell how much of each path's time the processor's speed decides
+    /// Measure how a path's time depends on the CPU's frequency
     Speed(speed::Speed),
-    /// Run a simulated application in a folder or on a volume: webserver, varmail, oltp and four others
+    /// Run a simulated application in a folder or on a volume
     Workload(workload::Workload),
-    /// Show results of fio as a table, a report, JSON or CSV
+    /// Show fio's results as a table, a report, JSON or CSV
     Import(import::Import),
     /// Make an empty volume on a device
     Format(format::Format),
@@ -146,7 +177,7 @@ pub enum Verb {
     Rm(rm::Rm),
     /// Rename a file of a volume
     Mv(mv::Mv),
-    /// Tell about a volume, or about a file in it
+    /// Show what a volume, or a file in it, consists of
     Stat(stat::Stat),
     /// Check a volume, and repair what a scan can prove
     Check(check::Check),

@@ -9,17 +9,26 @@ pub fn of(verb: &str) -> &'static [Example] {
     all.map_or(&[], |(_, examples)| examples)
 }
 
-/// The verbs that belong together, for SEE ALSO and in the order of the overview.
-pub const GROUPS: [&[&str]; 4] = [
-    &["list", "doctor", "info", "bind", "release", "read", "write"],
-    &[
-        "compare", "sustain", "sweep", "periodic", "trace", "explain", "profile", "speed",
-        "workload", "import",
-    ],
-    &[
-        "format", "put", "get", "ls", "rm", "mv", "stat", "check", "record", "play",
-    ],
-    &["completions", "man", "schema"],
+/// The verbs that belong together under a heading: for the overview, and for SEE ALSO.
+pub const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Drives",
+        &["list", "doctor", "info", "bind", "release", "read", "write"],
+    ),
+    (
+        "Measurements",
+        &[
+            "compare", "sustain", "sweep", "periodic", "trace", "explain", "profile", "speed",
+            "workload", "import",
+        ],
+    ),
+    (
+        "Volumes",
+        &[
+            "format", "put", "get", "ls", "rm", "mv", "stat", "check", "record", "play",
+        ],
+    ),
+    ("This command", &["completions", "man", "schema"]),
 ];
 
 const EXAMPLES: [(&str, &[Example]); 30] = [
@@ -284,7 +293,7 @@ mod tests {
         for verb in command.get_subcommands() {
             let verb = verb.get_name();
             assert!(!of(verb).is_empty(), "{verb}");
-            let groups = GROUPS.iter().filter(|group| group.contains(&verb));
+            let groups = GROUPS.iter().filter(|(_, group)| group.contains(&verb));
             assert_eq!(groups.count(), 1, "{verb}");
             for (what, line) in of(verb) {
                 let (_, ours) = line.rsplit_once("straightway ").unwrap_or_default();

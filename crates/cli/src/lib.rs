@@ -11,7 +11,7 @@
 //! | `stream` | where a recording comes from, where a playback goes |
 //! | `bench` | every path as the instrument wants it, for all verbs that measure |
 //! | `output` | what a run leaves |
-//! | `facts`, `guard`, `keep` | what a drive is; what protects it; keeping it bound |
+//! | `facts`, `guard` | what a drive is; what protects it |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
 //!
 //! Data goes to standard output, all else to standard error. Nothing is changed on a drive unless

@@ -24,7 +24,7 @@ pub fn main_page(command: &Command) -> std::io::Result<String> {
     )?;
     add(&mut page, |man, to| man.render_options_section(to), command)?;
     let mut verbs = String::new();
-    for verb in GROUPS.iter().flat_map(|group| group.iter()) {
+    for verb in GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()) {
         if let Some(verb) = command.find_subcommand(verb) {
             let about = verb.get_about().map(ToString::to_string);
             let (name, about) = (
@@ -63,8 +63,10 @@ pub fn verb_page(verb: &Command) -> std::io::Result<String> {
     }
     section(&mut page, "EXAMPLES", &text);
     exit_status(&mut page);
-    let group = GROUPS.iter().find(|group| group.contains(&name.as_str()));
-    let others = group.into_iter().flat_map(|group| group.iter());
+    let group = GROUPS
+        .iter()
+        .find(|(_, verbs)| verbs.contains(&name.as_str()));
+    let others = group.into_iter().flat_map(|(_, verbs)| verbs.iter());
     let mut also = "\\fBstraightway\\fR(1)".to_owned();
     for other in others.filter(|other| **other != name) {
         let _ = write!(also, ",\n\\fBstraightway\\-{}\\fR(1)", escaped(other));

@@ -6,12 +6,62 @@
 
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
+use crate::path::straight::MAX_TRANSFER_BYTES;
+use crate::path::{Mode, PathKind, Wish};
 use crate::signals::Cancel;
+use crate::units::Size;
 use block::{Buffer, Device, Lent, Operation, Request};
+use clap::Args;
 use std::collections::VecDeque;
 
 /// How long one wait may last before the user's wish to end is looked at.
 const WAIT_US: u32 = 100_000;
+
+/// The options of every verb that moves data: how to get to it.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct IoArgs {
+    /// How much one operation moves; a longer one than the drive takes becomes several commands
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    pub block_size: Size,
+    /// Commands in flight, at most 64 on the straight path
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// The path to the drive
+    #[arg(long, value_enum, default_value = "auto")]
+    pub path: PathKind,
+    /// How completions are waited for [straight path: hybrid; kernel: interrupt]
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// The namespace, where DEVICE names a controller
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub namespace: Option<u32>,
+}
+
+impl IoArgs {
+    /// What is wanted of the path.
+    pub fn wish(&self, write: bool) -> Wish {
+        Wish {
+            path: self.path,
+            mode: self.mode,
+            namespace: self.namespace,
+            write,
+            // A few pages more, because each buffer starts with its own.
+            buffer_bytes: buffer_bytes(self.block_size.0, self.queue_depth, MAX_TRANSFER_BYTES * 4)
+                .saturating_add(1 << 20),
+            queue_depth: self.queue_depth,
+        }
+    }
+
+    /// What is to be moved.
+    pub fn span(&self, offset: Size, length_bytes: u64) -> Span {
+        Span {
+            offset_bytes: offset.0,
+            length_bytes,
+            operation_bytes: self.block_size.0,
+            depth: self.queue_depth,
+        }
+    }
+}
 
 /// What to move.
 #[derive(Clone, Copy, Debug)]

@@ -152,6 +152,11 @@ pub fn interval_ms(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A duration in whole microseconds, as the reports have it.
+pub fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

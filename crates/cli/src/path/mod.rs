@@ -146,6 +146,18 @@ impl Opened {
         (self.device.as_mut(), Recall(self.rig.as_deref()))
     }
 
+    /// Closes the path after a transfer, whose error is reported before one of closing.
+    ///
+    /// # Errors
+    /// Of the transfer or of closing.
+    pub fn close_after<T>(self, result: Result<T>) -> Result<T> {
+        match (result, self.close()) {
+            (Err(failure), Err(other)) => Err(failure.and(other)),
+            (Err(failure), Ok(())) | (Ok(_), Err(failure)) => Err(failure),
+            (Ok(value), Ok(())) => Ok(value),
+        }
+    }
+
     /// Closes the path and gives the drive back to its driver.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::stream::keeper::Streamed;
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
-use crate::verbs::put::micros;
+use crate::units::micros;
 use crate::volume::{Mounted, failed, now_ns};
 use indicatif::ProgressBar;
 use linux::TscClock;

@@ -12,7 +12,7 @@ use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
 use crate::stream::{no_checksums, not_made};
 use crate::units::Size;
-use crate::verbs::put::micros;
+use crate::units::micros;
 use crate::volume::{Checksums, Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;

@@ -1,10 +1,10 @@
 //! `straightway check DEVICE`: whether a volume is sound, and mending what can be proved.
 
 use crate::failure::{Exit, Result};
+use crate::transfer::IoArgs;
 use crate::units::rounded;
 use crate::verbs::ls::Listing;
 use crate::verbs::put::UNFINISHED;
-use crate::verbs::read::Way;
 use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::{Mounted, Route, Store, failed, findings, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
@@ -121,7 +121,7 @@ impl Check {
         Ok(exit)
     }
 
-    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &Way) -> Result<Checked> {
+    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Checked> {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
         let status = volume.status().map_err(failed_here)?;
@@ -168,7 +168,7 @@ impl Check {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        way: &Way,
+        way: &IoArgs,
         listing: &Listing,
         checked: &mut Checked,
     ) -> Result<()> {

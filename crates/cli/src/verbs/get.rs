@@ -3,9 +3,9 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{self, OpenOutput, Output};
-use crate::units::Size;
-use crate::verbs::put::{Report, check_name, micros};
-use crate::verbs::read::Way;
+use crate::transfer::IoArgs;
+use crate::units::{Size, micros};
+use crate::verbs::put::{Report, check_name};
 use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
@@ -47,7 +47,7 @@ pub struct Get {
     pub verify: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: Way,
+    pub way: IoArgs,
     /// Print JSON (not with -)
     #[arg(long)]
     pub json: bool,

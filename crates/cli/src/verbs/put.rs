@@ -2,8 +2,8 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::units::{exact, rounded};
-use crate::verbs::read::Way;
+use crate::transfer::IoArgs;
+use crate::units::{exact, micros, rounded};
 use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::fill::{Filled, Pace, fill};
 use crate::volume::source::Source;
@@ -13,7 +13,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
 /// What a replacement's name ends with until it is whole.
@@ -57,7 +57,7 @@ pub struct Put {
     pub keep_partial: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: Way,
+    pub way: IoArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -89,11 +89,6 @@ pub struct Report {
     pub verified: bool,
     /// A put replaced an older file.
     pub replaced: bool,
-}
-
-/// A duration as the reports have it.
-pub fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Report {

@@ -3,10 +3,9 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{self, Grant, OpenOutput, Purpose};
-use crate::path::straight::MAX_TRANSFER_BYTES;
-use crate::path::{self, Mode, Opened, PathKind, Wish};
-use crate::transfer::{End, Moved, Span, buffer_bytes, transfer};
-use crate::units::Size;
+use crate::path::{self, Opened};
+use crate::transfer::{End, IoArgs, Moved, transfer};
+use crate::units::{Size, micros};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -38,56 +37,10 @@ pub struct Read {
     pub checksum: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: Way,
+    pub way: IoArgs,
     /// Print JSON (with --output or --checksum)
     #[arg(long)]
     pub json: bool,
-}
-
-/// How to get to the data; for reads and writes alike.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Way {
-    /// How much one operation moves; a longer one than the drive takes becomes several commands
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
-    pub block_size: Size,
-    /// Commands in flight, at most 64 on the straight path
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub queue_depth: u16,
-    /// The path to the drive
-    #[arg(long, value_enum, default_value = "auto")]
-    pub path: PathKind,
-    /// How completions are waited for [straight path: hybrid; kernel: interrupt]
-    #[arg(long, value_enum)]
-    pub mode: Option<Mode>,
-    /// The namespace, where DEVICE names a controller
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub namespace: Option<u32>,
-}
-
-impl Way {
-    /// What is wanted of the path.
-    pub fn wish(&self, write: bool) -> Wish {
-        Wish {
-            path: self.path,
-            mode: self.mode,
-            namespace: self.namespace,
-            write,
-            // A few pages more, because each buffer starts with its own.
-            buffer_bytes: buffer_bytes(self.block_size.0, self.queue_depth, MAX_TRANSFER_BYTES * 4)
-                .saturating_add(1 << 20),
-            queue_depth: self.queue_depth,
-        }
-    }
-
-    /// What is to be moved.
-    pub fn span(&self, offset: Size, length_bytes: u64) -> Span {
-        Span {
-            offset_bytes: offset.0,
-            length_bytes,
-            operation_bytes: self.block_size.0,
-            depth: self.queue_depth,
-        }
-    }
 }
 
 /// What was read or written.
@@ -123,23 +76,10 @@ impl Report {
             offset_bytes: offset.0,
             length_bytes: moved.bytes,
             requests: moved.requests,
-            elapsed_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+            elapsed_us: micros(began.elapsed()),
             sha256: None,
             dry_run: false,
         }
-    }
-}
-
-/// Closes the path; an error of the transfer is told before one of closing.
-///
-/// # Errors
-/// Of the transfer or of closing.
-pub fn close<T>(opened: Opened, result: Result<T>) -> Result<T> {
-    let closed = opened.close();
-    match (result, closed) {
-        (Err(failure), Err(other)) => Err(failure.and(other)),
-        (Err(failure), Ok(())) | (Ok(_), Err(failure)) => Err(failure),
-        (Ok(value), Ok(())) => Ok(value),
     }
 }
 
@@ -178,7 +118,7 @@ impl Read {
         let mut opened = path::open(&context.roots, &grant, &self.way.wish(false))?;
         context.console.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, grant.drive(), &mut opened, output);
-        let report = close(opened, report)?;
+        let report = opened.close_after(report)?;
         match (&report.sha256, self.json) {
             (_, true) => context.console.json(&report)?,
             (Some(digest), false) => context.console.print(&format!("{digest}\n"))?,

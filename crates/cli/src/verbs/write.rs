@@ -5,9 +5,10 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose, refuse_source};
 use crate::path::{self, Opened, Wish};
+use crate::transfer::IoArgs;
 use crate::transfer::{End, Moved, transfer};
 use crate::units::{Size, exact};
-use crate::verbs::read::{Report, Way, close};
+use crate::verbs::read::Report;
 use clap::Args;
 use std::fs::File;
 use std::io::Read;
@@ -47,7 +48,7 @@ pub struct Write {
     pub dry_run: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: Way,
+    pub way: IoArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -73,7 +74,7 @@ impl Write {
         let mut opened = path::open(&context.roots, &grant, &wish)?;
         context.console.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, &grant, &mut opened, &mut input);
-        let report = close(opened, report)?;
+        let report = opened.close_after(report)?;
         if self.json {
             context.console.json(&report)?;
         } else {

@@ -36,7 +36,7 @@ pub use route::Route;
 pub use store::{Access, AnyVolume, Mounted, Store};
 
 use crate::failure::Result;
-use crate::verbs::read::Way;
+use crate::transfer::IoArgs;
 use fill::Pace;
 
 /// The CRC32C of data, by the processor's instruction where it has one.
@@ -55,7 +55,7 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// The block size is none.
-pub fn pace(mounted: &Mounted<'_, '_>, way: &Way) -> Result<Pace> {
+pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Pace> {
     let geometry = mounted.volume.geometry();
     let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
     let block = geometry.block_size_bytes() as u64;

@@ -1,9 +1,9 @@
 //! Which path a verb on a volume takes, and what memory it needs.
 
 use crate::path::{Mode, PathKind, Wish};
+use crate::transfer::IoArgs;
 use crate::transfer::buffer_bytes;
 use crate::units::Size;
-use crate::verbs::read::Way;
 use crate::volume::store::NODE_MEMORY_BYTES;
 use clap::Args;
 use volume::layout::CHUNK_BYTES;
@@ -32,8 +32,8 @@ impl Route {
     }
 
     /// The same as a way with buffers of its own.
-    pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> Way {
-        Way {
+    pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoArgs {
+        IoArgs {
             block_size: Size(block_size_bytes),
             queue_depth,
             path: self.path,
@@ -45,7 +45,7 @@ impl Route {
 
 /// What is wanted of the path: the way's buffers and two more, the volume's nodes, and room in the
 /// queue for the volume's own requests.
-pub fn wish(way: &Way, write: bool) -> Wish {
+pub fn wish(way: &IoArgs, write: bool) -> Wish {
     let wish = way.wish(write);
     // Where checksums are compared, a buffer has at least a chunk.
     let bytes = way.block_size.0.clamp(1, MAX_BUFFER_BYTES);

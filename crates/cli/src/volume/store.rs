@@ -10,7 +10,6 @@ use crate::guard::{Grant, Purpose};
 use crate::path::memory::Memory;
 use crate::path::rig::Recall;
 use crate::path::{self, Opened, Wish};
-use crate::verbs::read::close;
 use crate::volume::{crc32c, failed, now_ns, shown};
 use block::{Buffer, Device};
 use std::fmt;
@@ -173,7 +172,7 @@ impl Store {
     /// # Errors
     /// Of what was done, or of closing.
     pub fn close<T>(self, result: Result<T>) -> Result<T> {
-        close(self.opened, result)
+        self.opened.close_after(result)
     }
 }
 

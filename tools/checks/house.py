@@ -1,0 +1,93 @@
+"""What holds between files: which room may import which, headings that comments name, and packages."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+# A crate imports from floors below its own alone (ARCHITECTURE.md, "The map"); tests may import anything.
+FLOORS = {"block": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "measure": 4, "cli": 5}
+# Beside the floors: for tests, simulations and figures; nothing that is published stands on these.
+BESIDE = {"crash", "twin", "figures"}
+# The same inside the command: a module imports its own floor's and those below. What is not named may import anything.
+ROOMS = {"units": 0, "failure": 0, "guard": 1, "path": 2, "transfer": 3, "volume": 3, "stream": 4, "bench": 4, "verbs": 5, "arguments": 5}
+HEADING = re.compile(r'FORMAT\.md`?, (?:section )?"([^"\n]+)"')
+
+
+def metadata(root):
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, ["cargo metadata failed: " + done.stderr.strip().splitlines()[-1]]
+    return json.loads(done.stdout), []
+
+
+def floors(packages):
+    """Crates that import from their own floor or one above."""
+    ours = {package["name"].removeprefix("straightway-"): package for package in packages if package["source"] is None}
+    for name, package in ours.items():
+        if name in BESIDE:
+            continue
+        if name not in FLOORS:
+            yield f"crates/{name}: give it a floor in tools/checks/house.py and in ARCHITECTURE.md's map"
+            continue
+        for dependency in package["dependencies"]:
+            other = dependency["name"].removeprefix("straightway-")
+            if dependency["kind"] is not None or other not in ours:
+                continue
+            if other in BESIDE:
+                yield f"crates/{name}: it depends on {other}, which is for tests and figures alone"
+            elif FLOORS.get(other, 0) >= FLOORS[name]:
+                yield f"crates/{name} (floor {FLOORS[name]}) imports {other} (floor {FLOORS.get(other)}): move what it needs below"
+
+
+def rooms(root):
+    """Modules of the command that import from a floor above their own."""
+    source = root / "crates" / "cli" / "src"
+    for file in sorted(source.rglob("*.rs")):
+        room = file.relative_to(source).parts[0].removesuffix(".rs")
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for other in re.findall(r"\bcrate::([a-z_]+)", line.split("//")[0]):
+                if ROOMS.get(other, 0) > ROOMS.get(room, 9):
+                    yield f"{file.relative_to(root)}:{number}: `{room}` imports `{other}`, which is above it"
+
+
+def headings(root, files):
+    """Places that name a heading which FORMAT.md does not have."""
+    known = set(re.findall(r"^#+ (.+)$", (root / "FORMAT.md").read_text(encoding="utf-8"), re.M))
+    for file in files:
+        if file.suffix in {".rs", ".md", ".sv", ".asm", ".py"}:
+            for name in HEADING.findall(file.read_text(encoding="utf-8")):
+                if name not in known:
+                    yield f'{file.relative_to(root)}: FORMAT.md has no heading "{name}"'
+
+
+def older_compilers(packages):
+    """Dependencies that need a newer compiler than the one that ours promise to build with."""
+    def number(text):
+        return [int(part) for part in text.split(".")[:2]]
+
+    ours = [package for package in packages if package["source"] is None]
+    promised = next((package["rust_version"] for package in ours if package["rust_version"]), None)
+    for package in packages:
+        needs = package["rust_version"]
+        if promised and needs and number(needs) > number(promised):
+            yield f"{package['name']} {package['version']} needs Rust {needs}; Cargo.toml promises {promised}"
+
+
+def publishable(root, packages):
+    """What keeps a crate from being packaged: cargo assembles each, without building it again."""
+    ours = [package for package in packages if package["source"] is None]
+    for package in ours:
+        private = package["publish"] == []
+        folder = Path(package["manifest_path"]).parent
+        if not private and not (folder / "README.md").exists():
+            yield f"{folder.relative_to(root)}: a crate that is published has a README.md"
+        if not private and not (package["keywords"] and package["categories"]):
+            yield f"{folder.relative_to(root)}: a crate that is published has keywords and categories"
+    skipped = [word for package in ours if package["publish"] == [] for word in ("--exclude", package["name"])]
+    command = ["cargo", "package", "--workspace", *skipped, "--no-verify", "--offline", "--locked", "--allow-dirty", "--quiet"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if done.returncode != 0:
+        error = [line for line in done.stderr.splitlines() if line.startswith("error")] or ["see cargo package"]
+        yield f"cargo package: {error[0]}"
