@@ -259,13 +259,26 @@ impl Transfer {
         self.pieces_out == 0 && self.is_submitted()
     }
 
+    /// The buffer of a transfer that is over, which can only be asked what it was then. None while a
+    /// part of the buffer is with the device, or if the device has not given it back.
+    pub fn take_buffer(&mut self) -> Option<Buffer> {
+        let empty = Lent::new(Buffer::from_static(&mut []));
+        match core::mem::replace(&mut self.lent, empty).into_whole() {
+            Ok(buffer) => Some(buffer),
+            Err(lent) => {
+                self.lent = lent;
+                None
+            }
+        }
+    }
+
     /// The buffer, and the failure with the lowest offset. None, and [`block::Error::Gone`], if
     /// the device has not given all of the buffer back: what is missing may still be written to.
-    pub fn end(self) -> (Option<Buffer>, Result<(), Error>) {
+    pub fn end(mut self) -> (Option<Buffer>, Result<(), Error>) {
         let result = self.failure.map_or(Ok(()), |(_, error)| Err(error));
-        match self.lent.into_whole() {
-            Ok(buffer) => (Some(buffer), result),
-            Err(_) => (None, Err(Error::from(block::Error::Gone))),
+        match self.take_buffer() {
+            Some(buffer) => (Some(buffer), result),
+            None => (None, Err(Error::from(block::Error::Gone))),
         }
     }
 }

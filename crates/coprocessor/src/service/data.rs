@@ -1,12 +1,12 @@
 //! Commands that move a file's data: begun, submitted in their order, answered when they are over.
 
 use block::{Buffer, Clock, Device};
-use volume::Error;
+use volume::{Error, Transfer};
 
 use super::blocks::is_past;
 use super::files::Files;
 use super::state::TRANSFERS;
-use super::transfer::{Asker, Need, Progress, Transfer, Way};
+use super::transfer::{Asker, DataCommand, Work};
 use crate::command::{Command, Opcode};
 use crate::status::Status;
 
@@ -19,13 +19,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         buffer: Buffer,
     ) -> Result<(), Status> {
         let (index, handle) = self.state().free_handle(asker.client, command.extra)?;
-        let way = match command.opcode {
-            Opcode::Append => Way::Append,
-            _ => Way::Read,
-        };
+        let is_append = command.opcode == Opcode::Append;
         let mut len = command.data_bytes as usize;
         let mut buffer = buffer;
-        if way == Way::Append {
+        if is_append {
             handle.can_append()?;
         } else {
             // What lies past the end is not read; how much there was is the answer.
@@ -41,22 +38,18 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 buffer = buffer.split_at(len.next_multiple_of(block)).0;
             }
         }
-        let mut transfer = Transfer::new(
-            asker,
-            index as u8,
-            handle.file,
-            way,
-            command.argument,
-            buffer,
-            len,
-        );
         let is_aligned = command.argument % volume::layout::CHUNK_BYTES == 0;
-        transfer.verify = way == Way::Read && handle.checksums && is_aligned;
+        let verify = !is_append && handle.checksums && is_aligned;
         let mut state = self.state();
-        let free = state.transfers.iter().position(Option::is_none);
+        let free = state.commands.iter().position(Option::is_none);
         let free = free.ok_or(block::Error::Busy)?;
-        if let Some(place) = state.transfers.get_mut(free) {
-            *place = Some(transfer);
+        let tag = free as u16;
+        let transfer = match is_append {
+            true => Transfer::append(handle.file, buffer, len, tag),
+            false => Transfer::read(handle.file, command.argument, buffer, len, tag),
+        };
+        if let Some(place) = state.commands.get_mut(free) {
+            *place = Some(DataCommand::new(asker, index as u8, transfer, verify));
         }
         let count = state.waiting_count;
         if let Some(place) = state.waiting.get_mut(count) {
@@ -83,17 +76,17 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             let Some(index) = state.waiting.get(at).copied() else {
                 break;
             };
-            let place = state.transfers.get_mut(usize::from(index));
+            let place = state.commands.get_mut(usize::from(index));
             let mut keep = false;
-            if let Some(transfer) = place.and_then(Option::as_mut) {
-                let bit = 1 << (transfer.handle & 31);
-                let late = transfer.asker.due.filter(|_| !transfer.has_begun());
+            if let Some(command) = place.and_then(Option::as_mut) {
+                let bit = 1 << (command.handle & 31);
+                let has_begun = command.transfer.submitted_bytes() > 0;
+                let late = command.asker.due.filter(|_| !has_begun);
                 if late.is_some_and(|due| is_past(due, self.clock().ticks() as u32)) {
-                    transfer.fail(0, Error::from(block::Error::TimedOut));
+                    command.fail(Error::from(block::Error::TimedOut));
                 }
-                let must_wait = blocked & bit != 0 && !transfer.has_failed();
-                keep =
-                    must_wait || transfer.go_on(self.volume, u16::from(index)) == Progress::Blocked;
+                let must_wait = blocked & bit != 0 && !command.has_failed();
+                keep = must_wait || !command.go_on(self.volume);
                 if keep {
                     blocked |= bit;
                 }
@@ -113,21 +106,21 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let mut service = self.service();
         for index in 0..TRANSFERS {
             let mut state = self.state();
-            let Some(Some(transfer)) = state.transfers.get_mut(index) else {
+            let Some(Some(command)) = state.commands.get_mut(index) else {
                 continue;
             };
-            if !transfer.is_over() {
+            if !command.is_over() {
                 continue;
             }
-            if transfer.verify && !transfer.has_failed() {
-                transfer.verify = false;
-                transfer.need = Some(Need::Verify);
+            if command.verify && !command.has_failed() {
+                command.verify = false;
+                command.work = Some(Work::Verify);
                 continue;
             }
-            let is_append = transfer.way == Way::Append;
-            let (asker, file, handle) = (transfer.asker, transfer.file, transfer.handle);
-            let has_failed = transfer.has_failed();
-            let (mut status, value) = transfer.outcome();
+            let is_append = command.is_append();
+            let (asker, file, handle) = (command.asker, command.transfer.file(), command.handle);
+            let has_failed = command.has_failed();
+            let (mut status, value) = command.outcome();
             let failed_before = state
                 .handle_mut(usize::from(handle))
                 .is_some_and(|handle| handle.has_failed);
@@ -140,12 +133,12 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                     handle.has_failed = true;
                 }
             }
-            if let Some(place) = state.transfers.get_mut(index) {
+            if let Some(place) = state.commands.get_mut(index) {
                 *place = None;
             }
             state.has_moved = true;
-            let others = state.transfers.iter().flatten();
-            let is_last = !{ others }.any(|one| one.handle == handle && one.way == Way::Append);
+            let others = state.commands.iter().flatten();
+            let is_last = !{ others }.any(|one| one.handle == handle && one.is_append());
             if is_append && is_last && (has_failed || failed_before) {
                 let _ = self.volume.rewind(file);
             }

@@ -103,9 +103,9 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                     continue;
                 }
             };
-            let transfer = state.transfers.get_mut(usize::from(event.tag));
-            if let Some(transfer) = transfer.and_then(Option::as_mut) {
-                transfer.take_back(event.buffer, event.offset, event.result);
+            let command = state.commands.get_mut(usize::from(event.tag));
+            if let Some(command) = command.and_then(Option::as_mut) {
+                command.transfer.take_back(event);
             }
         }
         self.finish_transfers();
@@ -257,10 +257,10 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                     session.under_way = session.under_way.saturating_sub(1);
                 }
             }
-            for transfer in state.transfers.iter_mut().flatten() {
-                let is_theirs = usize::from(transfer.asker.client) == client;
-                if is_theirs && !transfer.is_mending && !transfer.is_submitted {
-                    transfer.fail(0, Error::from(block::Error::Aborted));
+            for command in state.commands.iter_mut().flatten() {
+                let is_theirs = usize::from(command.asker.client) == client;
+                if is_theirs && !command.is_working && !command.is_submitted {
+                    command.fail(Error::from(block::Error::Aborted));
                 }
             }
             let mut handles = state.handles.iter().flatten();

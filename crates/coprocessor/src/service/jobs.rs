@@ -15,7 +15,7 @@ use super::blocks::is_past;
 use super::files::Files;
 use super::session::Phase;
 use super::state::{Handle, Job, Task};
-use super::transfer::{Asker, Need};
+use super::transfer::{Asker, Work};
 use crate::command::{FLAG_CHECKSUMS, FLAG_WRITE, Opcode};
 use crate::layout;
 use crate::status::{Code, Status};
@@ -53,7 +53,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             .status()
             .is_ok_and(|status| !status.clean && !status.read_only)
         {
-            let _ = self.reap().await;
+            let _ = self.volume.reclaim_all().await;
         }
         loop {
             let task = poll_fn(|_| match self.next_task() {
@@ -62,7 +62,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             })
             .await;
             match task {
-                Task::Mend(index, file, need) => self.mend(index, file, need).await,
+                Task::Work(index, file, work) => self.do_work(index, file, work).await,
                 Task::Close(index, file) => {
                     // Nobody is left to be told; the volume keeps what was durable.
                     let _ = self.volume.close(file).await;
@@ -79,42 +79,22 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    async fn mend(&self, index: usize, file: File, need: Need) {
-        let result = match need {
-            Need::Reserve(bytes) => self.with_space_reserve(file, bytes).await,
-            Need::PrepareAppend => self.volume.prepare_append(file).await,
-            Need::Prepare(offset) => self.volume.prepare(file, offset).await,
-            Need::Commit => self.volume.commit(file).await.map(|_| ()),
-            Need::Verify => {
-                let Some((buffer, offset, len)) = self.take_whole(index) else {
-                    return self.mended(index, Err(Error::from(block::Error::Gone)));
-                };
-                let data = buffer.get(..len).unwrap_or_default();
-                let result = self.volume.verify(file, offset, data).await;
-                self.keep_whole(index, buffer);
-                result
-            }
+    async fn do_work(&self, index: usize, file: File, work: Work) {
+        let result = match work {
+            Work::Provide(need) => self.volume.provide(file, need).await,
+            Work::Verify => match self.take_whole(index) {
+                Some((buffer, offset, len)) => {
+                    let data = buffer.get(..len).unwrap_or_default();
+                    self.volume.verify(file, offset, data).await
+                }
+                None => Err(Error::from(block::Error::Gone)),
+            },
         };
-        self.mended(index, result);
-    }
-
-    async fn with_space_reserve(&self, file: File, bytes: u64) -> Result<(), Error> {
-        match self.volume.reserve(file, bytes).await {
-            Err(Error::NoSpace) => {
-                self.reap().await?;
-                self.volume.reserve(file, bytes).await.map(|_| ())
-            }
-            result => result.map(|_| ()),
+        let mut state = self.state();
+        state.has_moved = true;
+        if let Some(Some(command)) = state.commands.get_mut(index) {
+            command.worked(result);
         }
-    }
-
-    /// Gives the space of removed files and dead writers back: at most as many turns as the volume has slots.
-    async fn reap(&self) -> Result<(), Error> {
-        let mut from = Some(0);
-        while let Some(slot) = from {
-            from = self.volume.reclaim(slot).await?;
-        }
-        Ok(())
     }
 
     async fn run(&self, job: &Job) -> Result<u64, Status> {
@@ -171,13 +151,8 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             checksums: job.command.flags & FLAG_CHECKSUMS != 0,
             app_tag: job.command.extra,
         };
-        match self.volume.create(name, &options).await {
-            Err(Error::NoSpace | Error::TableFull) => {
-                self.reap().await?;
-                self.volume.create(name, &options).await
-            }
-            result => result,
-        }
+        let attempt = || self.volume.create(name, &options);
+        self.volume.with_space(attempt).await
     }
 
     /// Gives an open file its number.
@@ -209,20 +184,19 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let service = self.service();
         let mut state = self.state();
         let state = &mut *state;
-        for (index, place) in state.transfers.iter_mut().enumerate() {
-            let Some(transfer) = place else { continue };
-            if let (Some(need), false) = (transfer.need, transfer.is_mending) {
-                // A commit covers what is done: what is in flight must end first.
-                transfer.is_mending = true;
-                return Some(Task::Mend(index, transfer.file, need));
+        for (index, place) in state.commands.iter_mut().enumerate() {
+            let Some(command) = place else { continue };
+            if let (Some(work), false) = (command.work, command.is_working) {
+                command.is_working = true;
+                return Some(Task::Work(index, command.transfer.file(), work));
             }
         }
         for (index, place) in state.handles.iter_mut().enumerate() {
             let Some(handle) = place else { continue };
             let session = service.sessions.get(usize::from(handle.client));
             let is_ending = session.is_some_and(|session| session.phase == Phase::Ending);
-            let mut transfers = state.transfers.iter().flatten();
-            let is_used = transfers.any(|one| usize::from(one.handle) == index);
+            let mut commands = state.commands.iter().flatten();
+            let is_used = commands.any(|one| usize::from(one.handle) == index);
             if is_ending && !is_used && !handle.has_stream && state.closing.is_none() {
                 handle.is_closing = true;
                 state.closing = Some(index as u8);
@@ -234,25 +208,12 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Some(Task::Run(job))
     }
 
-    fn mended(&self, index: usize, result: Result<(), Error>) {
-        let mut state = self.state();
-        state.has_moved = true;
-        if let Some(Some(transfer)) = state.transfers.get_mut(index) {
-            transfer.mended(result);
-        }
-    }
-
+    /// What a command has read, where in its file that is, and how much of it is data.
     fn take_whole(&self, index: usize) -> Option<(Buffer, u64, usize)> {
         let mut state = self.state();
-        let transfer = state.transfers.get_mut(index)?.as_mut()?;
-        let (offset, len) = (transfer.offset, transfer.len_bytes);
-        Some((transfer.whole()?, offset, len))
-    }
-
-    fn keep_whole(&self, index: usize, buffer: Buffer) {
-        if let Some(Some(transfer)) = self.state().transfers.get_mut(index) {
-            transfer.keep(buffer);
-        }
+        let transfer = &mut state.commands.get_mut(index)?.as_mut()?.transfer;
+        let buffer = transfer.take_buffer()?;
+        Some((buffer, transfer.offset(), transfer.len_bytes()))
     }
 
     fn finish_job(&self, job: &Job, status: Status, value: u64) {

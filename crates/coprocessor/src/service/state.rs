@@ -4,7 +4,7 @@ use volume::{Error, File, NAME_BYTES};
 
 #[cfg(feature = "stream")]
 use super::slots::Streams;
-use super::transfer::{Asker, Need, Transfer, Way};
+use super::transfer::{Asker, DataCommand, Work};
 use crate::command::{Command, Opcode};
 use crate::status::{Code, Status};
 
@@ -89,8 +89,8 @@ pub(crate) struct Job {
 /// What the worker does next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// A transfer's need: its index, its file, what.
-    Mend(usize, File, Need),
+    /// What a data command waits for: its index, its file, what.
+    Work(usize, File, Work),
     /// A client's command.
     Run(Job),
     /// A file of a session that is over.
@@ -101,7 +101,7 @@ pub(super) struct State {
     pub(super) handles: [Option<Handle>; HANDLES],
     /// Counts each use of a place, so that an old number is not taken for a new file.
     generations: [u16; HANDLES],
-    pub(super) transfers: [Option<Transfer>; TRANSFERS],
+    pub(super) commands: [Option<DataCommand>; TRANSFERS],
     /// Those of which pieces are still to be submitted, in the order in which they came.
     pub(super) waiting: [u8; TRANSFERS],
     pub(super) waiting_count: usize,
@@ -123,7 +123,7 @@ impl State {
         Self {
             handles: [None; HANDLES],
             generations: [0; HANDLES],
-            transfers: [const { None }; TRANSFERS],
+            commands: [const { None }; TRANSFERS],
             waiting: [0; TRANSFERS],
             waiting_count: 0,
             jobs: [None; JOBS],
@@ -138,7 +138,7 @@ impl State {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.transfers.iter().any(Option::is_none) && self.jobs.iter().any(Option::is_none)
+        self.commands.iter().any(Option::is_none) && self.jobs.iter().any(Option::is_none)
     }
 
     pub(super) fn handle_mut(&mut self, index: usize) -> Option<&mut Handle> {
@@ -149,9 +149,9 @@ impl State {
     #[cfg(feature = "stream")]
     pub(super) fn uses(&self, handle: u8) -> bool {
         let is_its = |job: &Job| job.handle == handle;
-        let mut transfers = self.transfers.iter().flatten();
+        let mut commands = self.commands.iter().flatten();
         handle != NO_HANDLE
-            && (transfers.any(|transfer| transfer.handle == handle)
+            && (commands.any(|command| command.handle == handle)
                 || self.jobs.iter().flatten().any(is_its)
                 || self.running.as_ref().is_some_and(is_its))
     }
@@ -252,14 +252,12 @@ impl State {
 
     fn must_wait(&self, job: &Job) -> bool {
         let opcode = job.command.opcode;
-        let mut transfers = self.transfers.iter().flatten();
-        transfers.any(|transfer| {
-            transfer.handle == job.handle
+        let mut commands = self.commands.iter().flatten();
+        commands.any(|command| {
+            command.handle == job.handle
                 && match opcode {
                     Opcode::Close => true,
-                    Opcode::Commit | Opcode::Sync => {
-                        transfer.way == Way::Append && !transfer.is_submitted
-                    }
+                    Opcode::Commit | Opcode::Sync => command.is_append() && !command.is_submitted,
                     _ => false,
                 }
         })
