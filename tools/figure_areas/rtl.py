@@ -1,4 +1,4 @@
-"""The hardware: what rtl/figures.py and rtl/hwfs_figures.py measure."""
+"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py and rtl/sata_figures.py measure."""
 
 import json
 
@@ -6,6 +6,7 @@ from .support import ROOT, run
 
 RESULTS = ROOT / "build" / "rtl" / "figures.json"
 HWFS_RESULTS = ROOT / "build" / "rtl" / "hwfs_figures.json"
+SATA_RESULTS = ROOT / "build" / "rtl" / "sata_figures.json"
 
 
 def raid0(figures):
@@ -19,4 +20,11 @@ def hwfs(figures):
     """The file system core: files in cycles beside the tables of 2012, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/hwfs_figures.py", HWFS_RESULTS])
     for row in json.loads(HWFS_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def sata(figures):
+    """The Serial ATA host: shares of the link, cycles of a command, its size."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/sata_figures.py", SATA_RESULTS])
+    for row in json.loads(SATA_RESULTS.read_text()):
         figures.add(*row)

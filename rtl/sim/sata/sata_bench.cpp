@@ -256,6 +256,7 @@ int fault_run(const std::string& name) {
         bench.drive.port.hold_percent = 5;
         if (row.at_start) row.set(bench.drive);
         bool ready = bench.until_ready();
+        bench.drive.port.count_from_now();
         if (!row.at_start) row.set(bench.drive);
         uint64_t resets = bench.drive.resets;
         Load load(bench, 7, ready ? 40 : 0, 12);
@@ -268,6 +269,8 @@ int fault_run(const std::string& name) {
         }
         Tally tally = load.tally;
         resets = bench.drive.resets - resets;
+        if (row.usable && !row.cancel_at && !bench.drive.port.faults) fail("the fault never happened");
+        if (row.cancel_at && !cancelled) fail("the host never cancelled");
         // The fault is gone: everything works, and everything that is there is right.
         bench.drive.fault = {};
         bench.drive.port.fault = {};

@@ -67,7 +67,7 @@ public:
         if (begin_at_ && now_ >= begin_at_) {
             begin_at_ = 0;
             // Signature.
-            if (!fault.never_ready) send({0x01500034, model.is_packet ? 0x00EB1401u : 0x00000001u, 0, 1, 0});
+            if (!port.happens(fault.never_ready)) send({0x01500034, model.is_packet ? 0x00EB1401u : 0x00000001u, 0, 1, 0});
         }
         if (start_again_) {
             start_again_ = false;
@@ -115,11 +115,11 @@ private:
 
     void send(std::vector<uint32_t> frame) {
         uint8_t type = frame[0] & 0xFF;
-        if (type == fault.lose_fis && ++lost_ == fault.lose_at) {
+        if (type == fault.lose_fis && port.happens(++lost_ == fault.lose_at)) {
             if (type == 0x46) done_sending();
             return;
         }
-        bool twice = type == fault.double_fis && ++doubled_ == fault.double_at;
+        bool twice = type == fault.double_fis && port.happens(++doubled_ == fault.double_at);
         port.frames.push_back(frame);
         if (twice) port.frames.push_back(frame);
     }
@@ -147,9 +147,10 @@ private:
         bool io = command.queued || command.code == 0x25 || command.code == 0x35 || command.code == 0x3D;
         if (io) {
             ++ios_;
-            if (ios_ == fault.comreset_at) return void(start_again_ = true);
+            if (port.happens(ios_ == fault.comreset_at)) return void(start_again_ = true);
             command.fails = fault.short_read ? !command.write && ++short_reads_ == fault.error_at : ios_ == fault.error_at;
             command.silent = ios_ == fault.silent_at;
+            port.happens(command.fails || command.silent);
         }
         if (frozen_ && command.code != 0x2F) return status(0x51, 0x04);
         if (command.queued) status(0x40, 0);  // accepted
@@ -188,7 +189,7 @@ private:
 
     void setup() {
         uint32_t tag = current_->tag;
-        if (++setups_ == fault.setup_tag_at) tag = (tag + 7) % 32;
+        if (port.happens(++setups_ == fault.setup_tag_at)) tag = (tag + 7) % 32;
         uint32_t flags = current_->write ? (model.activates ? 0x8000u : 0u) : 0x2000u;
         send({0x41u | flags, tag, 0, 0, 0, left_ * 4, 0});
     }
@@ -285,7 +286,7 @@ private:
         current_ = nullptr;
         if (!command.queued) return status(0x50, 0);
         unsigned tag = command.tag;
-        if (++bits_ == fault.bits_tag_at) tag = (tag + 5) % 32;
+        if (port.happens(++bits_ == fault.bits_tag_at)) tag = (tag + 5) % 32;
         set_bits(1u << tag, 0x40, 0);
     }
     void fail(uint8_t error) {

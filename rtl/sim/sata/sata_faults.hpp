@@ -15,7 +15,7 @@ struct FaultRow {
     unsigned depth = 8;
     bool at_start = false;    // from power-up on
     bool usable = true;       // the drive works when the fault is gone
-    unsigned cancel_at = 0;   // the host cancels when this request has begun
+    unsigned cancel_at = 0;   // no fault; the host cancels when this request has begun
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
 };
 

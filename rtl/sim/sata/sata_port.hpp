@@ -35,6 +35,13 @@ public:
     std::function<void()> dropped;                                        // the fault: the link is lost
     std::deque<std::vector<uint32_t>> frames;                             // those to be sent
     uint64_t cycles = 0;
+    unsigned faults = 0;         // how often a fault happened
+
+    // Counts a fault that happens now.
+    bool happens(bool condition) {
+        faults += condition;
+        return condition;
+    }
 
     explicit Port(uint64_t seed) : random_(seed) {}
 
@@ -46,6 +53,10 @@ public:
         continued_ = false;
         last_ = kSync;
         repeat_ = 0;
+    }
+    // Events are counted from here on.
+    void count_from_now() {
+        in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = frames_begun_ = 0;
     }
     bool idle() const { return state_ == kIdle && frames.empty(); }
 
@@ -76,8 +87,7 @@ private:
         uint32_t primitive = kData;
         bool is_data = false;
         if (!skip) {
-            if (word.k && ++in_primitives_[word.data == fault.in_primitive] == fault.in_primitive_at &&
-                word.data == fault.in_primitive) word = {word.data ^ 0x0100, false, true};
+            if (word.k && word.data == fault.in_primitive && happens(++in_primitives_ == fault.in_primitive_at)) word = {word.data ^ 0x0100, false, true};
             if (word.k && word.data == kCont) continued_ = true, primitive = last_;
             else if (!word.k && continued_) primitive = last_;
             else if (word.k) continued_ = false, primitive = last_ = word.data;
@@ -110,10 +120,10 @@ private:
             break;
         case kRcv:
             if (is_data) {
-                if (++in_data_ == fault.in_data_at) word.data ^= 4;
+                if (happens(++in_data_ == fault.in_data_at)) word.data ^= 4;
                 words_.push_back(word.data ^ scrambler_.next());
                 bad_ |= word.bad;
-                if (in_data_ == fault.sync_at) next = kLeave;
+                if (happens(in_data_ == fault.sync_at)) next = kLeave;
             }
             if (primitive == kEof) {
                 bool good = !bad_ && words_.size() > 1;
@@ -122,7 +132,7 @@ private:
                     words_.pop_back();
                     good = crc == crc_of(words_);
                 }
-                if (good && ++good_frames_ == fault.refuse_at) good = false;
+                if (good && happens(++good_frames_ == fault.refuse_at)) good = false;
                 next = good ? kGood : kBad;
                 if (good) received(words_);
                 else damaged();
@@ -142,7 +152,7 @@ private:
             scrambler_.restart();
             index_ = 0;
             repeat_ = 0;
-            if (++frames_begun_ == fault.drop_at) drop_in_ = 3;
+            if (happens(++frames_begun_ == fault.drop_at)) drop_in_ = 3;
             return {kSof, true};
         case kSendData: return data();
         case kSendCrc: repeat_ = 0; return {crc_of(frames.front()) ^ scrambler_.next()};
@@ -188,12 +198,12 @@ private:
     }
 
     Word spoil(Word word) {
-        if (word.k && word.data == fault.out_primitive && ++out_primitives_ == fault.out_primitive_at)
+        if (word.k && word.data == fault.out_primitive && happens(++out_primitives_ == fault.out_primitive_at))
             return {word.data ^ 0x00010000, false, true};
         if (!word.k && state_ == kSendData) {
             ++out_data_;
-            if (out_data_ == fault.out_data_at) word.data ^= 0x20;
-            if (out_data_ == fault.out_code_at) word.bad = true;
+            if (happens(out_data_ == fault.out_data_at)) word.data ^= 0x20;
+            if (happens(out_data_ == fault.out_code_at)) word.bad = true;
         }
         return word;
     }
@@ -207,7 +217,7 @@ private:
     bool continued_ = false, hold_ = false, bad_ = false;
     uint32_t last_ = kSync, said_ = 0;
     unsigned repeat_ = 0, drop_in_ = 0;
-    uint64_t in_primitives_[2] = {}, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,
+    uint64_t in_primitives_ = 0, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,
              frames_begun_ = 0;
 };
 
