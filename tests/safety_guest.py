@@ -1,27 +1,35 @@
 """Runs in a lab guest: tries every verb that can write on every kind of target, and prints the tables as Markdown.
 
 A refusal counts only with the reason of its column in the message, and with every byte of the target as it was.
+
+Programs are slow to start here, and this is mostly starts: what can be done without one is done in this process.
 """
 
 import contextlib
 import fcntl
-import hashlib
+import mmap
 import os
+import shutil
 import struct
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-S = sys.argv[1]
+S, BEGAN, STARTED = sys.argv[1], time.monotonic(), 0
 DRIVE, PARTITION, SERIAL = "/dev/nvme0n1", "/dev/nvme0n1p1", "SAFE1"
 FOLDER = Path("/tmp/safety")
 BDF = os.path.basename(os.path.realpath("/sys/class/nvme/nvme0/device"))
+# Requests of linux/fs.h.
+BLKROSET, BLKRRPART = 0x125D, 0x125F
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
 def run(*words, **more):
+    global STARTED
+    STARTED += 1
     return subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True, **more)
 
 
@@ -38,13 +46,20 @@ def wait_until(condition, what):
         time.sleep(0.05)
 
 
-def digest(path):
-    """Of what is on the drive itself, or in the file."""
-    path = str(path)
-    if not path.startswith("/dev/"):
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    data = subprocess.run(["dd", f"if={path}", "bs=1M", "iflag=direct", "status=none"], capture_output=True, check=True)
-    return hashlib.sha256(data.stdout).hexdigest()
+def content(path):
+    """All bytes of the file, or of the drive itself, past the page cache."""
+    if not str(path).startswith("/dev/"):
+        return Path(path).read_bytes()
+    drive = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    with mmap.mmap(-1, os.lseek(drive, 0, os.SEEK_END)) as memory:
+        view, at = memoryview(memory), 0
+        while at < len(memory):
+            moved = os.preadv(drive, [view[at:at + (1 << 20)]], at)
+            assert moved > 0, f"{path} ended at {at}"
+            at += moved
+        view.release()
+        os.close(drive)
+        return memory[:]
 
 
 # --- The verbs ---------------------------------------------------------------------------------
@@ -99,7 +114,7 @@ def cell(words, reason, before=()):
 @contextlib.contextmanager
 def mounted(device):
     """Read-only, so that the file system itself changes no byte."""
-    ok("mkfs.ext4", "-q", "-F", device)
+    ok("mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-N", "16", device)
     at = FOLDER / "at"
     at.mkdir(exist_ok=True)
     ok("mount", "-o", "ro", device, at)
@@ -126,7 +141,8 @@ def loop(device):
 
 @contextlib.contextmanager
 def device_mapper(device):
-    sectors = ok("blockdev", "--getsz", device).strip()
+    with open(device, "rb") as drive:
+        sectors = drive.seek(0, os.SEEK_END) // 512
     ok("dmsetup", "create", "safety", "--table", f"0 {sectors} linear {device} 0")
     yield
     ok("dmsetup", "remove", "--retry", "safety")
@@ -151,20 +167,26 @@ def md(device):
     os.close(array)
 
 
+def first_block(data):
+    """Writes the partition table and lets the kernel read it."""
+    drive = os.open(DRIVE, os.O_RDWR)
+    os.pwrite(drive, data, 0)
+    os.fsync(drive)
+    fcntl.ioctl(drive, BLKRRPART)
+    os.close(drive)
+
+
 @contextlib.contextmanager
 def partitioned(kind):
     """The drive with one partition, which is used as `kind`."""
     table = bytearray(512)
-    table[446:462] = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 16 << 11)
+    table[446:462] = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8 << 11)
     table[510:] = b"\x55\xaa"
-    Path(FOLDER / "mbr").write_bytes(table)
-    ok("dd", f"if={FOLDER / 'mbr'}", f"of={DRIVE}", "conv=fsync", "status=none")
-    ok("blockdev", "--rereadpt", DRIVE)
+    first_block(table)
     wait_until(lambda: os.path.exists(PARTITION), "no partition")
     with kind(PARTITION):
         yield
-    ok("dd", "if=/dev/zero", f"of={DRIVE}", "bs=512", "count=1", "conv=fsync", "status=none")
-    ok("blockdev", "--rereadpt", DRIVE)
+    first_block(bytes(512))
 
 
 @contextlib.contextmanager
@@ -174,12 +196,17 @@ def writer(path):
         yield
 
 
+def set_read_only(device, is_read_only):
+    with open(device, "rb") as drive:
+        fcntl.ioctl(drive, BLKROSET, struct.pack("i", is_read_only))
+
+
 @contextlib.contextmanager
 def read_only(device):
-    ok("blockdev", "--setro", device)
+    set_read_only(device, True)
     yield
     # A drive that was bound is another one since.
-    ok("blockdev", "--setrw", device)
+    set_read_only(device, False)
 
 
 @contextlib.contextmanager
@@ -217,6 +244,8 @@ FILES = {
     "volume in use": (put_under_way, "(straightway)"),
     "open for writing": (writer, "is open for writing in process"),
     "another user's": (nothing, "no permission"),
+    "a FIFO": (nothing, "is a pipe, not"),
+    "a directory": (nothing, "is a directory, not"),
 }
 
 
@@ -228,7 +257,7 @@ def give_back():
 def drive_column(name, kind, reason, rows, on_partition=False):
     made = partitioned(kind) if on_partition else kind(DRIVE)
     with made:
-        before = digest(DRIVE)
+        before = content(DRIVE)
         verbs = device_verbs(DRIVE, False)
         # What is read-only may be read; and taking it from its driver changes nothing.
         may = ("read --path vfio", "bind") if kind == read_only else ()
@@ -240,7 +269,7 @@ def drive_column(name, kind, reason, rows, on_partition=False):
                 rows[verb][name] = told
         if may:
             give_back()
-        assert digest(DRIVE) == before, f"{name}: the drive changed"
+        assert content(DRIVE) == before, f"{name}: the drive changed"
 
 
 def drives():
@@ -257,20 +286,29 @@ def drives():
 
 
 def files():
-    rows, disk = {}, FOLDER / "disk.img"
-    disk.write_bytes(bytes(32 << 20))
+    rows, disk, folder, fifo = {}, FOLDER / "disk.img", FOLDER / "as-drive", FOLDER / "fifo-as-drive"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    os.mkfifo(fifo)
+    disk.write_bytes(bytes(16 << 20))
     for verb, words in device_verbs(disk, True).items():
         rows.setdefault(verb, {})["idle"] = cell(words, None)
     for name, (kind, reason) in FILES.items():
         before_words = NOBODY if name == "another user's" else ()
-        disk.write_bytes(bytes(32 << 20))
-        disk.chmod(0o644)
-        with kind(disk):
+        target = {"a FIFO": fifo, "a directory": folder}.get(name, disk)
+        if target == disk:
+            disk.write_bytes(bytes(16 << 20))
+            disk.chmod(0o644)
+        with kind(target):
             # A put that is under way may write; that its volume is sound is checked at its end.
-            before = digest(disk) if kind != put_under_way else None
-            for verb, words in device_verbs(disk, True).items():
-                rows[verb][name] = cell(words, reason, before_words)
-            assert before is None or digest(disk) == before, f"{name}: the file changed"
+            before = content(disk) if target == disk and kind != put_under_way else None
+            for verb, words in device_verbs(target, True).items():
+                if name == "a directory" and verb == "workload":
+                    rows[verb][name] = cell(words, None) + ", in a folder of its own"
+                else:
+                    rows[verb][name] = cell(words, reason, before_words)
+            assert before is None or content(disk) == before, f"{name}: the file changed"
+    assert os.listdir(folder) == ["mine"] and (folder / "mine").read_text() == "mine"
     return rows
 
 
@@ -278,7 +316,7 @@ def sinks():
     rows, source, target = {}, FOLDER / "source.img", FOLDER / "target"
     ok(S, "--quiet", "format", source, "--size", "1M")
     ok(S, "--quiet", "put", source, FOLDER / "4k", "a")
-    kept = digest(source)
+    kept = content(source)
     columns = {
         "nothing": (nothing, target, [], None),
         "a file": (nothing, target, [], "exists"),
@@ -315,16 +353,74 @@ def sinks():
                 drain = subprocess.Popen(["cat", str(path)], stdout=open(FOLDER / "drained", "wb"))
             with kind(path):
                 holds_still = reason and kind != put_under_way and (Path(path).is_file() or path == DRIVE)
-                before = digest(path) if holds_still else None
+                before = content(path) if holds_still else None
                 row[name] = cell(words, reason, NOBODY if name == "another user's" else ())
-                assert before is None or digest(path) == before, f"{verb} changed {name}"
+                assert before is None or content(path) == before, f"{verb} changed {name}"
             if drain:
                 assert drain.wait() == 0
                 assert (FOLDER / "drained").stat().st_size == (1 << 20 if verb == "read --output" else 4096)
             if reason is None and path == target:
                 assert target.stat().st_size in (4096, 1 << 20)
                 row[name] += ", whole or not at all"
-    assert digest(source) == kept, "the source changed"
+    assert content(source) == kept, "the source changed"
+    return rows
+
+
+def report_verbs(place):
+    """Verbs that save several files in a folder: each with its words, and the one that the table is about."""
+    one = ["--sizes", "4K", "--patterns", "sequential", "--rounds", "1", "--cell-duration", "1ms"]
+    return {
+        "compare --output": (["compare", "ram:4M", *one, "--output", place], "report.html"),
+        "import --output": (["import", FOLDER / "fio.json", "--output", place], "fio.csv"),
+        "man": (["man", place], "straightway-read.1"),
+    }
+
+
+def reports():
+    (FOLDER / "fio.json").write_text(
+        """{"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0, "job options": {"rw": "randread", "bs": "4k"},
+        "read": {"io_bytes": 41943040, "runtime": 2000, "total_ios": 10240}}]}"""
+    )
+    mine = bytes(4 << 20)
+    columns = {
+        # How the file is made, more words, what the refusal says.
+        "nothing": (nothing, [], None),
+        "of an earlier run": (nothing, [], None),
+        "another file": (nothing, [], "exists"),
+        "another file, --force": (nothing, ["--force"], None),
+        "behind a loop device": (loop, ["--force"], "is the backing store of loop0"),
+        "open for writing": (writer, ["--force"], "is open for writing in process"),
+        "another user's": (nothing, ["--force"], "no permission"),
+        "a directory": (nothing, ["--force"], "is a directory"),
+        "a link to a drive": (nothing, ["--force"], "is a block device"),
+    }
+    rows = {}
+    for verb in report_verbs(""):
+        place = FOLDER / verb.partition(" ")[0]
+        words, name = report_verbs(place)[verb]
+        for column, (kind, force, reason) in columns.items():
+            file = place / name
+            if column not in ("nothing", "of an earlier run"):
+                # Without the rest of an earlier report: then it would be its own.
+                shutil.rmtree(place)
+                place.mkdir()
+                if column == "a directory":
+                    file.mkdir()
+                elif column == "a link to a drive":
+                    file.symlink_to(DRIVE)
+                else:
+                    file.write_bytes(mine)
+                    file.chmod(0o644)
+            with kind(file):
+                before = sorted(os.listdir(place)) if place.exists() else []
+                kept = content(file) if reason and file.is_file() else None
+                told = cell([*words, *force], reason, NOBODY if column == "another user's" else ())
+                if reason:
+                    assert sorted(os.listdir(place)) == before, f"{verb}, {column}: {os.listdir(place)}"
+                    assert kept is None or content(file) == kept, f"{verb} changed {column}"
+                else:
+                    assert 0 < file.stat().st_size != len(mine)
+            rows.setdefault(verb, {})[column] = told
     return rows
 
 
@@ -340,7 +436,14 @@ FOLDER.mkdir()
 (FOLDER / "4k").write_bytes(os.urandom(4096))
 for module in ("loop", "dm-mod", "md-mod", "linear"):
     ok("modprobe", module)
-TABLES = {"drives": ("the drive is", drives), "files": ("the file is", files), "sinks": ("the target is", sinks)}
-for which in sys.argv[2:]:
-    heading, make = TABLES[which]
-    print(table(heading, make()))
+TABLES = {
+    "drives": ("the drive is", drives), "files": ("the file is", files), "sinks": ("the target is", sinks),
+    "reports": ("the file of that name is", reports),
+}  # fmt: skip
+for which, (heading, make) in TABLES.items():
+    try:
+        print(f"<!-- table: {which} -->", table(heading, make()), "<!-- end -->", sep="\n", flush=True)
+    except Exception:
+        # The other tables are made all the same.
+        traceback.print_exc(file=sys.stdout)
+    print(f"{which}: made after {time.monotonic() - BEGAN:.0f} s, with {STARTED} programs so far", flush=True)
