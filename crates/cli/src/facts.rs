@@ -363,13 +363,11 @@ pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
     let page = admin::identify_controller(&file).map_err(failed)?;
     let info = ControllerInfo::parse(&page[..])?;
     let mut facts = identity(device, "kernel", &info);
-    let [a, b, c, d] = [page[80], page[81], page[82], page[83]];
-    facts.nvme_version = version(u32::from_le_bytes([a, b, c, d]));
+    facts.nvme_version = version(ControllerInfo::version(&page[..]));
     // Its unit is the smallest page, which is 4 KiB wherever Linux runs the drive with such pages.
     let max_bytes = info.max_transfer_bytes(12) as u64;
     facts.limits.max_transfer_bytes = (info.mdts != 0).then_some(max_bytes);
-    let list = admin::identify(&file, 0, 2).map_err(failed)?;
-    for namespace in nvme::active_namespaces(&list[..], 0) {
+    for namespace in admin::active_namespaces(&file).map_err(failed)? {
         let found = admin::identify_namespace(&file, namespace)
             .map_err(failed)
             .and_then(|page| {
@@ -381,17 +379,9 @@ pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
             .namespaces
             .push(namespace_facts(namespace, found, max_bytes, DEPTH as u16));
     }
-    facts.smart = admin::smart(&file)
-        .ok()
-        .map(|page| Smart::parse(&page[..]).into());
-    let mut log = vec![0; 64 * usize::from(info.error_log_entries.min(64))];
-    if admin::log_page(&file, u32::MAX, 1, &mut log).is_ok() {
-        let entries = log.chunks_exact(64).map_while(ErrorEntry::parse);
-        facts.error_log = entries.map(ErrorFacts::from).collect();
-    }
-    let mut slots = [0; 512];
-    if admin::log_page(&file, u32::MAX, 3, &mut slots).is_ok() {
-        facts.firmware_slots = Some(FirmwareSlots::parse(&slots).into());
-    }
+    facts.smart = admin::smart(&file).ok().map(SmartFacts::from);
+    let errors = admin::error_log(&file, info.error_log_entries.min(64)).unwrap_or_default();
+    facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
+    facts.firmware_slots = admin::firmware_slots(&file).ok().map(FirmwareFacts::from);
     Ok(facts)
 }

@@ -4,21 +4,16 @@
 
 use crate::sys::ioctl::{self, Command};
 use crate::{Error, Result};
+use nvme::{
+    ERROR_ENTRY_BYTES, ErrorEntry, FIRMWARE_BYTES, FirmwareSlots, IDENTIFY_BYTES, SMART_BYTES,
+    Smart, cns, lid,
+};
 use rustix::fd::AsFd;
 use std::fs::File;
 use std::path::Path;
 
-/// Length of each identify data structure (NVMe base specification, "Identify Controller").
-pub const IDENTIFY_BYTES: usize = 4096;
-/// Length of the SMART / Health Information log page.
-pub const SMART_BYTES: usize = 512;
-
 const OPCODE_GET_LOG_PAGE: u8 = 0x02;
 const OPCODE_IDENTIFY: u8 = 0x06;
-const CNS_NAMESPACE: u8 = 0;
-const CNS_CONTROLLER: u8 = 1;
-const CNS_DESCRIPTORS: u8 = 3;
-const LOG_SMART: u8 = 2;
 /// 16 bits of dwords (NUMDL).
 const LOG_PAGE_MAX_BYTES: usize = 4 << 16;
 const NSID_ALL: u32 = 0xffff_ffff;
@@ -42,7 +37,7 @@ fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<()> {
 /// # Errors
 /// [`block::Error::Nvme`] if the controller refused it, [`block::Error::Os`] if it did not get there.
 pub fn identify_controller(file: impl AsFd) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
-    identify(file, 0, CNS_CONTROLLER)
+    identify(file, 0, cns::CONTROLLER)
 }
 
 /// A namespace's identify data.
@@ -50,19 +45,19 @@ pub fn identify_controller(file: impl AsFd) -> Answer<Box<[u8; IDENTIFY_BYTES]>>
 /// # Errors
 /// As [`identify_controller`].
 pub fn identify_namespace(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
-    identify(file, nsid, CNS_NAMESPACE)
+    identify(file, nsid, cns::NAMESPACE)
 }
 
-/// The identify data structure `cns` of namespace `nsid`, or of the controller with `nsid` 0.
+/// The identify data structure `cns` (of [`nvme::cns`]) of namespace `nsid`, or of the controller with `nsid` 0.
 ///
 /// # Errors
 /// As [`identify_controller`].
-pub fn identify(file: impl AsFd, nsid: u32, cns: u8) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
+pub fn identify(file: impl AsFd, nsid: u32, cns: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
     let mut data = Box::new([0; IDENTIFY_BYTES]);
     let command = Command {
         opcode: OPCODE_IDENTIFY,
         nsid,
-        cdw10_15: [u32::from(cns), 0, 0, 0, 0, 0],
+        cdw10_15: [cns, 0, 0, 0, 0, 0],
         timeout_ms: TIMEOUT_MS,
     };
     run(file, &command, &mut data[..])?;
@@ -74,17 +69,17 @@ pub fn identify(file: impl AsFd, nsid: u32, cns: u8) -> Answer<Box<[u8; IDENTIFY
 /// # Errors
 /// As [`identify_controller`].
 pub fn descriptors(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
-    match identify(file, nsid, CNS_DESCRIPTORS) {
+    match identify(file, nsid, cns::DESCRIPTORS) {
         Err(block::Error::Nvme { .. }) => Ok(Box::new([0; IDENTIFY_BYTES])),
         answer => answer,
     }
 }
 
-/// Fills `page` with log page `identifier`; its length is a multiple of 4 bytes.
+/// Fills `page` with log page `lid` (of [`nvme::lid`]); its length is a multiple of 4 bytes.
 ///
 /// # Errors
 /// As [`identify_controller`]; [`block::Error::Unaligned`] for another length.
-pub fn log_page(file: impl AsFd, nsid: u32, identifier: u8, page: &mut [u8]) -> Answer<()> {
+pub fn log_page(file: impl AsFd, nsid: u32, lid: u32, page: &mut [u8]) -> Answer<()> {
     if page.is_empty() || page.len() % 4 != 0 || page.len() > LOG_PAGE_MAX_BYTES {
         return Err(block::Error::Unaligned);
     }
@@ -92,7 +87,7 @@ pub fn log_page(file: impl AsFd, nsid: u32, identifier: u8, page: &mut [u8]) -> 
     let command = Command {
         opcode: OPCODE_GET_LOG_PAGE,
         nsid,
-        cdw10_15: [dwords_less_one << 16 | u32::from(identifier), 0, 0, 0, 0, 0],
+        cdw10_15: [dwords_less_one << 16 | lid, 0, 0, 0, 0, 0],
         timeout_ms: TIMEOUT_MS,
     };
     run(file, &command, page)
@@ -102,10 +97,40 @@ pub fn log_page(file: impl AsFd, nsid: u32, identifier: u8, page: &mut [u8]) -> 
 ///
 /// # Errors
 /// As [`identify_controller`].
-pub fn smart(file: impl AsFd) -> Answer<Box<[u8; SMART_BYTES]>> {
-    let mut page = Box::new([0; SMART_BYTES]);
-    log_page(file, NSID_ALL, LOG_SMART, &mut page[..])?;
-    Ok(page)
+pub fn smart(file: impl AsFd) -> Answer<Smart> {
+    let mut page = [0; SMART_BYTES];
+    log_page(file, NSID_ALL, lid::SMART, &mut page)?;
+    Ok(Smart::parse(&page))
+}
+
+/// The newest errors, newest first: as many as there are of the first `most`.
+///
+/// # Errors
+/// As [`identify_controller`].
+pub fn error_log(file: impl AsFd, most: u16) -> Answer<Vec<ErrorEntry>> {
+    let mut page = vec![0; ERROR_ENTRY_BYTES * usize::from(most)];
+    log_page(file, NSID_ALL, lid::ERROR, &mut page)?;
+    let entries = page.chunks_exact(ERROR_ENTRY_BYTES);
+    Ok(entries.map_while(ErrorEntry::parse).collect())
+}
+
+/// The firmware slots.
+///
+/// # Errors
+/// As [`identify_controller`].
+pub fn firmware_slots(file: impl AsFd) -> Answer<FirmwareSlots> {
+    let mut page = [0; FIRMWARE_BYTES];
+    log_page(file, NSID_ALL, lid::FIRMWARE, &mut page)?;
+    Ok(FirmwareSlots::parse(&page))
+}
+
+/// The first active namespaces, up to 1,024, ascending.
+///
+/// # Errors
+/// As [`identify_controller`].
+pub fn active_namespaces(file: impl AsFd) -> Answer<Vec<u32>> {
+    let list = identify(file, 0, cns::ACTIVE_NAMESPACES)?;
+    Ok(nvme::active_namespaces(&list[..], 0).collect())
 }
 
 /// What the drive counted, of its SMART / Health Information log page.
@@ -132,28 +157,23 @@ impl Counts {
     /// If the device cannot be opened or does not answer.
     pub fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|source| Error::io("opening", path, source))?;
-        let page = smart(&file).map_err(|source| Error::Device {
+        let smart = smart(&file).map_err(|source| Error::Device {
             doing: "reading the drive's SMART log page",
             source,
         })?;
-        Ok(Self::parse(&page))
+        Ok(smart.into())
     }
+}
 
-    /// Takes a log page apart (NVMe base specification, "SMART / Health Information").
-    pub fn parse(page: &[u8; SMART_BYTES]) -> Self {
-        let wide = |at: usize| {
-            let bytes = page
-                .get(at..at + 16)
-                .and_then(|bytes| bytes.try_into().ok());
-            u128::from_le_bytes(bytes.unwrap_or_default())
-        };
+impl From<Smart> for Counts {
+    fn from(smart: Smart) -> Self {
         Self {
-            temperature_k: u16::from_le_bytes([page[1], page[2]]),
-            read_units: wide(32),
-            write_units: wide(48),
-            read_commands: wide(64),
-            write_commands: wide(80),
-            media_errors: wide(160),
+            temperature_k: smart.temperature_kelvin,
+            read_units: smart.data_units_read,
+            write_units: smart.data_units_written,
+            read_commands: smart.host_read_commands,
+            write_commands: smart.host_write_commands,
+            media_errors: smart.media_errors,
         }
     }
 }
@@ -177,6 +197,6 @@ mod tests {
             write_commands: 1 << 70,
             media_errors: 5,
         };
-        assert_eq!(Counts::parse(&page), counts);
+        assert_eq!(Counts::from(Smart::parse(&page)), counts);
     }
 }

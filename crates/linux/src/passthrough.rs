@@ -12,7 +12,7 @@ use crate::target::one_command_bytes;
 use crate::uring::{RingOptions, check_polling};
 use crate::{Claim, Error, Result, Roots, sysfs};
 use block::{Completion, Device, Features, Geometry, Refused, Request, blocking};
-use nvme::NamespaceInfo;
+use nvme::{ControllerInfo, NamespaceInfo};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use std::path::Path;
@@ -68,7 +68,8 @@ impl Passthrough {
         }
         let mut setup = options.setup()?;
         setup.piece_bytes = setup.piece_bytes.min(piece_bytes(queue.as_deref()));
-        let geometry = geometry(&controller[..], &namespace, queue.as_deref(), write);
+        let controller = ControllerInfo::parse(&controller[..])?;
+        let geometry = geometry(&controller, &namespace, queue.as_deref(), write);
         let encoder = NvmeEncoder {
             descriptor: Arc::new(descriptor),
             nsid,
@@ -147,16 +148,14 @@ fn namespace_info(path: &Path, descriptor: &OwnedFd, nsid: u32) -> Result<Namesp
 /// The shape of a namespace, with the limits of its controller (NVMe base specification, "Identify
 /// Controller") and of the kernel's driver.
 fn geometry(
-    controller: &[u8],
+    controller: &ControllerInfo,
     namespace: &NamespaceInfo,
     queue: Option<&Path>,
     write: bool,
 ) -> Geometry {
-    let byte = |data: &[u8], at: usize| data.get(at).copied().unwrap_or(0);
     let block_size_log2 = namespace.block_size_log2;
-    let max_bytes = max_transfer_bytes(byte(controller, 77), queue);
+    let max_bytes = max_transfer_bytes(controller.mdts, queue);
     let max_blocks = (max_bytes >> block_size_log2).clamp(1, u64::from(MAX_COMMAND_BLOCKS));
-    let optional = u16::from_le_bytes([byte(controller, 520), byte(controller, 521)]);
     Geometry {
         block_size_log2,
         block_count: namespace.block_count,
@@ -164,10 +163,10 @@ fn geometry(
         queue_depth: 1,
         buffer_align_bytes: BUFFER_ALIGN_BYTES,
         features: Features {
-            volatile_write_cache: byte(controller, 525) & 1 != 0,
+            volatile_write_cache: controller.volatile_write_cache,
             fua: true,
-            discard: optional & 1 << 2 != 0,
-            write_zeroes: optional & 1 << 3 != 0,
+            discard: controller.dataset_management(),
+            write_zeroes: controller.write_zeroes(),
             read_only: !write || namespace.write_protected,
         },
     }
@@ -227,6 +226,7 @@ mod tests {
         controller[77] = 7;
         controller[520] = 0b1100;
         controller[525] = 1;
+        (controller[512], controller[513]) = (0x66, 0x44);
         namespace[..8].copy_from_slice(&1000u64.to_le_bytes());
         // Format 17 of 18: the low bits are 1, the high bits 1.
         namespace[25] = 17;
@@ -239,6 +239,7 @@ mod tests {
     fn the_shape_comes_from_both_identify_pages() {
         let (controller, namespace) = pages();
         let namespace = NamespaceInfo::parse(1, &namespace).unwrap();
+        let controller = ControllerInfo::parse(&controller).unwrap();
         let shape = geometry(&controller, &namespace, None, true);
         assert_eq!((shape.block_size_log2, shape.block_count), (12, 1000));
         // The kernel's limit is not known here, so it is 128 KiB.

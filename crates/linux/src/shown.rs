@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a kernel may take to show character devices; before Linux 5.13 there are none.
 const CHARACTER_LIMIT: Duration = Duration::from_secs(2);
-/// Identify: the list of active namespaces.
-const CNS_ACTIVE_NAMESPACES: u8 = 2;
 
 /// Waits until every namespace that the controller itself has active is shown, if the kernel's
 /// driver has it.
@@ -50,10 +48,10 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
     };
     let ask = || {
         let node = roots.dev.join(controller.kernel_name.as_ref()?);
-        admin::identify(&File::open(node).ok()?, 0, CNS_ACTIVE_NAMESPACES).ok()
+        admin::active_namespaces(&File::open(node).ok()?).ok()
     };
     match ask() {
-        Some(list) => nvme::active_namespaces(&list[..], 0).all(is_shown),
+        Some(list) => list.into_iter().all(is_shown),
         // One that cannot be asked is taken at the kernel's word.
         None => {
             let mut all = controller.namespaces.iter();

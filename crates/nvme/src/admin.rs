@@ -166,10 +166,10 @@ impl Admin {
     ) -> Option<(u16, u32, Status)> {
         self.completion.peek()?;
         let dword = self.completion.specific();
-        let word = self.completion.take()?;
+        let cqe3 = self.completion.take()?;
         let head = self.completion.head();
         self.ring(platform, caps, true, head);
-        Some((word as u16, dword, Status((word >> 17) as u16)))
+        Some((cqe3.cid(), dword, cqe3.status()))
     }
 
     #[inline(never)]

@@ -7,7 +7,7 @@ use crate::command::{Command, admin};
 use crate::deadline::Deadline;
 use crate::doorbell::{Doorbell, Gate, MAX_QUEUES, Shadow};
 use crate::error::{Error, Unsupported};
-use crate::identify::{CNS_CONTROLLER, CONTROLLER_HEAD_BYTES, ControllerInfo};
+use crate::identify::{CONTROLLER_HEAD_BYTES, ControllerInfo, cns};
 use crate::layout::{
     ADMIN_ENTRIES, controller_memory_bytes, controller_memory_bytes_without_shadows,
 };
@@ -386,7 +386,7 @@ impl<P: Platform> Setup<'_, P> {
         let command = Command {
             opcode: admin::IDENTIFY,
             prp1: admin.data.bus,
-            dwords: [CNS_CONTROLLER, 0, 0, 0],
+            dwords: [cns::CONTROLLER, 0, 0, 0],
             ..Command::default()
         };
         self.execute(admin, &command)?;

@@ -4,15 +4,57 @@ use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
 use crate::error::{Error, Unsupported};
 
 /// Length of every Identify data structure in bytes.
-pub(crate) const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 /// As much of the controller's and of a namespace's structure as is parsed.
 pub(crate) const CONTROLLER_HEAD_BYTES: usize = 528;
 pub(crate) const NAMESPACE_HEAD_BYTES: usize = 384;
-/// CNS values.
-pub(crate) const CNS_NAMESPACE: u32 = 0;
-pub(crate) const CNS_CONTROLLER: u32 = 1;
-pub(crate) const CNS_ACTIVE_NAMESPACES: u32 = 2;
-pub(crate) const CNS_DESCRIPTORS: u32 = 3;
+
+/// What an Identify command returns (CNS values; base specification, figure "Identify - CNS Values").
+pub mod cns {
+    /// A namespace's data structure, for the NVM command set.
+    pub const NAMESPACE: u32 = 0;
+    /// The controller's data structure.
+    pub const CONTROLLER: u32 = 1;
+    /// The active namespaces above an NSID.
+    pub const ACTIVE_NAMESPACES: u32 = 2;
+    /// A namespace's identification descriptors.
+    pub const DESCRIPTORS: u32 = 3;
+}
+
+/// Byte offsets in the Identify Controller data structure (base specification 2.0, figure 275).
+mod controller {
+    pub(super) const VID: usize = 0;
+    pub(super) const SN: usize = 4;
+    pub(super) const MN: usize = 24;
+    pub(super) const FR: usize = 64;
+    pub(super) const MDTS: usize = 77;
+    pub(super) const CNTLID: usize = 78;
+    pub(super) const VER: usize = 80;
+    pub(super) const OACS: usize = 256;
+    pub(super) const ACL: usize = 258;
+    pub(super) const AERL: usize = 259;
+    pub(super) const ELPE: usize = 262;
+    pub(super) const SQES: usize = 512;
+    pub(super) const CQES: usize = 513;
+    pub(super) const NN: usize = 516;
+    pub(super) const ONCS: usize = 520;
+    pub(super) const VWC: usize = 525;
+}
+
+/// Byte offsets in the Identify Namespace data structure (NVM command set specification 1.0, figure 97).
+mod namespace {
+    pub(super) const NSZE: usize = 0;
+    pub(super) const NCAP: usize = 8;
+    pub(super) const NLBAF: usize = 25;
+    pub(super) const FLBAS: usize = 26;
+    pub(super) const DLFEAT: usize = 33;
+    pub(super) const NSATTR: usize = 99;
+    pub(super) const NGUID: usize = 104;
+    pub(super) const EUI64: usize = 120;
+    /// The first of up to 64 formats, each of `LBAF_BYTES`.
+    pub(super) const LBAF0: usize = 128;
+    pub(super) const LBAF_BYTES: usize = 4;
+}
 
 /// Text from the device: ASCII, padded with spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,24 +112,31 @@ impl ControllerInfo {
     /// If the controller cannot use 64-byte submission or 16-byte completion entries.
     pub fn parse(page: &[u8]) -> Result<Self, Error> {
         let accepts = |byte: u8, log2: u8| byte & 0xf <= log2 && byte >> 4 >= log2;
-        if !accepts(u8_at(page, 512), 6) || !accepts(u8_at(page, 513), 4) {
+        if !accepts(u8_at(page, controller::SQES), 6) || !accepts(u8_at(page, controller::CQES), 4)
+        {
             return Err(Error::Unsupported(Unsupported::EntrySize));
         }
         Ok(Self {
-            vendor: u16_at(page, 0),
-            serial: Text(array_at(page, 4)),
-            model: Text(array_at(page, 24)),
-            firmware: Text(array_at(page, 64)),
-            mdts: u8_at(page, 77),
-            controller_id: u16_at(page, 78),
-            optional_admin: u16_at(page, 256),
-            abort_limit: u16::from(u8_at(page, 258)) + 1,
-            event_limit: u16::from(u8_at(page, 259)) + 1,
-            error_log_entries: u16::from(u8_at(page, 262)) + 1,
-            namespace_count: u32_at(page, 516),
-            optional_nvm: u16_at(page, 520),
-            volatile_write_cache: u8_at(page, 525) & 1 != 0,
+            vendor: u16_at(page, controller::VID),
+            serial: Text(array_at(page, controller::SN)),
+            model: Text(array_at(page, controller::MN)),
+            firmware: Text(array_at(page, controller::FR)),
+            mdts: u8_at(page, controller::MDTS),
+            controller_id: u16_at(page, controller::CNTLID),
+            optional_admin: u16_at(page, controller::OACS),
+            abort_limit: u16::from(u8_at(page, controller::ACL)) + 1,
+            event_limit: u16::from(u8_at(page, controller::AERL)) + 1,
+            error_log_entries: u16::from(u8_at(page, controller::ELPE)) + 1,
+            namespace_count: u32_at(page, controller::NN),
+            optional_nvm: u16_at(page, controller::ONCS),
+            volatile_write_cache: u8_at(page, controller::VWC) & 1 != 0,
         })
+    }
+
+    /// The version of the specification that an Identify Controller page names (VER), as register VS has it: 0 before
+    /// NVMe 1.2.
+    pub fn version(page: &[u8]) -> u32 {
+        u32_at(page, controller::VER)
     }
 
     /// Largest transfer in bytes, where a page is `1 << min_page_shift` bytes; at most 2^31.
@@ -138,29 +187,32 @@ pub struct NamespaceInfo {
 }
 
 impl NamespaceInfo {
-    /// Parses an Identify Namespace page for namespace `namespace`.
+    /// Parses an Identify Namespace page for namespace `nsid`.
     ///
     /// # Errors
     /// [`Error::NoNamespace`] for an inactive one (all zeroes), [`Error::Namespace`] for a block
     /// size or metadata that the driver cannot use.
-    pub fn parse(namespace: u32, page: &[u8]) -> Result<Self, Error> {
-        let unusable = |why| Error::Namespace { namespace, why };
-        let block_count = u64_at(page, 0);
+    pub fn parse(nsid: u32, page: &[u8]) -> Result<Self, Error> {
+        let unusable = |why| Error::Namespace {
+            namespace: nsid,
+            why,
+        };
+        let block_count = u64_at(page, namespace::NSZE);
         if block_count == 0 {
             let inactive = page.iter().all(|&byte| byte == 0);
             return Err(if inactive {
-                Error::NoNamespace { namespace }
+                Error::NoNamespace { namespace: nsid }
             } else {
                 unusable(Unsupported::EmptyNamespace)
             });
         }
-        let flbas = u8_at(page, 26);
+        let flbas = u8_at(page, namespace::FLBAS);
         // Bits 6:5 extend the index where there are more than 16 formats (NLBAF).
         let index = usize::from(flbas & 0xf | (flbas >> 5 & 3) << 4);
-        if index > usize::from(u8_at(page, 25)) || index > 63 {
+        if index > usize::from(u8_at(page, namespace::NLBAF)) || index > 63 {
             return Err(unusable(Unsupported::BlockSize));
         }
-        let format = u32_at(page, 128 + 4 * index);
+        let format = u32_at(page, namespace::LBAF0 + namespace::LBAF_BYTES * index);
         if format & 0xffff != 0 {
             return Err(unusable(Unsupported::Metadata));
         }
@@ -169,14 +221,14 @@ impl NamespaceInfo {
             return Err(unusable(Unsupported::BlockSize));
         }
         Ok(Self {
-            namespace,
+            namespace: nsid,
             block_count,
-            capacity_blocks: u64_at(page, 8),
+            capacity_blocks: u64_at(page, namespace::NCAP),
             block_size_log2,
-            deallocated_reads_zero: u8_at(page, 33) & 7 == 1,
-            write_protected: u8_at(page, 99) & 1 != 0,
-            eui64: array_at(page, 120),
-            nguid: array_at(page, 104),
+            deallocated_reads_zero: u8_at(page, namespace::DLFEAT) & 7 == 1,
+            write_protected: u8_at(page, namespace::NSATTR) & 1 != 0,
+            eui64: array_at(page, namespace::EUI64),
+            nguid: array_at(page, namespace::NGUID),
         })
     }
 
@@ -301,6 +353,110 @@ mod tests {
         page[0] = 100;
         page[130] = lbads;
         page
+    }
+
+    /// Puts `len` bytes that are found nowhere else in the page at `offset`, and returns them.
+    fn put(page: &mut [u8; 4096], offset: usize, len: usize) -> std::vec::Vec<u8> {
+        let letter = |index: usize| b'!' + ((offset * 7 + index * 3) % 90) as u8;
+        let field: std::vec::Vec<u8> = (0..len).map(letter).collect();
+        page[offset..offset + len].copy_from_slice(&field);
+        field
+    }
+
+    fn number(field: &[u8]) -> u64 {
+        field
+            .iter()
+            .rev()
+            .fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+
+    /// The bytes of each field as the specification's figures have them: name, first byte, length. Written from the
+    /// figures, not from the table above.
+    #[test]
+    fn each_field_of_a_controller_is_where_the_specification_has_it() {
+        let fields = [
+            ("VID", 0, 2),
+            ("SN", 4, 20),
+            ("MN", 24, 40),
+            ("FR", 64, 8),
+            ("MDTS", 77, 1),
+            ("CNTLID", 78, 2),
+            ("VER", 80, 4),
+            ("OACS", 256, 2),
+            ("ACL", 258, 1),
+            ("AERL", 259, 1),
+            ("ELPE", 262, 1),
+            ("NN", 516, 4),
+            ("ONCS", 520, 2),
+        ];
+        for (name, offset, len) in fields {
+            // Alone in its page, so that a parser that reads beside it reads zeroes.
+            let mut page = [0; 4096];
+            (page[512], page[513]) = (0x66, 0x44);
+            let field = put(&mut page, offset, len);
+            let info = ControllerInfo::parse(&page).unwrap();
+            let (value, text) = (number(&field), std::str::from_utf8(&field).unwrap());
+            let found: u64 = match name {
+                "VID" => info.vendor.into(),
+                "MDTS" => info.mdts.into(),
+                "CNTLID" => info.controller_id.into(),
+                "VER" => ControllerInfo::version(&page).into(),
+                "OACS" => info.optional_admin.into(),
+                "ACL" => u64::from(info.abort_limit) - 1,
+                "AERL" => u64::from(info.event_limit) - 1,
+                "ELPE" => u64::from(info.error_log_entries) - 1,
+                "NN" => info.namespace_count.into(),
+                "ONCS" => info.optional_nvm.into(),
+                _ => {
+                    let found = match name {
+                        "SN" => info.serial.as_str(),
+                        "MN" => info.model.as_str(),
+                        _ => info.firmware.as_str(),
+                    };
+                    assert_eq!(found, text, "{name}");
+                    continue;
+                }
+            };
+            assert_eq!(found, value, "{name}");
+        }
+        for (bits, has_cache) in [(0, false), (1, true), (0xfe, false)] {
+            let mut page = controller_page();
+            page[525] = bits;
+            assert_eq!(
+                ControllerInfo::parse(&page).unwrap().volatile_write_cache,
+                has_cache
+            );
+        }
+        for wrong in [512, 513] {
+            let mut page = controller_page();
+            page[wrong] = 0;
+            assert!(ControllerInfo::parse(&page).is_err(), "SQES, CQES");
+        }
+    }
+
+    #[test]
+    fn each_field_of_a_namespace_is_where_the_specification_has_it() {
+        let mut page = [0; 4096];
+        let nsze = put(&mut page, 0, 8);
+        let ncap = put(&mut page, 8, 8);
+        let nguid = put(&mut page, 104, 16);
+        let eui64 = put(&mut page, 120, 8);
+        // NLBAF: the last of 19 formats is in use (FLBAS bits 3:0 and 6:5), and the only one with blocks of 4 KiB.
+        page[25] = 18;
+        page[26] = 18 & 0xf | 1 << 5;
+        page[128 + 4 * 18 + 2] = 12;
+        let info = NamespaceInfo::parse(9, &page).unwrap();
+        assert_eq!(
+            (info.block_count, info.capacity_blocks),
+            (number(&nsze), number(&ncap))
+        );
+        assert_eq!((&info.nguid[..], &info.eui64[..]), (&nguid[..], &eui64[..]));
+        assert_eq!((info.namespace, info.block_size_log2), (9, 12));
+        assert!(!info.deallocated_reads_zero && !info.write_protected);
+        // DLFEAT bits 2:0 and NSATTR bit 0.
+        (page[33], page[99]) = (0xf9, 0xff);
+        let info = NamespaceInfo::parse(9, &page).unwrap();
+        assert!(info.deallocated_reads_zero && info.write_protected);
     }
 
     #[test]

@@ -6,11 +6,12 @@ use crate::controller::Controller;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::identify::{
-    CNS_ACTIVE_NAMESPACES, CNS_DESCRIPTORS, CNS_NAMESPACE, Descriptor, NAMESPACE_HEAD_BYTES,
-    NamespaceInfo, PAGE_BYTES, active_namespaces, check_command_set, descriptors,
+    Descriptor, NAMESPACE_HEAD_BYTES, NamespaceInfo, PAGE_BYTES, active_namespaces,
+    check_command_set, cns, descriptors,
 };
 use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
+use crate::status::Status;
 
 /// The version (VS) from which on there are descriptor lists.
 const NVME_1_3: u32 = 0x0001_0300;
@@ -86,7 +87,7 @@ impl<P: Platform> Controller<P> {
     /// As the admin command's.
     pub fn namespaces(&self, after: u32, found: &mut [u32]) -> Result<usize, Error> {
         let mut page = [0; PAGE_BYTES];
-        self.identify(CNS_ACTIVE_NAMESPACES, after, &mut page)?;
+        self.identify(cns::ACTIVE_NAMESPACES, after, &mut page)?;
         let mut count = 0;
         for (place, namespace) in found.iter_mut().zip(active_namespaces(&page, after)) {
             *place = namespace;
@@ -107,15 +108,17 @@ impl<P: Platform> Controller<P> {
         let mut page = [0; NAMESPACE_HEAD_BYTES];
         // First, for a namespace of another command set may have no data structure of this one.
         if self.version() >= NVME_1_3 {
-            match self.identify(CNS_DESCRIPTORS, namespace, &mut page) {
+            match self.identify(cns::DESCRIPTORS, namespace, &mut page) {
                 // Refused, the list is empty: there is nothing but reads and writes.
                 Ok(()) | Err(Error::Status { .. }) => check_command_set(namespace, &page)?,
                 Err(error) => return Err(error),
             }
         }
-        match self.identify(CNS_NAMESPACE, namespace, &mut page) {
-            // Invalid Namespace or Format: the controller never had it.
-            Err(Error::Status { status, .. }) if status.code() == 0x0b => {
+        match self.identify(cns::NAMESPACE, namespace, &mut page) {
+            // The controller never had it.
+            Err(Error::Status { status, .. })
+                if status.code() == Status::INVALID_NAMESPACE_OR_FORMAT =>
+            {
                 Err(Error::NoNamespace { namespace })
             }
             Err(error) => Err(error),
@@ -133,7 +136,7 @@ impl<P: Platform> Controller<P> {
         mut each: impl FnMut(Descriptor),
     ) -> Result<(), Error> {
         let mut page = [0; PAGE_BYTES];
-        self.identify(CNS_DESCRIPTORS, namespace, &mut page)?;
+        self.identify(cns::DESCRIPTORS, namespace, &mut page)?;
         descriptors(&page).for_each(&mut each);
         Ok(())
     }
@@ -149,7 +152,7 @@ impl<P: Platform> Controller<P> {
     /// As the admin command's.
     pub fn smart(&self) -> Result<Smart, Error> {
         let mut page = [0; log::SMART_BYTES];
-        self.log(log::SMART, &mut page)?;
+        self.log(log::lid::SMART, &mut page)?;
         Ok(Smart::parse(&page))
     }
 
@@ -167,7 +170,7 @@ impl<P: Platform> Controller<P> {
         let mut page = [0; PAGE_BYTES];
         let page = page.get_mut(..entries * log::ERROR_ENTRY_BYTES);
         let page = page.unwrap_or_default();
-        self.log(log::ERROR, page)?;
+        self.log(log::lid::ERROR, page)?;
         let parsed = page
             .chunks_exact(log::ERROR_ENTRY_BYTES)
             .map_while(ErrorEntry::parse);
@@ -185,7 +188,7 @@ impl<P: Platform> Controller<P> {
     /// As the admin command's.
     pub fn firmware_slots(&self) -> Result<FirmwareSlots, Error> {
         let mut page = [0; log::FIRMWARE_BYTES];
-        self.log(log::FIRMWARE, &mut page)?;
+        self.log(log::lid::FIRMWARE, &mut page)?;
         Ok(FirmwareSlots::parse(&page))
     }
 

@@ -16,6 +16,7 @@ use crate::platform::Platform;
 use crate::prp;
 use crate::queue::{MAX_BLOCKS, QueuePair};
 use crate::service::State;
+use crate::status::Cqe3;
 
 /// What [`Dma`](crate::Dma) memory is made of: within a page, one bus address is enough.
 const PAGE: usize = 4096;
@@ -191,16 +192,16 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         List::of_slot(&self.lists, index, self.list_stride)
     }
 
-    /// The completion whose entry's last word is `word`. `None` if it names no outstanding command.
+    /// The completion that an entry announces. `None` if it names no outstanding command.
     #[inline(always)]
-    pub(crate) fn complete(&mut self, word: u32) -> Option<Completion> {
-        let Some((tag, buffer)) = self.slots.end(word as u16) else {
+    pub(crate) fn complete(&mut self, cqe3: Cqe3) -> Option<Completion> {
+        let Some((tag, buffer)) = self.slots.end(cqe3.cid()) else {
             self.skew = self.skew.wrapping_add(1);
             self.statistics.stray_completions += 1;
             return None;
         };
-        if word >> 17 & 0x7ff != 0 {
-            self.failed(tag, buffer, word);
+        if !cqe3.status().is_success() {
+            self.failed(tag, buffer, cqe3);
             return self.rare.take();
         }
         let result = Ok(());
@@ -299,8 +300,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
 
     #[inline(always)]
     fn poll(&mut self) -> Option<Completion> {
-        if let Some(word) = self.completion.take() {
-            if let Some(completion) = self.complete(word) {
+        if let Some(cqe3) = self.completion.take() {
+            if let Some(completion) = self.complete(cqe3) {
                 return Some(completion);
             }
         }

@@ -75,13 +75,15 @@ pub use controller::{Controller, EnableFailed, Options};
 pub use doorbell::MAX_QUEUES;
 pub use error::{Error, Unsupported};
 pub use identify::{
-    ControllerInfo, Descriptor, NamespaceInfo, Text, active_namespaces, check_command_set,
-    descriptors,
+    ControllerInfo, Descriptor, NamespaceInfo, PAGE_BYTES as IDENTIFY_BYTES, Text,
+    active_namespaces, check_command_set, cns, descriptors,
 };
 pub use layout::{
     controller_memory_bytes, controller_memory_bytes_without_shadows, queue_memory_bytes,
 };
-pub use log::{ErrorEntry, Event, FirmwareSlots, Smart};
+pub use log::{
+    ERROR_ENTRY_BYTES, ErrorEntry, Event, FIRMWARE_BYTES, FirmwareSlots, SMART_BYTES, Smart, lid,
+};
 pub use open::Allocate;
 pub use platform::{BusRun, Dma, InterruptRefused, LinearDma, PagedDma, Platform, Registers};
 pub use queue::{CreateFailed, QueuePair};

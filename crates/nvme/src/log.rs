@@ -2,12 +2,22 @@
 
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at, u128_at};
 
-pub(crate) const ERROR: u32 = 1;
-pub(crate) const SMART: u32 = 2;
-pub(crate) const FIRMWARE: u32 = 3;
-pub(crate) const SMART_BYTES: usize = 512;
-pub(crate) const ERROR_ENTRY_BYTES: usize = 64;
-pub(crate) const FIRMWARE_BYTES: usize = 512;
+/// Which log page (LID values; base specification, figure "Get Log Page - Log Page Identifiers").
+pub mod lid {
+    /// The newest errors.
+    pub const ERROR: u32 = 1;
+    /// Health and counters.
+    pub const SMART: u32 = 2;
+    /// Firmware slots.
+    pub const FIRMWARE: u32 = 3;
+}
+
+/// Length of the SMART / health information page.
+pub const SMART_BYTES: usize = 512;
+/// Length of an entry of the error log.
+pub const ERROR_ENTRY_BYTES: usize = 64;
+/// Length of the firmware slot page.
+pub const FIRMWARE_BYTES: usize = 512;
 
 /// SMART / health information (log page 02h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

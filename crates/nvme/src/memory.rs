@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering, fence};
 use block::Buffer;
 
 use crate::platform::Dma;
+use crate::status::Cqe3;
 
 /// A stretch of memory shared with the controller, one run on the bus.
 #[derive(Debug)]
@@ -211,8 +212,8 @@ pub(crate) struct CompletionRing {
     next: NonNull<u32>,
     /// The middle or the end of the ring, whichever comes next.
     turn: NonNull<u32>,
-    /// What makes bit 16, the phase tag, of a new entry's last word zero.
-    flip: u32,
+    /// The phase tag (bit 16) that a new entry has.
+    phase: u32,
     /// Entries minus one.
     mask: u32,
     /// The head has passed the middle or the end since this was cleared.
@@ -234,7 +235,7 @@ impl CompletionRing {
             start,
             next: start,
             turn: start,
-            flip: 0,
+            phase: 0,
             mask: entries.wrapping_sub(1),
             has_turned: false,
         };
@@ -246,7 +247,7 @@ impl CompletionRing {
     pub(crate) fn restart(&mut self) {
         self.next = self.start;
         self.turn = self.middle();
-        self.flip = 1 << 16;
+        self.phase = 1 << 16;
         self.has_turned = false;
     }
 
@@ -275,13 +276,12 @@ impl CompletionRing {
         self.mask
     }
 
-    /// The last word of the entry at the head if the controller has written it: command
-    /// identifier in bits 15:0, zero in bit 16, status in bits 31:17.
+    /// The last word of the entry at the head, if the controller has written it.
     #[inline(always)]
-    pub(crate) fn peek(&self) -> Option<u32> {
+    pub(crate) fn peek(&self) -> Option<Cqe3> {
         // SAFETY: `next` is an entry of the ring, and an entry has four words.
-        let word = u32::from_le(unsafe { self.next.add(3).read_volatile() }) ^ self.flip;
-        (word & 1 << 16 == 0).then_some(word)
+        let word = u32::from_le(unsafe { self.next.add(3).read_volatile() });
+        Cqe3::new(word, self.phase)
     }
 
     /// The first word of the entry at the head, after it was peeked: command specific.
@@ -294,15 +294,15 @@ impl CompletionRing {
     /// Takes the entry at the head, if it is there, and returns what [`peek`](Self::peek) does.
     /// What the controller wrote before it is visible afterwards.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Option<u32> {
-        let word = self.peek()?;
+    pub(crate) fn take(&mut self) -> Option<Cqe3> {
+        let cqe3 = self.peek()?;
         // SAFETY: at most the end, and then it wraps at once.
         self.next = unsafe { self.next.add(Self::ENTRY) };
         if self.next == self.turn {
             self.turn_around();
         }
         fence(Ordering::Acquire);
-        Some(word)
+        Some(cqe3)
     }
 
     #[cold]
@@ -311,7 +311,7 @@ impl CompletionRing {
         if self.next == self.end() {
             self.next = self.start;
             self.turn = self.middle();
-            self.flip ^= 1 << 16;
+            self.phase ^= 1 << 16;
         } else {
             self.turn = self.end();
         }

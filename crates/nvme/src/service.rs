@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::error::Error as SetupError;
 use crate::platform::Platform;
 use crate::queue::{POLLS_A_LOOK, QueuePair};
-use crate::status::Status;
+use crate::status::{Cqe3, Status};
 
 /// What the queue pair is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,10 +178,10 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let entries = self.completion.mask() + 1;
         if self.state() == State::Draining {
             for _ in 0..entries {
-                let Some(word) = self.completion.take() else {
+                let Some(cqe3) = self.completion.take() else {
                     break;
                 };
-                if let Some(completion) = self.complete(word) {
+                if let Some(completion) = self.complete(cqe3) {
                     return Some(completion);
                 }
             }
@@ -268,8 +268,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// A command's end with a status other than success.
     #[cold]
     #[inline(never)]
-    pub(crate) fn failed(&mut self, tag: Tag, buffer: Option<Buffer>, word: u32) {
-        let result = Err(self.classify(word));
+    pub(crate) fn failed(&mut self, tag: Tag, buffer: Option<Buffer>, cqe3: Cqe3) {
+        let result = Err(self.classify(cqe3));
         self.rare = Some(Completion {
             tag,
             buffer,
@@ -278,17 +278,18 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     /// What a status other than success means to the submitter.
-    fn classify(&self, word: u32) -> Error {
-        let (identifier, status) = (word as u16, (word >> 17) as u16);
-        match Status(status).code() {
+    fn classify(&self, cqe3: Cqe3) -> Error {
+        match cqe3.status().code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
-                if self.is_overdue(identifier) {
+                if self.is_overdue(cqe3.cid()) {
                     Error::TimedOut
                 } else {
                     Error::Aborted
                 }
             }
-            _ => Error::Nvme { status },
+            _ => Error::Nvme {
+                status: cqe3.status().0,
+            },
         }
     }
 

@@ -10,6 +10,7 @@ pub struct Status(pub u16);
 impl Status {
     pub(crate) const ABORT_REQUESTED: u16 = 0x07;
     pub(crate) const ABORTED_QUEUE_DELETED: u16 = 0x08;
+    pub(crate) const INVALID_NAMESPACE_OR_FORMAT: u16 = 0x0b;
     /// Command specific: the queue to be deleted or used does not exist.
     pub(crate) const INVALID_QUEUE: u16 = 0x101;
 
@@ -87,6 +88,36 @@ impl Status {
     }
 }
 
+/// Dword 3 of a completion queue entry (base specification, "Completion Queue Entry: DW 3"), with the phase tag
+/// taken off: the command identifier (CID) in bits 15:0, the status field in 31:17.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cqe3(u32);
+
+impl Cqe3 {
+    const PHASE: u32 = 1 << 16;
+
+    /// The word as the controller wrote it; `None` if its phase tag is not `phase` (0, or bit 16 set), so that
+    /// the entry is an old one.
+    #[inline(always)]
+    pub(crate) const fn new(word: u32, phase: u32) -> Option<Self> {
+        let word = word ^ phase;
+        match word & Self::PHASE {
+            0 => Some(Self(word)),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn cid(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline(always)]
+    pub(crate) const fn status(self) -> Status {
+        Status((self.0 >> 17) as u16)
+    }
+}
+
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -101,5 +132,21 @@ impl fmt::Display for Status {
             f.write_str(", do not retry")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_completion_are_where_the_specification_has_them() {
+        let word = 0x1234 | 0x4281 << 17;
+        for (word, phase) in [(word, 0), (word | 1 << 16, 1 << 16)] {
+            let cqe3 = Cqe3::new(word, phase).unwrap();
+            assert_eq!((cqe3.cid(), cqe3.status()), (0x1234, Status(0x4281)));
+            assert!(!cqe3.status().is_success() && cqe3.status().do_not_retry());
+            assert_eq!(Cqe3::new(word, phase ^ 1 << 16), None);
+        }
     }
 }

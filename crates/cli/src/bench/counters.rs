@@ -62,11 +62,11 @@ pub(super) fn of_rig(rig: &dyn Rig, address: Option<&str>, polls: bool) -> Count
 /// The counters while CharIO's driver has the drive; `name` as `chardisk0n1`.
 pub(super) fn of_chario(roots: &Roots, name: &str) -> Counters {
     let log = roots.sys.join("class/chario").join(name).join("health_log");
-    let page = std::fs::read(&log).ok().and_then(|log| log.try_into().ok());
-    let Some(page) = page else {
+    let page = std::fs::read(&log).ok();
+    let Some(page) = page.filter(|page| page.len() == nvme::SMART_BYTES) else {
         return Counters::uncounted(format!("{} cannot be read", log.display()));
     };
-    let counts = Counts::parse(&page);
+    let counts = Counts::from(nvme::Smart::parse(&page));
     // chardisk0n1 is a namespace of the controller whose lines are chario0q1, chario0q2, ...
     let instance = name
         .trim_start_matches("chardisk")
