@@ -1,5 +1,9 @@
-"""The coprocessor in the lab, for its tests: started, read, commanded, stopped."""
+"""The coprocessor in the lab, for its tests: started, read, commanded, stopped.
 
+A start is repeated once, and counted, when the emulator itself was ended by a signal before the firmware's first word.
+"""
+
+import json
 import os
 import subprocess
 import threading
@@ -13,6 +17,8 @@ COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/strai
 # Built by `tools/test firmware`.
 FILES = os.environ.get("STRAIGHTWAY_COPROCESSOR_FILES", str(ROOT / "target/release/examples/coprocessor"))
 SERIAL = "LAB1"
+# What lab/coprocessor says then.
+CRASHED = "lab/coprocessor: QEMU was ended by signal"
 
 
 class Running:
@@ -42,6 +48,14 @@ class Running:
         with self._news:
             assert self._news.wait_for(lambda: found() or "(ended)" in self.log, timeout), self.log
         assert found(), f"no {text!r}: {self.log}"
+
+    def crashed_at_once(self):
+        """Whether the emulator ended before what it emulates had said anything; waits until it has, or has not."""
+        with self._news:
+            self._news.wait_for(lambda: self.log, 120)
+            if self.log and self.log[0].startswith(CRASHED):
+                self._news.wait_for(lambda: "(ended)" in self.log, 60)
+        return bool(self.log) and self.log[0].startswith(CRASHED)
 
     def count(self, text):
         return sum(text in line for line in self.log)
@@ -80,16 +94,34 @@ def command(window, *options):
     return [ROOT / "lab" / "coprocessor", "--window", window, "--timeout", "400", *map(str, options)]
 
 
-@contextmanager
-def coprocessor(folder, *options, ready="ready", memory=None):
-    """A coprocessor that serves, until the block ends; `memory`: what the window holds before."""
+def start(folder, options, memory):
     window = Path(folder) / "window"
     window.unlink(missing_ok=True)
     if memory is not None:
         window.write_bytes(memory)
     process = subprocess.Popen(command(window, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")  # fmt: skip
-    running = Running(process, window)
+    return Running(process, window)
+
+
+def note_retry():
+    """Among the guests that were started, as lab/guest.py notes them."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    line = {"kind": "coprocessor", "seconds": 0, "retry": True, "stays": False, "test": test, "at": round(time.time(), 1)}
+    if path := os.environ.get("LAB_BOOTS"):
+        with open(path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@contextmanager
+def coprocessor(folder, *options, ready="ready", memory=None):
+    """A coprocessor that serves, until the block ends; `memory`: what the window holds before."""
+    running = start(folder, options, memory)
+    if running.crashed_at_once():
+        note_retry()
+        running.process.wait()
+        running = start(folder, options, memory)
+    process = running.process
     try:
         running.wait_for(ready)
         yield running

@@ -1,5 +1,6 @@
 """What a coprocessor and its clients do when something is missing, wrong, hostile or dead."""
 
+import contextlib
 import json
 import mmap
 import os
@@ -33,6 +34,21 @@ def test_no_drive(tmp_path):
     with coprocessor(tmp_path, ready="failed") as running:
         refused(running, "there is no NVMe drive")
         assert running.count("failed: there is no NVMe drive") == 1
+
+
+@pytest.mark.parametrize(("first", "starts"), [("kill -SEGV $$", 2), ("echo failed; kill -SEGV $$", 1), ("exit 1", 1)])
+def test_an_emulator_that_dies_before_the_firmware_s_first_word_is_started_once_more(tmp_path, monkeypatch, first, starts):
+    emulator = tmp_path / "qemu-system-riscv32"
+    emulator.write_text(f"#!/bin/sh\necho >>{tmp_path}/starts; [ $(wc -l <{tmp_path}/starts) = 1 ] && {{ {first}; }}\n"
+                        "echo ready; exec sleep 600\n")  # fmt: skip
+    emulator.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LAB_BOOTS", str(tmp_path / "boots"))
+    with contextlib.nullcontext() if starts == 2 else pytest.raises(AssertionError, match="no 'ready'"):
+        with coprocessor(tmp_path, "--firmware", emulator) as running:
+            assert running.log == ["ready"]
+    assert (tmp_path / "starts").read_text().count("\n") == starts
+    assert (tmp_path / "boots").exists() == (starts == 2)
 
 
 def machine_tree(path, old, new):
