@@ -87,7 +87,7 @@ def freeze(figures, straightway):
             figures.remark(f"{name}: not judged: {why}")
             continue
         figures.add(f"{name}_p99_ms", seen.run["response"]["p99_ns"] / 1e6, "ms")
-        figures.add(f"{name}_model_ms", 1e3 * seen.model_p99_s(), "ms")
+        figures.add(f"{name}_model_ms", 1e3 * seen.model_p99_s()[0], "ms")
         figures.add(f"{name}_p99_error", 100 * abs(seen.error()), "%", "<= 5")
         figures.add(f"{name}_service_p99_ms", seen.run["service"]["p99_ns"] / 1e6, "ms")
 
