@@ -5,6 +5,7 @@ Own guests: one whose clock counts instructions begins with that (--icount).
 
 import csv
 import json
+import statistics
 import subprocess
 
 from chario_guest import built
@@ -68,7 +69,7 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
+        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 120ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
@@ -86,7 +87,8 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     # Both share the machine with whatever else runs here, so not each cell has to come out; our loop's rate itself is
     # what the drive counted.
     assert sum(one["agrees"] or one["explained"] for one in agreements) >= 3
-    assert all(0.5 < one["ours_mean_mib_s"] / one["fio_mean_mib_s"] < 4 for one in agreements)
+    # The two run one after the other, so on a busy machine single cells differ by any factor; a wrong unit moves all.
+    assert 0.25 < statistics.median(one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements) < 4
     for comparison in sweep["comparisons"]:
         for one in comparison["results"]:
             if one["path"] == "block-direct" and one["block_size_bytes"] == 4096:
@@ -164,9 +166,11 @@ def test_a_profile_tells_copying_from_the_rest():
         r"""
         rm -rf out/test-instrument/profile-*
         for path in block-buffered block-direct; do
-          measured $S profile /dev/nvme0n1 --path $path --block 1M --duration 3s --span 48M --output out/test-instrument/profile-$path
+          measured $S profile /dev/nvme0n1 --path $path --block 1M --duration 1s --span 48M --output out/test-instrument/profile-$path
         done
         ls /tmp/straightway-perf-* 2>/dev/null && fail "perf's files were left"
+        # Nor copies of what ran, which perf keeps in the user's home unless it is told not to.
+        [ ! -e /run/lab/upper$HOME/.debug ] || fail "perf left $(du -sh /run/lab/upper$HOME/.debug)"
         driver_is nvme
         # Without permission that is said, and nothing is left.
         head -c 1M /dev/zero >/tmp/file; chmod 644 /tmp/file

@@ -77,6 +77,8 @@ impl Perf {
         let (mut to, mut from) = (both(&control)?, both(&answer)?);
         let child = Command::new("perf")
             .args(["record", "-q", "-a", "-g", "-e", "cpu-clock", "--delay=-1"])
+            // Or it copies every program that it saw into the user's home, some hundred MiB.
+            .arg("--no-buildid-cache")
             .args([
                 "-F",
                 &self.frequency.to_string(),
