@@ -81,13 +81,13 @@ fn a_rate_that_cannot_be_met_is_a_no_and_a_short_run_is_not_enough() {
         "sustain ram:32M --rate 1000iops --block 4K --deadline 1ns --duration 1s --span 8M",
     ));
     let told = String::from_utf8_lossy(&no.stdout);
+    // A busy machine gives neither a no nor a yes, and that is all it may change.
     if no.status.code() == Some(5) {
-        println!("SKIPPED: {}", stderr(&no).trim());
         assert!(measured(&no).starts_with("CANNOT TELL"), "{told}");
-        return;
+    } else {
+        assert_eq!(no.status.code(), Some(1), "{}", stderr(&no));
+        assert!(told.starts_with("DOES NOT"));
     }
-    assert_eq!(no.status.code(), Some(1), "{}", stderr(&no));
-    assert!(told.starts_with("DOES NOT"));
     let short = run(&words(
         "sustain ram:32M --rate 100iops --block 4K --deadline 10s --duration 500ms --span 8M --warm-up 10ms",
     ));
@@ -95,7 +95,6 @@ fn a_rate_that_cannot_be_met_is_a_no_and_a_short_run_is_not_enough() {
     // 3,000 arrivals without a miss at 100 a second; the clock decides the last digit.
     let told = String::from_utf8_lossy(&short.stdout);
     if told.starts_with("CANNOT TELL") {
-        println!("SKIPPED: {}", stderr(&short).trim());
         measured(&short);
         return;
     }
