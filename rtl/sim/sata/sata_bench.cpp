@@ -264,7 +264,7 @@ int fault_run(const std::string& name) {
         for (uint64_t i = 0; !load.done(); ++i) {
             if (i == 2000000) fail("requests were never answered");
             bench.cycle();
-            if (row.cancel_at && load.begun() >= row.cancel_at && !cancelled) bench.top->cancel = cancelled = true;
+            if (row.cancel_at && load.begun() >= row.cancel_at && !cancelled && !bench.top->idle) bench.top->cancel = cancelled = true;
             if (bench.top->cancel && bench.top->idle) bench.top->cancel = 0;
         }
         Tally tally = load.tally;
