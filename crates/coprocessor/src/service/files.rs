@@ -82,7 +82,9 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
     }
 
     /// Takes commands in, moves data, goes on with metadata, and answers what has ended. Bounded
-    /// work, no waiting. True while there was something to do.
+    /// work, no waiting. True while there was something to do. Out of line: what it needs of the stack
+    /// is then free again while the volume is mounted and unmounted.
+    #[inline(never)]
     pub fn step<F: Future<Output = ()>>(&self, mut work: Pin<&mut F>) -> bool {
         self.state().has_moved = false;
         self.take_commands();
