@@ -203,7 +203,7 @@ impl Verb {
             Verb::Release(verb) => &verb.device,
             Verb::Read(verb) => &verb.device,
             Verb::Write(verb) => &verb.device,
-            Verb::Compare(verb) => &verb.device,
+            Verb::Compare(verb) => &verb.subject.device,
             Verb::Sustain(verb) => &verb.subject.device,
             Verb::Sweep(verb) => &verb.subject.device,
             Verb::Periodic(verb) => &verb.subject.device,

@@ -7,7 +7,7 @@
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::straight::MAX_TRANSFER_BYTES;
-use crate::path::{Mode, PathKind, Wish};
+use crate::path::{Mode, PATH_HELP, PathChoice, Wish};
 use crate::signals::Cancel;
 use crate::units::Size;
 use block::{Buffer, Device, Lent, Operation, Request};
@@ -27,9 +27,9 @@ pub struct IoArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
     /// The path to the drive
-    #[arg(long, value_enum, default_value = "auto")]
-    pub path: PathKind,
-    /// How completions are waited for [straight path: hybrid; kernel: interrupt]
+    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = PathChoice::parser(), help = PATH_HELP)]
+    pub path: PathChoice,
+    /// How completions are waited for [default: as the path's name says]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
     /// The namespace, where DEVICE names a controller

@@ -162,7 +162,7 @@ fn bad_input_has_its_exit_code_and_says_a_hint() {
         (&format!("speed {newer}"), 2, "schema version 99"),
         ("speed ram:32M other.json", 2, "only runs can be joined"),
         ("profile ram:32M --duration 0s", 2, "more than 0"),
-        (&not_svg, 2, "no SVG picture"),
+        (&not_svg, 2, "not an SVG picture"),
         ("workload nonesuch /tmp", 2, "webserver"),
         (&unknown_set, 2, "other.toml"),
         ("workload oltp /nowhere/at/all", 3, "nowhere"),

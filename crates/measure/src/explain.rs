@@ -16,6 +16,7 @@
 use crate::access::Access;
 use crate::environment::Environment;
 use crate::findings::Merit;
+use crate::kind;
 use crate::run_info::RunInfo;
 use crate::schema::PathResult;
 use crate::stats::Interval;
@@ -179,26 +180,6 @@ impl Trials<'_> {
     }
 }
 
-/// The path that polls where `path` is interrupted.
-pub fn polled_sibling(path: &str) -> Option<&'static str> {
-    match path {
-        "io_uring" | "block-direct" => Some("io_uring-polled"),
-        "chario" => Some("chario-poll"),
-        "straightway-interrupt" => Some("straightway-poll"),
-        _ => None,
-    }
-}
-
-/// The path that goes past the page cache where `path` goes through it.
-pub fn unbuffered_sibling(path: &str) -> Option<&'static str> {
-    match path {
-        "ext4-buffered" => Some("ext4-direct"),
-        "block-buffered" => Some("block-direct"),
-        "file-buffered" => Some("file-direct"),
-        _ => None,
-    }
-}
-
 /// What limits `path`, from all results that there are of it and of its siblings. `None` if the
 /// path was not measured with that access and depth.
 pub fn explain(
@@ -239,18 +220,19 @@ pub fn explain(
         let bytes = crate::format::size(large.block_size_bytes);
         trials.add(Kind::Larger, format!("blocks of {bytes}"), Some(large));
     }
-    if let Some(name) = polled_sibling(path) {
+    let kind = kind::named(path);
+    if let Some(name) = kind.and_then(|kind| kind.polled) {
         let polled =
             find(name, &same_size, &same_depth).or_else(|| find(name, &same_size, &any_depth));
         trials.add(Kind::Polled, format!("polling, by {name}"), polled);
     }
-    if let Some(name) = unbuffered_sibling(path) {
+    if let Some(name) = kind.and_then(|kind| kind.unbuffered) {
         let change = format!("past the page cache, by {name}");
         trials.add(Kind::Unbuffered, change, find(name, &same_size, &any_depth));
     }
-    if path != "ram" {
-        let memory =
-            find("ram", &same_size, &same_depth).or_else(|| find("ram", &same_size, &any_depth));
+    if path != kind::RAM {
+        let memory = find(kind::RAM, &same_size, &same_depth)
+            .or_else(|| find(kind::RAM, &same_size, &any_depth));
         trials.add(Kind::Memory, "the same loop on memory".to_owned(), memory);
     }
     let (limit, confirmed, reason) = judge(&trials, environment);

@@ -64,6 +64,7 @@ mod flight;
 pub mod format;
 pub mod host;
 pub mod interrupts;
+pub mod kind;
 pub mod open_loop;
 pub mod others;
 pub mod pages;

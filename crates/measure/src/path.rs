@@ -24,6 +24,14 @@ impl Missing {
             hint: hint.into(),
         }
     }
+
+    /// A path that cannot be used by several threads.
+    pub fn one_queue() -> Self {
+        Self::new(
+            "this path has one queue, and one thread that uses it",
+            "--threads 1, with larger --depths",
+        )
+    }
 }
 
 /// Totals since some fixed moment, counted as near to the device as the path can.
@@ -129,10 +137,7 @@ pub trait Path {
     /// # Errors
     /// The path has no more than one, or what is missing.
     fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
-        Err(Missing::new(
-            "this path has one queue, and one thread that uses it",
-            "--threads 1, with larger --depths",
-        ))
+        Err(Missing::one_queue())
     }
 
     /// Closes what [`open`](Path::open) gave; every buffer was released before.

@@ -5,6 +5,7 @@ use super::{Bench, BenchHost};
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::units::Size;
+use measure::kind::Kind;
 use measure::{CompareError, Comparison, DeviceInfo, Operation, Progress, Settings};
 use std::rc::Rc;
 use std::time::Duration;
@@ -39,10 +40,10 @@ pub fn compare(
     context: &Context,
     bench: &Rc<Bench>,
     device: &DeviceInfo,
-    names: &[String],
+    kinds: &[&'static Kind],
     settings: &Settings,
 ) -> Result<Comparison> {
-    let mut paths = super::paths(bench, names)?;
+    let mut paths = super::paths(bench, kinds);
     let bar = context.console.steps_bar(0);
     let mut progress = |step: &Progress<'_>| {
         bar.set_length(step.total_cells as u64);

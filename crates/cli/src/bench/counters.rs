@@ -4,7 +4,7 @@
 //! was split or merged on the way. Reading the log is an admin command, which counts neither as a
 //! read nor on an I/O queue's interrupt.
 
-use super::Nodes;
+use crate::path::kernel::Nodes;
 use crate::path::rig::Rig;
 use linux::Roots;
 use linux::admin::Counts;

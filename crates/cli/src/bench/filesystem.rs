@@ -1,8 +1,9 @@
 //! The file system on the first half of the drive, and what all paths read before they write.
 
-use super::{Bench, Nodes};
+use super::Bench;
 use crate::failure::{Failure, Result};
 use crate::path::borrow::mount_folder;
+use crate::path::kernel::Nodes;
 use crate::signals::Cancel;
 use linux::SyncFile;
 use measure::random::Random;

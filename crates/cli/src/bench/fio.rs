@@ -3,15 +3,18 @@
 use super::{Bench, setup::Ready};
 use crate::failure::{Exit, Failure, Result};
 use measure::fio::{Job, parse};
+use measure::kind::Kind;
 use measure::{Access, Operation, Pattern};
 use std::process::Command;
 use std::time::Duration;
 
 /// One cell for fio.
 #[derive(Clone, Copy, Debug)]
-pub struct FioCell<'a> {
-    /// The path, as `compare` names it.
-    pub path: &'a str,
+pub struct FioCell {
+    /// The path.
+    pub kind: &'static Kind,
+    /// fio's engine for it.
+    pub engine: &'static str,
     /// What it is asked to do.
     pub access: Access,
     /// Operations in flight.
@@ -26,13 +29,13 @@ pub struct FioCell<'a> {
     pub has_tsc: bool,
 }
 
-/// Why fio cannot be asked for a path, or `None` if it can.
-pub fn cannot(bench: &Bench, path: &str) -> Option<String> {
-    match path {
-        "block-buffered" | "block-direct" | "io_uring" if bench.target.is_nvme() => None,
-        "file-buffered" | "file-direct" | "file-io_uring" => None,
-        _ => Some(format!("{path} is a path that fio does not know")),
-    }
+/// fio's engine for a path, or why fio cannot be asked.
+///
+/// # Errors
+/// The reason.
+pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, String> {
+    let engine = kind.fio.filter(|_| bench.target.has(kind));
+    engine.ok_or_else(|| format!("{} is a path that fio does not know", kind.name))
 }
 
 /// fio's version.
@@ -52,7 +55,7 @@ pub fn version() -> Result<String> {
 ///
 /// # Errors
 /// fio cannot be run, or failed.
-pub fn run(ready: &Ready, cell: &FioCell<'_>) -> Result<Job> {
+pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
     let file = ready.bench.file()?;
     let reads = cell.access.operation == Operation::Read;
     let rw = match (cell.access.pattern, reads) {
@@ -61,7 +64,7 @@ pub fn run(ready: &Ready, cell: &FioCell<'_>) -> Result<Job> {
         (Pattern::Random, true) => "randread",
         (Pattern::Random, false) => "randwrite",
     };
-    let is_ring = cell.path.ends_with("io_uring");
+    let is_ring = cell.kind.is_ring();
     let mut command = Command::new("fio");
     command
         .args([
@@ -79,18 +82,12 @@ pub fn run(ready: &Ready, cell: &FioCell<'_>) -> Result<Job> {
         .arg(format!("--runtime={}ms", cell.duration.as_millis()))
         .arg(format!("--ramp_time={}ms", cell.warm_up.as_millis()))
         .arg(format!("--randseed={}", cell.seed))
-        .arg(format!(
-            "--ioengine={}",
-            if is_ring { "io_uring" } else { "psync" }
-        ))
+        .arg(format!("--ioengine={}", cell.engine))
         .arg(format!(
             "--iodepth={}",
             if is_ring { cell.queue_depth } else { 1 }
         ))
-        .arg(format!(
-            "--direct={}",
-            u8::from(!cell.path.ends_with("-buffered"))
-        ));
+        .arg(format!("--direct={}", u8::from(!cell.kind.is_buffered)));
     if is_ring {
         // As our ring does it: the file is registered, and what has come is replaced by one call.
         let depth = cell.queue_depth;

@@ -1,10 +1,12 @@
 //! The machine: its settings, and which driver has the drive.
 
 use super::filesystem::Mounted;
-use super::{Bench, CHARIO, COPROCESSOR, EXT4, KERNEL, PLAIN, Target, chario};
+use super::{Bench, Target};
 use crate::failure::Failure;
 use crate::path::held::Ends;
-use crate::path::{PathKind, straight};
+use crate::path::kernel::Nodes;
+use crate::path::{chario, straight};
+use measure::kind::Group;
 use measure::{Environment, Host, Missing, Subject};
 use std::rc::Rc;
 
@@ -24,18 +26,16 @@ impl BenchHost {
     fn take_controller(&self) -> Result<(), Failure> {
         let rig = match &self.bench.target {
             Target::Nvme { resolved, .. } => {
-                let path = match resolved.controller.iommu_group {
-                    Some(_) => PathKind::Vfio,
-                    None => PathKind::Noiommu,
-                };
-                straight::open(&self.bench.roots, resolved, path, self.bench.buffer_bytes)?
+                let behind_iommu = resolved.controller.iommu_group.is_some();
+                let buffer_bytes = self.bench.buffer_bytes;
+                straight::open(&self.bench.roots, resolved, behind_iommu, buffer_bytes)?
             }
             Target::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
             Target::Coprocessor(_) => {
                 return Err(Failure::unsupported("the controller is the coprocessor's"));
             }
             Target::File(_) | Target::Ram(_) => {
-                return Err(Failure::unsupported("the device is no NVMe drive")
+                return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
         };
@@ -46,7 +46,7 @@ impl BenchHost {
 
 impl Host for BenchHost {
     fn environment(&mut self) -> Environment {
-        let block = |nodes: super::Nodes| {
+        let block = |nodes: Nodes| {
             let name = nodes.block.file_name()?.to_str()?;
             Some(name.to_owned())
         };
@@ -61,23 +61,27 @@ impl Host for BenchHost {
     }
 
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
-        match group {
-            EXT4 if !self.bench.destroys => Err(Missing::new(
+        match Group::named(group) {
+            Some(Group::Ext4) if !self.bench.destroys => Err(Missing::new(
                 "ext4 needs a file system of its own on the drive",
                 "--destroy-data SERIAL",
             )),
-            EXT4 => {
+            Some(Group::Ext4) => {
                 let mounted = Mounted::mount(&self.bench.nodes()?)?;
                 *self.bench.mounted.borrow_mut() = Some(mounted);
                 Ok(())
             }
-            KERNEL => {
+            Some(Group::Kernel) => {
                 self.bench.nodes()?;
                 Ok(())
             }
-            PLAIN | COPROCESSOR => Ok(()),
-            CHARIO => Ok(chario::take(&self.bench)?),
-            _ => Ok(self.take_controller()?),
+            Some(Group::Chario) => {
+                let (resolved, _) = self.bench.namespace()?;
+                *self.bench.loan.borrow_mut() = chario::borrow(&self.bench.roots, resolved)?;
+                Ok(())
+            }
+            Some(Group::Straightway) => Ok(self.take_controller()?),
+            Some(Group::Plain | Group::Coprocessor) | None => Ok(()),
         }
     }
 

@@ -2,29 +2,18 @@
 //!
 //! The drive is cut in two: ext4 has the first half, all other paths use the same stretch at the
 //! start of the second. So no path destroys what another one reads, and each is asked for the same
-//! offsets in a stretch of the same length. Paths come in three groups:
-//!
-//! | group | what its paths need |
-//! | --- | --- |
-//! | `ext4` | the kernel's NVMe driver, and the file system mounted |
-//! | `kernel` | the kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive |
-//! | `chario` | CharIO's driver |
-//! | `straightway` | the controller for ourselves |
-//! | `plain` | nothing: a file, or memory |
+//! offsets in a stretch of the same length. What there is to measure stands in
+//! [`measure::kind::KINDS`]; what a group of paths needs is prepared by [`BenchHost`].
 
-mod chario;
 pub mod compared;
-mod coprocessor;
 mod counters;
 mod filesystem;
 pub mod fio;
 mod holes;
 mod host;
-mod kernel;
+mod paths;
 pub mod perf;
-mod plain;
 pub mod setup;
-mod straight;
 pub mod tracefs;
 
 pub use filesystem::prepare;
@@ -33,51 +22,19 @@ pub use host::{BenchHost, drop_caches};
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
-use crate::path::LARGEST_BLOCK_BYTES;
+use crate::path::PathChoice;
 use crate::path::borrow::Loan;
+use crate::path::kernel::Nodes;
 use crate::path::rig::Rig;
-use block::{Buffer, Device};
-use linux::identity::Identity;
-use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{Claim, HostMemory, Roots, SyncFile};
+use linux::{Claim, HostMemory, Roots};
+use measure::kind::{self, Carrier, Group, Kind};
 use measure::{DeviceInfo, Missing, Path};
+use paths::BenchPath;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The paths that can be compared, in the order of tables that are not sorted.
-pub const PATHS: [&str; 14] = [
-    "ext4-buffered",
-    "ext4-direct",
-    "block-buffered",
-    "block-direct",
-    "io_uring",
-    "io_uring-polled",
-    "passthrough",
-    "chario",
-    "chario-poll",
-    "chario-registered",
-    "chario-phys",
-    "straightway-poll",
-    "straightway-interrupt",
-    COPROCESSOR,
-];
-
-/// The path through a storage coprocessor, to the drive behind it.
-pub const COPROCESSOR: &str = "coprocessor";
-
-const EXT4: &str = "ext4";
-const KERNEL: &str = "kernel";
-const CHARIO: &str = "chario";
-const STRAIGHTWAY: &str = "straightway";
-const PLAIN: &str = "plain";
-
-/// The paths to a plain file.
-pub const FILE_PATHS: [&str; 3] = ["file-buffered", "file-direct", "file-io_uring"];
-/// Memory: any target has it, to compare with.
-pub const RAM: &str = "ram";
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -106,13 +63,57 @@ impl Target {
     }
 }
 
-/// The path that is taken where none is named.
-pub const fn default_path(target: &Target) -> &'static str {
-    match target {
-        Target::Nvme { .. } | Target::Model(_) => "straightway-poll",
-        Target::Coprocessor(_) => COPROCESSOR,
-        Target::File(_) => "file-direct",
-        Target::Ram(_) => RAM,
+impl Target {
+    /// Whether it has this path. A coprocessor's drive can be named beside another one.
+    pub fn has(&self, kind: &Kind) -> bool {
+        match self {
+            Target::Nvme { .. } => kind.group != Group::Plain,
+            Target::Model(_) => kind.group == Group::Straightway,
+            Target::Coprocessor(_) => kind.group == Group::Coprocessor,
+            Target::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
+            Target::Ram(_) => kind.carrier == Carrier::Memory,
+        }
+    }
+
+    /// The path of this choice; the one that is taken where none is named for `auto`.
+    ///
+    /// # Errors
+    /// The table has none for this target.
+    pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
+        let chosen = choice.kind(|kind| self.has(kind));
+        let mut all = kind::KINDS.iter();
+        let first = || all.find(|kind| kind.is_first && self.has(kind));
+        chosen
+            .or_else(first)
+            .ok_or_else(|| Failure::unsupported("this device has no path to measure"))
+    }
+
+    /// The paths of these choices, each once.
+    ///
+    /// # Errors
+    /// As [`kind`](Target::kind).
+    pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
+        let mut kinds = Vec::new();
+        for choice in choices {
+            let kind = self.kind(*choice)?;
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// The paths that are measured where none is named, in the order of tables that are not sorted.
+    pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static Kind> {
+        let is_coprocessor = matches!(self, Target::Coprocessor(_));
+        let is_meant = |kind: &&Kind| {
+            self.has(kind)
+                && kind.is_usual
+                // The model raises its interrupts by a call: that tells nothing of any drive.
+                && (kind.is_first || !matches!(self, Target::Model(_)))
+                && (kind.group != Group::Coprocessor || is_coprocessor || with_coprocessor)
+        };
+        kind::KINDS.iter().filter(is_meant).collect()
     }
 }
 
@@ -144,14 +145,6 @@ pub struct Bench {
     loan: RefCell<Option<Arc<Loan>>>,
     /// Where the file system is, while it is mounted.
     mounted: RefCell<Option<filesystem::Mounted>>,
-}
-
-/// The kernel's names of the drive, which may change when it is bound anew.
-struct Nodes {
-    controller_name: String,
-    controller: PathBuf,
-    block: PathBuf,
-    character: Option<PathBuf>,
 }
 
 impl Bench {
@@ -203,55 +196,40 @@ impl Bench {
         }
     }
 
-    /// A buffer of the host's memory. Its address is a multiple of what its length is one of, up to
-    /// the largest block, so it is aligned to the blocks of any device that it is a transfer for.
-    fn allocate(&self, len_bytes: usize) -> Result<Buffer> {
-        let align_bytes = (1 << len_bytes.trailing_zeros().min(31)).min(LARGEST_BLOCK_BYTES);
-        Ok(self.memory.aligned_to(align_bytes).allocate(len_bytes)?)
-    }
-
     /// The controller's name at the kernel's driver: `nvme0`.
     pub fn controller_name(&self) -> Option<String> {
         self.nodes().ok().map(|nodes| nodes.controller_name)
     }
 
-    fn nodes(&self) -> Result<Nodes> {
-        let Target::Nvme {
-            resolved,
-            namespace,
-        } = &self.target
-        else {
-            return Err(Failure::unsupported(
+    /// The drive as the system knows it, and the namespace.
+    fn namespace(&self) -> Result<(&Resolved, u32)> {
+        match &self.target {
+            Target::Nvme {
+                resolved,
+                namespace,
+            } => Ok((resolved, *namespace)),
+            _ => Err(Failure::unsupported(
                 "this drive is not known to the kernel",
-            ));
-        };
-        let address = resolved.controller.address;
-        Identity::of(&resolved.controller).refuse_another(&self.roots, address)?;
-        let controller = Controller::at(&self.roots, address)?;
-        let name = controller.kernel_name.ok_or_else(|| {
-            let driver = controller.driver.as_deref().unwrap_or("no driver");
-            let address = controller.address;
-            Failure::missing(format!(
-                "the kernel's NVMe driver has not got the drive: {driver} has"
-            ))
-            .hint(format!("straightway release {address}"))
-        })?;
-        let mut all = controller.namespaces.iter();
-        let found = all.find(|one| one.nsid == Some(*namespace));
-        let block = found.and_then(|found| found.block.as_ref());
-        let block = block.ok_or_else(|| {
-            Failure::missing(format!(
-                "the kernel shows no block device of namespace {namespace}"
-            ))
-            .hint("dmesg")
-        })?;
-        let character = found.and_then(|found| found.character.as_ref());
-        Ok(Nodes {
-            controller: self.roots.dev.join(&name),
-            controller_name: name,
-            block: self.roots.dev.join(block),
-            character: character.map(|name| self.roots.dev.join(name)),
-        })
+            )),
+        }
+    }
+
+    fn nodes(&self) -> Result<Nodes> {
+        let (resolved, namespace) = self.namespace()?;
+        Nodes::of(&self.roots, resolved, Some(namespace))
+    }
+
+    /// The name of the namespace's device at CharIO's driver.
+    fn chario_node(&self) -> Result<PathBuf> {
+        let (resolved, namespace) = self.namespace()?;
+        crate::path::chario::node(&self.roots, resolved, Some(namespace))
+    }
+
+    /// The file that is measured through ext4.
+    fn ext4_file(&self) -> Result<PathBuf> {
+        let mounted = self.mounted.borrow();
+        let file = mounted.as_ref().map(filesystem::Mounted::file);
+        file.ok_or_else(|| Failure::missing("the file system is not mounted"))
     }
 }
 
@@ -304,53 +282,10 @@ impl Plan {
     }
 }
 
-/// Makes the paths of these names.
-///
-/// # Errors
-/// A name is none of [`PATHS`], [`FILE_PATHS`] and [`RAM`].
-pub fn paths(bench: &Rc<Bench>, names: &[String]) -> Result<Vec<Box<dyn Path>>> {
-    let make = |name: &String| -> Result<Box<dyn Path>> {
-        let known = || PATHS.into_iter().chain(FILE_PATHS).chain([RAM]);
-        let name = known().find(|known| known == name).ok_or_else(|| {
-            let all: Vec<&str> = known().collect();
-            Failure::usage(format!("`{name}` is no path")).hint(all.join(", "))
-        })?;
-        if name == RAM || name.starts_with("file-") {
-            return Ok(Box::new(plain::PlainPath::new(bench, name)));
-        }
-        Ok(match straight::StraightPath::new(bench, name) {
-            Some(path) => Box::new(path),
-            None if name == COPROCESSOR => Box::new(coprocessor::CoprocessorPath::new(bench)),
-            None if name.starts_with(CHARIO) => Box::new(chario::CharioPath::new(bench, name)),
-            None => Box::new(kernel::KernelPath::new(bench, name)),
-        })
-    };
-    names.iter().map(make).collect()
-}
-
-/// What further threads make their devices of.
-fn twin(opened: &SyncFile, file: &std::path::Path) -> Result<Option<SyncFile>> {
-    let twin = opened.twin();
-    Ok(Some(twin.map_err(|error| {
-        Failure::io("opening again", file, &error)
-    })?))
-}
-
-/// A device for another thread.
-fn another(twin: Option<&SyncFile>) -> std::result::Result<Box<dyn Device + Send>, Missing> {
-    let twin = twin.ok_or_else(|| {
-        Missing::new(
-            "this path has one queue, and one thread that uses it",
-            "--threads 1, with larger --depths",
-        )
-    })?;
-    match twin.twin() {
-        Ok(device) => Ok(Box::new(device)),
-        Err(error) => Err(Missing::new(
-            format!("no further thread can open it: {error}"),
-            "ulimit -n",
-        )),
-    }
+/// The paths of these kinds, for the instrument.
+pub fn paths(bench: &Rc<Bench>, kinds: &[&'static Kind]) -> Vec<Box<dyn Path>> {
+    let path = |kind: &&'static Kind| -> Box<dyn Path> { Box::new(BenchPath::new(bench, kind)) };
+    kinds.iter().map(path).collect()
 }
 
 /// What an instrument could not find is a path that is not supported here.

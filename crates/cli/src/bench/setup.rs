@@ -1,17 +1,19 @@
 //! From what the user wrote to a bench: which drive, whether it may be destroyed, how much of it.
 
-use super::{Bench, COPROCESSOR, PATHS, Plan, RAM, Target};
+use super::{Bench, Plan, Target};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
 use crate::output::Saving;
+use crate::path::PathChoice;
 use crate::units::Size;
 use block::Device as _;
 use clap::Args;
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
 use measure::DeviceInfo;
+use measure::kind::{Group, Kind};
 use measure::run_info::{Figure, Request};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -50,8 +52,10 @@ pub struct Subject {
 /// What a verb wants of the bench.
 #[derive(Clone, Copy, Debug)]
 pub struct Wants<'a> {
-    /// Its paths.
-    pub paths: &'a [String],
+    /// Its paths, where the user names them.
+    pub paths: &'a [PathChoice],
+    /// What it takes where none is named: all that are usual, or the first of them.
+    pub many: bool,
     /// Whether it writes.
     pub writes: bool,
     /// The longest operation.
@@ -68,21 +72,23 @@ pub struct Ready {
     pub device: DeviceInfo,
     /// How much of it is used.
     pub plan: Plan,
+    /// The paths.
+    pub kinds: Vec<&'static Kind>,
     /// Pictures for the report.
     figures: Vec<Figure>,
 }
 
 impl Ready {
-    /// The path of this name, or the target's usual one.
+    /// The one path of a verb that takes one.
     ///
     /// # Errors
-    /// It is none.
-    pub fn path(&self, named: Option<&str>) -> Result<Box<dyn measure::Path>> {
-        let name = named.unwrap_or_else(|| super::default_path(&self.bench.target));
-        let mut paths = super::paths(&self.bench, &[name.to_owned()])?;
-        paths
-            .pop()
-            .ok_or_else(|| Failure::usage("no path was named"))
+    /// The target has none.
+    pub fn path(&self) -> Result<(&'static Kind, Box<dyn measure::Path>)> {
+        let mut paths = super::paths(&self.bench, &self.kinds);
+        match (self.kinds.first(), paths.pop()) {
+            (Some(kind), Some(path)) => Ok((kind, path)),
+            _ => Err(Failure::usage("no path was named")),
+        }
     }
 }
 
@@ -98,6 +104,11 @@ impl Subject {
         let named = self.destroy_data.as_deref();
         let grant = Grant::to_measure(&context.roots, drive, wants.writes, named)?;
         let (target, device) = target(context, &grant, self.namespace)?;
+        let kinds = match (wants.paths, wants.many) {
+            ([], true) => target.usual(self.coprocessor.is_some()),
+            ([], false) => vec![target.kind(PathChoice::AUTO)?],
+            (named, _) => target.kinds(named)?,
+        };
         let plan = Plan::of(&target, &device, self.span.0, wants.largest_bytes);
         let plan = Plan {
             queue_depth: wants.queue_depth,
@@ -115,17 +126,16 @@ impl Subject {
         self.saving.make_folder()?;
         let window = window(&target, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
-        // A name that is no path is told before anything is written.
-        super::paths(&bench, wants.paths)?;
         if self.destroy_data.is_some() && bench.target.is_nvme() {
             context.console.say("preparing the drive");
-            let with_ext4 = wants.paths.iter().any(|name| name.starts_with("ext4-"));
+            let with_ext4 = kinds.iter().any(|kind| kind.group == Group::Ext4);
             super::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
         }
         Ok(Ready {
             bench,
             device,
             plan,
+            kinds,
             figures,
         })
     }
@@ -148,7 +158,7 @@ fn figure(file: &Path) -> Result<Figure> {
         std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
     if !svg.contains("<svg") || !svg.trim_end().ends_with("</svg>") {
         return Err(Failure::usage(format!(
-            "{} is no SVG picture",
+            "{} is not an SVG picture",
             file.display()
         )));
     }
@@ -274,18 +284,4 @@ pub fn window(target: &Target, named: Option<&Path>) -> Result<Option<PathBuf>> 
         (Target::Coprocessor(own), _) => Ok(Some(own.clone())),
         _ => Ok(named.map(Path::to_path_buf)),
     }
-}
-
-/// The paths that a target has, in the order of tables that are not sorted.
-pub fn names_of(target: &Target, with_coprocessor: bool) -> Vec<String> {
-    let names: &[&str] = match target {
-        Target::Nvme { .. } => &PATHS,
-        Target::Model(_) => &["straightway-poll"],
-        Target::Coprocessor(_) => &[COPROCESSOR],
-        Target::File(_) => &super::FILE_PATHS,
-        Target::Ram(_) => &[RAM],
-    };
-    let one = matches!(target, Target::Coprocessor(_)) || with_coprocessor;
-    let names = names.iter().filter(|name| one || **name != COPROCESSOR);
-    names.map(|name| (*name).to_owned()).collect()
 }

@@ -5,27 +5,27 @@ use crate::guard::{FunctionLock, Grant};
 use crate::path::borrow::Loan;
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
-use crate::path::{Mode, Opened, Wish, namespace_of};
+use crate::path::{Opened, Wish, namespace_of};
+use linux::chario::{Window, windows};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
-use linux::{Chario, CharioOptions, HostMemory, Roots, admin, bind};
+use linux::{Chario, CharioOptions, Claim, HostMemory, Roots, admin, bind};
+use measure::kind::{Carrier, Kind};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens it. A drive that is at its device already is used as it is; any other is borrowed.
 ///
 /// # Errors
 /// What is missing or refused.
-pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
-    let (poll, name) = match wish.mode {
-        None | Some(Mode::Interrupt) => (false, "chario, interrupt"),
-        Some(Mode::Poll) => (true, "chario, poll"),
-        Some(Mode::Hybrid) => {
-            return Err(Failure::unsupported("CharIO has no hybrid waiting")
-                .hint("--mode poll, or --mode interrupt"));
-        }
-    };
+pub fn open(
+    roots: &Roots,
+    grant: &Grant,
+    resolved: &Resolved,
+    kind: &Kind,
+    wish: &Wish,
+) -> Result<Opened> {
     if let Some(partition) = &resolved.partition {
         return Err(Failure::unsupported(format!(
             "{partition} is a partition, and CharIO knows whole namespaces only"
@@ -39,32 +39,67 @@ pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> R
         _ => Some(FunctionLock::take(roots, resolved)?),
     };
     let memory = HostMemory::new(wish.buffer_bytes)?;
-    let options = CharioOptions {
-        poll,
-        registered: None,
-    };
     refuse_unusable(roots, resolved, namespace)?;
     let loan = borrow(roots, resolved)?;
-    let device = Held::open(loan.clone(), || {
-        let node = roots.dev.join(node(roots, resolved, namespace)?);
-        let claim = grant.claim(roots, &node, wish.write)?;
-        Ok(Chario::open(&claim, &options)?)
+    let opened = node(roots, resolved, namespace).and_then(|node| {
+        let path = roots.dev.join(&node);
+        let claim = grant.claim(roots, &path, wish.write)?;
+        open_node(roots, &node, &claim, kind, loan.clone(), memory)
     });
-    match device {
-        Ok(device) => Ok(Opened {
-            device: Box::new(device),
-            memory: Memory::Host(memory),
-            name: name.to_owned(),
-            rig: None,
+    match opened {
+        Ok(opened) => Ok(Opened {
             loan,
             _lock: lock,
-            told_serial: None,
+            ..opened
         }),
         Err(failure) => {
             loan.end()?;
             Err(failure)
         }
     }
+}
+
+/// Opens a namespace's device, which holds the loan. Without registered memory or a window buffers
+/// are ordinary memory.
+///
+/// # Errors
+/// What is missing or refused.
+pub fn open_node(
+    roots: &Roots,
+    node: &Path,
+    claim: &Claim,
+    kind: &Kind,
+    loan: Option<Arc<Loan>>,
+    memory: HostMemory,
+) -> Result<Opened> {
+    let is_registered = kind.carrier == Carrier::CharioRegistered;
+    let options = CharioOptions {
+        poll: kind.polls(),
+        registered: is_registered.then(|| memory.clone()),
+    };
+    let mut buffers = Memory::Host(memory.clone());
+    let device = Held::open(loan, || {
+        if kind.carrier != Carrier::CharioWindow {
+            return Ok(Chario::open(claim, &options)?);
+        }
+        let window = window(roots, node, memory.len_bytes() as u64)?;
+        let (device, memory) = Chario::open_window(claim, &options, window)?;
+        buffers = Memory::Dma(memory);
+        Ok(device)
+    })?;
+    Ok(Opened::new(kind, Box::new(device), buffers))
+}
+
+/// A window of physical memory that is granted and large enough.
+fn window(roots: &Roots, node: &Path, needed: u64) -> Result<Window> {
+    let mut all = windows(roots, &node.to_string_lossy()).into_iter();
+    let found = all.find(|window| window.length_bytes >= needed);
+    found.ok_or_else(|| {
+        Failure::unsupported(format!(
+            "no window of {needed} bytes of physical memory is granted"
+        ))
+        .hint("boot with memmap=64M$0x20000000, then: insmod chario.ko windows=0x20000000:64M")
+    })
 }
 
 /// Refuses a namespace that CharIO's driver would leave alone, while the kernel's driver has it and

@@ -1,67 +1,101 @@
 //! The paths through the kernel, to a drive or to a file; and memory.
 
 use crate::failure::{Failure, Result};
-use crate::guard::Grant;
 use crate::path::memory::Memory;
-use crate::path::{Mode, Opened, PathKind, Wish, namespace_of};
-use block::{Device, RamDisk};
+use crate::path::{Opened, namespace_of};
+use block::RamDisk;
+use linux::identity::Identity;
+use linux::pci::Controller;
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
+use measure::kind::{Carrier, Kind};
 use std::path::{Path, PathBuf};
 
 /// Requests that the RAM disk takes.
-const RAM_DEPTH: usize = 64;
+pub const RAM_DEPTH: usize = 64;
 
-/// Opens a path through the kernel's NVMe driver.
+/// Opens what was claimed: a block device, a file, or a namespace's character device.
 ///
 /// # Errors
 /// What is missing or refused.
-pub fn open(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
-    let claim = |node: &Path| grant.claim(roots, node, wish.write);
-    let node = Node::of(roots, resolved, wish)?;
-    match wish.path {
-        PathKind::Passthrough => {
-            let path = node.character.ok_or_else(|| {
-                Failure::unsupported(format!(
-                    "`{}` has no character device for passthrough",
-                    resolved.name
-                ))
-                .hint("name the namespace, and use Linux 5.13 or later")
-            })?;
-            passthrough(roots, &claim(&path)?, wish)
+pub fn open(
+    roots: &Roots,
+    claim: &Claim,
+    kind: &Kind,
+    queue_depth: u16,
+    memory: HostMemory,
+) -> Result<Opened> {
+    let options = RingOptions {
+        queue_depth: queue_depth.clamp(1, 4096),
+        poll: kind.polls(),
+        register_file: true,
+        // The plain ring is what a program has that does nothing special. Passthrough is quicker
+        // unregistered than with pieces as long as the longest block.
+        fixed_memory: kind.polls().then(|| memory.clone()),
+        ..RingOptions::default()
+    };
+    let buffers = Memory::Host(memory);
+    match kind.carrier {
+        Carrier::Ring => {
+            let device = Uring::open(claim, &options)?;
+            Ok(Opened::new(kind, Box::new(device), buffers))
         }
-        PathKind::Sync => sync(&claim(&node.block)?, wish),
-        _ => uring(&claim(&node.block)?, wish),
+        Carrier::Passthrough => {
+            let device = open_passthrough(roots, claim, options)?;
+            Ok(Opened::new(kind, Box::new(device), buffers))
+        }
+        _ => {
+            let device = match kind.is_buffered {
+                true => SyncFile::open(claim)?,
+                false => SyncFile::open_direct(claim)?,
+            };
+            let again = |error| Failure::io("opening again", claim.path(), &error);
+            let twin = device.twin().map_err(again)?;
+            Ok(Opened {
+                twin: Some(twin),
+                ..Opened::new(kind, Box::new(device), buffers)
+            })
+        }
     }
 }
 
-/// A namespace's nodes in `/dev`.
-struct Node {
-    block: PathBuf,
+/// The kernel's names of a controller and one of its namespaces, as full paths. They may change
+/// when the drive is bound again.
+pub struct Nodes {
+    /// `nvme0`.
+    pub controller_name: String,
+    /// The controller's character device.
+    pub controller: PathBuf,
+    /// The namespace's block device, or the partition's that the user named.
+    pub block: PathBuf,
+    /// The namespace's character device.
     character: Option<PathBuf>,
 }
 
-impl Node {
-    fn of(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Self> {
+impl Nodes {
+    /// Looks for them, now.
+    ///
+    /// # Errors
+    /// The kernel's driver has not got the drive, or shows no such namespace.
+    pub fn of(roots: &Roots, resolved: &Resolved, wished: Option<u32>) -> Result<Self> {
         let address = resolved.controller.address;
-        let driver = resolved.controller.driver.as_deref();
-        if driver != Some("nvme") {
-            let driver = driver.unwrap_or("no driver");
-            return Err(Failure::missing(format!(
+        Identity::of(&resolved.controller).refuse_another(roots, address)?;
+        let controller = Controller::at(roots, address)?;
+        let name = controller.kernel_name.as_ref().ok_or_else(|| {
+            let driver = controller.driver.as_deref().unwrap_or("no driver");
+            Failure::missing(format!(
                 "the kernel's paths need {address} at its driver nvme, and it is bound to {driver}"
             ))
-            .hint(format!("straightway release {address}")));
-        }
-        let wanted = namespace_of(resolved, wish.namespace)?;
-        let namespaces = &resolved.controller.namespaces;
-        let namespace = match wanted {
-            Some(wanted) => namespaces
-                .iter()
-                .find(|namespace| namespace.nsid == Some(wanted))
-                .ok_or_else(|| {
+            .hint(format!("straightway release {address}"))
+        })?;
+        let namespace = match namespace_of(resolved, wished)? {
+            Some(wanted) => {
+                let mut all = controller.namespaces.iter();
+                all.find(|one| one.nsid == Some(wanted)).ok_or_else(|| {
                     Failure::missing(format!("there is no namespace {wanted}"))
                         .hint("straightway list")
-                })?,
+                })?
+            }
             None => resolved.only_namespace()?,
         };
         let block = resolved.partition.as_ref().or(namespace.block.as_ref());
@@ -69,115 +103,65 @@ impl Node {
             Failure::missing(format!("`{}` has no block device", resolved.name))
                 .hint("straightway list")
         })?;
-        let character = namespace
-            .character
-            .as_ref()
-            .filter(|_| resolved.partition.is_none());
+        let character = namespace.character.as_ref();
+        let character = character.filter(|_| resolved.partition.is_none());
         Ok(Self {
+            controller: roots.dev.join(name),
+            controller_name: name.clone(),
             block: roots.dev.join(block),
             character: character.map(|name| roots.dev.join(name)),
         })
     }
-}
 
-fn ring_options(wish: &Wish, memory: &HostMemory) -> Result<RingOptions> {
-    if wish.mode == Some(Mode::Hybrid) {
-        return Err(
-            Failure::unsupported("the kernel's paths have no hybrid waiting")
-                .hint("--mode poll, or --mode interrupt"),
-        );
-    }
-    Ok(RingOptions {
-        queue_depth: wish.queue_depth.clamp(1, 4096),
-        poll: wish.mode == Some(Mode::Poll),
-        fixed_memory: Some(memory.clone()),
-        ..RingOptions::default()
-    })
-}
-
-fn opened(device: Box<dyn Device>, memory: HostMemory, name: &str) -> Opened {
-    Opened {
-        device,
-        memory: Memory::Host(memory),
-        name: name.to_owned(),
-        rig: None,
-        loan: None,
-        _lock: None,
-        told_serial: None,
+    /// The node that a path opens.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn for_kind(&self, kind: &Kind) -> Result<&Path> {
+        if kind.carrier != Carrier::Passthrough {
+            return Ok(&self.block);
+        }
+        self.character.as_deref().ok_or_else(|| {
+            Failure::unsupported(format!(
+                "{} has no character device for passthrough",
+                self.block.display()
+            ))
+            .hint("name the namespace, and use Linux 5.13 or later")
+        })
     }
 }
 
-fn uring(claim: &Claim, wish: &Wish) -> Result<Opened> {
-    let memory = HostMemory::new(wish.buffer_bytes)?;
-    let device = Uring::open(claim, &ring_options(wish, &memory)?)?;
-    Ok(opened(Box::new(device), memory, "io_uring"))
-}
-
-fn passthrough(roots: &Roots, claim: &Claim, wish: &Wish) -> Result<Opened> {
-    let memory = HostMemory::new(wish.buffer_bytes)?;
-    let options = ring_options(wish, &memory)?;
-    let device = open_passthrough(roots, claim, options)?.0;
-    Ok(opened(Box::new(device), memory, "passthrough"))
-}
-
-/// Opens passthrough with registered memory, or without where this kernel refuses it; says which.
-///
-/// # Errors
-/// What is missing.
-pub fn open_passthrough(
+/// Opens passthrough with registered memory, or without where this kernel refuses it..
+fn open_passthrough(
     roots: &Roots,
     claim: &Claim,
     mut options: RingOptions,
-) -> linux::Result<(Passthrough, bool)> {
+) -> linux::Result<Passthrough> {
     match Passthrough::open(roots, claim, &options) {
-        Ok(device) => Ok((device, true)),
+        Ok(device) => Ok(device),
         Err(linux::Error::Unsupported {
             what: "registered memory",
             ..
         }) => {
             options.fixed_memory = None;
-            Ok((Passthrough::open(roots, claim, &options)?, false))
+            Passthrough::open(roots, claim, &options)
         }
         Err(error) => Err(error),
     }
 }
 
-fn sync(claim: &Claim, wish: &Wish) -> Result<Opened> {
-    if !matches!(wish.mode, None | Some(Mode::Interrupt)) {
-        return Err(Failure::unsupported("pread and pwrite cannot be polled")
-            .hint("--path io_uring, or go without --mode"));
-    }
-    let device = SyncFile::open(claim)?;
-    let memory = HostMemory::new(wish.buffer_bytes)?;
-    Ok(opened(Box::new(device), memory, "pread and pwrite"))
-}
-
-/// Opens a regular file.
-///
-/// # Errors
-/// It cannot be opened, or the path is none for files.
-pub fn open_file(claim: &Claim, wish: &Wish) -> Result<Opened> {
-    match wish.path {
-        PathKind::Auto | PathKind::Sync => sync(claim, wish),
-        PathKind::IoUring => uring(claim, wish),
-        _ => Err(
-            Failure::unsupported("a file has the paths io_uring and sync only").hint("--path sync"),
-        ),
-    }
-}
-
-/// Makes a disk of memory.
+/// Makes a disk of memory, each byte of it `fill`. Pages of zeroes that were never written may be
+/// one page to the kernel, which is no memory to measure.
 ///
 /// # Errors
 /// There is not that much memory.
-pub fn open_ram(bytes: u64, wish: &Wish) -> Result<Opened> {
+pub fn open_ram(bytes: u64, fill: u8, kind: &Kind, memory: HostMemory) -> Result<Opened> {
     let too_large = || Failure::unsupported(format!("no memory for a disk of {bytes} bytes"));
     let len = usize::try_from(bytes).map_err(|_| too_large())?;
     let mut disk: Vec<u8> = Vec::new();
     disk.try_reserve_exact(len).map_err(|_| too_large())?;
-    disk.resize(len, 0);
+    disk.resize(len, fill);
     let device = RamDisk::<_, RAM_DEPTH>::new(disk, 9)
         .map_err(|error| Failure::request("making the RAM disk", error))?;
-    let memory = HostMemory::new(wish.buffer_bytes)?;
-    Ok(opened(Box::new(device), memory, "memory"))
+    Ok(Opened::new(kind, Box::new(device), Memory::Host(memory)))
 }

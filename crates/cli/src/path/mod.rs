@@ -16,13 +16,17 @@ use crate::guard::{FunctionLock, Grant};
 use block::Device;
 use borrow::Loan;
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use held::Ends;
-use linux::Roots;
+use kernel::Nodes;
 use linux::identity::Identity;
 use linux::resolve::Resolved;
+use linux::{HostMemory, Roots, SyncFile};
+use measure::kind::{self, Carrier, Group, Kind, Wait};
 use memory::Memory;
 use nvme::CompletionMode;
 use rig::{Recall, Rig};
+use std::fmt;
 use std::sync::Arc;
 
 /// Looks at the completion ring before a hybrid wait sleeps.
@@ -31,27 +35,60 @@ const HYBRID_LOOKS: u32 = 2_000;
 /// The largest block that any path takes.
 pub const LARGEST_BLOCK_BYTES: usize = 64 << 10;
 
-/// A way to the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PathKind {
-    /// The straight path if the drive can be had, io_uring otherwise; a plain file takes pread and
-    /// pwrite
-    Auto,
-    /// Straightway's driver in user space, behind the IOMMU
-    Vfio,
-    /// Straightway's driver in user space, without an IOMMU
-    Noiommu,
-    /// The kernel's block layer through io_uring
-    #[value(name = "io_uring", alias = "io-uring")]
-    IoUring,
-    /// NVMe commands through the kernel's driver
-    Passthrough,
-    /// The kernel's block layer through pread and pwrite
-    Sync,
-    /// CharIO's driver, which shows the drive as /dev/chardiskXnY
-    Chario,
-    /// A storage coprocessor, which DEVICE names as coprocessor:PATH
-    Coprocessor,
+/// What the user may write after `--path` that is no name of the table.
+const AUTO: &str = "auto";
+/// The names of the straight path that insist on an IOMMU, or on none.
+const WITH_IOMMU: [(&str, bool); 2] = [("vfio", true), ("noiommu", false)];
+
+/// What `--path` says in the help of every verb.
+pub const PATH_HELP: &str = "The path to the drive. auto: the straight path if the drive can be \
+had, io_uring otherwise; a plain file takes pread and pwrite. straightway, vfio and noiommu are the \
+straight path, with an IOMMU or without; sync is pread and pwrite through the page cache";
+
+/// The path that the user wants: `auto`, or a name or an alias of the table of paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathChoice(&'static str);
+
+impl PathChoice {
+    /// Whichever suits the drive.
+    pub const AUTO: Self = Self(AUTO);
+    /// io_uring.
+    pub const IO_URING: Self = Self("io_uring");
+    /// The page cache, through pread and pwrite.
+    pub const SYNC: Self = Self("sync");
+
+    /// The one vocabulary of `--path` and `--paths`.
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        let names = std::iter::once(AUTO).chain(kind::names());
+        PossibleValuesParser::new(names).map(|name| Self::named(&name))
+    }
+
+    /// A name that the parser let pass.
+    fn named(name: &str) -> Self {
+        let known = kind::names().into_iter().find(|known| *known == name);
+        Self(known.unwrap_or(AUTO))
+    }
+
+    /// The path that it means among those that `fits` admits, or any other path of that name;
+    /// `None` if the user leaves it open.
+    pub fn kind(self, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
+        if self == Self::AUTO {
+            return None;
+        }
+        kind::find(self.0, fits)
+    }
+
+    fn behind_iommu(self) -> Option<bool> {
+        let mut all = WITH_IOMMU.iter();
+        all.find(|(name, _)| *name == self.0)
+            .map(|(_, iommu)| *iommu)
+    }
+}
+
+impl fmt::Display for PathChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 }
 
 /// How completions are waited for.
@@ -66,15 +103,27 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What it is to the driver.
-    pub const fn completion(self) -> CompletionMode {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    const fn wait(self) -> Wait {
         match self {
-            Mode::Poll => CompletionMode::Poll,
-            Mode::Interrupt => CompletionMode::Interrupt,
-            Mode::Hybrid => CompletionMode::Hybrid {
-                looks: HYBRID_LOOKS,
-            },
+            Mode::Poll => Wait::Poll,
+            Mode::Interrupt => Wait::Interrupt,
+            Mode::Hybrid => Wait::Hybrid,
         }
+    }
+}
+
+/// What a way of waiting is to the driver.
+const fn completion(wait: Wait) -> CompletionMode {
+    match wait {
+        Wait::Poll => CompletionMode::Poll,
+        Wait::Interrupt => CompletionMode::Interrupt,
+        Wait::Hybrid => CompletionMode::Hybrid {
+            looks: HYBRID_LOOKS,
+        },
     }
 }
 
@@ -82,7 +131,7 @@ impl Mode {
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Which.
-    pub path: PathKind,
+    pub path: PathChoice,
     /// How completions are waited for, if the user said so.
     pub mode: Option<Mode>,
     /// The namespace, if the user said so.
@@ -104,7 +153,7 @@ impl Wish {
                 if dry_run && resolved.controller.driver.as_deref() == Some("nvme") =>
             {
                 Self {
-                    path: PathKind::Sync,
+                    path: PathChoice::SYNC,
                     mode: None,
                     ..self
                 }
@@ -122,6 +171,8 @@ pub struct Opened {
     pub memory: Memory,
     /// What it is, in a word or two.
     pub name: String,
+    /// What further threads make their devices of, where a path has more than one.
+    pub twin: Option<SyncFile>,
     rig: Option<Box<dyn Rig>>,
     /// The drive's binding, where it was changed and there is no rig; `device` holds it too.
     loan: Option<Arc<Loan>>,
@@ -132,6 +183,29 @@ pub struct Opened {
 }
 
 impl Opened {
+    fn new(kind: &Kind, device: Box<dyn Device>, memory: Memory) -> Self {
+        Self {
+            device,
+            memory,
+            name: kind.name.to_owned(),
+            twin: None,
+            rig: None,
+            loan: None,
+            _lock: None,
+            told_serial: None,
+        }
+    }
+
+    /// The same, whose memory gives buffers as the device wants them.
+    #[must_use]
+    pub fn aligned(self) -> Self {
+        let align_bytes = self.device.geometry().buffer_align_bytes;
+        Self {
+            memory: self.memory.aligned_to(align_bytes),
+            ..self
+        }
+    }
+
     /// The serial number that the drive itself gives, where the path asked it.
     pub fn serial(&self) -> Option<String> {
         if let Some(serial) = &self.told_serial {
@@ -183,45 +257,85 @@ pub fn open(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
         buffer_bytes,
         ..*wish
     };
-    let opened = open_unaligned(roots, grant, &wish)?;
-    let align_bytes = opened.device.geometry().buffer_align_bytes;
-    Ok(Opened {
-        memory: opened.memory.aligned_to(align_bytes),
-        ..opened
-    })
+    Ok(open_unaligned(roots, grant, &wish)?.aligned())
 }
 
 fn open_unaligned(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
     match grant.drive() {
         Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, wish),
         Drive::Model(model) => {
-            refuse_path(wish, &[PathKind::Auto], "a model controller has one path")?;
+            let kind = wish.kind_in("a model controller", "straightway-hybrid", |kind| {
+                kind.group == Group::Straightway && wish.path.behind_iommu().is_none()
+            })?;
             let rig = straight::open_model(model, wish.buffer_bytes)?;
-            on_rig(rig, wish.namespace.unwrap_or(1), wish)
+            on_rig(rig, wish.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
             refuse_namespace(wish, "a coprocessor's drive")?;
-            let allowed = [PathKind::Auto, PathKind::Coprocessor];
-            refuse_path(wish, &allowed, "a coprocessor's drive has one path")?;
-            coprocessor::open(path, wish)
+            let kind = wish.kind_in("a coprocessor's drive", "coprocessor-hybrid", |kind| {
+                kind.group == Group::Coprocessor
+            })?;
+            coprocessor::open(path, kind, wish.write)
         }
         Drive::File(path) => {
             refuse_namespace(wish, "a file")?;
-            kernel::open_file(&grant.claim(roots, path, wish.write)?, wish)
+            let kind = wish.kind_in("a file", "file-buffered", |kind| {
+                kind.group == Group::Plain && kind.carrier != Carrier::Memory
+            })?;
+            let claim = grant.claim(roots, path, wish.write)?;
+            let memory = HostMemory::new(wish.buffer_bytes)?;
+            kernel::open(roots, &claim, kind, wish.queue_depth, memory)
         }
         Drive::Ram(bytes) => {
             refuse_namespace(wish, "memory")?;
-            refuse_path(wish, &[PathKind::Auto], "memory has one path")?;
-            kernel::open_ram(*bytes, wish)
+            let wish = Wish {
+                mode: None,
+                ..*wish
+            };
+            let kind = wish.kind_in("memory", kind::RAM, |kind| kind.name == kind::RAM)?;
+            kernel::open_ram(*bytes, 0, kind, HostMemory::new(wish.buffer_bytes)?)
         }
     }
 }
 
-fn refuse_path(wish: &Wish, allowed: &[PathKind], why: &str) -> Result<()> {
-    match allowed.contains(&wish.path) {
-        true => Ok(()),
-        false => Err(Failure::unsupported(why).hint("go without --path")),
+impl Wish {
+    /// The path that is wanted of a device which has those that `fits` admits.
+    fn kind_in(
+        &self,
+        what: &str,
+        usual: &str,
+        fits: impl Fn(&Kind) -> bool,
+    ) -> Result<&'static Kind> {
+        let kind = match self.path.kind(&fits) {
+            Some(kind) => kind,
+            None => kind::named(usual).ok_or_else(|| Failure::unsupported(usual))?,
+        };
+        if !fits(kind) {
+            let names = kind::KINDS.iter().filter(|kind| fits(kind));
+            let names: Vec<&str> = names.map(|kind| kind.name).collect();
+            let hint = match names.as_slice() {
+                [] => "go without --path".to_owned(),
+                names => format!("one of {}, or go without --path", names.join(", ")),
+            };
+            let failure = Failure::unsupported(format!("{what} has no path {}", self.path));
+            return Err(failure.hint(hint));
+        }
+        waiting(kind, self.mode)
     }
+}
+
+/// The sibling that waits as the user wants.
+fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
+    let Some(mode) = mode else { return Ok(kind) };
+    kind.waiting(mode.wait()).ok_or_else(|| {
+        let modes = Mode::value_variants().iter();
+        let modes = modes.filter(|mode| kind.waiting(mode.wait()).is_some());
+        let modes: Vec<String> = modes
+            .map(|mode| format!("--mode {}", mode.name()))
+            .collect();
+        Failure::unsupported(format!("{} cannot wait by {}", kind.name, mode.name()))
+            .hint(format!("{}, or go without --mode", modes.join(", ")))
+    })
 }
 
 fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
@@ -234,22 +348,50 @@ fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
 }
 
 fn open_nvme(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
-    let kernel = |path| kernel::open(roots, grant, resolved, &Wish { path, ..*wish });
-    let straight = |path| open_straight(roots, resolved, &Wish { path, ..*wish });
-    let has_iommu = resolved.controller.iommu_group.is_some();
+    let kernel = |kind| {
+        let memory = HostMemory::new(wish.buffer_bytes)?;
+        let nodes = Nodes::of(roots, resolved, wish.namespace)?;
+        let claim = grant.claim(roots, nodes.for_kind(kind)?, wish.write)?;
+        kernel::open(roots, &claim, kind, wish.queue_depth, memory)
+    };
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
-    match wish.path {
-        PathKind::Coprocessor => Err(Failure::usage(format!(
-            "`{}` is not behind a coprocessor",
-            resolved.name
+    let named = wish.path.kind(|kind| kind.group != Group::Plain);
+    let usual = match is_at_chario {
+        true => "chario",
+        false => "straightway-hybrid",
+    };
+    let Some(kind) = named.or_else(|| kind::named(usual)) else {
+        return Err(Failure::unsupported(usual));
+    };
+    if kind.group == Group::Coprocessor {
+        return Err(
+            Failure::usage(format!("`{}` is not behind a coprocessor", resolved.name))
+                .hint("name its window: coprocessor:PATH"),
+        );
+    }
+    let kind = waiting(kind, wish.mode)?;
+    match kind.group {
+        Group::Chario => chario::open(roots, grant, resolved, kind, wish),
+        Group::Straightway => {
+            let behind_iommu = resolved.controller.iommu_group.is_some();
+            let behind_iommu = wish.path.behind_iommu().unwrap_or(behind_iommu);
+            let straight = open_straight(roots, resolved, kind, behind_iommu, wish);
+            match named {
+                Some(_) => straight,
+                None => or_kernel(resolved, wish, straight, kernel),
+            }
+        }
+        Group::Kernel => kernel(kind),
+        Group::Ext4 => Err(Failure::unsupported(format!(
+            "{} needs a file system of its own on the drive, which only a measurement makes",
+            kind.name
         ))
-        .hint("name its window: coprocessor:PATH")),
-        PathKind::Chario => chario::open(roots, grant, resolved, wish),
-        PathKind::Auto if is_at_chario => chario::open(roots, grant, resolved, wish),
-        PathKind::Vfio | PathKind::Noiommu => straight(wish.path),
-        PathKind::Auto if has_iommu => or_kernel(resolved, wish, straight(PathKind::Vfio), kernel),
-        PathKind::Auto => or_kernel(resolved, wish, straight(PathKind::Noiommu), kernel),
-        _ => kernel(wish.path),
+        .hint("straightway compare; or mount it, and name a file on it")),
+        Group::Plain | Group::Coprocessor => Err(Failure::unsupported(format!(
+            "an NVMe drive has no path {}",
+            kind.name
+        ))
+        .hint("go without --path")),
     }
 }
 
@@ -258,7 +400,7 @@ fn or_kernel(
     resolved: &Resolved,
     wish: &Wish,
     straight: Result<Opened>,
-    kernel: impl FnOnce(PathKind) -> Result<Opened>,
+    kernel: impl FnOnce(&'static Kind) -> Result<Opened>,
 ) -> Result<Opened> {
     let failure = match straight {
         Ok(opened) => return Ok(opened),
@@ -272,7 +414,10 @@ fn or_kernel(
     if !kernel_has_it || !is_about_the_path || wish.mode.is_some() {
         return Err(failure);
     }
-    match kernel(PathKind::IoUring) {
+    let Some(ring) = PathChoice::IO_URING.kind(|kind| kind.group == Group::Kernel) else {
+        return Err(failure);
+    };
+    match kernel(ring) {
         Ok(opened) => Ok(Opened {
             name: format!("{} (not the straight path: {failure})", opened.name),
             ..opened
@@ -282,7 +427,13 @@ fn or_kernel(
     }
 }
 
-fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+fn open_straight(
+    roots: &Roots,
+    resolved: &Resolved,
+    kind: &'static Kind,
+    behind_iommu: bool,
+    wish: &Wish,
+) -> Result<Opened> {
     if let Some(partition) = &resolved.partition {
         return Err(Failure::unsupported(format!(
             "{partition} is a partition, and the straight path knows whole namespaces only"
@@ -292,7 +443,7 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
     let namespace = namespace_of(resolved, wish.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;
-    let rig = straight::open(roots, resolved, wish.path, wish.buffer_bytes)?;
+    let rig = straight::open(roots, resolved, behind_iommu, wish.buffer_bytes)?;
     // After the driver was bound the kernel shows no namespaces, so the drive itself is asked.
     let namespace = match namespace {
         Some(namespace) => namespace,
@@ -304,7 +455,7 @@ fn open_straight(roots: &Roots, resolved: &Resolved, wish: &Wish) -> Result<Open
         .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
     Ok(Opened {
         _lock: Some(lock),
-        ..on_rig(rig, namespace, wish)?
+        ..on_rig(rig, namespace, kind)?
     })
 }
 
@@ -326,21 +477,30 @@ pub fn namespace_of(resolved: &Resolved, wished: Option<u32>) -> Result<Option<u
     }
 }
 
-fn on_rig(rig: Box<dyn Rig>, namespace: u32, wish: &Wish) -> Result<Opened> {
-    let mode = match wish.mode {
-        Some(mode) => mode,
-        // A core that spins is asked for, or has no alternative.
-        None if rig.has_interrupts() => Mode::Hybrid,
-        None => Mode::Poll,
-    };
-    let device = rig.open_queue(namespace, mode.completion())?;
+fn on_rig(rig: Box<dyn Rig>, namespace: u32, kind: &Kind) -> Result<Opened> {
+    let opened = open_queue(rig.as_ref(), namespace, kind)?;
     Ok(Opened {
-        device,
-        memory: rig.memory().clone(),
-        name: format!("{}, {}", rig.name(), format!("{mode:?}").to_lowercase()),
+        name: format!("{}, {}", opened.name, rig.name()),
         rig: Some(rig),
-        loan: None,
-        _lock: None,
-        told_serial: None,
+        ..opened
     })
+}
+
+/// A queue of a controller that is ours already.
+///
+/// # Errors
+/// There is no such namespace, no queue left, or no interrupt.
+pub fn open_queue(rig: &dyn Rig, namespace: u32, kind: &Kind) -> Result<Opened> {
+    let wait = match kind.wait {
+        Wait::Interrupt if !rig.has_interrupts() => {
+            return Err(Failure::unsupported(
+                "without an IOMMU there are no interrupts in user space",
+            )
+            .hint("switch the IOMMU on; straightway doctor tells how"));
+        }
+        Wait::Hybrid if !rig.has_interrupts() => Wait::Poll,
+        wait => wait,
+    };
+    let device = rig.open_queue(namespace, completion(wait))?;
+    Ok(Opened::new(kind, device, rig.memory().clone()))
 }

@@ -7,7 +7,6 @@
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
-use crate::path::PathKind;
 use crate::path::borrow::{HugePages, Loan};
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
@@ -41,19 +40,19 @@ pub const fn overhead_bytes() -> usize {
     nvme::controller_memory_bytes(64 << 10) + 2 * queue_bytes + (1 << 20)
 }
 
-/// Opens a controller of this machine; `path` is `Vfio` or `Noiommu`.
+/// Opens a controller of this machine, behind its IOMMU or without one.
 ///
 /// # Errors
 /// What is missing; the drive has the driver that it had then.
 pub fn open(
     roots: &Roots,
     resolved: &Resolved,
-    path: PathKind,
+    behind_iommu: bool,
     buffer_bytes: usize,
 ) -> Result<Box<dyn Rig>> {
     let address = resolved.controller.address;
     let memory_bytes = buffer_bytes.saturating_add(overhead_bytes());
-    if path == PathKind::Noiommu {
+    if !behind_iommu {
         let mut loan = Loan::of_nothing(roots, address)?;
         let options = noiommu::Options {
             memory_bytes,

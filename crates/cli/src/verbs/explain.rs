@@ -1,14 +1,16 @@
 //! `straightway explain DEVICE|RUN.json`: what limits a path, shown by changing something.
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::compared::{compare, settings};
 use crate::bench::setup::{Ready, Subject, Wants};
-use crate::bench::{self, BenchHost, RAM};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::Args;
-use measure::explain::{Explained, explain, polled_sibling, unbuffered_sibling};
+use measure::explain::{Explained, explain};
+use measure::kind::{self, Kind};
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
 use measure::sweep::Sweep;
 use measure::{Access, Comparison, Environment, Operation, PathResult, Pattern, Settings};
@@ -23,9 +25,9 @@ pub struct Explain {
     /// What to measure, or the JSON of a run
     #[command(flatten)]
     pub subject: Subject,
-    /// The path, as `compare` names it [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
+    /// The path [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    pub path: Option<PathChoice>,
     /// How much one operation moves [in a run: the smallest that was measured]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<Size>,
@@ -88,8 +90,9 @@ impl Explain {
         let mut names: Vec<&str> = results.iter().map(|r| r.path.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        if let Some(path) = &self.path {
-            names.retain(|name| name == path);
+        if let Some(path) = self.path {
+            let meant = |name: &str| path.kind(|kind| kind.name == name).map(|kind| kind.name);
+            names.retain(|name| meant(name) == Some(name));
         }
         let explanations = names.iter().filter_map(|name| {
             let of_path = results.iter().filter(|r| {
@@ -139,19 +142,20 @@ impl Explain {
             context,
             &Wants {
                 paths: self.path.as_slice(),
+                many: false,
                 writes: self.operation == Operation::Write,
                 largest_bytes: block.saturating_mul(LARGER),
                 queue_depth: deep,
             },
         )?;
-        let name = self
-            .path
-            .clone()
-            .unwrap_or_else(|| bench::default_path(&ready.bench.target).to_owned());
-        let siblings = [polled_sibling(&name), unbuffered_sibling(&name), Some(RAM)];
-        let mut names = vec![name.clone()];
-        names.extend(siblings.into_iter().flatten().map(str::to_owned));
-        names.dedup();
+        let Some(&kind) = ready.kinds.first() else {
+            return Err(Failure::usage("no path was named"));
+        };
+        let name = kind.name;
+        let siblings = [kind.polled, kind.unbuffered, Some(kind::RAM)];
+        let mut kinds = vec![kind];
+        kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
+        kinds.dedup();
         let sizes = vec![block, block.saturating_mul(LARGER)];
         let mut run = RunInfo::begin(
             "explain",
@@ -161,10 +165,9 @@ impl Explain {
         context
             .console
             .say("as it is, with larger blocks, and by its siblings");
-        let first = self.compare(context, &ready, &names, sizes, self.queue_depth)?;
+        let first = self.compare(context, &ready, &kinds, sizes, self.queue_depth)?;
         context.console.say(format_args!("{deep} in flight"));
-        let one = std::slice::from_ref(&name);
-        let second = self.compare(context, &ready, one, vec![block], deep)?;
+        let second = self.compare(context, &ready, &[kind], vec![block], deep)?;
         run.end(&mut BenchHost::new(&ready.bench));
         for reason in first.invalid_reasons.iter().chain(&second.invalid_reasons) {
             run.invalidate(reason.clone());
@@ -179,7 +182,7 @@ impl Explain {
         let all: Vec<&PathResult> = results.iter().collect();
         let depth = all.iter().find(|r| r.path == name).map(|r| r.queue_depth);
         let found =
-            depth.and_then(|depth| self.of(&all, &name, block, depth, &run.environment_before));
+            depth.and_then(|depth| self.of(&all, name, block, depth, &run.environment_before));
         let Some(found) = found else {
             let missing = first.missing.into_iter().find(|one| one.path == name);
             return Err(match missing {
@@ -200,7 +203,7 @@ impl Explain {
         &self,
         context: &Context,
         ready: &Ready,
-        names: &[String],
+        kinds: &[&'static Kind],
         block_sizes_bytes: Vec<u64>,
         queue_depth: u16,
     ) -> Result<Comparison> {
@@ -217,7 +220,7 @@ impl Explain {
                 self.subject.seed,
             )
         };
-        compare(context, &ready.bench, &ready.device, names, &settings)
+        compare(context, &ready.bench, &ready.device, kinds, &settings)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
-use crate::path::{PathKind, straight};
+use crate::path::straight;
 use crate::units::{Size, rounded};
 use clap::Args;
 use linux::resolve::Resolved;
@@ -57,12 +57,9 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
     if let Some(path) = resolved.controller_path(&context.roots) {
         return facts::of_kernel(name, &path);
     }
-    let path = match resolved.controller.iommu_group {
-        Some(_) => PathKind::Vfio,
-        None => PathKind::Noiommu,
-    };
+    let behind_iommu = resolved.controller.iommu_group.is_some();
     let _lock = FunctionLock::take(&context.roots, resolved)?;
-    let rig = straight::open(&context.roots, resolved, path, 1 << 20)?;
+    let rig = straight::open(&context.roots, resolved, behind_iommu, 1 << 20)?;
     let facts = facts::of_rig(name, rig.as_ref())?;
     rig.close()?;
     Ok(facts)

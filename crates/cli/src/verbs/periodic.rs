@@ -6,6 +6,7 @@ use crate::bench::setup::{Subject, Wants};
 use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::{Args, ValueEnum};
 use linux::RealTime;
@@ -25,9 +26,9 @@ pub struct Periodic {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// Paths, as `compare` names them [default: the straight path, or the target's first]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub paths: Vec<String>,
+    /// Paths [default: the straight path, or the target's first]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    pub paths: Vec<PathChoice>,
     /// How much each firing moves
     #[arg(long, value_name = "SIZE", default_value = "256K")]
     pub block: Size,
@@ -184,16 +185,13 @@ impl Periodic {
             context,
             &Wants {
                 paths: &self.paths,
+                many: false,
                 writes: operations.contains(&Operation::Write),
                 largest_bytes: self.block.0,
                 queue_depth: 1,
             },
         )?;
-        let names = match self.paths.is_empty() {
-            true => vec![bench::default_path(&ready.bench.target).to_owned()],
-            false => self.paths.clone(),
-        };
-        let mut paths = bench::paths(&ready.bench, &names)?;
+        let mut paths = bench::paths(&ready.bench, &ready.kinds);
         let plan = Plan {
             operations,
             block_size_bytes: self.block.0,

@@ -6,6 +6,7 @@ use crate::bench::perf::Perf;
 use crate::bench::setup::{Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::Args;
 use measure::profile::FEWEST_SAMPLES;
@@ -21,9 +22,9 @@ pub struct Profile {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// The path, as `compare` names it [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
+    /// The path [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    pub path: Option<PathChoice>,
     /// How much one operation moves
     #[arg(long, value_name = "SIZE", default_value = "128K")]
     pub block: Size,
@@ -59,12 +60,13 @@ impl Profile {
             context,
             &Wants {
                 paths: self.path.as_slice(),
+                many: false,
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: self.queue_depth,
             },
         )?;
-        let mut path = ready.path(self.path.as_deref())?;
+        let (_, mut path) = ready.path()?;
         let plan = Plan {
             operation: self.operation,
             pattern: self.pattern,

@@ -1,14 +1,16 @@
 //! `straightway speed DEVICE|RUN.json...`: what the processor's speed does to each path.
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::compared::{compare, settings};
 use crate::bench::setup::{Ready, Subject, Wants};
-use crate::bench::{self, BenchHost, RAM};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::Args;
 use linux::cpufreq::Cpufreq;
+use measure::kind;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
 use measure::speed::{Point, Speed as Speeds, loop_ns};
 use measure::{Comparison, Host, Operation, Pattern, Settings};
@@ -29,9 +31,9 @@ pub struct Speed {
     /// Measure at the present speed only, to be joined later
     #[arg(long)]
     pub one: bool,
-    /// Paths, as `compare` names them [default: the target's first, and memory]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub paths: Vec<String>,
+    /// Paths [default: the target's first, and memory]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    pub paths: Vec<PathChoice>,
     /// How much one operation moves
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
     pub sizes: Vec<Size>,
@@ -120,6 +122,7 @@ impl Speed {
             context,
             &Wants {
                 paths: &self.paths,
+                many: false,
                 writes: self.operations.contains(&Operation::Write),
                 largest_bytes: self.sizes.iter().map(|size| size.0).max().unwrap_or(0),
                 queue_depth: self.queue_depth,
@@ -173,11 +176,10 @@ impl Speed {
     }
 
     fn compare(&self, context: &Context, ready: &Ready) -> Result<Comparison> {
-        let mut names = self.paths.clone();
-        if names.is_empty() {
-            names.push(bench::default_path(&ready.bench.target).to_owned());
-            names.push(RAM.to_owned());
-            names.dedup();
+        let mut kinds = ready.kinds.clone();
+        if self.paths.is_empty() {
+            kinds.extend(kind::named(kind::RAM));
+            kinds.dedup();
         }
         let settings = Settings {
             operations: self.operations.clone(),
@@ -192,7 +194,7 @@ impl Speed {
                 self.subject.seed,
             )
         };
-        compare(context, &ready.bench, &ready.device, &names, &settings)
+        compare(context, &ready.bench, &ready.device, &kinds, &settings)
     }
 }
 

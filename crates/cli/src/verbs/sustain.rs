@@ -5,6 +5,7 @@ use crate::bench::BenchHost;
 use crate::bench::setup::{Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::Args;
 use measure::sustain::{Question, Verdict, sustain};
@@ -31,9 +32,9 @@ pub struct Sustain {
     /// From the intended arrival of a block until it must be done
     #[arg(long, value_name = "TIME")]
     pub deadline: Time,
-    /// The path, as `compare` names it [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
+    /// The path [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    pub path: Option<PathChoice>,
     /// read or write
     #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
     pub operation: Operation,
@@ -114,12 +115,13 @@ impl Sustain {
             context,
             &Wants {
                 paths: self.path.as_slice(),
+                many: false,
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: self.queue_depth,
             },
         )?;
-        let mut path = ready.path(self.path.as_deref())?;
+        let (_, mut path) = ready.path()?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
         context.console.say(format_args!(
             "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",

@@ -1,15 +1,17 @@
 //! `straightway sweep DEVICE`: block sizes, patterns, operations and depths over every path.
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::compared::{compare, operations, settings};
 use crate::bench::fio::{self, FioCell};
-use crate::bench::setup::{Ready, Subject, Wants, names_of};
-use crate::bench::{self, BenchHost, RAM};
+use crate::bench::setup::{Ready, Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::{Size, Time};
 use clap::Args;
 use measure::fio::{Agreement, FioRound};
+use measure::kind::{self, Kind};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep as Swept;
 use measure::{Operation, Pattern, Settings};
@@ -47,9 +49,9 @@ pub struct Sweep {
     /// How long each path is measured with each size in each round
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub cell_duration: Time,
-    /// Paths, as `compare` names them [default: all, and memory]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub paths: Vec<String>,
+    /// Paths [default: all, and memory]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
+    pub paths: Vec<PathChoice>,
     /// Ask fio for the kernel paths too, cell by cell in turns with our own loop
     #[arg(long)]
     pub fio: bool,
@@ -68,7 +70,6 @@ impl Sweep {
                 .say(format_args!("beside {}", fio::version()?));
         }
         let writes = self.operations.contains(&Operation::Write);
-        let all: Vec<String> = bench::PATHS.map(str::to_owned).to_vec();
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
         // Memory for the buffers of all threads.
         let deepest = most(&self.depths).saturating_mul(most(&self.threads));
@@ -76,26 +77,17 @@ impl Sweep {
         let ready = self.subject.ready(
             context,
             &Wants {
-                paths: if self.paths.is_empty() {
-                    &all
-                } else {
-                    &self.paths
-                },
+                paths: &self.paths,
+                many: true,
                 writes,
                 largest_bytes: largest,
                 queue_depth: deepest,
             },
         )?;
-        let names = match self.paths.is_empty() {
-            true => {
-                let mut names = names_of(&ready.bench.target, self.subject.coprocessor.is_some());
-                if !names.iter().any(|name| name == RAM) {
-                    names.push(RAM.to_owned());
-                }
-                names
-            }
-            false => self.paths.clone(),
-        };
+        let mut kinds = ready.kinds.clone();
+        if self.paths.is_empty() {
+            kinds.extend(kind::named(kind::RAM).filter(|ram| !kinds.contains(ram)));
+        }
         let request = self.subject.request(&ready);
         let mut host = BenchHost::new(&ready.bench);
         let mut swept = Swept {
@@ -104,11 +96,11 @@ impl Sweep {
             agreements: Vec::new(),
             fio_missing: Vec::new(),
         };
-        let kinds = self
+        let passes = self
             .threads
             .iter()
             .flat_map(|threads| self.depths.iter().map(|depth| (*threads, *depth)));
-        for (threads, depth) in kinds {
+        for (threads, depth) in passes {
             if context.cancel.is_set() {
                 break;
             }
@@ -123,12 +115,12 @@ impl Sweep {
                 context,
                 &ready.bench,
                 &ready.device,
-                &names,
+                &kinds,
                 &settings,
             )?);
         }
         if self.fio {
-            self.beside_fio(context, &ready, &names, &mut swept)?;
+            self.beside_fio(context, &ready, &kinds, &mut swept)?;
         }
         swept.run.complete = !context.cancel.is_set();
         swept.conclude();
@@ -161,19 +153,22 @@ impl Sweep {
         &self,
         context: &Context,
         ready: &Ready,
-        names: &[String],
+        kinds: &[&'static Kind],
         swept: &mut Swept,
     ) -> Result<()> {
-        for name in names {
-            if let Some(why) = fio::cannot(&ready.bench, name) {
-                swept.fio_missing.push(why);
-                continue;
-            }
+        for &kind in kinds {
+            let name = kind.name;
+            let engine = match fio::engine(&ready.bench, kind) {
+                Ok(engine) => engine,
+                Err(why) => {
+                    swept.fio_missing.push(why);
+                    continue;
+                }
+            };
             let mut cells = Vec::new();
             for &depth in &self.depths {
                 // A synchronous path has one depth.
-                if name.ends_with("io_uring") || depth == self.depths.first().copied().unwrap_or(1)
-                {
+                if kind.is_ring() || depth == self.depths.first().copied().unwrap_or(1) {
                     let settings = self.settings(ready, depth);
                     cells.extend(
                         settings
@@ -198,9 +193,9 @@ impl Sweep {
                         seed: self.subject.seed.wrapping_add(u64::from(round)),
                         ..self.settings(ready, depth)
                     };
-                    let one = std::slice::from_ref(name);
                     let cell = FioCell {
-                        path: name,
+                        kind,
+                        engine,
                         access,
                         queue_depth: depth,
                         duration: settings.cell_duration,
@@ -209,7 +204,8 @@ impl Sweep {
                         has_tsc: swept.run.environment_before.clock_source.as_deref()
                             == Some("tsc"),
                     };
-                    let measured = compare(context, &ready.bench, &ready.device, one, &settings)?;
+                    let measured =
+                        compare(context, &ready.bench, &ready.device, &[kind], &settings)?;
                     let Some(result) = measured.results.first() else {
                         let why = measured.missing.first().map(|one| one.reason.clone());
                         let why = why.unwrap_or_else(|| format!("{name} could not be measured"));

@@ -1,13 +1,15 @@
 //! `straightway trace DEVICE`: where the time of each request goes.
 
 use crate::Context;
+use crate::bench::BenchHost;
 use crate::bench::setup::{Ready, Subject, Wants};
 use crate::bench::tracefs::Tracefs;
-use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Artefacts;
+use crate::path::PathChoice;
 use crate::units::Size;
 use clap::Args;
+use measure::kind::{Group, Kind};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
 use measure::{Operation, Pattern};
@@ -21,9 +23,9 @@ pub struct Trace {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// The path, as `compare` names it [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
+    /// The path [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    pub path: Option<PathChoice>,
     /// How much one request moves
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     pub block: Size,
@@ -52,13 +54,14 @@ impl Trace {
             context,
             &Wants {
                 paths: self.path.as_slice(),
+                many: false,
                 writes: self.operation == Operation::Write,
                 largest_bytes: self.block.0,
                 queue_depth: 1,
             },
         )?;
-        let mut path = ready.path(self.path.as_deref())?;
-        let mut probe = self.probe(context, &ready, path.name())?;
+        let (kind, mut path) = ready.path()?;
+        let mut probe = self.probe(context, &ready, kind)?;
         let plan = Plan {
             operation: self.operation,
             pattern: self.pattern,
@@ -76,12 +79,12 @@ impl Trace {
     }
 
     /// The kernel's events, for a path that goes through it.
-    fn probe(&self, context: &Context, ready: &Ready, name: &str) -> Result<Option<Tracefs>> {
-        if name.starts_with("straightway-") || name == bench::RAM {
+    fn probe(&self, context: &Context, ready: &Ready, kind: &Kind) -> Result<Option<Tracefs>> {
+        if !kind.is_through_kernel() {
             return Ok(None);
         }
         let controller = ready.bench.controller_name().unwrap_or_default();
-        let is_chario = name.starts_with("chario");
+        let is_chario = kind.group == Group::Chario;
         let whose = Whose {
             pid: std::process::id(),
             interrupt: match is_chario {

@@ -1,6 +1,6 @@
 //! Which path a verb on a volume takes, and what memory it needs.
 
-use crate::path::{Mode, PathKind, Wish};
+use crate::path::{Mode, PATH_HELP, PathChoice, Wish};
 use crate::transfer::IoArgs;
 use crate::transfer::buffer_bytes;
 use crate::units::Size;
@@ -15,9 +15,9 @@ pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Route {
     /// The path to the drive
-    #[arg(long, value_enum, default_value = "auto")]
-    pub path: PathKind,
-    /// How completions are waited for [straight path: hybrid; kernel: interrupt]
+    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = PathChoice::parser(), help = PATH_HELP)]
+    pub path: PathChoice,
+    /// How completions are waited for [default: as the path's name says]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
     /// The namespace, where DEVICE names a controller
@@ -28,7 +28,7 @@ pub struct Route {
 impl Route {
     /// Whether the user leaves the path open.
     pub fn is_auto(self) -> bool {
-        self.path == PathKind::Auto && self.mode.is_none()
+        self.path == PathChoice::AUTO && self.mode.is_none()
     }
 
     /// The same as a way with buffers of its own.

@@ -1,0 +1,196 @@
+//! A path as the instrument sees it: what `crate::path` opens, on what the bench holds.
+
+use super::{Bench, Plan, Target, counters};
+use crate::failure::{Failure, Result};
+use crate::path::memory::Memory;
+use crate::path::{self, Opened, chario, coprocessor, kernel, straight};
+use block::{Buffer, Device, Geometry};
+use linux::SyncFile;
+use measure::kind::{Carrier, Group, Kind};
+use measure::{Counters, Missing, Path, Region};
+use std::rc::Rc;
+
+/// What the bench's disk of memory is filled with.
+const RAM_FILL: u8 = 0x5a;
+
+/// One path of the table.
+pub(super) struct BenchPath {
+    bench: Rc<Bench>,
+    kind: &'static Kind,
+    /// Where buffers come from, while it is open.
+    memory: Option<Memory>,
+    /// What further threads make their devices of, while it is open.
+    twin: Option<SyncFile>,
+}
+
+impl BenchPath {
+    pub(super) fn new(bench: &Rc<Bench>, kind: &'static Kind) -> Self {
+        Self {
+            bench: Rc::clone(bench),
+            kind,
+            memory: None,
+            twin: None,
+        }
+    }
+
+    /// Opens it on what its group has prepared.
+    fn open_now(&self) -> Result<Opened> {
+        let (bench, kind) = (&self.bench, self.kind);
+        let memory = bench.memory.clone();
+        match kind.carrier {
+            Carrier::Memory => kernel::open_ram(bench.span_bytes, RAM_FILL, kind, memory),
+            Carrier::Queue => {
+                let rig = bench.rig.borrow();
+                let rig = rig
+                    .as_ref()
+                    .ok_or_else(|| Failure::missing("the controller is not ours"))?;
+                let namespace = match &bench.target {
+                    Target::Nvme { namespace, .. } => *namespace,
+                    _ => 1,
+                };
+                path::open_queue(rig.as_ref(), namespace, kind)
+            }
+            Carrier::Coprocessor => {
+                let window = bench.window.as_ref().ok_or_else(|| {
+                    Failure::missing("no coprocessor was named")
+                        .hint("--coprocessor FILE, its window")
+                })?;
+                coprocessor::open(window, kind, bench.destroys)
+            }
+            Carrier::Chario | Carrier::CharioRegistered | Carrier::CharioWindow => {
+                let node = bench.chario_node()?;
+                let claim = bench.claim(&bench.roots.dev.join(&node))?;
+                let loan = bench.loan.borrow().clone();
+                chario::open_node(&bench.roots, &node, &claim, kind, loan, memory)
+            }
+            Carrier::File | Carrier::Ring | Carrier::Passthrough => {
+                let claim = match (kind.group, &bench.target) {
+                    (Group::Ext4, _) => bench.claim(&bench.ext4_file()?)?,
+                    (Group::Plain, Target::File(file)) => bench.claim(file)?,
+                    (Group::Plain, _) => {
+                        return Err(Failure::unsupported("the device is not a file")
+                            .hint("file:PATH, or the file's path"));
+                    }
+                    _ => bench.claim(bench.nodes()?.for_kind(kind)?)?,
+                };
+                kernel::open(&bench.roots, &claim, kind, bench.queue_depth, memory)
+            }
+        }
+    }
+}
+
+impl Path for BenchPath {
+    fn name(&self) -> &str {
+        self.kind.name
+    }
+
+    fn group(&self) -> &str {
+        self.kind.group.name()
+    }
+
+    fn polls(&self) -> bool {
+        self.kind.polls()
+    }
+
+    fn is_buffered(&self) -> bool {
+        self.kind.is_buffered
+    }
+
+    fn queue_depth(&self) -> u16 {
+        match self.kind.carrier {
+            Carrier::Ring | Carrier::Passthrough => self.bench.queue_depth,
+            Carrier::Queue => straight::DEPTH as u16,
+            // Commands that one client may have under way.
+            Carrier::Coprocessor => ::coprocessor::layout::CREDITS as u16,
+            Carrier::Memory => kernel::RAM_DEPTH as u16,
+            _ => 1,
+        }
+    }
+
+    fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
+        let opened = self.open_now()?.aligned();
+        self.memory = Some(opened.memory);
+        self.twin = opened.twin;
+        Ok(opened.device)
+    }
+
+    fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
+        let twin = self.twin.as_ref().ok_or_else(Missing::one_queue)?;
+        match twin.twin() {
+            Ok(device) => Ok(Box::new(device)),
+            Err(error) => Err(Missing::new(
+                format!("no further thread can open it: {error}"),
+                "ulimit -n",
+            )),
+        }
+    }
+
+    fn close(&mut self, device: Box<dyn Device>) {
+        self.twin = None;
+        drop(device);
+        self.memory = None;
+    }
+
+    fn region(&self, geometry: &Geometry) -> Region {
+        let (offset_bytes, span_bytes) = match self.kind.group {
+            Group::Ext4 | Group::Plain => return Region::whole(geometry),
+            // The drive is the coprocessor's own, so the stretch is a part of that.
+            Group::Coprocessor => {
+                let plan = Plan::new(geometry.size_bytes(), self.bench.span_bytes, 0);
+                (plan.raw_offset_bytes, plan.span_bytes)
+            }
+            _ => (self.bench.raw_offset_bytes, self.bench.span_bytes),
+        };
+        Region {
+            first_lba: offset_bytes >> geometry.block_size_log2,
+            block_count: span_bytes >> geometry.block_size_log2,
+        }
+    }
+
+    fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing> {
+        match &self.memory {
+            Some(memory) => Ok(memory.allocate(len_bytes)?),
+            None => Err(Missing::new("the path is closed", "open it first")),
+        }
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        if let Some(memory) = &self.memory {
+            memory.give_back(buffer);
+        }
+    }
+
+    fn counters(&mut self) -> Counters {
+        let bench = &self.bench;
+        let counted = match self.kind.group {
+            Group::Ext4 | Group::Kernel => bench.nodes().map(|nodes| counters::of_kernel(&nodes)),
+            Group::Chario => bench
+                .chario_node()
+                .map(|node| counters::of_chario(&bench.roots, &node.to_string_lossy())),
+            Group::Straightway => {
+                let address = match &bench.target {
+                    Target::Nvme { resolved, .. } => Some(resolved.controller.address.to_string()),
+                    _ => None,
+                };
+                match bench.rig.borrow().as_ref() {
+                    Some(rig) => Ok(counters::of_rig(
+                        rig.as_ref(),
+                        address.as_deref(),
+                        self.polls(),
+                    )),
+                    None => Err(Failure::missing("the controller is not ours")),
+                }
+            }
+            Group::Coprocessor => Ok(Counters::uncounted(
+                "the drive's health log is the coprocessor's own",
+            )),
+            Group::Plain if self.kind.carrier == Carrier::Memory => {
+                Ok(Counters::uncounted("memory takes no commands"))
+            }
+            Group::Plain => Ok(Counters::uncounted(
+                "a file's commands cannot be told from those of others",
+            )),
+        };
+        counted.unwrap_or_else(|failure| Counters::uncounted(failure.to_string()))
+    }
+}

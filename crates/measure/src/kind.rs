@@ -1,0 +1,353 @@
+//! The paths that exist: one table, [`KINDS`], from which every name, property and help text comes.
+//!
+//! Nothing reads a property off the spelling of a name. A new path is a row here and the code that
+//! opens it.
+
+/// Paths of one group need the same driver, and the drive in the same state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The kernel's NVMe driver, and a file system mounted.
+    Ext4,
+    /// The kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive.
+    Kernel,
+    /// CharIO's driver.
+    Chario,
+    /// The controller in user space.
+    Straightway,
+    /// A storage coprocessor, which has a drive of its own.
+    Coprocessor,
+    /// Nothing: a file, or memory.
+    Plain,
+}
+
+impl Group {
+    /// The name that records and messages use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Ext4 => "ext4",
+            Group::Kernel => "kernel",
+            Group::Chario => "chario",
+            Group::Straightway => "straightway",
+            Group::Coprocessor => "coprocessor",
+            Group::Plain => "plain",
+        }
+    }
+
+    /// The group of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        KINDS
+            .iter()
+            .map(|kind| kind.group)
+            .find(|group| group.name() == name)
+    }
+}
+
+/// What carries a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// `pread` and `pwrite` on a block device or a file.
+    File,
+    /// io_uring on a block device or a file.
+    Ring,
+    /// NVMe commands over io_uring, on a namespace's character device.
+    Passthrough,
+    /// CharIO's device, with ordinary memory.
+    Chario,
+    /// CharIO's device, with registered memory.
+    CharioRegistered,
+    /// CharIO's device, with memory of a physical window.
+    CharioWindow,
+    /// A queue pair of our own driver.
+    Queue,
+    /// A storage coprocessor's ring.
+    Coprocessor,
+    /// Memory itself.
+    Memory,
+}
+
+/// How completions are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A processor spins until the completion arrives.
+    Poll,
+    /// The thread sleeps until the device interrupts, or the call returns.
+    Interrupt,
+    /// The thread spins for a short time, then sleeps; it spins where there are no interrupts.
+    Hybrid,
+}
+
+/// One path.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// What options, records and reports call it.
+    pub name: &'static str,
+    /// Shorter names. Where several paths share one, the device decides.
+    pub aliases: &'static [&'static str],
+    /// What it needs.
+    pub group: Group,
+    /// What carries its requests.
+    pub carrier: Carrier,
+    /// How it waits.
+    pub wait: Wait,
+    /// Whether data may stop in the page cache.
+    pub is_buffered: bool,
+    /// fio's I/O engine for the same, where fio knows the path.
+    pub fio: Option<&'static str>,
+    /// The same path without the page cache.
+    pub unbuffered: Option<&'static str>,
+    /// The nearest path that polls.
+    pub polled: Option<&'static str>,
+    /// Whether it is measured where no path is named.
+    pub is_usual: bool,
+    /// Whether it is the one taken where one path is needed and none is named.
+    pub is_first: bool,
+}
+
+const fn row(name: &'static str, group: Group, carrier: Carrier, wait: Wait) -> Kind {
+    Kind {
+        name,
+        aliases: &[],
+        group,
+        carrier,
+        wait,
+        is_buffered: false,
+        fio: None,
+        unbuffered: None,
+        polled: None,
+        is_usual: true,
+        is_first: false,
+    }
+}
+
+use self::{Carrier as C, Group as G, Wait as W};
+
+/// Every path, in the order of tables that are not sorted.
+pub static KINDS: [Kind; 22] = [
+    Kind {
+        is_buffered: true,
+        unbuffered: Some("ext4-direct"),
+        ..row("ext4-buffered", G::Ext4, C::File, W::Interrupt)
+    },
+    row("ext4-direct", G::Ext4, C::File, W::Interrupt),
+    Kind {
+        aliases: &["sync"],
+        is_buffered: true,
+        fio: Some("psync"),
+        unbuffered: Some("block-direct"),
+        ..row("block-buffered", G::Kernel, C::File, W::Interrupt)
+    },
+    Kind {
+        fio: Some("psync"),
+        polled: Some("io_uring-polled"),
+        ..row("block-direct", G::Kernel, C::File, W::Interrupt)
+    },
+    Kind {
+        aliases: &["io-uring"],
+        fio: Some("io_uring"),
+        polled: Some("io_uring-polled"),
+        ..row("io_uring", G::Kernel, C::Ring, W::Interrupt)
+    },
+    row("io_uring-polled", G::Kernel, C::Ring, W::Poll),
+    Kind {
+        polled: Some("passthrough-polled"),
+        ..row("passthrough", G::Kernel, C::Passthrough, W::Interrupt)
+    },
+    Kind {
+        is_usual: false,
+        ..row("passthrough-polled", G::Kernel, C::Passthrough, W::Poll)
+    },
+    Kind {
+        polled: Some("chario-poll"),
+        ..row("chario", G::Chario, C::Chario, W::Interrupt)
+    },
+    row("chario-poll", G::Chario, C::Chario, W::Poll),
+    row(
+        "chario-registered",
+        G::Chario,
+        C::CharioRegistered,
+        W::Interrupt,
+    ),
+    row("chario-phys", G::Chario, C::CharioWindow, W::Interrupt),
+    Kind {
+        is_first: true,
+        ..row("straightway-poll", G::Straightway, C::Queue, W::Poll)
+    },
+    Kind {
+        polled: Some("straightway-poll"),
+        ..row(
+            "straightway-interrupt",
+            G::Straightway,
+            C::Queue,
+            W::Interrupt,
+        )
+    },
+    Kind {
+        aliases: &["straightway", "vfio", "noiommu"],
+        polled: Some("straightway-poll"),
+        is_usual: false,
+        ..row("straightway-hybrid", G::Straightway, C::Queue, W::Hybrid)
+    },
+    Kind {
+        is_first: true,
+        ..row("coprocessor", G::Coprocessor, C::Coprocessor, W::Poll)
+    },
+    Kind {
+        polled: Some("coprocessor"),
+        is_usual: false,
+        ..row(
+            "coprocessor-hybrid",
+            G::Coprocessor,
+            C::Coprocessor,
+            W::Hybrid,
+        )
+    },
+    Kind {
+        aliases: &["sync"],
+        is_buffered: true,
+        fio: Some("psync"),
+        unbuffered: Some("file-direct"),
+        ..row("file-buffered", G::Plain, C::File, W::Interrupt)
+    },
+    Kind {
+        fio: Some("psync"),
+        is_first: true,
+        ..row("file-direct", G::Plain, C::File, W::Interrupt)
+    },
+    Kind {
+        aliases: &["io_uring", "io-uring"],
+        fio: Some("io_uring"),
+        ..row("file-io_uring", G::Plain, C::Ring, W::Interrupt)
+    },
+    Kind {
+        is_usual: false,
+        ..row("file-io_uring-polled", G::Plain, C::Ring, W::Poll)
+    },
+    Kind {
+        is_first: true,
+        ..row(RAM, G::Plain, C::Memory, W::Poll)
+    },
+];
+
+/// Memory, which every device is compared with.
+pub const RAM: &str = "ram";
+
+/// What the speed of other paths is a multiple of, the first that was measured: what a program
+/// gets that opens the device and reads.
+const BASELINES: [&str; 6] = [
+    "block-direct",
+    "ext4-direct",
+    "block-buffered",
+    "ext4-buffered",
+    "file-direct",
+    "file-buffered",
+];
+
+/// The path of this name, precisely.
+pub fn named(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+/// The path that `name`, a precise name or an alias, means among those that `fits` admits; else
+/// the path of this name, whether admitted or not.
+pub fn find(name: &str, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
+    let means = |kind: &&Kind| kind.name == name || kind.aliases.contains(&name);
+    let mut all = KINDS.iter();
+    all.find(|kind| means(kind) && fits(kind))
+        .or_else(|| KINDS.iter().find(means))
+}
+
+/// Every precise name, then every alias that is not one, each once.
+pub fn names() -> Vec<&'static str> {
+    let precise = KINDS.iter().map(|kind| kind.name);
+    let aliases = KINDS.iter().flat_map(|kind| kind.aliases.iter().copied());
+    let mut all = Vec::new();
+    for name in precise.chain(aliases) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+/// The path that others are a multiple of, among `measured`.
+pub fn baseline<'a>(measured: &[&'a str]) -> Option<&'a str> {
+    let mut names = BASELINES.iter();
+    names.find_map(|name| measured.iter().find(|one| *one == name).copied())
+}
+
+impl Kind {
+    /// Whether a processor spins while the device works.
+    pub const fn polls(&self) -> bool {
+        matches!(self.wait, Wait::Poll)
+    }
+
+    /// Whether requests go through a ring, several at a time.
+    pub const fn is_ring(&self) -> bool {
+        matches!(self.carrier, Carrier::Ring | Carrier::Passthrough)
+    }
+
+    /// Whether requests are system calls, which the kernel's events tell about.
+    pub const fn is_through_kernel(&self) -> bool {
+        !matches!(
+            self.carrier,
+            Carrier::Queue | Carrier::Coprocessor | Carrier::Memory
+        )
+    }
+
+    /// Whether the path is one of this project's own.
+    pub const fn is_ours(&self) -> bool {
+        matches!(
+            self.group,
+            Group::Straightway | Group::Chario | Group::Coprocessor
+        )
+    }
+
+    /// The same carrier and group, waiting so.
+    pub fn waiting(&self, wait: Wait) -> Option<&'static Kind> {
+        KINDS.iter().find(|kind| {
+            (kind.group, kind.carrier, kind.wait, kind.is_buffered)
+                == (self.group, self.carrier, wait, self.is_buffered)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_every_sibling_is_in_the_table_and_is_what_it_is_said_to_be() {
+        for (index, kind) in KINDS.iter().enumerate() {
+            assert!(
+                KINDS[index + 1..]
+                    .iter()
+                    .all(|other| other.name != kind.name)
+            );
+            assert_eq!(named(kind.name), Some(kind));
+            assert_eq!(Group::named(kind.group.name()), Some(kind.group));
+            assert_eq!(kind.waiting(kind.wait), Some(kind));
+            if let Some(name) = kind.polled {
+                let polled = named(name).unwrap();
+                assert!(polled.polls() && !kind.polls() && polled.group == kind.group);
+            }
+            if let Some(name) = kind.unbuffered {
+                let direct = named(name).unwrap();
+                assert!(kind.is_buffered && !direct.is_buffered);
+                assert_eq!((direct.group, direct.carrier), (kind.group, kind.carrier));
+            }
+        }
+        assert!(BASELINES.iter().all(|name| named(name).is_some()));
+    }
+
+    #[test]
+    fn an_alias_means_the_path_that_fits_the_device() {
+        let of = |name, group| find(name, |kind| kind.group == group).map(|kind| kind.name);
+        assert_eq!(of("sync", G::Kernel), Some("block-buffered"));
+        assert_eq!(of("sync", G::Plain), Some("file-buffered"));
+        assert_eq!(of("io_uring", G::Kernel), Some("io_uring"));
+        assert_eq!(of("io_uring", G::Plain), Some("file-io_uring"));
+        assert_eq!(of("vfio", G::Straightway), Some("straightway-hybrid"));
+        assert_eq!(of("ram", G::Kernel), Some("ram"));
+        assert_eq!(of("no", G::Kernel), None);
+    }
+}
