@@ -5,7 +5,7 @@
 
 use crate::distribution::BoxPlot;
 use crate::format::{duration, figure, size};
-use crate::plot::escaped;
+use crate::plot::{class, escaped};
 use std::fmt::Write;
 
 const WIDTH: f64 = 480.0;
@@ -303,8 +303,8 @@ impl Chart {
         let dash = if curve.dashed { " polls" } else { "" };
         let _ = write!(
             svg,
-            "<g class=\"s{}\"><path class=\"line{dash}\" d=\"",
-            curve.style % 10
+            "<g class=\"{}\"><path class=\"line{dash}\" d=\"",
+            class(curve.style)
         );
         for (index, (px, py)) in curve.points.iter().enumerate() {
             let letter = if index == 0 { 'M' } else { 'L' };

@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod advice;
 pub mod cell;
 pub mod chart;
 pub mod compare;

@@ -4,6 +4,7 @@
 //! follows light and dark. Paths differ in colour *and* in marker; a dashed line polls.
 
 use crate::format::{figure, size};
+use crate::kind::{self, Kind};
 use std::fmt::Write;
 
 const WIDTH: f64 = 480.0;
@@ -14,6 +15,8 @@ const TOP: f64 = 16.0;
 const BOTTOM: f64 = 52.0;
 /// Colours in the style sheet.
 const COLOURS: usize = 10;
+/// Looks from here on are grey, and differ by marker alone.
+const GREY: usize = 100;
 /// Markers; has no factor in common with the colours, so that 90 paths differ.
 const MARKERS: usize = 9;
 /// Block sizes that are labelled before others.
@@ -95,10 +98,10 @@ impl Range {
         YScale::Linear { step, steps }
     }
 
-    /// An axis in decades if the values span more than two, for then a linear one shows only the
+    /// An axis in decades if the values span more than one, for then a linear one shows only the
     /// largest; otherwise from 0.
     pub fn log_if_wide(self) -> YScale {
-        if !self.least.is_finite() || self.most / self.least < 100.0 {
+        if !self.least.is_finite() || self.most / self.least < 10.0 {
             return self.linear();
         }
         YScale::Log {
@@ -154,13 +157,34 @@ impl YScale {
     }
 }
 
+/// The looks of the paths of a report, each a colour of its own: those of this project stand out,
+/// and the others are grey beside them.
+pub fn styles(names: &[&str]) -> Vec<usize> {
+    let is_ours = |name: &str| kind::named(name).is_some_and(Kind::is_ours);
+    let any_ours = names.iter().any(|name| is_ours(name));
+    let (mut colours, mut greys) = (0.., GREY..);
+    let style = |name: &&str| match !any_ours || is_ours(name) {
+        true => colours.next(),
+        false => greys.next(),
+    };
+    names.iter().filter_map(style).collect()
+}
+
+/// The class in the style sheet.
+pub(crate) fn class(style: usize) -> String {
+    match style < GREY {
+        true => format!("s{}", style % COLOURS),
+        false => "rest".to_owned(),
+    }
+}
+
 /// The SVG element of a path's marker and line, for a legend.
 pub fn legend_key(style: usize, polls: bool) -> String {
     let dash = if polls { " polls" } else { "" };
     let mut svg = format!(
-        "<svg class=\"key s{}\" viewBox=\"0 0 34 14\" width=\"34\" height=\"14\" \
+        "<svg class=\"key {}\" viewBox=\"0 0 34 14\" width=\"34\" height=\"14\" \
          aria-hidden=\"true\"><path class=\"line{dash}\" d=\"M1 7H33\"/>",
-        style % COLOURS
+        class(style)
     );
     marker(&mut svg, style, 17.0, 7.0);
     svg.push_str("</svg>");
@@ -184,7 +208,10 @@ impl Plot<'_> {
             escaped(self.title)
         );
         self.axes(&mut svg, &scale, &sizes);
-        for line in self.lines {
+        // What stands out is drawn last.
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.style < GREY);
+        for line in lines {
             self.line(&mut svg, &scale, line);
         }
         svg.push_str("</svg>");
@@ -235,7 +262,7 @@ impl Plot<'_> {
 
     fn line(&self, svg: &mut String, scale: &Scale, line: &Line) {
         let dash = if line.polls { " polls" } else { "" };
-        let _ = write!(svg, "<g class=\"s{}\">", line.style % COLOURS);
+        let _ = write!(svg, "<g class=\"{}\">", class(line.style));
         let mut path = String::new();
         for (index, point) in line.points.iter().enumerate() {
             let letter = if index == 0 { 'M' } else { 'L' };
@@ -433,6 +460,28 @@ mod tests {
         for size in PREFERRED {
             assert!(labels.contains(&size), "{size}");
         }
+    }
+
+    #[test]
+    fn each_path_of_ours_has_a_colour_of_its_own_and_the_others_are_grey() {
+        let all: Vec<&str> = kind::KINDS.iter().map(|kind| kind.name).collect();
+        let styles = styles(&all);
+        assert_eq!(styles.len(), all.len());
+        let mut ours: Vec<String> = Vec::new();
+        for (kind, style) in kind::KINDS.iter().zip(&styles) {
+            assert_eq!(class(*style) == "rest", !kind.is_ours(), "{}", kind.name);
+            if kind.is_ours() {
+                ours.push(class(*style));
+            }
+        }
+        ours.sort();
+        ours.dedup();
+        assert_eq!(
+            ours.len(),
+            kind::KINDS.iter().filter(|kind| kind.is_ours()).count()
+        );
+        // Without any of ours there is nothing to stand out from.
+        assert_eq!(super::styles(&["block-direct", "ram"]), [0, 1]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The report: one HTML file that needs no network, no script and no other file.
 
 use crate::access::{Operation, Pattern};
+use crate::advice::{self, Advice};
 use crate::findings::{Merit, Win, ranked, wins};
 use crate::format::{count, date, duration, figure, half_width, size};
-use crate::plot::{Line, Plot, Point, Range, legend_key};
+use crate::plot::{Line, Plot, Point, Range, legend_key, styles};
 use crate::schema::{Ci95, Comparison, PathResult};
 use askama::Template;
 
@@ -26,6 +27,11 @@ struct Page<'a> {
     comparison: &'a Comparison,
     drive: String,
     date: String,
+    emulated: Option<String>,
+    /// Which path to take, in a sentence or two.
+    answer: String,
+    advice_head: [&'static str; 7],
+    advice: Vec<Vec<String>>,
     lede: String,
     verdicts: Vec<Verdict>,
     legend: Vec<Key>,
@@ -111,7 +117,12 @@ impl<'a> Page<'a> {
         let drive = device.model.clone().unwrap_or_else(|| device.name.clone());
         let results = &comparison.results;
         let kinds = comparison.kinds();
+        let advice = advice::advise(comparison);
         Self {
+            emulated: device.emulated(&comparison.environment_before),
+            answer: advice::answer(&advice),
+            advice_head: advice::HEADINGS,
+            advice: advice.iter().map(Advice::cells).collect(),
             comparison,
             date: date(comparison.started_unix_s),
             lede: lede(comparison, &drive),
@@ -240,7 +251,7 @@ fn legend(comparison: &Comparison) -> Vec<Key> {
         name: (*name).to_owned(),
         svg: legend_key(style, polls(comparison, name)),
     };
-    names.iter().enumerate().map(key).collect()
+    styles(&names).into_iter().zip(&names).map(key).collect()
 }
 
 fn polls(comparison: &Comparison, name: &str) -> bool {
@@ -298,22 +309,32 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
     kinds
         .into_iter()
         .map(|(id, title, y_label, unit, caption, value)| {
-            let panels: Vec<(String, Vec<Line>)> = comparison
+            let panels: Vec<(Operation, String, Vec<Line>)> = comparison
                 .kinds()
                 .into_iter()
                 .map(|(operation, pattern)| {
                     let name = kind_name(operation, pattern);
-                    (name, lines(comparison, operation, pattern, value))
+                    let lines = lines(comparison, operation, pattern, value);
+                    (operation, name, lines)
                 })
                 .collect();
-            // One scale for all panels, so that they can be compared by eye.
-            let range = Range::of(panels.iter().flat_map(|(_, lines)| lines));
-            let y_scale = if id == "efficiency" {
-                range.log_if_wide()
-            } else {
-                range.linear()
+            // One scale for all panels of reads, and one of writes, so that they can be compared by
+            // eye; in decades where the smallest blocks could not be seen otherwise.
+            let scale = |wanted: Operation| {
+                let of_operation = panels.iter().filter(|(operation, ..)| *operation == wanted);
+                let range = Range::of(of_operation.flat_map(|(_, _, lines)| lines));
+                if id == "processor" {
+                    range.linear()
+                } else {
+                    range.log_if_wide()
+                }
             };
-            let panel = |(kind, lines): (String, Vec<Line>)| {
+            let (reads, writes) = (scale(Operation::Read), scale(Operation::Write));
+            let panel = |(operation, kind, lines): (Operation, String, Vec<Line>)| {
+                let y_scale = match operation {
+                    Operation::Read => reads,
+                    Operation::Write => writes,
+                };
                 let title = format!("{title} by block size, {kind}");
                 let plot = Plot {
                     title: &title,
@@ -367,7 +388,7 @@ fn lines(
             points,
         }
     };
-    let lines = names.iter().enumerate().map(line);
+    let lines = styles(&names).into_iter().zip(&names).map(line);
     lines.filter(|line| !line.points.is_empty()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The one table for the terminal: plain text, aligned, best path first.
 
+use crate::advice::advise;
 use crate::findings::{Merit, ranked};
 use crate::format::{count, figure, half_width, size};
 use crate::schema::{Comparison, PathResult};
@@ -40,6 +41,15 @@ pub fn table(comparison: &Comparison) -> String {
         }
     }
     let mut text = String::new();
+    if let Some(note) = comparison.device.emulated(&comparison.environment_before) {
+        text += &format!("{note}\n\n");
+    }
+    for advice in advise(comparison) {
+        text += &capitalised(&format!("{advice}.\n"));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
     // Writing to a String cannot fail.
     for (title, rows) in &sections {
         let _ = writeln!(text, "{title}");

@@ -34,6 +34,11 @@ pub trait Report {
     /// The text, and why it is not valid where the text itself does not say so.
     fn judged_text(&self) -> String {
         let mut text = self.text();
+        let info = self.info();
+        let emulated = info.device.emulated(&info.environment_before);
+        if let Some(note) = emulated.filter(|note| !text.contains(note.as_str())) {
+            text = format!("{note}\n\n{text}");
+        }
         let reasons = self.info().invalid_reasons.iter();
         let unsaid: Vec<&String> = reasons.filter(|one| !text.contains(one.as_str())).collect();
         for reason in unsaid {
@@ -53,6 +58,8 @@ pub(crate) struct Page<'a> {
     /// Class (`good`, `bad`, `open`) and words.
     verdict: Option<(&'static str, String)>,
     lede: String,
+    /// What has to be said of an emulator.
+    emulated: Option<String>,
     sections: Vec<Section>,
     conditions: Vec<(String, String)>,
     environment: Vec<(&'static str, String, String, bool)>,
@@ -119,6 +126,7 @@ impl<'a> Page<'a> {
             date: date(run.started_unix_s),
             verdict: None,
             lede,
+            emulated: device.emulated(&run.environment_before),
             sections: Vec::new(),
             conditions: vec![
                 ("drive".to_owned(), device.name.clone()),

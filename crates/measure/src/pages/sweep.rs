@@ -2,10 +2,11 @@
 
 use super::{Page, Report, Section, Table};
 use crate::access::{Operation, Pattern};
+use crate::advice::{self, Advice, advise};
 use crate::chart::{Axis, Chart, Curve, Unit};
 use crate::findings::{Merit, Win};
 use crate::format::{figure, half_width, size};
-use crate::plot::{Line, Plot, Point, Range, legend_key};
+use crate::plot::{Line, Plot, Point, Range, legend_key, styles};
 use crate::report::{ReportError, leaders};
 use crate::run_info::RunInfo;
 use crate::schema::{Ci95, Comparison, PathResult};
@@ -23,6 +24,7 @@ impl Report for Sweep {
         let drive = device.model.clone().unwrap_or_else(|| device.name.clone());
         let title = format!("What each path to {drive} gives, from small blocks to large");
         let mut page = Page::new(&self.run, title, self.lede());
+        page.sections.extend(self.which());
         page.sections.push(self.ranked());
         page.sections.push(self.by_size("Speed", "MiB/s", |r| {
             (r.throughput_mib_s, r.throughput_mib_s_ci95)
@@ -120,8 +122,10 @@ impl Sweep {
         let Some(first) = ranking.first() else {
             return "No path could be measured.".into();
         };
-        let mut text = format!(
-            "{} paths were asked for the same offsets in rounds of random order.",
+        let advice = self.comparisons.first().map(advise).unwrap_or_default();
+        let mut text = advice::answer(&advice);
+        text += &format!(
+            " {} paths were asked for the same offsets in rounds of random order.",
             ranking.len(),
         );
         if let Some(win) = self.winner(Merit::Speed) {
@@ -167,10 +171,34 @@ impl Sweep {
 
     fn legend(&self) -> Vec<(String, String)> {
         let polls = |name: &str| self.results().any(|(_, r)| r.path == name && r.polls);
-        let names = self.names().into_iter().enumerate();
-        names
-            .map(|(style, name)| (legend_key(style, polls(name)), name.to_owned()))
+        let names = self.names();
+        let keys = styles(&names).into_iter().zip(&names);
+        keys.map(|(style, name)| (legend_key(style, polls(name)), (*name).to_owned()))
             .collect()
+    }
+
+    /// Which path to take, at each depth.
+    fn which(&self) -> Vec<Section> {
+        let section = |comparison: &Comparison| {
+            Section {
+            title: format!(
+                "Which path, with {} in flight?",
+                in_flight(comparison.threads, comparison.queue_depth)
+            ),
+            caption: "Multiples are of a plain program's path, with 95 % confidence intervals from rounds \
+                      of both paths taken in pairs."
+                .into(),
+            tables: vec![Table {
+                words: true,
+                ..Table::new(
+                    &advice::HEADINGS,
+                    advise(comparison).iter().map(Advice::cells).collect(),
+                )
+            }],
+            ..Section::default()
+        }
+        };
+        self.comparisons.iter().map(section).collect()
     }
 
     fn ranked(&self) -> Section {
@@ -230,9 +258,9 @@ impl Sweep {
         for comparison in &self.comparisons {
             let mut groups = Vec::new();
             for (operation, pattern) in comparison.kinds() {
-                let lines: Vec<Line> = names
-                    .iter()
-                    .enumerate()
+                let lines: Vec<Line> = styles(&names)
+                    .into_iter()
+                    .zip(&names)
                     .map(|(style, name)| {
                         let of_line = comparison.results.iter().filter(|r| {
                             (r.path.as_str(), r.operation, r.pattern) == (*name, operation, pattern)
@@ -332,7 +360,8 @@ impl Sweep {
             .unwrap_or(0);
         let names = self.names();
         let panels = self.kinds().into_iter().map(|(operation, pattern)| {
-            let curves = names.iter().enumerate().map(|(style, name)| Curve {
+            let looks = styles(&names).into_iter().zip(&names);
+            let curves = looks.map(|(style, name)| Curve {
                 name: (*name).to_owned(),
                 style,
                 dashed: false,
