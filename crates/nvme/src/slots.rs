@@ -62,6 +62,7 @@ impl<const DEPTH: usize> Slots<DEPTH> {
     #[inline(always)]
     pub(crate) fn take(&mut self, index: usize, tag: Tag, buffer: Option<Buffer>, now: u64) -> u16 {
         let Some(slot) = self.slots.get_mut(index) else {
+            debug_assert!(false, "slot {index} is none that `next` gave");
             return 0;
         };
         let identifier = slot.identifier as u16;

@@ -165,7 +165,7 @@ impl fmt::Display for Node {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let text = match self {
             Error::Device(error) => return error.error().fmt(f),
             Error::NewerVersion { major } => {
                 return write!(
@@ -199,9 +199,6 @@ impl fmt::Display for Error {
                     "checksum mismatch at offset {offset}: the stored data changed"
                 );
             }
-            _ => {}
-        }
-        f.write_str(match self {
             Error::NotAVolume => "no Straightway volume is on this device",
             Error::StaleSuperblock => {
                 "the superblock is older than the files: its newer copy was lost; \
@@ -240,8 +237,8 @@ impl fmt::Display for Error {
                 "an earlier operation failed half-way: mount again, which completes or undoes it"
             }
             Error::Unsupported => "not offered for this file",
-            _ => "",
-        })
+        };
+        f.write_str(text)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Named files on a raw block device: one format for software, firmware and hardware, safe at
 //! every power cut. `FORMAT.md` has every byte and the argument for every ordering.
 //!
+//! ```
+#![doc = include_str!("../examples/hello.rs")]
+//! ```
+//!
 //! * A [`Volume`] owns its device from [`Volume::mount`] to [`Volume::unmount`] and works in the
 //!   memory that it was lent: three nodes, and a table with a place for each file open at once.
 //!   It allocates nothing.
@@ -9,6 +13,8 @@
 //!   [`Volume::poll`] hands the buffers back. Inside what was reserved they read no metadata.
 //! * What changes metadata is a future: it makes progress when it is polled after
 //!   [`Volume::poll`], and data keeps flowing meanwhile. [`blocking`] runs them to their end.
+//! * A [`Transfer`] moves a buffer of any length without blocking, for callers with a loop of their
+//!   own; [`Volume::provide`] supplies the metadata that it stops for.
 //!
 //! Nothing here panics, whatever stands on the device.
 #![no_std]

@@ -69,6 +69,7 @@ impl<D: Device> State<'_, D> {
     fn copy_node(&mut self, from: usize, to: usize) {
         let len = self.superblock.shape.node_bytes();
         let Some(source) = self.nodes.get_mut(from).and_then(Option::take) else {
+            debug_assert!(false, "a node that the device has is copied");
             return;
         };
         if let Some(bytes) = source.get(..len) {

@@ -49,6 +49,8 @@ pub(crate) struct Steps {
     count: u8,
     next: u8,
     submitted: bool,
+    /// A step had no room: none of the list may be carried out.
+    overflowed: bool,
 }
 
 impl Steps {
@@ -59,15 +61,25 @@ impl Steps {
             count: 0,
             next: 0,
             submitted: false,
+            overflowed: false,
         }
     }
 
-    /// Adds a step that needs no place.
+    /// Adds a step that needs no place. No operation has more than there is room for; one that had
+    /// would lose a barrier, so its whole list is refused.
     #[inline(never)]
     pub(crate) fn push(&mut self, step: Step) {
-        if let Some(entry) = self.list.get_mut(usize::from(self.count)) {
-            *entry = step;
-            self.count += 1;
+        self.add(step);
+        debug_assert!(!self.overflowed, "an operation of more than {STEPS} steps");
+    }
+
+    fn add(&mut self, step: Step) {
+        match self.list.get_mut(usize::from(self.count)) {
+            Some(entry) => {
+                *entry = step;
+                self.count += 1;
+            }
+            None => self.overflowed = true,
         }
     }
 
@@ -115,6 +127,9 @@ impl<D: Device> Future for Perform<'_, '_, '_, D> {
         let this = self.get_mut();
         let steps = &mut *this.steps;
         let mut state = this.volume.state();
+        if steps.overflowed {
+            return Poll::Ready(Err(Error::NeedsMount));
+        }
         while let Some((step, place)) = steps.front() {
             if steps.submitted || step != Step::Barrier || state.has_unflushed() {
                 match state.turn_of(step, place, &mut steps.submitted) {
@@ -296,7 +311,8 @@ impl<'a, D: Device> Volume<'a, D> {
         steps: &'s mut Steps,
         make: impl FnOnce(&mut State<'a, D>, &mut Steps),
     ) -> Perform<'v, 's, 'a, D> {
-        (steps.count, steps.next, steps.submitted) = (0, 0, false);
+        (steps.count, steps.next) = (0, 0);
+        (steps.submitted, steps.overflowed) = (false, false);
         make(&mut self.state(), steps);
         Perform {
             volume: self,
@@ -315,5 +331,43 @@ impl<'a, D: Device> Volume<'a, D> {
         self.perform(steps, |_, steps| {
             steps.push_at(Step::Read(which as u8), which, address, len);
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FormatOptions, MountOptions, OpenFile, blocking, format};
+    use block::{Buffer, RamDisk};
+    use std::vec;
+
+    /// In a build without assertions too, nothing of a list that is too long reaches the device.
+    #[test]
+    fn a_list_that_is_too_long_is_refused_as_a_whole() {
+        let buffer = || Buffer::from_static(vec![0; 4096].leak());
+        let mut disk = RamDisk::<_, 4>::new(vec![0; 1 << 20], 9).unwrap();
+        format(&mut disk, buffer(), &FormatOptions::default())
+            .0
+            .unwrap();
+        let mut files = [OpenFile::new()];
+        let nodes = [buffer(), buffer(), buffer()];
+        let options = MountOptions::default();
+        let volume = Volume::mount(disk, nodes, &mut files, &options).unwrap();
+        let mut steps = Steps::new();
+        for (count, result) in [(STEPS, Ok(())), (STEPS + 1, Err(Error::NeedsMount))] {
+            let listed = volume.perform(&mut steps, |state, steps| {
+                state.unflushed = true;
+                (0..count).for_each(|_| steps.add(Step::Barrier));
+            });
+            assert_eq!(blocking::run(&volume, listed), result, "{count} steps");
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "more than 6 steps")]
+    fn a_list_that_is_too_long_is_a_bug() {
+        let mut steps = Steps::new();
+        (0..=STEPS).for_each(|_| steps.push(Step::Barrier));
     }
 }
