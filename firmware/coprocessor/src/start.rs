@@ -10,11 +10,11 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "stream"),
     cfg!(feature = "files"),
 ) {
-    (32, true, _) => 43 << 10,
+    (32, true, _) => 87 << 9,
     (32, false, true) if cfg!(feature = "check") => 23 << 10,
     (32, false, true) => 43 << 9,
     (32, false, false) => 13 << 10,
-    (_, true, _) => 46 << 10,
+    (_, true, _) => 95 << 9,
     (_, false, true) => 27 << 10,
     (_, false, false) => 29 << 9,
 };
