@@ -4,20 +4,39 @@
 
 mod support;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use support::{Folder, json, run, stderr, stdout};
 
 const SIZE: u64 = 64 << 20;
 
-/// Runs a tool of the machine, or says that it is not there.
-fn tool(words: &[&str]) -> Option<Output> {
-    let (program, rest) = words.split_first().unwrap();
-    let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
-    match Command::new(program).args(rest).env("PATH", sbin).output() {
-        Ok(output) => Some(output),
-        Err(error) => {
-            println!("SKIPPED: {program}: {error}");
-            None
+/// Tools that a test found missing. It prints one line for all of them, and so is counted once.
+#[derive(Default)]
+struct Missing(RefCell<BTreeSet<String>>);
+
+impl Missing {
+    /// Runs a tool of the machine, or notes that it is not there.
+    fn tool(&self, words: &[&str]) -> Option<Output> {
+        let (program, rest) = words.split_first().unwrap();
+        let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+        let output = Command::new(program).args(rest).env("PATH", sbin).output();
+        if output.is_err() {
+            self.note(program);
+        }
+        output.ok()
+    }
+
+    fn note(&self, program: &str) {
+        self.0.borrow_mut().insert(program.to_owned());
+    }
+}
+
+impl Drop for Missing {
+    fn drop(&mut self) {
+        let names: Vec<String> = self.0.take().into_iter().collect();
+        if !names.is_empty() {
+            println!("SKIPPED: what needs {}: not installed", names.join(", "));
         }
     }
 }
@@ -35,6 +54,7 @@ fn found(report: &serde_json::Value) -> Vec<&str> {
 
 #[test]
 fn what_real_tools_made_is_named_and_wiped() {
+    let missing = Missing::default();
     let folder = Folder::new();
     let gpt: &[&str] = &[
         "sh",
@@ -69,11 +89,11 @@ fn what_real_tools_made_is_named_and_wiped() {
     let mut tried = 0;
     for (index, (what, maker)) in makers.into_iter().enumerate() {
         let disk = blank(&folder, &format!("disk{index}"));
-        let Some(made) = tool(&[maker, &[disk.as_str()]].concat()) else {
+        let Some(made) = missing.tool(&[maker, &[disk.as_str()]].concat()) else {
             continue;
         };
         if made.status.code() == Some(77) {
-            println!("SKIPPED: {what}: no sfdisk");
+            missing.note("sfdisk");
             continue;
         }
         assert!(made.status.success(), "{maker:?}: {}", stderr(&made));
@@ -106,15 +126,15 @@ fn what_real_tools_made_is_named_and_wiped() {
         );
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["found"], dry["found"]);
-        assert_nothing_remains(&disk);
+        assert_nothing_remains(&missing, &disk);
         assert!(stdout(&run(&["check", &disk])).starts_with("sound"));
     }
-    assert!(tried > 0 || tool(&["mkfs.ext4", "-V"]).is_none());
+    assert!(tried > 0 || missing.tool(&["mkfs.ext4", "-V"]).is_none());
 }
 
 /// As the machine's own tools see it.
-fn assert_nothing_remains(disk: &str) {
-    if let Some(probed) = tool(&["blkid", "-p", disk]) {
+fn assert_nothing_remains(missing: &Missing, disk: &str) {
+    if let Some(probed) = missing.tool(&["blkid", "-p", disk]) {
         assert_eq!(
             probed.status.code(),
             Some(2),
@@ -122,7 +142,7 @@ fn assert_nothing_remains(disk: &str) {
             String::from_utf8_lossy(&probed.stdout)
         );
     }
-    if let Some(left) = tool(&["wipefs", "--no-act", disk]) {
+    if let Some(left) = missing.tool(&["wipefs", "--no-act", disk]) {
         assert!(
             left.status.success() && left.stdout.is_empty(),
             "{}",
@@ -200,6 +220,7 @@ fn signatures_at_the_end_are_wiped_and_nothing_beside_them() {
 
 #[test]
 fn file_knows_a_volume_by_its_magic() {
+    let missing = Missing::default();
     let folder = Folder::new();
     let disk = folder.path("disk.img");
     run(&[
@@ -215,7 +236,7 @@ fn file_knows_a_volume_by_its_magic() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/probes/straightway.magic"
     );
-    let Some(said) = tool(&["file", "--brief", "-m", magic, &disk]) else {
+    let Some(said) = missing.tool(&["file", "--brief", "-m", magic, &disk]) else {
         return;
     };
     let uuid = json(&["stat", &disk, "--json"])["volume"]["uuid"]
@@ -237,7 +258,9 @@ fn file_knows_a_volume_by_its_magic() {
     let mut image = std::fs::read(&disk).unwrap();
     image[..256].fill(0);
     std::fs::write(&disk, &image).unwrap();
-    let said = tool(&["file", "--brief", "-m", magic, &disk]).unwrap();
+    let said = missing
+        .tool(&["file", "--brief", "-m", magic, &disk])
+        .unwrap();
     assert_eq!(
         stdout(&said),
         "Straightway volume, first superblock lost, label \"my label\"\n"

@@ -387,7 +387,19 @@ fn bad_input_is_refused_and_records_nothing() {
             stderr(&output)
         );
     };
-    let pattern = ["--from", "pattern", "--rate", "1M", "--for", "1s"];
+    // A deadline that a busy machine keeps too: whether it is kept is not what this is about.
+    let pattern = [
+        "--from",
+        "pattern",
+        "--rate",
+        "1M",
+        "--for",
+        "1s",
+        "--deadline",
+        "1min",
+        "--buffers",
+        "64",
+    ];
     let record =
         |device: &str, name: &str| run(&[&["record", device, name][..], &pattern].concat());
     let output = record(&format!("file:{blank}"), "a");

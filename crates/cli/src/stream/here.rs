@@ -44,7 +44,8 @@ impl Keeper for &Mounted<'_, '_> {
             checksums,
             app_tag: 0,
         };
-        let made = self.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
+        let create = volume.with_space(|| volume.create(name, &options));
+        let made = volume::blocking::run(volume, create);
         made.map_err(|error| not_made(name, reserve_bytes, error))
     }
 

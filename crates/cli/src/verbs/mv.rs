@@ -2,12 +2,11 @@
 
 use crate::failure::{Exit, Result};
 use crate::verbs::put::check_name;
-use crate::volume::{Route, Store, failed, route, shown};
+use crate::volume::{Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
-use volume::blocking;
 
 /// Rename a file of a volume.
 #[derive(Clone, Debug, Args)]
@@ -52,9 +51,8 @@ impl Mv {
         let wish = route::wish(&self.route.with_buffers(4096, 1), true);
         Store::with(context, &self.device, &wish, |mounted| {
             let volume = mounted.volume;
-            mounted
-                .with_space(|| blocking::run(volume, volume.rename(&self.old, &self.new)))
-                .map_err(|error| failed(doing, error))
+            let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
+            mounted.run(doing, rename)
         })?;
         if self.json {
             context.console.json(&Renamed {

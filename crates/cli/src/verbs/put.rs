@@ -283,8 +283,8 @@ impl Put {
             checksums,
             app_tag: 0,
         };
-        let made =
-            mounted.with_space(|| volume::blocking::run(volume, volume.create(name, &options)));
+        let create = volume.with_space(|| volume.create(name, &options));
+        let made = volume::blocking::run(volume, create);
         let file = made.map_err(|error| {
             let failure = failed(doing, error);
             match source.len_bytes {

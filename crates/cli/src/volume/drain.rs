@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::signals::Cancel;
 use crate::volume::chunks::differences;
 use crate::volume::fill::{Pace, allocate};
-use crate::volume::flow::{Finished, Flow, Way};
+use crate::volume::flow::{Finished, Flow};
 use crate::volume::{Mounted, failed, shown};
 use block::Buffer;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 use volume::layout::CHUNK_BYTES;
-use volume::{Error, File};
+use volume::{Direction, Error, File};
 
 /// How long one wait may last before the user's wish to end is looked at.
 const WAIT_US: u32 = 100_000;
@@ -267,7 +267,7 @@ impl<'m, 'v, 'a> Reader<'m, 'v, 'a> {
             Sums::Ignored => geometry.block_size_bytes() as u64,
             _ => CHUNK_BYTES,
         };
-        let flow = Flow::new(mounted.volume, part.file, Way::Read);
+        let flow = Flow::new(mounted.volume, part.file, Direction::Read);
         let next = part.offset_bytes / align * align;
         let end = (part.offset_bytes + part.length_bytes).next_multiple_of(align);
         let first_sum = next / CHUNK_BYTES;
@@ -279,7 +279,7 @@ impl<'m, 'v, 'a> Reader<'m, 'v, 'a> {
             mounted,
             part,
             pace,
-            flow: flow.map_err(|error| failed(doing(), error))?,
+            flow,
             buffers,
             next,
             end: end.min(part.size_bytes),

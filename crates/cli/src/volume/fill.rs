@@ -4,14 +4,14 @@
 use crate::failure::{Failure, Result};
 use crate::signals::Cancel;
 use crate::volume::chunks::Chunks;
-use crate::volume::flow::{Flow, Way};
+use crate::volume::flow::Flow;
 use crate::volume::{Mounted, failed};
 use block::Buffer;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
-use volume::{Error, File};
+use volume::{Direction, Error, File};
 
 /// How long one wait may last before the user's wish to end is looked at.
 const WAIT_US: u32 = 100_000;
@@ -170,8 +170,7 @@ fn run(
     let volume = mounted.volume;
     let status = volume.file_status(file);
     let status = status.map_err(|error| failed(doing(), error))?;
-    let flow = Flow::new(volume, file, Way::Append);
-    let mut flow = flow.map_err(|error| failed(doing(), error))?;
+    let mut flow = Flow::new(volume, file, Direction::Append);
     let mut pushed = 0;
     let mut moved = 0;
     let mut stored = status.appended_bytes;

@@ -1,24 +1,14 @@
 //! Buffers on their way into a file or out of it, many in flight, in order.
 //!
-//! A buffer becomes as few device commands as the file's extents and the device's largest transfer
-//! allow; nothing is copied. What a command waits for (space, a piece of the map, room for
-//! checksums) runs beside the data that is in flight.
+//! Each buffer is a [`Transfer`] of the volume; nothing is copied. What one waits for (space, a piece
+//! of the map, room for checksums) is supplied beside the data that is in flight.
 
 use crate::volume::AnyVolume;
-use block::{Buffer, Lent};
+use block::Buffer;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use volume::{Error, Event, File, Refused};
-
-/// Which way data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// To the end of the file.
-    Append,
-    /// From the file.
-    Read,
-}
+use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
 
 /// What metadata work gives: checksums, where it was to read them.
 type Work<'v> = Pin<Box<dyn Future<Output = Result<Vec<u32>, Error>> + 'v>>;
@@ -36,30 +26,12 @@ pub struct Finished {
     pub is_moved: bool,
 }
 
-struct Going {
-    tag: u16,
-    lent: Lent,
-    offset_bytes: u64,
-    /// Bytes of data, and whole blocks of them.
-    len: usize,
-    whole: usize,
-    out: usize,
-}
-
-impl Going {
-    fn is_submitted(&self) -> bool {
-        self.lent.offset_bytes() >= self.whole
-    }
-}
-
 /// One file's data on its way.
 pub struct Flow<'v, 'a> {
     volume: &'v AnyVolume<'a>,
     file: File,
-    way: Way,
-    block: usize,
-    largest: usize,
-    flight: VecDeque<Going>,
+    direction: Direction,
+    flight: VecDeque<Transfer>,
     work: Option<Work<'v>>,
     /// Nothing can be submitted before the work is done.
     is_waiting: bool,
@@ -72,17 +44,11 @@ pub struct Flow<'v, 'a> {
 
 impl<'v, 'a> Flow<'v, 'a> {
     /// A flow to or from `file`.
-    ///
-    /// # Errors
-    /// The volume's.
-    pub fn new(volume: &'v AnyVolume<'a>, file: File, way: Way) -> Result<Self, Error> {
-        let geometry = volume.geometry()?;
-        Ok(Self {
+    pub const fn new(volume: &'v AnyVolume<'a>, file: File, direction: Direction) -> Self {
+        Self {
             volume,
             file,
-            way,
-            block: geometry.block_size_bytes(),
-            largest: geometry.max_transfer_bytes(),
+            direction,
             flight: VecDeque::new(),
             work: None,
             is_waiting: false,
@@ -90,7 +56,7 @@ impl<'v, 'a> Flow<'v, 'a> {
             next_tag: 0,
             requests: 0,
             failure: None,
-        })
+        }
     }
 
     /// The first failure by offset.
@@ -115,7 +81,7 @@ impl<'v, 'a> Flow<'v, 'a> {
 
     /// Whether all that was pushed is on its way.
     pub fn is_submitted(&self) -> bool {
-        self.flight.back().is_none_or(Going::is_submitted)
+        self.flight.back().is_none_or(Transfer::is_submitted)
     }
 
     /// Starts metadata work beside the data, if none is under way.
@@ -137,14 +103,9 @@ impl<'v, 'a> Flow<'v, 'a> {
     pub fn push(&mut self, buffer: Buffer, offset_bytes: u64, len: usize) {
         let tag = self.next_tag;
         self.next_tag = tag.wrapping_add(1);
-        self.flight.push_back(Going {
-            tag,
-            whole: len.next_multiple_of(self.block).min(buffer.len()),
-            lent: Lent::new(buffer),
-            offset_bytes,
-            len,
-            out: 0,
-        });
+        let (file, direction) = (self.file, self.direction);
+        let transfer = Transfer::new(file, direction, offset_bytes, buffer, len, tag);
+        self.flight.push_back(transfer);
     }
 
     /// Takes in what has finished, goes on with metadata work, and submits what the volume takes.
@@ -178,144 +139,94 @@ impl<'v, 'a> Flow<'v, 'a> {
         let failed_at = self.failure.map(|(at, _)| at);
         let oldest = self.flight.front()?;
         // After a failure the rest is never submitted.
-        if oldest.out > 0 || !(oldest.is_submitted() || failed_at.is_some()) {
+        let is_whole = oldest.is_submitted() && oldest.failure().is_none();
+        if oldest.pieces_out() > 0 || !(is_whole || failed_at.is_some()) {
             return None;
         }
-        let is_whole = oldest.is_submitted();
         let oldest = self.flight.pop_front()?;
-        let end = oldest.offset_bytes + oldest.len as u64;
+        let (offset_bytes, len) = (oldest.offset(), oldest.len_bytes());
+        let end = offset_bytes + len as u64;
         Some(Finished {
-            buffer: oldest.lent.into_whole().ok(),
-            offset_bytes: oldest.offset_bytes,
-            len: oldest.len,
+            buffer: oldest.end().0,
+            offset_bytes,
+            len,
             is_moved: is_whole && failed_at.is_none_or(|at| end <= at),
         })
     }
 
     /// Where the next piece that is not submitted goes.
     fn next_offset(&self) -> u64 {
-        let next = self.flight.iter().find(|going| !going.is_submitted());
-        next.or(self.flight.back()).map_or(0, |going| {
-            going.offset_bytes + going.lent.offset_bytes() as u64
+        let next = self.flight.iter().find(|transfer| !transfer.is_submitted());
+        next.or(self.flight.back()).map_or(0, |transfer| {
+            transfer.offset() + transfer.submitted_bytes() as u64
         })
     }
 
     fn take_back(&mut self, event: Event) {
-        let Some(going) = self.flight.iter_mut().find(|going| going.tag == event.tag) else {
-            return;
-        };
-        going.out = going.out.saturating_sub(1);
-        // A buffer that is not of this transfer stays out; `into_whole` then reports the loss.
-        let at = event
-            .buffer
-            .and_then(|piece| going.lent.give_back(piece).ok())
-            .unwrap_or(0);
-        let at = going.offset_bytes + at as u64;
-        if let Err(error) = event.result {
-            self.fail(at, error);
+        let mut flight = self.flight.iter_mut();
+        let transfer = flight.find(|transfer| transfer.tag() == event.tag);
+        if let Some(transfer) = transfer {
+            transfer.take_back(event);
+            self.failure = earliest(self.failure, transfer);
         }
     }
 
     fn submit(&mut self) -> bool {
         let mut happened = false;
-        let mut limit = self.largest;
         while !self.is_waiting && self.failure.is_none() {
-            let going = self.flight.iter_mut().find(|going| !going.is_submitted());
-            let Some(going) = going else {
+            let mut flight = self.flight.iter_mut();
+            let Some(transfer) = flight.find(|transfer| !transfer.is_submitted()) else {
                 break;
             };
-            let at = going.lent.offset_bytes();
-            let piece = going.lent.lend((going.whole - at).min(limit));
-            let data = piece.len().min(going.len.saturating_sub(at));
-            let offset = going.offset_bytes + at as u64;
-            let tag = going.tag;
-            let submitted = match self.way {
-                Way::Append => self.volume.append(self.file, piece, data, tag),
-                Way::Read => self.volume.read(self.file, offset, piece, tag),
-            };
-            let Err(Refused { error, buffer }) = submitted else {
-                going.out += 1;
-                self.requests += 1;
-                happened = true;
-                limit = self.largest;
-                continue;
-            };
-            going.lent.unlend(buffer);
-            let left = (going.len - at) as u64;
-            match error {
-                Error::Split { at_bytes } => limit = limit.min(at_bytes as usize),
-                Error::Busy if self.volume.outstanding() > 0 => break,
-                error => {
+            let before = transfer.pieces_out();
+            let progress = transfer.go_on(self.volume);
+            let pieces = transfer.pieces_out() - before;
+            self.requests += u64::from(pieces);
+            happened |= pieces > 0;
+            self.failure = earliest(self.failure, transfer);
+            match progress {
+                Progress::Done | Progress::Submitted => {}
+                Progress::Blocked => break,
+                Progress::Needs(need) => {
                     happened = true;
-                    self.mend(error, offset, left);
+                    self.provide(need);
                 }
             }
         }
         happened
     }
 
-    /// Starts what a piece waits for, or fails.
-    fn mend(&mut self, error: Error, offset: u64, left: u64) {
-        let (volume, file) = (self.volume, self.file);
+    /// Starts what a piece waits for.
+    fn provide(&mut self, need: Need) {
+        self.is_waiting = true;
         if self.work.is_some() {
             // What is under way may be just that; afterwards the piece is tried again.
-            self.is_waiting = true;
             return;
         }
-        let work: Work<'v> = match (error, self.way) {
-            (Error::NeedsReservation, Way::Append) => {
-                let want = self.ahead_bytes.max(left);
-                self.ahead_bytes = (self.ahead_bytes * 2).min(1 << 30);
-                Box::pin(grow(volume, file, want, left))
+        let (volume, file) = (self.volume, self.file);
+        let ahead = self.ahead_bytes;
+        if let Need::Space(_) = need {
+            self.ahead_bytes = (ahead * 2).min(1 << 30);
+        }
+        self.work = Some(Box::pin(async move {
+            match need {
+                // A long file in few extents.
+                Need::Space(least) => volume.reserve_ahead(file, ahead, least).await.map(|_| ())?,
+                need => volume.provide(file, need).await?,
             }
-            (Error::NeedsMap, Way::Append) => Box::pin(async move {
-                volume.prepare_append(file).await?;
-                Ok(Vec::new())
-            }),
-            (Error::NeedsMap, Way::Read) => Box::pin(async move {
-                volume.prepare(file, offset).await?;
-                Ok(Vec::new())
-            }),
-            (Error::NeedsCommit, Way::Append) => Box::pin(async move {
-                volume.store_checksums(file).await?;
-                Ok(Vec::new())
-            }),
-            (error, _) => {
-                self.fail(offset, error);
-                return;
-            }
-        };
-        self.work = Some(work);
-        self.is_waiting = true;
+            Ok(Vec::new())
+        }));
     }
 }
 
-/// Reserves `want` bytes, or as many as there are from `least` on; the units of removed files are
-/// given back where that helps.
-async fn grow(
-    volume: &AnyVolume<'_>,
-    file: File,
-    want: u64,
-    least: u64,
-) -> Result<Vec<u32>, Error> {
-    let mut want = want;
-    loop {
-        match volume.reserve(file, want).await {
-            Err(Error::NoSpace) => {}
-            result => return result.map(|_| Vec::new()),
-        }
-        // What was reserved before space ran out stays reserved.
-        if volume.file_status(file)?.reserved_bytes >= least {
-            return Ok(Vec::new());
-        }
-        if want / 2 < least {
-            break;
-        }
-        want /= 2;
+/// The first failure by offset in the file, with that of `transfer`.
+fn earliest(known: Option<(u64, Error)>, transfer: &Transfer) -> Option<(u64, Error)> {
+    let (at, error) = match transfer.failure() {
+        Some((at, error)) => (transfer.offset() + at as u64, error),
+        None => return known,
+    };
+    match known {
+        Some((earlier, _)) if earlier <= at => known,
+        _ => Some((at, error)),
     }
-    let mut from = 0;
-    while let Some(next) = volume.reclaim(from).await? {
-        from = next;
-    }
-    volume.reserve(file, least).await.map(|_| Vec::new())
 }

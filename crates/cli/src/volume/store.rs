@@ -216,32 +216,7 @@ impl Mounted<'_, '_> {
     /// # Errors
     /// The volume's.
     pub fn reclaim(&self) -> std::result::Result<(), Error> {
-        blocking::run(self.volume, async {
-            let mut from = 0;
-            // Each turn passes slots or frees units, so it ends.
-            while let Some(next) = self.volume.reclaim(from).await? {
-                from = next;
-            }
-            Ok(())
-        })
-    }
-
-    /// Runs `attempt`; where space is missing, gives back what removed files and dead writers hold
-    /// and runs it once more.
-    ///
-    /// # Errors
-    /// The attempt's, or that of giving back.
-    pub fn with_space<T>(
-        &self,
-        mut attempt: impl FnMut() -> std::result::Result<T, Error>,
-    ) -> std::result::Result<T, Error> {
-        match attempt() {
-            Err(Error::NoSpace | Error::TableFull) => {
-                self.reclaim()?;
-                attempt()
-            }
-            other => other,
-        }
+        blocking::run(self.volume, self.volume.reclaim_all())
     }
 
     /// After a power cut, or a command that was killed, removed files and unfinished writes may still

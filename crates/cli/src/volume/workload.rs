@@ -197,9 +197,8 @@ impl Served<'_, '_, '_> {
             reserve_bytes: len_bytes,
             ..CreateOptions::default()
         };
-        let file = self
-            .mounted
-            .with_space(|| blocking::run(volume, volume.create(name, &options)))?;
+        let create = volume.with_space(|| volume.create(name, &options));
+        let file = blocking::run(volume, create)?;
         self.on(file, |this| {
             let mut done = 0;
             while done < len_bytes {
