@@ -69,7 +69,7 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 120ms --fio \
+        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
