@@ -25,11 +25,9 @@ VOLUME_INSTRUCTIONS = {
     "volume.append_128k_fourth_extent_submit_above_driver_worst_instructions": 285,
     "volume.append_128k_depth_32_newest_first_poll_above_driver_worst_instructions": 720,
     "volume.append_4k_above_driver_instructions": 400,
-    # These were 245, 245 and 295: a read costs 45 instructions more since the programs that count and the engine for
-    # transfers moved. Not won back yet.
-    "volume.read_128k_above_driver_instructions": 290,
-    "volume.read_4k_above_driver_instructions": 290,
-    "volume.read_4k_above_driver_worst_instructions": 335,
+    "volume.read_128k_above_driver_instructions": 245,
+    "volume.read_4k_above_driver_instructions": 245,
+    "volume.read_4k_above_driver_worst_instructions": 295,
 }
 # Commands and bytes do not depend on the compiler: they must be just these.
 VOLUME_COMMANDS = {

@@ -341,7 +341,15 @@ impl<D: Device> State<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        self.other(Kind::Read, file, offset, buffer, tag)
+        let address = match self.check_other(Kind::Read, file, offset, buffer.len() as u64) {
+            Ok(address) => address,
+            Err(error) => return Err(Refused { error, buffer }),
+        };
+        let device_tag = pack(Kind::Read, file.index, 0, tag);
+        let lba = address >> self.device.geometry().block_size_log2;
+        self.submit(Operation::Read { lba, buffer }, device_tag)?;
+        self.one_more_in_flight(file);
+        Ok(())
     }
 
     #[allow(clippy::result_large_err)]
@@ -352,34 +360,20 @@ impl<D: Device> State<'_, D> {
         buffer: Buffer,
         tag: u16,
     ) -> Result<(), Refused> {
-        self.other(Kind::Overwrite, file, offset, buffer, tag)
-    }
-
-    #[allow(clippy::result_large_err)]
-    fn other(
-        &mut self,
-        kind: Kind,
-        file: File,
-        offset: u64,
-        buffer: Buffer,
-        tag: u16,
-    ) -> Result<(), Refused> {
-        let address = match self.check_other(kind, file, offset, buffer.len() as u64) {
+        let address = match self.check_other(Kind::Overwrite, file, offset, buffer.len() as u64) {
             Ok(address) => address,
             Err(error) => return Err(Refused { error, buffer }),
         };
-        let device_tag = pack(kind, file.index, 0, tag);
-        match kind {
-            Kind::Read => {
-                let lba = address >> self.device.geometry().block_size_log2;
-                self.submit(Operation::Read { lba, buffer }, device_tag)?;
-            }
-            _ => self.submit_write(address, buffer, device_tag)?,
-        }
+        let device_tag = pack(Kind::Overwrite, file.index, 0, tag);
+        self.submit_write(address, buffer, device_tag)?;
+        self.one_more_in_flight(file);
+        Ok(())
+    }
+
+    fn one_more_in_flight(&mut self, file: File) {
         if let Ok(open) = file::get(self.files, file) {
             open.others_in_flight += 1;
         }
-        Ok(())
     }
 
     fn check_other(&mut self, kind: Kind, file: File, offset: u64, len: u64) -> Result<u64, Error> {
