@@ -24,7 +24,7 @@ STATE = (".data", ".bss", ".stack", ".queues", ".nodes")
 
 
 class Missing(Exception):
-    """What this machine lacks, and what mends it."""
+    """What this machine lacks, and how to get it."""
 
 
 def toolchain(bits):
@@ -50,7 +50,7 @@ def build(bits=32, features=None, board="virt", quiet=True):
     chosen = [] if features is None else ["--no-default-features", "--features", ",".join(features)]
     command = [*cargo, "build", "--release", "--locked", "--target", TRIPLES[bits], *arguments, *chosen]
     target.mkdir(parents=True, exist_ok=True)
-    # All are built to one name: nobody builds another before this one has its own.
+    # All are built to one name: no build of another begins before this one has its own.
     with (target / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return compile_as(target / name, command, bits, board, target, environment, quiet)

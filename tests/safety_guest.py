@@ -24,7 +24,7 @@ FOLDER = Path("/tmp/safety")
 BDF = os.path.basename(os.path.realpath("/sys/class/nvme/nvme0/device"))
 # Requests of linux/fs.h.
 BLKROSET, BLKRRPART = 0x125D, 0x125F
-NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+UNPRIVILEGED = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
 def run(*words, **more):
@@ -294,7 +294,7 @@ def files():
     for verb, words in device_verbs(disk, True).items():
         rows.setdefault(verb, {})["idle"] = cell(words, None)
     for name, (kind, reason) in FILES.items():
-        before_words = NOBODY if name == "another user's" else ()
+        before_words = UNPRIVILEGED if name == "another user's" else ()
         target = {"a FIFO": fifo, "a directory": folder}.get(name, disk)
         if target == disk:
             disk.write_bytes(bytes(16 << 20))
@@ -354,7 +354,7 @@ def sinks():
             with kind(path):
                 holds_still = reason and kind != put_under_way and (Path(path).is_file() or path == DRIVE)
                 before = content(path) if holds_still else None
-                row[name] = cell(words, reason, NOBODY if name == "another user's" else ())
+                row[name] = cell(words, reason, UNPRIVILEGED if name == "another user's" else ())
                 assert before is None or content(path) == before, f"{verb} changed {name}"
             if drain:
                 assert drain.wait() == 0
@@ -414,7 +414,7 @@ def reports():
             with kind(file):
                 before = sorted(os.listdir(place)) if place.exists() else []
                 kept = content(file) if reason and file.is_file() else None
-                told = cell([*words, *force], reason, NOBODY if column == "another user's" else ())
+                told = cell([*words, *force], reason, UNPRIVILEGED if column == "another user's" else ())
                 if reason:
                     assert sorted(os.listdir(place)) == before, f"{verb}, {column}: {os.listdir(place)}"
                     assert kept is None or content(file) == kept, f"{verb} changed {column}"

@@ -55,7 +55,7 @@ enum chario_state {
 
 /* The end of a unit: who waits for it, for how many commands, and what became of them. */
 struct chario_wait {
-	struct task_struct *task; /* woken by the last loud command; NULL: nobody sleeps */
+	struct task_struct *task; /* woken by the last loud command; NULL: no task sleeps */
 	atomic_t loud; /* commands out in a queue that interrupts */
 	atomic_t quiet; /* commands out in a queue that does not */
 	u64 started_ns;
@@ -176,7 +176,7 @@ struct chario_ctrl {
 	struct completion users_gone;
 	wait_queue_head_t changed; /* a queue went live, or the state changed */
 	spinlock_t failure_lock;
-	struct chario_wait abandoned; /* admin commands that nobody waits for any more */
+	struct chario_wait abandoned; /* admin commands whose caller no longer waits */
 
 	struct mutex recovery_lock; /* one recovery, reset or removal at a time */
 	struct delayed_work watchdog;

@@ -92,7 +92,7 @@ static struct chario_ctrl *make_ctrl(struct pci_dev *pdev)
 	INIT_LIST_HEAD(&ctrl->windows);
 	INIT_LIST_HEAD(&ctrl->registered);
 	INIT_DELAYED_WORK(&ctrl->watchdog, chario_watchdog);
-	/* What comes back after all is told to this one, which nobody reads. */
+	/* What comes back after all is told to this one, which is not read. */
 	atomic_set(&ctrl->abandoned.loud, INT_MAX / 2);
 	ctrl->abandoned.deadline_ns = U64_MAX;
 	return ctrl;

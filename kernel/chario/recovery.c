@@ -31,7 +31,7 @@ static struct workqueue_struct *work_queue(void)
 }
 
 /*
- * Called after a submission when nobody watches. The watchdog clears the flag before it looks at the
+ * Called after a submission when the watchdog is idle. The watchdog clears the flag before it looks at the
  * queues under their locks, so either it sees the new command or the submitter sees the flag.
  */
 void chario_watch(struct chario_ctrl *ctrl)

@@ -206,7 +206,7 @@ int chario_unregister(struct chario_file *file, u32 number)
 	return 0;
 }
 
-/* The file is closed: nobody uses them. */
+/* The file is closed: they are unused. */
 void chario_unregister_all(struct chario_file *file)
 {
 	unsigned int number;

@@ -78,7 +78,7 @@ module fv_fetch
         a_bytes: assert (byte_right == '1);
         if (data_ready_i) given_q <= given_q + 6'(Bytes);
       end
-      // Words that nobody needs do not come, and nothing waits for them.
+      // Words that are not needed do not come, and nothing waits for them.
       if (enough) begin
         assume (!read_valid_i);
         stuck_q <= (drained || !data_ready_i || hold_i) ? '0 : stuck_q + 2'd1;

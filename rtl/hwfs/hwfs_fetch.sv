@@ -2,7 +2,7 @@
 // so that the first byte wanted comes first, and stops at the last. Consecutive fetches are one stream.
 //
 // Owns at most five words. Holds everything back while `hold_i` says that what leads to the data is not
-// proven yet. Takes and drops what nobody wants, so that a device never waits for it (rule B6). An offer to the
+// proven yet. Takes and drops what is not wanted, so that a device never waits for it (rule B6). An offer to the
 // application stays until it is taken; only `withdraw_i` drops it, with all that is behind it.
 //
 // DataWidth      bits of the data streams
@@ -136,7 +136,7 @@ module hwfs_fetch
     else if (emit_i && room) emit_high_q <= ~emit_high_q & (DataWidth == 32);
   end
 
-  // What is withdrawn leaves in the next cycles, and nobody sees it.
+  // What is withdrawn leaves in the next cycles, unseen.
   logic out_valid, withdrawn_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) withdrawn_q <= 1'b0;

@@ -45,7 +45,7 @@ public:
         words_.clear();
         for (const std::string* text : {&name, &name2})
             for (size_t at = 0; at < text->size(); at += 4) {
-                uint32_t word = 0xa5a5a5a5;  // what lies past the name is anybody's
+                uint32_t word = 0xa5a5a5a5;  // what lies past the name has no meaning
                 std::memcpy(&word, text->data() + at, std::min<size_t>(4, text->size() - at));
                 words_.push_back(word);
             }

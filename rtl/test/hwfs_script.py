@@ -204,16 +204,16 @@ def sweep(program, folder, image, fresh, pick, number, what, **options):
                 if result is None:
                     break
                 end()
-        # The core mends it; the command finds it sound.
+        # The core repairs it; the command finds it sound.
         script = Session(program, folder, folder / "cut")
         script.mount()
         script.unmount()
-        script.save(folder / "mended")
+        script.save(folder / "repaired")
         assert [result.status for result in script.run()] == [OK, OK], where
-        check(folder / "mended")
-        expect_after_cut(folder / "mended", model, folder, f"{where}, core")
-        yield where, model, folder / "mended"
-        # The command mends it.
+        check(folder / "repaired")
+        expect_after_cut(folder / "repaired", model, folder, f"{where}, core")
+        yield where, model, folder / "repaired"
+        # The command repairs it.
         (folder / "probe").write_bytes(b"x")
         command("put", folder / "cut", folder / "probe", "probe")
         check(folder / "cut")

@@ -182,9 +182,9 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
         return model, workload(again, model, small)
 
     options = {"seed": SEED, "write_latency": 4, "flush_latency": 9}
-    for what, model, mended in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(10),
+    for what, model, repaired in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(10),
                                         f"STRAIGHTWAY_SEED={SEED} {stage}", **options):
-        left = {name: hw.contents(mended, name, tmp_path) for name in model.data if name != "filler"}
+        left = {name: hw.contents(repaired, name, tmp_path) for name in model.data if name != "filler"}
         script = hw.Session(program, tmp_path, mended)
         script.mount()
         for file, name in enumerate(left):
@@ -196,7 +196,7 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
         assert {result.status for result in script.run()} == {hw.OK}, what
         hw.check(mended)
         for name, held in left.items():
-            assert hw.contents(mended, name, tmp_path) == held + b"x" * 3 * UNIT, what
+            assert hw.contents(repaired, name, tmp_path) == held + b"x" * 3 * UNIT, what
 
 
 def fetches(program, folder, image, name, units):

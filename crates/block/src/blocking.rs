@@ -132,7 +132,7 @@ fn transfer<D: Device + ?Sized>(device: &mut D, way: Way, lba: u64, buffer: Buff
 }
 
 fn take_back(lent: &mut Lent, piece: Buffer) -> usize {
-    // A piece of somebody else's buffer stays out; `into_whole` then reports the loss.
+    // A piece of another buffer stays out; `into_whole` then reports the loss.
     lent.give_back(piece).unwrap_or(0)
 }
 

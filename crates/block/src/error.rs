@@ -23,7 +23,7 @@ pub enum Error {
     Unsupported,
     /// The device cannot be changed.
     ReadOnly,
-    /// A blocking call found requests of somebody else under way.
+    /// A blocking call found another caller's requests under way.
     Busy,
     /// An NVMe controller answered with this status field (bits 14:0 of the completion's status:
     /// SC, SCT, CRD, More, Do Not Retry; NVMe base specification, "Status Field").

@@ -2,7 +2,7 @@
 //!
 //! Every path to storage in Straightway is a [`Device`]: submit a [`Request`], later poll a
 //! [`Completion`]. A [`Buffer`] moves into the request and comes back with the completion, so
-//! while the device may touch it, nobody else can. A blocking call is a loop over those two
+//! while the device may touch it, nothing else can. A blocking call is a loop over those two
 //! (see [`blocking`]).
 //!
 //! This crate allocates nothing, blocks nowhere, and keeps its `unsafe` in one module

@@ -32,7 +32,7 @@ impl Console {
     /// A remark on standard error.
     pub fn say(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // Nobody is left to tell when standard error is closed.
+            // With standard error closed there is nowhere to say it.
             let line = format!("straightway: {text}\n");
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
@@ -95,7 +95,7 @@ impl Console {
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
-    /// A bar for `total_bytes` if somebody watches; hidden otherwise.
+    /// A bar for `total_bytes` on a terminal; hidden otherwise.
     pub fn bytes_bar(&self, total_bytes: Option<u64>) -> ProgressBar {
         let template = match total_bytes {
             Some(_) => "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",

@@ -613,7 +613,7 @@ fn an_input_that_ends_within_a_block_is_padded_when_asked() {
     let padded = [&std::fs::read(&input).unwrap()[..], &[0; 24]].concat();
     assert_eq!(std::fs::read(&disk).unwrap()[..1024], padded);
     assert_eq!(std::fs::read(&disk).unwrap()[1024..], before[1024..]);
-    // Standard input too, whose length nobody knows before.
+    // Standard input too, whose length is not known before.
     let piped = [
         "write",
         &disk,

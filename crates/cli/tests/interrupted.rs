@@ -23,13 +23,17 @@ fn waiting_put(device: &str, words: &[&str]) -> Child {
         .unwrap()
         .write_all(&noise(2, 3_000_000))
         .unwrap();
-    // It says its path once it has locked the device.
+    until_it_has_the_device(&mut child);
+    child
+}
+
+/// It says its path once it has locked the device.
+fn until_it_has_the_device(child: &mut Child) {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     said.read_line(&mut line).unwrap();
     assert!(line.contains("path:"), "{line}");
     child.stderr = Some(said.into_inner());
-    child
 }
 
 #[test]
@@ -66,11 +70,7 @@ fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
     for (words, left) in [(&[][..], &[][..]), (&["--keep-partial"][..], &["slow"][..])] {
         let mut child = waiting_put(&disk, words);
         // The first Ctrl-C, of which a silent input must not keep it.
-        let pid = child.id().to_string();
-        let killed = std::process::Command::new("kill")
-            .args(["-INT", &pid])
-            .status();
-        assert!(killed.unwrap().success());
+        interrupt(&child);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         assert_eq!(names(&disk), left);
         assert_eq!(code(&["check", &disk]), 0);
@@ -81,8 +81,57 @@ fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
     assert_eq!(free_bytes(&disk), free);
 }
 
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(killed.unwrap().success());
+}
+
+/// As timeout(1) does: to the process, and to the group in which it is.
 #[test]
-fn a_killed_put_is_mended_by_the_next_command() {
+fn signals_that_come_together_are_one_request() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let mut child = waiting_put(&disk, &["--keep-partial"]);
+    interrupt(&child);
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(&disk), ["slow"]);
+    assert_eq!(json(&["stat", &disk, "--json"])["volume"]["clean"], true);
+}
+
+/// Here it waits for a reader in open(2), from which no first signal wakes it.
+#[test]
+fn a_second_request_ends_at_once() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let small = folder.file("small", 1000);
+    ok(&["put", &disk, &small]);
+    let fifo = folder.path("fifo");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut child = command(&["play", &disk, "small", "--to", &fifo])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_it_has_the_device(&mut child);
+    while child.try_wait().unwrap().is_none() {
+        interrupt(&child);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn what_a_killed_put_left_is_cleared_by_the_next_command() {
     let folder = Folder::new();
     let disk = volume(&folder, "disk.img", &["--checksums"]);
     let small = folder.file("small", 1000);

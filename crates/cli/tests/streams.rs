@@ -204,7 +204,7 @@ fn a_network_source_and_a_network_sink() {
         "64",
         "--json",
     ]);
-    // Nobody listens at first, and the send after one that came to nobody is refused. What follows is no more than the
+    // No receiver at first, and the send after one that found none is refused. What follows is no more than the
     // kernel keeps for a listener who is late.
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     sender.connect(from.trim_start_matches("udp://")).unwrap();

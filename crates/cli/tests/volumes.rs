@@ -701,7 +701,7 @@ fn check_tells_harmless_from_damaged_and_mends_what_it_can() {
     std::fs::write(&disk, &one).unwrap();
     assert!(ok(&["check", &disk]).contains("one copy of file slot"));
     assert!(get(&disk, "file", &[]) == std::fs::read(&small).unwrap());
-    assert!(ok(&["check", &disk, "--repair"]).contains("mended"));
+    assert!(ok(&["check", &disk, "--repair"]).contains("repaired"));
     assert!(ok(&["check", &disk]).starts_with("sound"));
     let mut both = good.clone();
     both[a + 100] ^= 1;
@@ -721,7 +721,7 @@ fn check_tells_harmless_from_damaged_and_mends_what_it_can() {
     no_bitmap[other..other + bitmap.len()].fill(0xff);
     std::fs::write(&disk, &no_bitmap).unwrap();
     assert_eq!(code(&["check", &disk]), 1);
-    assert!(ok(&["check", &disk, "--repair"]).contains("mended"));
+    assert!(ok(&["check", &disk, "--repair"]).contains("repaired"));
     assert!(ok(&["check", &disk]).starts_with("sound"));
     assert!(get(&disk, "file", &[]) == std::fs::read(&small).unwrap());
 }

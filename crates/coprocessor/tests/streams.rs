@@ -290,7 +290,7 @@ fn two_clients_stream_at_once_and_a_third_stream_is_refused() {
 }
 
 #[test]
-fn a_rate_that_nobody_can_keep_is_missed_and_one_that_is_kept_is_not() {
+fn a_rate_that_cannot_be_kept_is_missed_and_one_that_is_kept_is_not() {
     let coprocessor = Coprocessor::start(formatted(false));
     let mut client = attach(&coprocessor, 0, 1).unwrap();
     // A block each 16 ns; the deadline is a microsecond.

@@ -22,11 +22,11 @@ pub const VFIO_PCI: &str = "vfio-pci";
 pub const CHARIO: &str = "chario";
 /// A `driver_override` that no driver answers to: the device stays without one.
 const NO_DRIVER: &str = "none";
-/// How long a device may take to leave once nobody has it open.
+/// How long a device may take to leave once it is closed everywhere.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 
 /// A borrowed controller. Dropping it gives the controller back; what goes wrong then is left for
-/// [`restore_stale`], so use [`release`](Binding::release) where somebody can read the error.
+/// [`restore_stale`], so use [`release`](Binding::release) where the error can be told.
 #[derive(Debug)]
 pub struct Binding {
     roots: Roots,
@@ -276,7 +276,7 @@ fn give_back(roots: &Roots, folder: &Path, record: &Record) -> Result<()> {
     record.remove(folder)
 }
 
-/// Changes the driver back. A device that is being unplugged, or unbound by somebody else, refuses
+/// Changes the driver back. A device that is being unplugged, or unbound by another process, refuses
 /// until that is done; then it is gone, which is as well, or has its driver changed at last.
 fn restore(roots: &Roots, record: &Record) -> Result<()> {
     let (driver, name) = (record.driver.as_deref(), record.driver_override.as_deref());

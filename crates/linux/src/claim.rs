@@ -1,7 +1,7 @@
 //! The right to use a file or a device, which everything that opens one for writing demands.
 //!
 //! Only this module makes a [`Claim`], after all that can be refused was checked, and nothing is
-//! created, truncated or written before. While it is held nobody else gets the right to write:
+//! created, truncated or written before. While it is held no other process gets the right to write:
 //!
 //! | target | who is refused | how others are kept out afterwards |
 //! | --- | --- | --- |
@@ -50,12 +50,12 @@ impl Claim {
     /// The right to read: beside other readers.
     ///
     /// # Errors
-    /// [`Error::InUse`] if somebody has a claim to write; and as [`Claim::to_write`].
+    /// [`Error::InUse`] if another process has a claim to write; and as [`Claim::to_write`].
     pub fn to_read(roots: &Roots, path: &Path) -> Result<Self> {
         Self::new(roots, path, false)
     }
 
-    /// The right to write: beside nobody who writes.
+    /// The right to write: beside no other writer.
     ///
     /// # Errors
     /// [`Error::InUse`] with each use, [`Error::ReadOnly`], [`Error::NotPermitted`], or
@@ -139,7 +139,7 @@ pub fn can_be_taken(roots: &Roots, controller: &Controller) -> Result<()> {
     claim_controller(roots, controller).map(drop)
 }
 
-/// Claims each namespace for this process, so that nobody can mount one while it is unbound.
+/// Claims each namespace for this process, so that none can be mounted while it is unbound.
 ///
 /// # Errors
 /// [`Error::InUse`] with each use, or [`Error::NotPermitted`].
@@ -313,7 +313,7 @@ fn block_name(roots: &Roots, path: &Path, rdev: u64) -> String {
     name.unwrap_or_else(|| path.display().to_string())
 }
 
-/// Looks until there is no use left, or for as long as somebody may take who only looks.
+/// Looks until there is no use left, or for as long as a process that only looks may take.
 fn wait_for_none(mut look: impl FnMut() -> Vec<Use>) -> Vec<Use> {
     let begin = Instant::now();
     loop {

@@ -58,7 +58,7 @@ pub enum Error {
         /// What it is.
         why: String,
     },
-    /// Somebody uses the device.
+    /// The device is in use.
     #[error("{device} is in use: {}", .reasons.join("; "))]
     InUse {
         /// The device.

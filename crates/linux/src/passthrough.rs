@@ -27,7 +27,7 @@ const BUFFER_ALIGN_BYTES: u32 = 4;
 pub struct Passthrough {
     lanes: Lanes<NvmeEncoder>,
     nsid: u32,
-    /// Of the block device too, so that nobody mounts it while this may write.
+    /// Of the block device too, so that it is not mounted while this may write.
     _claim: Claim,
 }
 

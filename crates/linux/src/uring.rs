@@ -326,7 +326,7 @@ mod tests {
         drop(ring);
         let bytes = std::fs::read(tree.path().join("disk")).unwrap();
         assert_eq!(bytes[3 * block], 6);
-        // The completion was dropped with the ring, so nobody gave the buffer back.
+        // The completion was dropped with the ring, so the buffer was not given back.
         assert_eq!(memory.buffers_out(), 1);
     }
 

@@ -47,7 +47,7 @@ pub struct Advice<'a> {
     pub leanest: Win,
 }
 
-/// What to take for each access of a comparison. Memory is no path to a drive, so it takes no part.
+/// What to take for each access of a comparison. Memory is not a path to a drive, so it takes no part.
 pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
     let mut all = Vec::new();
     for (operation, pattern) in comparison.kinds() {

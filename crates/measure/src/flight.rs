@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// Its buffer while nobody else has it. One that the device did not give back is lost, and the
+    /// Its buffer while nothing else has it. One that the device did not give back is lost, and the
     /// slot with it.
     buffer: Option<Buffer>,
     /// The buffer's, wherever it is.

@@ -16,7 +16,7 @@ use crate::status::Status;
 const EVENT_IDS: u16 = 0x7000;
 /// Most event requests that are kept outstanding.
 const EVENT_REQUESTS: u16 = 2;
-/// Events that are kept until somebody asks for them; later ones are counted as lost.
+/// Events that are kept until they are asked for; later ones are counted as lost.
 const EVENT_ROOM: usize = 8;
 
 /// The admin queue pair, its data page and the shadow doorbell pages.

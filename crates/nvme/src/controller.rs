@@ -319,7 +319,7 @@ impl<P: Platform> Setup<'_, P> {
             return Err(Error::Gone);
         }
         if cc & CC_ENABLE != 0 && !status.is_ready() && !status.is_fatal() {
-            // Somebody enabled it and left: EN must not be cleared before RDY is set. If RDY never
+            // It was enabled and left so: EN must not be cleared before RDY is set. If RDY never
             // comes, clearing is all that is left.
             let _ = self.wait_ready(true);
         }

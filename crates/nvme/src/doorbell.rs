@@ -69,7 +69,7 @@ impl Gate {
         self.epoch.store(Self::DEAD, Ordering::SeqCst);
     }
 
-    /// A queue identifier that nobody uses, 1 to `limit`.
+    /// A queue identifier that is free, 1 to `limit`.
     pub(crate) fn claim(&self, limit: u16) -> Option<u16> {
         let free = |flag: &AtomicBool| !flag.swap(true, Ordering::AcqRel);
         let queues = self.claimed.iter().enumerate().skip(1);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_gate_lets_nobody_ring() {
+    fn a_closed_gate_lets_no_one_ring() {
         let gate = Gate::new();
         let epoch = gate.epoch();
         assert!(gate.ring(1, epoch, || ()));

@@ -423,7 +423,7 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// Runs `action` with the value, or returns `None` at once if somebody else has it.
+    /// Runs `action` with the value, or returns `None` at once if it is taken.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;

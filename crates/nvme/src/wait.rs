@@ -36,7 +36,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     /// Changes how the queue waits, at any time. In [`CompletionMode::Poll`] the vector is off:
-    /// the drive interrupts nobody.
+    /// the drive interrupts no one.
     ///
     /// # Errors
     /// [`Error::NoInterrupt`] if there is no vector or the platform refuses it; the mode is then

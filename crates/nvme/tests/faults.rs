@@ -141,7 +141,7 @@ fn every_status_code_reaches_the_caller() {
                     Err(Error::Nvme { status }) => {
                         assert_eq!((status & 0x7ff, status & 0x4000 != 0), (code, dnr));
                     }
-                    // Ended by somebody's abort or queue deletion, as the drive says.
+                    // Ended by an abort or a queue's deletion, as the drive says.
                     Err(Error::Aborted) => assert!([7, 8].contains(&code), "{code:#x}"),
                     other => panic!("{code:#x} became {other:?}"),
                 }

@@ -101,7 +101,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         state.report.reservations += 1;
         match reserved {
             Ok(_) => {
-                // Somebody may have made more space since it ended.
+                // There may be more space since it ended.
                 state.full &= !is_needed;
                 if matches!(state.need, Some(Need::Space(_))) {
                     state.need = None;

@@ -273,7 +273,7 @@ fn a_full_volume_ends_the_recording_where_it_is_full() {
     assert!(recorded.report.abandoned_bytes > 0);
 }
 
-/// The units of a removed file, which nobody gave back yet: a recording goes on in them, as any
+/// The units of a removed file, which were not given back yet: a recording goes on in them, as any
 /// other append does.
 #[test]
 fn a_recording_without_space_takes_that_of_removed_files() {

@@ -24,7 +24,7 @@ fn done(result: Result<(), Status>) -> i64 {
 }
 
 /// # Safety
-/// `start` and `len` are those of memory that C may read and that nobody changes during the call;
+/// `start` and `len` are those of memory that C may read and that nothing changes during the call;
 /// with a length of zero the address does not matter.
 unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
     if len == 0 {
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn twin_free(twin: *mut Twin) {
 /// Makes a volume on the disk; see [`Twin::format`].
 ///
 /// # Safety
-/// `twin` came from [`twin_new`]; nobody else uses it during the call.
+/// `twin` came from [`twin_new`]; nothing else uses it during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn twin_format(
     twin: *mut Twin,
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn twin_overwrite(
 /// See [`Twin::read`].
 ///
 /// # Safety
-/// As [`twin_format`]; the target is writable memory that nobody else uses during the call.
+/// As [`twin_format`]; the target is writable memory that nothing else uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn twin_read(
     twin: *mut Twin,

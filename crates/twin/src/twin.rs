@@ -413,7 +413,7 @@ impl Twin {
         Ok(blocking::run(volume, volume.find(name))?.size_bytes)
     }
 
-    /// Files of the volume, when nothing of it is damaged: no finding that costs somebody something.
+    /// Files of the volume, when nothing of it is damaged: no finding that costs a user something.
     ///
     /// # Errors
     /// [`Status::Corrupt`] if something is; the volume's.

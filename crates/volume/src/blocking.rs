@@ -1,7 +1,7 @@
 //! Blocking calls: a future run to its end, and whole transfers.
 //!
 //! Data requests must not be outstanding when one of these begins: their events would have
-//! nobody to go to. Each says [`Error::Busy`] then.
+//! nowhere to go. Each says [`Error::Busy`] then.
 
 use core::future::Future;
 use core::pin::pin;

@@ -144,13 +144,13 @@ pub struct Summary {
     pub data_bytes: u64,
     /// Units in use, leaves included.
     pub used_units: u64,
-    /// Findings that cost somebody something.
+    /// Findings that cost a user something.
     pub damages: u64,
     /// Findings that do not.
     pub harmless: u64,
     /// Nodes that a repair wrote.
     pub repaired: u64,
-    /// Every slot and leaf could be read, so what no file has belongs to nobody.
+    /// Every slot and leaf could be read, so what no file has is free.
     pub complete: bool,
 }
 

@@ -132,7 +132,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Writes the leaves that the addition needs, and changes the slot in node SLOT, in memory
     /// only. The leaves hold nothing yet that the file owns: what lies past `alloc_units` is
-    /// ignored, and new pairs are named by nobody. So they need no order among themselves, only
+    /// ignored, and nothing names new pairs. So they need no order among themselves, only
     /// to be durable with the operation record.
     pub(crate) async fn add_extent(
         &self,

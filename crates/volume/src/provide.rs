@@ -1,5 +1,5 @@
 //! What a transfer waits for, supplied: space, the map, room for checksums. And the one answer to
-//! a lack of space: give back what nobody uses, then try again.
+//! a lack of space: give back what is unused, then try again.
 
 use core::future::{Future, poll_fn};
 use core::task::Poll;
@@ -54,7 +54,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Reserves space until `want_bytes` can be appended, and returns how many can. Where there is
     /// not so much, as many as there are will do, if they are at least `least_bytes`; where there
-    /// are not even those, space that nobody uses is given back first, as
+    /// are not even those, unused space is given back first, as
     /// [`Volume::reclaim_all`] does.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Runs `attempt`; where it lacks space or a slot, gives back what nobody uses, as
+    /// Runs `attempt`; where it lacks space or a slot, gives back what is unused, as
     /// [`Volume::reclaim_all`], and runs it once more.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
 impl<D: Device> Volume<'_, D> {
-    /// Checks everything as [`Volume::check`] does, and mends on the way what the scan proves:
+    /// Checks everything as [`Volume::check`] does, and repairs on the way what the scan proves:
     /// invalid copies are written anew from the valid ones, bitmaps from the files' maps. Units
     /// that no file has are freed only when every slot and leaf could be read. No file may be
     /// open for writing.
@@ -65,7 +65,7 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Writes each leaf anew of which one member is invalid. Each turn mends one, so there are at
+    /// Writes each leaf anew of which one member is invalid. Each turn repairs one, so there are at
     /// most as many turns as the file has leaves, and one more.
     pub(crate) async fn repair_leaves(
         &self,

@@ -285,7 +285,7 @@ fn faulty(rules: &[Rule], body: impl FnOnce(&Volume<'_, Faulty<CrashDisk>>, &cra
 const BROKEN: block::Error = block::Error::Nvme { status: 0x281 };
 
 /// With a failed append before it, room for checksums will never come: that is said, so that
-/// nobody waits for it. Once the append was retried, it comes.
+/// nothing waits for it. Once the append was retried, it comes.
 #[test]
 fn checksum_room_behind_a_failed_append_is_refused() {
     faulty(&[], |volume, faults| {

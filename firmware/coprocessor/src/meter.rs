@@ -56,7 +56,7 @@ impl Meter {
         has_moved
     }
 
-    /// Tells what was counted, if nobody is there any more.
+    /// Tells what was counted, if the client is gone.
     #[inline(always)]
     pub fn tell(&mut self, service: &Service) {
         if self.is_on && self.rounds > 0 {

@@ -33,7 +33,7 @@ pub fn run(
     }
 }
 
-/// Until somebody wants files and no block command is under way.
+/// Until a client wants files and no block command is under way.
 fn blocks(service: &mut Service, drive: &mut Drive<'_>, meter: &mut Meter) {
     while service.want() == Want::Blocks || !service.is_idle(drive) {
         machine::progress();
@@ -97,7 +97,7 @@ mod files {
         }
     }
 
-    /// Mounts the volume, serves its files until nobody wants them, and unmounts it.
+    /// Mounts the volume, serves its files until no client wants them, and unmounts it.
     #[inline(never)]
     pub fn serve(
         service: &mut Service,

@@ -322,7 +322,7 @@ module workload
       default: state_d = Idle;
     endcase
 
-    // Nobody answers: the run is over.
+    // No answer: the run is over.
     if ((state_q != Idle) && (wait_q == WaitWidth'(TimeoutCycles))) begin
       result_d.errors = result_q.errors + 32'd1;
       if (result_q.status == '0) result_d.status = FsTimedOut;

@@ -166,7 +166,7 @@ create_plan:
   cmp r2, 0
   ret
 
-; The data of a put go to the units that were planned: they are free, so nobody sees them until the slot
+; The data of a put go to the units that were planned: they are free, so they are not seen until the slot
 ; is there. Clobbers r1 to r8.
 put_data:
   ld [LENGTH]

@@ -27,7 +27,7 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts it in a folder that nobody else can enter.
+    /// Mounts it in a folder that no other user can enter.
     pub(super) fn mount(nodes: &Nodes) -> Result<Self> {
         let folder = mount_folder(std::process::id());
         let failed = |doing, error: std::io::Error| Failure::io(doing, &folder, &error);

@@ -188,7 +188,7 @@ impl Bench {
     /// What a program opens to reach it through the kernel.
     ///
     /// # Errors
-    /// The kernel has not got it.
+    /// The kernel does not have it.
     pub fn file(&self) -> Result<PathBuf> {
         match &self.target {
             Target::File(path) => Ok(path.clone()),

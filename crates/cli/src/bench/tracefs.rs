@@ -1,6 +1,6 @@
 //! The kernel's events, through an instance of tracefs of our own.
 //!
-//! An instance has its own buffer and switches, so nobody else's tracing is disturbed; it is
+//! An instance has its own buffer and switches, so no other tracing is disturbed; it is
 //! removed in the end, and with it all that was switched on.
 
 use crate::failure::{Failure, Result};

@@ -3,7 +3,7 @@
 //! | what | who makes it | who demands it |
 //! | --- | --- | --- |
 //! | [`Grant`]: a drive may be read, changed or overwritten | [`Grant::of`], [`Grant::to_measure`] | [`path::open`](crate::path::open), the bench |
-//! | [`linux::Claim`]: nobody else writes the file or device | [`Grant::claim`] | each path through the kernel |
+//! | [`linux::Claim`]: no other process writes the file or device | [`Grant::claim`] | each path through the kernel |
 //! | [`FunctionLock`]: no other process of ours drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
 //! | [`Output`]: a local file or stream may be written | [`Output::check`] | `get`, `read --output`, `play --to` |
 //! | [`OutputFolder`]: files of a folder may be written | [`OutputFolder::check`] | reports, `man` |
@@ -134,7 +134,7 @@ impl Grant {
     /// The claim to the drive's file, or to `node`, one of its devices.
     ///
     /// # Errors
-    /// Somebody uses it, or writing was not granted.
+    /// It is in use, or writing was not granted.
     pub fn claim(&self, roots: &Roots, node: &Path, write: bool) -> Result<Claim> {
         if write && !self.writes {
             return Err(Failure::usage(format!(

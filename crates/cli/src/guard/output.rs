@@ -35,7 +35,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Found {
     Nothing,
-    /// The file that is there, claimed, so that nobody who writes it loses it.
+    /// The file that is there, claimed, so that no writer of it loses it.
     File {
         _claim: Claim,
         owner: (u32, u32),

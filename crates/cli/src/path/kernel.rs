@@ -76,7 +76,7 @@ impl Nodes {
     /// Looks for them, now.
     ///
     /// # Errors
-    /// The kernel's driver has not got the drive, or shows no such namespace.
+    /// The drive is not with the kernel's driver, or shows no such namespace.
     pub fn of(roots: &Roots, resolved: &Resolved, wished: Option<u32>) -> Result<Self> {
         let address = resolved.controller.address;
         Identity::of(&resolved.controller).refuse_another(roots, address)?;

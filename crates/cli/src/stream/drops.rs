@@ -1,4 +1,4 @@
-//! Datagrams that the kernel threw away because nobody had read those before them: the last column
+//! Datagrams that the kernel threw away because those before them had not been read: the last column
 //! of `/proc/net/udp`, in the line with the socket's inode.
 
 use std::net::UdpSocket;
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_reads_drops() {
+    fn a_socket_that_is_not_read_drops() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(of(&socket), Some(0));
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

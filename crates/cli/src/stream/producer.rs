@@ -126,7 +126,7 @@ pub fn produce(
         why => why,
     });
     let (tardy_blocks, dropped_datagrams) = (producer.tardy_blocks, producer.source.dropped());
-    // Nobody listens any more when the recording failed.
+    // The other end is gone once the recording failed.
     let _ = out.send(Message::End);
     Produced {
         why,
@@ -261,7 +261,7 @@ impl Producer<'_> {
         Ok((self.source.fill(target, stop)?, Some(buffer)))
     }
 
-    /// Sends what was filled; says whether somebody listens.
+    /// Sends what was filled; says whether the other end is there.
     fn send(&mut self, buffer: Option<Buffer>, filled: Filled, arrival: u64) -> bool {
         let len = filled.bytes;
         self.produced_bytes += len as u64;
@@ -288,7 +288,7 @@ mod tests {
     fn a_source_that_is_ready_at_once_finds_the_whole_ring() {
         let buffer = || Buffer::from_static(Box::leak(vec![0; 512].into_boxed_slice()));
         let mut ring = vec![buffer(), buffer()];
-        // Nobody lends any more once the producer runs, as if its first blocks were the faster.
+        // Nothing is lent once the producer runs, as if its first blocks were the faster.
         let (_to, idle) = idle_from(|| ring.pop());
         let plan = Plan {
             block_bytes: 512,

@@ -38,7 +38,7 @@ impl Sink {
         }
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
-                .hint("somebody who listens there")
+                .hint("a program that listens there")
         };
         match place {
             Place::Standard => Ok(Self::Standard(std::io::stdout())),

@@ -62,7 +62,7 @@ impl Source {
     /// Opens it. A TCP source waits for its sender until `stop` says so.
     ///
     /// # Errors
-    /// It is not there, or nobody came.
+    /// It is not there, or no sender connected.
     pub fn open(place: &Place, stop: &dyn Fn() -> bool) -> Result<Self> {
         match place {
             Place::Pattern => Ok(Self::Pattern { offset: 0 }),
@@ -290,7 +290,7 @@ fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
     loop {
         if stop() {
             return Err(Failure::interrupted(format!(
-                "interrupted before anybody connected to {address}"
+                "interrupted before a sender connected to {address}"
             )));
         }
         let ready = is_readable(&listener).or_else(|error| match is_not_yet(error.kind()) {

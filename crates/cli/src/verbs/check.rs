@@ -30,7 +30,7 @@ damage, and check says so.
 --repair writes invalid copies anew from the valid ones and makes the free space agree with the
 files. It never touches data, nor a file that cannot be read.
 
-Exit status: 0 sound, or mended; 1 something is wrong; 6 only data is: it no longer has its
+Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
 checksum.")]
 pub struct Check {
     /// The device that has the volume
@@ -295,7 +295,7 @@ impl Checked {
         }
         let verdict = match (self.sound, self.rot.len(), self.repaired) {
             (true, 0, 0) => "sound".to_owned(),
-            (true, 0, repaired) => format!("mended: {repaired} nodes were written"),
+            (true, 0, repaired) => format!("repaired: {repaired} nodes were written"),
             (true, chunks, _) => format!("{chunks} pieces of data have rotted"),
             (false, ..) => "damaged".to_owned(),
         };

@@ -371,7 +371,7 @@ impl Put {
     }
 
     /// Removes a half file that could not be removed at once: the volume is mounted anew, which
-    /// mends what the failure broke.
+    /// repairs what the failure broke.
     fn clear(&self, store: &mut Store, half: &str, failure: Failure) -> Failure {
         let cleared = store.mount(Access::Write, |mounted| match mounted.find(half)? {
             Some(_) => mounted.remove(half),

@@ -70,7 +70,7 @@ pub struct VolumeReport {
     pub slots: u32,
     /// How often it was mounted and changed.
     pub mount_count: u32,
-    /// It was unmounted in good order. If not, the next command that changes it mends it first.
+    /// It was unmounted in good order. If not, the next command that changes it repairs it first.
     pub clean: bool,
     /// Files can have checksums.
     pub checksums: bool,

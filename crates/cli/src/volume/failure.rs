@@ -22,7 +22,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::Truncated { .. } => Failure::new(Exit::No, what)
             .hint("name the whole device, or restore the rest of the image"),
         Error::Corrupt(_) | Error::StaleSuperblock => {
-            Failure::new(Exit::No, what).hint("straightway check DEVICE says what can be mended")
+            Failure::new(Exit::No, what).hint("straightway check DEVICE says what can be repaired")
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
         Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),

@@ -228,6 +228,11 @@ fn run(
         if volume.outstanding() > 0 {
             volume.wait(WAIT_US);
         } else if flow.buffers() == 0 && !flow.is_working() {
+            // The source may be silent: without a block to write, no request would report it.
+            if mounted.recall.is_requested() {
+                flow.fail(pushed, Error::from(block::Error::Gone));
+                continue;
+            }
             let timeout = Duration::from_micros(u64::from(WAIT_US));
             match full.recv_timeout(timeout) {
                 Ok(Full { buffer, len }) => {

@@ -85,7 +85,7 @@ impl Store for VolumeFiles {
 }
 
 impl Service {
-    /// Does what is asked until nobody is left who could ask.
+    /// Does what is asked until all who could ask are gone.
     ///
     /// # Errors
     /// There is no memory for a buffer.

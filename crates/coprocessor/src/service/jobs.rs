@@ -64,7 +64,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             match task {
                 Task::Work(index, file, work) => self.do_work(index, file, work).await,
                 Task::Close(index, file) => {
-                    // Nobody is left to be told; the volume keeps what was durable.
+                    // The client is gone; the volume keeps what was durable.
                     let _ = self.volume.close(file).await;
                     self.state().forget(index);
                 }

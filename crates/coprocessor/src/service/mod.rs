@@ -206,7 +206,7 @@ impl Service {
     /// Lets a session in that its access allows beside the others.
     #[inline(never)]
     fn admit<C: Clock>(&mut self, index: usize, clock: &C) {
-        // Who has just gone is in nobody's way.
+        // A client that has just gone is in no one's way.
         for session in &mut self.sessions {
             session.attend(clock, self.ticks_per_ms, false);
         }

@@ -14,7 +14,7 @@ const MASK: u32 = RING_ENTRIES - 1;
 /// What is to be done with a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nobody is attached.
+    /// No client is attached.
     Free,
     /// A client wants to work with files, and the volume is not mounted yet.
     Waiting,

@@ -75,7 +75,7 @@ impl Streams {
         self.event.is_some()
     }
 
-    /// Nobody waits for the event any more.
+    /// The client no longer waits for the event.
     pub(crate) fn drop_event(&mut self) {
         self.event = None;
     }

@@ -75,7 +75,7 @@ pub fn grants(disk: &Disk) -> [Grant; CLIENTS] {
     std::array::from_fn(|index| Grant::whole(WINDOW_BYTES, index, disk.geometry().block_count))
 }
 
-/// What the firmware's main loop is: blocks, and files while somebody wants them, until `ended`.
+/// What the firmware's main loop is: blocks, and files while a client wants them, until `ended`.
 pub fn serve<D: Device>(
     window: &Window,
     disk: &mut D,

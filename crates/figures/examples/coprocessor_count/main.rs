@@ -5,7 +5,7 @@
 //! doorbell) and completion take turns.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
-#[path = "../shared/callgrind.rs"]
+#[path = "../support/callgrind.rs"]
 mod callgrind;
 
 use std::ptr::NonNull;

@@ -9,9 +9,9 @@
 //! buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-#[path = "../shared/callgrind.rs"]
+#[path = "../support/callgrind.rs"]
 mod callgrind;
-#[path = "../shared/plain.rs"]
+#[path = "../support/plain.rs"]
 mod plain;
 
 use block::{Buffer, Device, Operation, Request};

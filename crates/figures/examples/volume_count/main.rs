@@ -11,10 +11,10 @@
 //! driver's own work, the bookkeeping of completions, and handing the buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-#[path = "../shared/callgrind.rs"]
+#[path = "../support/callgrind.rs"]
 mod callgrind;
 mod keeping;
-#[path = "../shared/plain.rs"]
+#[path = "../support/plain.rs"]
 mod plain;
 
 use block::{Buffer, Device, Operation, Request};

@@ -115,7 +115,7 @@ impl Stretch {
 
 /// Moves data between the drive and a stretch of a granted window at `physical`; returns the bytes
 /// moved. `buffer` is
-/// what the stretch was made of: borrowed exclusively, so nobody else has it.
+/// what the stretch was made of: borrowed exclusively, so nothing else has it.
 pub(crate) fn phys(
     file: impl AsFd,
     (physical, stretch): (u64, Stretch),

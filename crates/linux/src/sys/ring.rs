@@ -268,7 +268,7 @@ impl<E: Encode> Ring<E> {
                 if reaped || !self.ring.params().is_setup_iopoll() || self.broken.is_some() {
                     return self.poll_broken();
                 }
-                // Nobody but us looks for completions on a polled queue.
+                // Only this process looks for completions on a polled queue.
                 self.enter();
                 reaped = true;
                 continue;

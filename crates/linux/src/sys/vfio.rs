@@ -39,7 +39,7 @@ pub(crate) const REGION_CONFIG: u32 = 7;
 pub(crate) const IRQ_INTX: u32 = 0;
 pub(crate) const IRQ_MSI: u32 = 1;
 pub(crate) const IRQ_MSIX: u32 = 2;
-/// No interrupt of the device: somebody wants it back (VFIO_PCI_REQ_IRQ_INDEX).
+/// No interrupt of the device: it is wanted back (VFIO_PCI_REQ_IRQ_INDEX).
 pub(crate) const IRQ_REQUEST: u32 = 4;
 
 const IRQ_SET_DATA_NONE: u32 = 1;
@@ -266,7 +266,7 @@ pub(crate) fn map_dma(container: impl AsFd, mapping: &Mapping, iova: u64) -> io:
     };
     // SAFETY: the range is a live mapping of whole pages. The device may write to it from now on,
     // which is sound because it is only reached through Buffers; the pages are pinned, so even
-    // after an early unmap the device writes to nobody else's memory.
+    // after an early unmap the device writes to no other process's memory.
     unsafe { ioctl(container, IOMMU_MAP_DMA, &raw const request as usize) }?;
     Ok(())
 }

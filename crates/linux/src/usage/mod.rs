@@ -123,7 +123,7 @@ impl fmt::Display for Use {
 /// them. Processes that only read it are not among them.
 ///
 /// # Errors
-/// [`Error::NotPermitted`] if the device may not be opened, so that nobody can tell.
+/// [`Error::NotPermitted`] if the device may not be opened, so it is not known.
 pub fn of_block_device(roots: &Roots, name: &str) -> Result<Vec<Use>> {
     let mut uses = layers_on(roots, name);
     if uses.is_empty() {
@@ -248,7 +248,7 @@ fn open_files(roots: &Roots, name: &str) -> usize {
 pub(crate) enum Exclusive {
     /// It is ours until the file is closed.
     Ours(File),
-    /// Somebody else has it.
+    /// Another process has it.
     Busy,
     /// It has no node.
     Absent,

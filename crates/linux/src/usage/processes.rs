@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Standard input, output and error: descriptors of this process that somebody else opened.
+/// Standard input, output and error: descriptors of this process that another process opened.
 const STANDARD: u32 = 3;
 
 /// What an open descriptor leads to.

@@ -52,7 +52,7 @@ impl Recall {
         Self { shared, watcher }
     }
 
-    /// Whether somebody waits for the device.
+    /// Whether the device is waited for.
     pub(crate) fn is_requested(&self) -> bool {
         self.shared.requested.load(Ordering::Relaxed)
     }

@@ -111,7 +111,7 @@ pub struct Traced {
     pub coverage: f64,
     /// Events that the kernel lost.
     pub lost_events: u64,
-    /// Commands of a request, mean; null if nobody tells.
+    /// Commands of a request, mean; null if unknown.
     pub commands_per_request: Option<f64>,
     /// What the probe adds to the median request.
     pub probe_cost_ns: f64,

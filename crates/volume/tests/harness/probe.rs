@@ -16,7 +16,7 @@ pub type Hook = Rc<RefCell<dyn FnMut(&CrashDisk)>>;
 pub struct Probe {
     disk: CrashDisk,
     hook: Option<Hook>,
-    /// What content is written in which order; None where nobody asks.
+    /// What content is written in which order; None where it is not wanted.
     rules: Option<Rc<RefCell<ContentRules>>>,
     /// Polls without a completion, to find what would wait for ever.
     idle_polls: u64,

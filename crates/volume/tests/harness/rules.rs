@@ -73,7 +73,7 @@ impl ContentRules {
     }
 
     /// Of a leaf that the file uses, the other member is durable. A fresh pair (both members by
-    /// one operation) is named by nobody yet.
+    /// one operation) is not named yet.
     fn leaf(&mut self, lba: u64, bytes: &[u8], disk: &CrashDisk) {
         let half = (self.regions.pair_units * self.regions.unit / 2) >> self.lba_log2;
         let other = if u64_at(bytes, 8) % 2 == 0 {

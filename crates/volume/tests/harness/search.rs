@@ -196,7 +196,7 @@ impl Search {
         for filler in filler {
             let right = |(at, is): (u64, &u8)| *is == byte(filler.incarnation, at, 0);
             if !(0..).zip(&filler.data[0].1).all(right) {
-                return Err("a file that nobody touched has changed".into());
+                return Err("an untouched file has changed".into());
             }
         }
         self.oracle
