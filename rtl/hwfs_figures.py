@@ -3,8 +3,7 @@
 
 Writes a JSON list of [name, value, unit, target] to the file named, and prints the tables; the plots go to out/.
 Further arguments choose parts: `tables` (hwfs_tables.py), `long` (the same, with a file of 100 MB at each size of
-units: some minutes more), `ideal`, `scattered`, `arrays`,
-`speed`, `size`.
+units: some minutes more), `cases` (hwfs_cases.py), `ideal`, `scattered`, `arrays`, `speed`, `size`.
 """
 
 import json
@@ -20,6 +19,7 @@ import sizes
 sys.path.insert(0, str(Path(__file__).resolve().parent / "test"))
 import cores  # noqa: E402
 import hwfs_script as hw  # noqa: E402
+import hwfs_cases  # noqa: E402
 import hwfs_tables  # noqa: E402
 import make_volume  # noqa: E402
 
@@ -195,8 +195,8 @@ def build_all():
 
 
 def main():
-    parts = {"tables": hwfs_tables.tables, "long": lambda: hwfs_tables.tables(hwfs_tables.UNITS), "ideal": ideal,
-             "scattered": scattered, "arrays": arrays, "speed": speed, "size": size}
+    parts = {"tables": hwfs_tables.tables, "long": lambda: hwfs_tables.tables(hwfs_tables.UNITS), "cases": hwfs_cases.cases,
+             "ideal": ideal, "scattered": scattered, "arrays": arrays, "speed": speed, "size": size}
     names = sys.argv[2:] or [name for name in parts if name != "long"]
     if len(names) > 1:
         build_all()
