@@ -44,6 +44,8 @@ CONFIGURATIONS = {
     "sata_no_trim": ("sata", "sata", {"Trim": 0}),
     "sata_one_at_a_time": ("sata", "sata", {"Ncq": 0, "Trim": 0}),
     "sata_link": ("sata", "sata_link", {}),
+    "virtio_blk": ("virtio", "virtio_blk", {}),
+    "virtio_blk_four_queues": ("virtio", "virtio_blk", {"Queues": 4}),
     "workload_32": ("workload", "workload", {}),
     "workload_256": ("workload", "workload", {"DataWidth": 256}),
     "example_one_disk": ("example", "example_top", {}),

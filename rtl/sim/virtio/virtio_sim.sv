@@ -1,0 +1,117 @@
+// The virtio-blk device on plain pins for a bench that plays the driver and its memory. Behind it: a RAM disk or an
+// array of them (`Disks`), or the Serial ATA host (`Sata`), whose drive is the bench's too. The block interface between
+// them is checked.
+module virtio_sim
+  import block_pkg::*;
+#(
+  parameter int unsigned Queues        = 1,
+  parameter int unsigned QueueSize     = 128,
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned Disks         = 1,
+  parameter int unsigned DiskBlocks    = 1024,
+  parameter bit          Sata          = 1'b0,
+  parameter int unsigned MaxTransfer   = 0,    // blocks; 0: the device's own
+  parameter bit          Cached        = 1'b0, // the device says that it has a volatile cache
+  parameter int unsigned TimeoutCycles = 20000
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  output logic        irq,
+  output logic        idle,         // no chain is under way, and no notification waits
+  output logic [15:0] flushes,      // the device behind was asked for
+  input  logic        fault,        // the RAM disks' memory fails bursts that touch `fault_address`
+  input  logic [47:0] fault_address,
+  input  logic        away,         // the device behind says that it is not ready
+  input  logic [3:0]  generation,
+
+  input  logic [11:0] awaddr, araddr,
+  input  logic        awvalid, wvalid, bready, arvalid, rready,
+  input  logic [31:0] wdata,
+  input  logic [3:0]  wstrb,
+  output logic        awready, wready, bvalid, arready, rvalid,
+  output logic [31:0] rdata,
+
+  output logic [47:0] m_awaddr, m_araddr,
+  output logic [7:0]  m_awlen, m_arlen,
+  output logic        m_awvalid, m_wvalid, m_wlast, m_bready, m_arvalid, m_rready,
+  output logic [31:0] m_wdata,
+  output logic [3:0]  m_wstrb,
+  input  logic        m_awready, m_wready, m_bvalid, m_arready, m_rvalid, m_rlast,
+  input  logic [1:0]  m_bresp, m_rresp,
+  input  logic [31:0] m_rdata,
+
+  input  logic        sata_up,
+  output logic        sata_reset,
+  input  logic        sata_rx_bad,
+  input  logic        sata_rx_k,
+  input  logic [31:0] sata_rx_data,
+  output logic        sata_tx_k,
+  output logic [31:0] sata_tx_data
+);
+  axil_pkg::manager_t     axil_manager;
+  axil_pkg::subordinate_t axil;
+  assign axil_manager = '{aw_valid: awvalid, aw_address: awaddr, w_valid: wvalid, w_data: wdata, w_strobe: wstrb,
+                          b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
+  assign {awready, wready, bvalid} = {axil.aw_ready, axil.w_ready, axil.b_valid};
+  assign {arready, rvalid, rdata}  = {axil.ar_ready, axil.r_valid, axil.r_data};
+
+  axi_pkg::manager_t manager;
+  axi_pkg::memory_t  memory;
+  assign {m_awvalid, m_awaddr, m_awlen} = {manager.aw_valid, manager.aw.address, manager.aw.len};
+  assign {m_arvalid, m_araddr, m_arlen} = {manager.ar_valid, manager.ar.address, manager.ar.len};
+  assign {m_wvalid, m_wlast, m_bready, m_rready} = {manager.w_valid, manager.w_last, manager.b_ready, manager.r_ready};
+  assign memory = '{aw_ready: m_awready, w_ready: m_wready, b_valid: m_bvalid, b_resp: axi_pkg::resp_e'(m_bresp),
+                    ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
+
+  geometry_t device, geometry;
+  host_t host;
+  dev_t  dev;
+  logic [31:0] write_data, read_data;
+  logic disk_idle;
+
+  always_comb begin
+    geometry = device;
+    if (MaxTransfer != 0) geometry.max_transfer_blocks = count_t'(MaxTransfer);
+    if (Cached) geometry.volatile_write_cache = 1'b1;
+    if (away) geometry.ready = 1'b0;
+    if (!Sata) geometry.generation = generation;
+  end
+
+  virtio_blk #(
+    .Queues(Queues), .QueueSize(QueueSize), .BlockSizeLog2(BlockSizeLog2)
+  ) u_virtio (
+    .clk_i, .rst_ni, .axil_i(axil_manager), .axil_o(axil), .irq_o(irq),
+    .axi_o(manager), .axi_write_data_o(m_wdata), .axi_write_strobe_o(m_wstrb), .axi_i(memory), .axi_read_data_i(m_rdata),
+    .geometry_i(geometry), .host_o(host), .write_data_o(write_data), .dev_i(dev), .read_data_i(read_data)
+  );
+  assign idle = u_virtio.u_ring.idle_o & ((u_virtio.u_ring.kicked_q == '0) | ~u_virtio.run);
+
+  block_checker #(
+    .DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(4 * TimeoutCycles + 100000)
+  ) u_check (
+    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(write_data), .dev_i(dev),
+    .read_data_i(read_data), .idle_o(disk_idle)
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) flushes <= '0;
+    else if (host.req_valid && dev.req_ready && (host.req.op == OpFlush)) flushes <= flushes + 16'd1;
+  end
+
+  if (Sata) begin : gen_sata
+    sata_pkg::rx_word_t rx;
+    sata_pkg::word_t    tx;
+    assign rx = '{bad: sata_rx_bad, word: '{k: sata_rx_k, data: sata_rx_data}};
+    assign {sata_tx_k, sata_tx_data} = {tx.k, tx.data};
+    sata #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(write_data), .dev_o(dev),
+      .read_data_o(read_data), .up_i(sata_up), .reset_o(sata_reset), .rx_i(rx), .tx_o(tx)
+    );
+  end else begin : gen_ram
+    assign {sata_reset, sata_tx_k, sata_tx_data} = '0;
+    ramdisks #(.Disks(Disks), .BlockSizeLog2(BlockSizeLog2), .DiskBlocks(DiskBlocks)) u_disks (
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(write_data), .dev_o(dev),
+      .read_data_o(read_data), .fault_i({Disks{fault}}), .fault_address_i(fault_address), .failed_o()
+    );
+  end
+endmodule

@@ -1,0 +1,84 @@
+"""The virtio-blk device: its registers, requests, random chains, hostile rings and resets, over a RAM disk and an array.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cores  # noqa: E402
+import sizes  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+
+# Name: what differs from one queue over a RAM disk of 512-byte blocks.
+SHAPES = {
+    "one_queue": {},
+    "three_queues_array": {"Queues": 3, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5, "Cached": 1},
+    "big_blocks": {"BlockSizeLog2": 12, "DiskBlocks": 128},
+}
+
+
+@pytest.mark.parametrize("top,core,parameters", [
+    ("virtio_blk", "virtio", {}),
+    ("virtio_blk", "virtio", {"Queues": 3, "QueueSize": 8, "BlockSizeLog2": 6, "Platform": 0}),
+    ("virtio_blk", "virtio", {"Queues": 4, "QueueSize": 1024, "BlockSizeLog2": 16}),
+    ("virtio_sim", "virtio_sim", {"Sata": 1}),
+])
+def test_lint(top, core, parameters):
+    assert cores.lint(top, core, parameters) == ""
+
+
+def test_yosys_reads_it_too():
+    """The second reader: slang, in Yosys; an error or a warning of its own fails. `measure` also refuses latches."""
+    assert sizes.measure("virtio_blk", "xc7")["bram"] == 0.5
+
+
+def bench(name):
+    shape = {"Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024, "MaxTransfer": 0, "Cached": 0}
+    return cores.build_bench(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", shape | SHAPES[name],
+                             core="virtio_sim")
+
+
+def run(name, *words):
+    done = subprocess.run([bench(name), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{name}: virtio_bench {' '.join(words)}\n{done.stdout[-2000:]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("what", ["registers", "requests"])
+def test_directed(name, what):
+    """The initialisation sequence; each request type, each error and each chain that cannot be answered."""
+    run(name, what)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_random_chains(name):
+    """Reads give what was written, whatever the rings, tables, borders, event indexes and pauses."""
+    for seed in range(SEED, SEED + 4):
+        run(name, "random", str(seed), "200")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_hostile_rings(name):
+    """No access outside of what descriptors say, an end within bounds, and a device that works after a reset."""
+    for seed in range(SEED, SEED + 2):
+        run(name, "hostile", str(seed), "120")
+
+
+def test_resets():
+    """A reset in the middle of anything ends soon, and no access follows it."""
+    run("one_queue", "resets", str(SEED), "100")
+
+
+def test_cycles():
+    """What the front end costs on a disk that costs nothing: 4 KiB are 1,024 words."""
+    cycles = {tuple(line.split()[:2]): float(line.split()[2]) for line in run("one_queue", "rate").splitlines()}
+    assert cycles.keys() == {(op, size) for op in ("read", "write") for size in ("4096", "65536")}
+    assert all(cycles[op, "4096"] <= 1130 and cycles[op, "65536"] <= 16500 for op in ("read", "write")), cycles

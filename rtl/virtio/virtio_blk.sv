@@ -1,0 +1,126 @@
+// A virtio-blk device in front of any device of the block interface: stock drivers know it as a disk.
+//
+// Registers behind AXI4-Lite (virtio over MMIO, version 2), rings and data over an AXI4 manager, the disk behind as a
+// block device with 32-bit data. rtl/virtio/README.md has the features, the limits and what happens to bad input.
+// One request at a time.
+//
+// Queues, QueueSize  queues, and the largest size of each, a power of two from 8 to 1024
+// Platform           offer VIRTIO_F_ACCESS_PLATFORM and VIRTIO_F_ORDER_PLATFORM
+// BlockSizeLog2      log2 of the device's block in bytes, 6 to 16
+// Serial             20 characters, the first in the lowest bits
+module virtio_blk
+  import virtio_pkg::*;
+  import block_pkg::*;
+#(
+  parameter int unsigned  Queues        = 1,
+  parameter int unsigned  QueueSize     = 128,
+  parameter bit           Platform      = 1'b1,
+  parameter int unsigned  BlockSizeLog2 = 9,
+  parameter logic [159:0] Serial        = "straightway-virtio-0"
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+
+  input  axil_pkg::manager_t     axil_i,
+  output axil_pkg::subordinate_t axil_o,
+  output logic                   irq_o,
+
+  output axi_pkg::manager_t      axi_o,
+  output logic [31:0]            axi_write_data_o,
+  output logic [3:0]             axi_write_strobe_o,
+  input  axi_pkg::memory_t       axi_i,
+  input  logic [31:0]            axi_read_data_i,
+
+  input  geometry_t              geometry_i,
+  output host_t                  host_o,
+  output logic [31:0]            write_data_o,
+  input  dev_t                   dev_i,
+  input  logic [31:0]            read_data_i
+);
+  localparam int unsigned QueueWidth = (Queues > 1) ? $clog2(Queues) : 1;
+  localparam int unsigned SlotWidth  = $clog2(QueueSize);
+
+  logic reset, clear, run, used, broken, ring_idle;
+  logic [Queues-1:0] ready, begins, kick;
+  logic [QueueWidth-1:0] queue_index;
+  features_t features;
+  queue_t    queue;
+
+  virtio_regs #(
+    .Queues(Queues), .QueueSize(QueueSize), .Platform(Platform), .BlockSizeLog2(BlockSizeLog2)
+  ) u_regs (
+    .clk_i, .rst_ni, .axil_i, .axil_o, .irq_o, .geometry_i,
+    .reset_o(reset), .clear_o(clear), .idle_i(ring_idle), .run_o(run), .features_o(features), .ready_o(ready),
+    .begin_o(begins), .kick_o(kick), .queue_i(queue_index), .queue_o(queue), .used_i(used), .broken_i(broken)
+  );
+
+  // --- Who takes turns at the memory ---------------------------------------------------------------
+  mem_req_t mem_req, ring_req, walk_req, move_req, status_req;
+  mem_rsp_t mem_rsp;
+  assign mem_req = ring_req | walk_req | move_req | status_req;
+
+  virtio_mem u_mem (
+    .clk_i, .rst_ni, .abort_i(reset), .mem_i(mem_req), .mem_o(mem_rsp),
+    .axi_o, .axi_write_data_o, .axi_write_strobe_o, .axi_i, .axi_read_data_i
+  );
+
+  // --- A chain: read, carried out, returned --------------------------------------------------------
+  logic start, walked, walk_failed, request_done, request_failed;
+  logic [15:0] head;
+  logic [31:0] used_len;
+  chain_t chain;
+
+  virtio_ring #(.Queues(Queues)) u_ring (
+    .clk_i, .rst_ni, .clear_i(clear), .run_i(run), .features_i(features), .ready_i(ready), .begin_i(begins),
+    .kick_i(kick), .queue_o(queue_index), .queue_i(queue), .start_o(start), .head_o(head),
+    .done_i((walked & walk_failed) | request_done), .fail_i(walk_failed | request_failed), .used_len_i(used_len),
+    .used_o(used), .broken_o(broken), .idle_o(ring_idle), .mem_o(ring_req), .mem_i(mem_rsp)
+  );
+
+  logic segment_write, segment_read;
+  logic [SlotWidth+1:0] segment_write_address, segment_read_address;
+  logic [31:0] segment_in, segment_out;
+
+  virtio_walk #(.Slots(QueueSize)) u_walk (
+    .clk_i, .rst_ni, .start_i(start), .head_i(head), .queue_i(queue), .indirect_i(features.indirect), .done_o(walked),
+    .fail_o(walk_failed), .chain_o(chain), .mem_o(walk_req), .mem_i(mem_rsp), .segment_write_o(segment_write),
+    .segment_address_o(segment_write_address), .segment_data_o(segment_in)
+  );
+
+  prim_ram #(.Width(32), .Depth(4 * QueueSize)) u_segments (
+    .clk_i,
+    .write_i         (segment_write),
+    .write_address_i (segment_write_address),
+    .write_data_i    (segment_in),
+    .read_i          (segment_read),
+    .read_address_i  (segment_read_address),
+    .read_data_o     (segment_out)
+  );
+
+  logic seek, move, push, moved, move_error, out_valid, out_ready, in_valid, in_ready;
+  logic [SlotWidth-1:0] slot;
+  bytes_t bytes;
+  logic [31:0] out_data, in_data;
+
+  virtio_move #(.Slots(QueueSize)) u_move (
+    .clk_i, .rst_ni, .seek_i(seek), .slot_i(slot), .start_i(move), .push_i(push), .bytes_i(bytes), .done_o(moved),
+    .error_o(move_error), .out_valid_o(out_valid), .out_ready_i(out_ready), .out_data_o(out_data),
+    .in_valid_i(in_valid), .in_ready_o(in_ready), .in_data_i(in_data), .segment_read_o(segment_read),
+    .segment_address_o(segment_read_address), .segment_data_i(segment_out), .mem_o(move_req), .mem_i(mem_rsp)
+  );
+
+  host_t host;
+  virtio_request #(.BlockSizeLog2(BlockSizeLog2), .Serial(Serial), .Slots(QueueSize)) u_request (
+    .clk_i, .rst_ni, .start_i(walked & ~walk_failed), .chain_i(chain), .flush_i(features.flush),
+    .done_o(request_done), .fail_o(request_failed), .used_len_o(used_len), .seek_o(seek), .slot_o(slot), .move_o(move),
+    .push_o(push), .bytes_o(bytes), .moved_i(moved), .move_error_i(move_error), .out_valid_i(out_valid),
+    .out_ready_o(out_ready), .out_data_i(out_data), .in_valid_o(in_valid), .in_ready_i(in_ready), .in_data_o(in_data),
+    .mem_o(status_req), .mem_i(mem_rsp), .geometry_i, .host_o(host), .write_data_o, .dev_i, .read_data_i
+  );
+
+  // A reset ends what is under way (rule B13).
+  always_comb begin
+    host_o        = host;
+    host_o.cancel = reset;
+  end
+endmodule

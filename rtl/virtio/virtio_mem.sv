@@ -1,0 +1,123 @@
+// Reads and writes runs of words in the guest's memory: an AXI4 manager for one run at a time.
+//
+// Cuts a run at borders of 1 KiB, so that no burst is longer than 256 words or crosses 4 KiB, and sends addresses
+// ahead of the data. A run that starts beyond the port's reach is not tried: its words are zeroes (or vanish) and it
+// ends with `error`. The caller makes sure that a run does not wrap.
+//
+// While `abort_i`, no new burst starts: what has started is finished as AXI asks, and the rest of the run and all
+// later runs are zeroes (or vanish). So whoever counts words gets them all, and soon.
+module virtio_mem
+  import virtio_pkg::*;
+(
+  input  logic              clk_i,
+  input  logic              rst_ni,
+  input  logic              abort_i,
+
+  input  mem_req_t          mem_i,
+  output mem_rsp_t          mem_o,
+
+  output axi_pkg::manager_t axi_o,
+  output logic [31:0]       axi_write_data_o,
+  output logic [3:0]        axi_write_strobe_o,
+  input  axi_pkg::memory_t  axi_i,
+  input  logic [31:0]       axi_read_data_i
+);
+  import axi_pkg::address_t;
+  localparam int unsigned BurstLog2 = 8;
+  typedef logic [BurstLog2:0]   burst_words_t;
+  typedef logic [BurstLog2+1:0] ahead_t;
+
+  logic        busy_q, write_q, null_q, error_q;
+  address_t    address_q;          // of the next burst
+  words_t      issue_q, left_q;    // words not yet in a burst; not yet moved
+  ahead_t      ahead_q;            // words in a burst that were not yet moved
+  logic [3:0]  bursts_q;           // write bursts without an answer
+  logic [BurstLog2-1:0] place_q;   // of the next word to move, between borders
+  logic [3:0]  strobe_q;
+
+  // --- Addresses -------------------------------------------------------------------------------
+  burst_words_t to_border, now;
+  logic offer, offer_q, room, issued, whole;
+
+  assign to_border = burst_words_t'(1 << BurstLog2) - burst_words_t'(address_q[2+:BurstLog2]);
+  assign whole     = issue_q > words_t'(to_border);
+  assign now       = whole ? to_border : burst_words_t'(issue_q);
+  // What is offered stays: both limits can only move away from it.
+  assign room      = (ahead_q <= ahead_t'(1 << BurstLog2)) & ((bursts_q[3:2] != '1) | offer_q);
+  assign offer     = busy_q & (issue_q != '0) & room & ~null_q;
+  assign issued    = offer & (write_q ? axi_i.aw_ready : axi_i.ar_ready);
+
+  // --- Words -----------------------------------------------------------------------------------
+  logic real_word, moved, moved_real, end_word;
+  assign real_word = ahead_q != '0;
+  assign end_word  = left_q == words_t'(1);
+
+  always_comb begin
+    axi_o          = '0;
+    axi_o.aw_valid = offer & write_q;
+    axi_o.ar_valid = offer & ~write_q;
+    axi_o.aw       = '{address: address_q, len: 8'(now - burst_words_t'(1)), size: 3'd2};
+    axi_o.ar       = axi_o.aw;
+    axi_o.w_valid  = busy_q & write_q & real_word & mem_i.w_valid;
+    axi_o.w_last   = (place_q == '1) | end_word;
+    axi_o.b_ready  = 1'b1;
+    axi_o.r_ready  = busy_q & ~write_q & real_word & mem_i.r_ready;
+  end
+  assign axi_write_data_o   = mem_i.w_data;
+  assign axi_write_strobe_o = strobe_q;
+
+  always_comb begin
+    mem_o.ready   = ~busy_q;
+    mem_o.w_ready = busy_q & write_q & (left_q != '0) & (real_word ? axi_i.w_ready : null_q);
+    mem_o.r_valid = busy_q & ~write_q & (left_q != '0) & (real_word ? axi_i.r_valid : null_q);
+    mem_o.r_data  = real_word ? axi_read_data_i : '0;
+    mem_o.done    = busy_q & (left_q == '0) & (bursts_q == '0);
+    mem_o.error   = error_q;
+  end
+  assign moved_real = moved & real_word;
+  assign moved      = (mem_o.w_ready & mem_i.w_valid) | (mem_o.r_valid & mem_i.r_ready);
+
+  // --- State -----------------------------------------------------------------------------------
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      busy_q   <= 1'b0;
+      null_q   <= 1'b0;
+      offer_q  <= 1'b0;
+      ahead_q  <= '0;
+      bursts_q <= '0;
+    end else begin
+      if (!busy_q) begin
+        busy_q <= mem_i.valid;
+        null_q <= abort_i | mem_i.address[axi_pkg::AddressWidth];
+      end else begin
+        if (mem_o.done) busy_q <= 1'b0;
+        if (abort_i && (!offer || issued)) null_q <= 1'b1;
+      end
+      offer_q <= offer & ~issued;
+      ahead_q <= ahead_q + (issued ? ahead_t'(now) : '0) - (moved_real ? ahead_t'(1) : '0);
+      bursts_q <= bursts_q + 4'(issued & write_q) - 4'(axi_i.b_valid);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!busy_q) begin
+      write_q   <= mem_i.write;
+      address_q <= address_t'(mem_i.address);
+      issue_q   <= mem_i.words;
+      left_q    <= mem_i.words;
+      place_q   <= mem_i.address[2+:BurstLog2];
+      strobe_q  <= mem_i.strobe;
+      error_q   <= mem_i.address[axi_pkg::AddressWidth];
+    end else begin
+      if (issued) begin
+        address_q <= address_q + (address_t'(now) << 2);
+        issue_q   <= issue_q - words_t'(now);
+      end
+      if (moved) begin
+        left_q  <= left_q - words_t'(1);
+        place_q <= place_q + BurstLog2'(1);
+      end
+      if ((axi_i.b_valid && axi_i.b_resp[1]) || (moved_real && !write_q && axi_i.r_resp[1])) error_q <= 1'b1;
+    end
+  end
+endmodule

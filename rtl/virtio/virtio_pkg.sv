@@ -1,0 +1,66 @@
+// The types of the virtio-blk device. "Section" in this core's comments is a section of the virtio specification 1.2.
+package virtio_pkg;
+  import axi_pkg::address_t;
+  localparam int unsigned WordsWidth = 24;
+  localparam int unsigned BytesWidth = 27;
+  typedef logic [axi_pkg::AddressWidth:0] reach_t;  // the top bit: beyond what the port reaches
+  typedef logic [WordsWidth-1:0] words_t;
+  typedef logic [BytesWidth-1:0] bytes_t;           // of a chain; longer ones are refused (2^26 and more)
+
+  // Feature bits (section 6 and 5.2.3).
+  localparam int unsigned FeatureSizeMax = 1, FeatureSegMax = 2, FeatureReadOnly = 5, FeatureBlockSize = 6,
+                          FeatureFlush = 9, FeatureQueues = 12, FeatureDiscard = 13, FeatureWriteZeroes = 14,
+                          FeatureIndirect = 28, FeatureEventIndex = 29, FeatureVersion1 = 32, FeatureAccess = 33,
+                          FeatureOrder = 36;
+
+  // Request types and status (section 5.2.6).
+  localparam logic [31:0] TypeIn = 32'd0, TypeOut = 32'd1, TypeFlush = 32'd4, TypeGetId = 32'd8,
+                          TypeDiscard = 32'd11, TypeWriteZeroes = 32'd13;
+  typedef enum logic [7:0] {BlkOk = 8'd0, BlkIoError = 8'd1, BlkUnsupported = 8'd2} blk_status_e;
+
+  // Reading or writing a run of words in the guest's memory. `valid` until `ready`; then the words, then `done`.
+  // What is not asked for is zero, so that the requests of modules that take turns can be merged by OR.
+  typedef struct packed {
+    logic        valid;
+    logic        write;
+    reach_t      address;  // of the first word; the two lowest bits are zero
+    words_t      words;    // 1 or more
+    logic [3:0]  strobe;   // a write's bytes: all, unless it is one word
+    logic        w_valid;
+    logic [31:0] w_data;
+    logic        r_ready;
+  } mem_req_t;
+
+  typedef struct packed {
+    logic        ready;
+    logic        w_ready;
+    logic        r_valid;
+    logic [31:0] r_data;
+    logic        done;
+    logic        error;  // beside `done`: a word was not read or not written
+  } mem_rsp_t;
+
+  // A queue as the driver set it up.
+  typedef struct packed {
+    logic [3:0] size_log2;
+    address_t   desc;    // descriptor table
+    address_t   driver;  // available ring
+    address_t   device;  // used ring
+  } queue_t;
+
+  // What the driver accepted, as far as it changes what the device does.
+  typedef struct packed {
+    logic flush;
+    logic indirect;
+    logic event_index;
+  } features_t;
+
+  // A chain of descriptors that was read: its segments are in the segment memory, readable ones first.
+  typedef struct packed {
+    bytes_t      readable;
+    bytes_t      writable;
+    logic        too_long;   // one of the two does not fit
+    logic [15:0] first_writable;  // its segment
+    address_t    last_byte;  // of the writable part: the status
+  } chain_t;
+endpackage

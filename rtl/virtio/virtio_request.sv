@@ -1,0 +1,318 @@
+// Carries out the request of one chain (section 5.2.6): reads its header, asks the device behind, moves the data,
+// writes the status.
+//
+// Every error of the device behind is VIRTIO_BLK_S_IOERR and what it cannot do VIRTIO_BLK_S_UNSUPP. A length or sector
+// that is no whole number of blocks, or a chain without room for a header, is VIRTIO_BLK_S_IOERR and moves nothing.
+// A transfer longer than the device's longest goes in several. Where the driver did not accept VIRTIO_BLK_F_FLUSH,
+// each change is followed by a flush if the device has a volatile cache.
+//
+// BlockSizeLog2  log2 of the device's block in bytes
+// Serial         what VIRTIO_BLK_T_GET_ID gives: 20 characters
+// Slots          segments of a chain
+module virtio_request
+  import virtio_pkg::*;
+  import block_pkg::*;
+#(
+  parameter int unsigned  BlockSizeLog2 = 9,
+  parameter logic [159:0] Serial        = '0,
+  parameter int unsigned  Slots         = 128,
+  localparam int unsigned SlotWidth     = $clog2(Slots)
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+
+  input  logic                 start_i,
+  input  chain_t               chain_i,
+  input  logic                 flush_i,     // the driver flushes by itself
+  output logic                 done_o,
+  output logic                 fail_o,      // beside done_o: the status was not written
+  output logic [31:0]          used_len_o,
+
+  output logic                 seek_o,
+  output logic [SlotWidth-1:0] slot_o,
+  output logic                 move_o,
+  output logic                 push_o,
+  output bytes_t               bytes_o,
+  input  logic                 moved_i,
+  input  logic                 move_error_i,
+  input  logic                 out_valid_i,
+  output logic                 out_ready_o,
+  input  logic [31:0]          out_data_i,
+  output logic                 in_valid_o,
+  input  logic                 in_ready_i,
+  output logic [31:0]          in_data_o,
+  output mem_req_t             mem_o,
+  input  mem_rsp_t             mem_i,
+
+  input  geometry_t            geometry_i,
+  output host_t                host_o,
+  output logic [31:0]          write_data_o,
+  input  dev_t                 dev_i,
+  input  logic [31:0]          read_data_i
+);
+  typedef logic [SlotWidth-1:0] slot_t;
+  localparam int unsigned UnitLog2 = (BlockSizeLog2 > 9) ? BlockSizeLog2 : 9;
+  localparam int unsigned Finer    = (BlockSizeLog2 < 9) ? 9 - BlockSizeLog2 : 0;   // blocks in a sector, log2
+  localparam int unsigned Coarser  = (BlockSizeLog2 > 9) ? BlockSizeLog2 - 9 : 0;   // sectors in a block, log2
+
+  typedef enum logic [3:0] {
+    Idle, Header, Decide, Range, Judge, Request, Data, Response, Id, Status, Done
+  } state_e;
+  typedef enum logic [2:0] {DoRead, DoWrite, DoFlush, DoRanges, DoId, DoNothing} do_e;
+
+  state_e      state_q, state_d;
+  do_e         do_q, do_d;
+  op_e         op_q, op_d;
+  blk_status_e status_q, status_d;
+  logic        begun_q, begun_d, fail_q, fail_d;
+  logic [3:0][31:0] words_q;     // the header, or a range
+  lba_t        lba_q, lba_d;
+  count_t      blocks_q, blocks_d, piece, piece_q, piece_d;
+  words_t      last_q, last_d;   // words left of the piece
+  bytes_t      rest_q, rest_d;   // of the ranges
+  bytes_t      pushed_q, pushed_d;
+  logic [2:0]  id_q, id_d;
+
+  // --- The header and the ranges: sectors to blocks ------------------------------------------------
+  logic [63:0] sector;
+  logic [63+Finer:0] wide;
+  bytes_t room, payload, data;
+  logic   sector_bad, count_bad, data_bad;
+  logic [31+Finer:0] count_wide;
+
+  assign room       = chain_i.writable - bytes_t'(1);
+  assign payload    = chain_i.readable - bytes_t'(16);
+  assign sector     = (state_q == Decide) ? {words_q[3], words_q[2]} : {words_q[1], words_q[0]};
+  assign wide       = ((64 + Finer)'(sector) << Finer) >> Coarser;
+  assign sector_bad = (wide[63+Finer:LbaWidth] != '0) | ((sector & 64'((1 << Coarser) - 1)) != '0);
+  assign count_wide = ((32 + Finer)'(words_q[2]) << Finer) >> Coarser;
+  assign count_bad  = (count_wide[31+Finer:CountWidth] != '0) | ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
+  assign data       = (do_q == DoRead) ? room : payload;
+  assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
+  // Of what is left when the next request begins.
+  assign piece      = (blocks_d < geometry_i.max_transfer_blocks) ? blocks_d : geometry_i.max_transfer_blocks;
+
+  // --- The device behind ---------------------------------------------------------------------------
+  logic moves, in_data_state, is_id;
+  logic [31:0] id_word;
+  assign moves         = (op_q == OpRead) | (op_q == OpWrite);
+  assign in_data_state = state_q == Data;
+  assign is_id         = state_q == Id;
+
+  always_comb begin
+    host_o             = '0;
+    host_o.req_valid   = state_q == Request;
+    host_o.req         = '{op: op_q, fua: 1'b0, tag: '0, lba: lba_q, count: (op_q == OpFlush) ? '0 : moves ? piece_q : blocks_q};
+    host_o.write_valid = in_data_state & (op_q == OpWrite) & out_valid_i;
+    host_o.write.last  = last_q == words_t'(1);
+    host_o.read_ready  = in_data_state & (op_q == OpRead) & in_ready_i;
+    host_o.rsp_ready   = state_q == Response;
+  end
+  assign write_data_o = out_data_i;
+  assign out_ready_o  = in_data_state ? dev_i.write_ready : 1'b1;
+  assign in_valid_o   = is_id | (in_data_state & (op_q == OpRead) & dev_i.read_valid);
+  // A string literal has its first character in the highest bits.
+  assign id_word      = Serial[32*(4-32'(id_q))+:32];
+  assign in_data_o    = is_id ? {id_word[7:0], id_word[15:8], id_word[23:16], id_word[31:24]} : read_data_i;
+
+  // --- Steps ---------------------------------------------------------------------------------------
+  function automatic blk_status_e status_of(status_e status);
+    if (status == StatusOk)          return BlkOk;
+    if (status == StatusUnsupported) return BlkUnsupported;
+    return BlkIoError;
+  endfunction
+
+  assign done_o     = state_q == Done;
+  assign fail_o     = fail_q;
+  // All that was written from the chain's first writable byte on, without a gap.
+  assign used_len_o = 32'(((pushed_q == room) && !chain_i.too_long) ? chain_i.writable : pushed_q);
+  assign slot_o     = push_o ? slot_t'(chain_i.first_writable) : '0;
+
+  always_comb begin
+    mem_o = '0;
+    if (state_q == Status) begin
+      mem_o.valid   = ~begun_q;
+      mem_o.write   = 1'b1;
+      mem_o.address = {1'b0, chain_i.last_byte[axi_pkg::AddressWidth-1:2], 2'b00};
+      mem_o.words   = words_t'(1);
+      mem_o.strobe  = 4'd1 << chain_i.last_byte[1:0];
+      mem_o.w_valid = 1'b1;
+      mem_o.w_data  = {4{8'(status_q)}};
+    end
+  end
+
+  always_comb begin
+    state_d  = state_q;
+    do_d     = do_q;
+    op_d     = op_q;
+    status_d = status_q;
+    begun_d  = begun_q;
+    fail_d   = fail_q;
+    lba_d    = lba_q;
+    blocks_d = blocks_q;
+    piece_d  = piece_q;
+    last_d   = last_q;
+    rest_d   = rest_q;
+    pushed_d = pushed_q;
+    id_d     = id_q;
+    seek_o   = 1'b0;
+    move_o   = 1'b0;
+    push_o   = 1'b0;
+    bytes_o  = bytes_t'(16);
+    unique case (state_q)
+      Idle: if (start_i) begin
+        status_d = BlkOk;
+        begun_d  = 1'b0;
+        fail_d   = 1'b0;
+        pushed_d = '0;
+        id_d     = '0;
+        state_d  = Header;
+        if (chain_i.too_long || (chain_i.readable < bytes_t'(16))) begin
+          status_d = BlkIoError;
+          state_d  = Status;
+        end
+      end
+      Header: begin
+        seek_o  = ~begun_q;
+        move_o  = ~begun_q;
+        begun_d = 1'b1;
+        if (begun_q && moved_i) begin
+          begun_d = 1'b0;
+          state_d = Decide;
+          do_d    = DoNothing;
+          op_d    = OpFlush;
+          unique case (words_q[0])
+            TypeIn:          {do_d, op_d} = {DoRead, OpRead};
+            TypeOut:         {do_d, op_d} = {DoWrite, OpWrite};
+            TypeFlush:       do_d = DoFlush;
+            TypeGetId:       do_d = DoId;
+            TypeDiscard:     {do_d, op_d} = {DoRanges, OpDiscard};
+            TypeWriteZeroes: {do_d, op_d} = {DoRanges, OpWriteZeroes};
+            default:         status_d = BlkUnsupported;
+          endcase
+          if (move_error_i) begin
+            status_d = BlkIoError;
+            state_d  = Status;
+          end
+        end
+      end
+      Decide: begin
+        lba_d    = lba_t'(wide);
+        blocks_d = count_t'(data >> BlockSizeLog2);
+        rest_d   = payload;
+        unique case (do_q)
+          DoRead, DoWrite: begin
+            state_d = Request;
+            if (data_bad || sector_bad) {status_d, state_d} = {BlkIoError, Status};
+          end
+          DoFlush:  state_d = Request;
+          DoId:     state_d = (room == '0) ? Status : Id;
+          DoRanges: begin
+            state_d = Range;
+            if ((payload[3:0] != '0) || (payload == '0)) {status_d, state_d} = {BlkIoError, Status};
+          end
+          default:  state_d = Status;
+        endcase
+      end
+      Range: begin
+        move_o  = ~begun_q;
+        begun_d = 1'b1;
+        if (begun_q && moved_i) begin
+          begun_d = 1'b0;
+          rest_d  = rest_q - bytes_t'(16);
+          state_d = move_error_i ? Status : Judge;
+          if (move_error_i) status_d = BlkIoError;
+        end
+      end
+      Judge: begin
+        lba_d    = lba_t'(wide);
+        blocks_d = count_t'(count_wide);
+        state_d  = Request;
+        if (sector_bad || count_bad) {status_d, state_d} = {BlkIoError, Status};
+        // Section 5.2.6.2: only write zeroes has a flag, and it asks for nothing more.
+        if ((words_q[3][31:1] != '0) || (words_q[3][0] && (op_q == OpDiscard))) begin
+          {status_d, state_d} = {BlkUnsupported, Status};
+        end
+      end
+      Request: if (dev_i.req_ready) begin
+        last_d  = words_t'(piece_q) << (BlockSizeLog2 - 2);
+        state_d = (moves && (piece_q != '0)) ? Data : Response;
+      end
+      Data: begin
+        // A read's first piece begins with the first writable byte; everything else goes on where it was.
+        push_o  = op_q == OpRead;
+        seek_o  = ~begun_q & push_o & (pushed_q == '0);
+        move_o  = ~begun_q;
+        bytes_o = bytes_t'(piece_q) << BlockSizeLog2;
+        begun_d = 1'b1;
+        if ((host_o.write_valid && dev_i.write_ready) || (host_o.read_ready && dev_i.read_valid)) begin
+          last_d = last_q - words_t'(1);
+        end
+        if (begun_q && moved_i) begin
+          begun_d = 1'b0;
+          state_d = Response;
+          if (push_o) pushed_d = pushed_q + bytes_o;
+          if (move_error_i) status_d = BlkIoError;
+        end
+      end
+      Response: if (dev_i.rsp_valid) begin
+        lba_d    = lba_q + lba_t'(piece_q);
+        blocks_d = blocks_q - piece_q;
+        if (status_q == BlkOk) status_d = status_of(dev_i.rsp.status);
+        state_d = Status;
+        if (status_d == BlkOk) begin
+          if (moves && (blocks_d != '0))                       state_d = Request;
+          else if ((do_q == DoRanges) && (op_q != OpFlush) && (rest_q != '0)) state_d = Range;
+          else if (!flush_i && geometry_i.volatile_write_cache && ((op_q == OpWrite) || (op_q == OpWriteZeroes))) begin
+            op_d    = OpFlush;
+            state_d = Request;
+          end
+        end
+      end
+      Id: begin
+        push_o  = 1'b1;
+        seek_o  = ~begun_q;
+        move_o  = ~begun_q;
+        bytes_o = (room < bytes_t'(20)) ? room : bytes_t'(20);
+        begun_d = 1'b1;
+        if (in_ready_i) id_d = id_q + 3'd1;
+        if (begun_q && moved_i) begin
+          begun_d  = 1'b0;
+          state_d  = Status;
+          pushed_d = bytes_o;
+          if (move_error_i) status_d = BlkIoError;
+        end
+      end
+      Status: begin
+        if (mem_i.ready) begun_d = 1'b1;
+        if (begun_q && mem_i.done) begin
+          fail_d  = mem_i.error;
+          state_d = Done;
+        end
+      end
+      default: state_d = Idle;
+    endcase
+    if ((state_d == Request) && (state_q != Request)) piece_d = piece;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) state_q <= Idle;
+    else         state_q <= state_d;
+  end
+
+  always_ff @(posedge clk_i) begin
+    do_q     <= do_d;
+    op_q     <= op_d;
+    status_q <= status_d;
+    begun_q  <= begun_d;
+    fail_q   <= fail_d;
+    lba_q    <= lba_d;
+    blocks_q <= blocks_d;
+    piece_q  <= piece_d;
+    last_q   <= last_d;
+    rest_q   <= rest_d;
+    pushed_q <= pushed_d;
+    id_q     <= id_d;
+    if (out_valid_i && out_ready_o && !in_data_state) words_q <= {out_data_i, words_q[3:1]};
+  end
+endmodule
