@@ -17,14 +17,26 @@ The columns count requests by their status, then link resets (COMRESET by either
 that of the first `Device`: ATA error and status, FF01 for data damaged on the link, FF02 for a drive that broke the
 protocol. A time-out is 20,000 cycles here.
 
-| fault | Ok | Device | TimedOut | Aborted | Gone | resets | detail |
+"""
+
+LINE_HEAD = """
+## The line
+
+The same with the PHY (`sata_host`) and single bits between it and the drive, both with clocks of their own, at 6 Gb/s. Bits
+are counted within frames. A wrong bit was seen as a wrong symbol, a wrong disparity or a wrong CRC.
+
+"""
+
+TABLE = """| fault | Ok | Device | TimedOut | Aborted | Gone | resets | detail |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
-def bench():
-    return cores.build_bench("sata", "sata_sim", "sata/sata_bench.cpp", {"Ncq": 1, "TimeoutCycles": 20000},
-                             core="sata_sim")
+def bench(serial=False, fastest=2):
+    """The host and a drive; with `serial`, bits between them."""
+    parameters = {"Ncq": 1, "TimeoutCycles": 20000} | ({"Serial": 1, "Fastest": fastest} if serial else {})
+    name = f"sata_serial_{fastest}" if serial else "sata"
+    return cores.build_bench(name, "sata_sim", "sata/sata_bench.cpp", parameters, core="sata_sim")
 
 
 def run(program, *arguments):
@@ -35,8 +47,11 @@ def run(program, *arguments):
 
 
 def matrix():
-    program = bench()
-    text = HEAD
+    return HEAD + table(bench()) + LINE_HEAD + table(bench(serial=True))
+
+
+def table(program):
+    text = TABLE
     for line in run(program, "list").splitlines():
         name, says = line.split("\t")
         *counts, detail = run(program, "fault", name).split()

@@ -46,6 +46,8 @@ CONFIGURATIONS = {
     "sata_link": ("sata", "sata_link", {}),
     "virtio_blk": ("virtio", "virtio_blk", {}),
     "virtio_blk_four_queues": ("virtio", "virtio_blk", {"Queues": 4}),
+    "sata_phy": ("sata", "sata_phy", {}),
+    "sata_host": ("sata", "sata_host", {}),
     "workload_32": ("workload", "workload", {}),
     "workload_256": ("workload", "workload", {"DataWidth": 256}),
     "example_one_disk": ("example", "example_top", {}),

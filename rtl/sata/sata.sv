@@ -2,7 +2,7 @@
 //
 // The PHY slot is 32 bits of decoded words each way in this clock (75 MHz for 3 Gb/s, 150 MHz for 6 Gb/s):
 // `up_i` once both ends understand each other, `reset_o` asks for COMRESET and stays until `up_i` has fallen.
-// `sata_phy` stands there with a transceiver behind it.
+// `sata_host` has `sata_phy` there.
 //
 // Ncq, Trim      queued commands; discard
 // BlockSizeLog2  log2 of a logical block's bytes: 9, or 12 for drives with 4 KiB sectors
@@ -41,7 +41,7 @@ module sata
   );
 
   logic cmd_valid, cmd_sent, data_start, data_valid, data_ready, data_last, data_sent, data_failed, fis_valid;
-  logic word_valid, word_wanted, data_bad, receiving, room;
+  logic word_valid, word_wanted, data_bad, receiving, room, escape, rx_escape;
   logic [4:0][31:0] cmd;
   logic [31:0] data, fis_first, fis_second, word;
   logic [7:0]  fis_type;
@@ -56,7 +56,7 @@ module sata
     .data_last_o(data_last), .data_sent_i(data_sent), .data_failed_i(data_failed),
     .fis_valid_i(fis_valid), .fis_type_i(fis_type), .fis_first_i(fis_first), .fis_second_i(fis_second),
     .word_valid_i(word_valid), .word_i(word), .word_wanted_o(word_wanted), .data_bad_i(data_bad),
-    .receiving_i(receiving), .room_o(room)
+    .receiving_i(receiving), .room_o(room), .escape_o(escape)
   );
 
   logic tx_frame, tx_valid, tx_ready, tx_last, tx_end, rx_start, rx_valid, rx_end, rx_good, rx_refuse;
@@ -74,7 +74,7 @@ module sata
     .tx_frame_o(tx_frame), .tx_valid_o(tx_valid), .tx_ready_i(tx_ready), .tx_data_o(tx_data), .tx_last_o(tx_last),
     .tx_end_i(tx_end), .tx_sent_i(tx_sent),
     .rx_start_i(rx_start), .rx_valid_i(rx_valid), .rx_data_i(rx_data), .rx_end_i(rx_end), .rx_good_i(rx_good),
-    .rx_refuse_o(rx_refuse)
+    .rx_refuse_o(rx_refuse), .rx_escape_o(rx_escape)
   );
 
   sata_link u_link (
@@ -82,6 +82,6 @@ module sata
     .tx_frame_i(tx_frame), .tx_valid_i(tx_valid), .tx_ready_o(tx_ready), .tx_data_i(tx_data), .tx_last_i(tx_last),
     .tx_end_o(tx_end), .tx_sent_o(tx_sent),
     .rx_start_o(rx_start), .rx_valid_o(rx_valid), .rx_data_o(rx_data), .rx_end_o(rx_end), .rx_good_o(rx_good),
-    .rx_room_i(room), .rx_refuse_i(rx_refuse), .escape_i(1'b0)
+    .rx_room_i(room), .rx_refuse_i(rx_refuse), .escape_i(escape | rx_escape)
   );
 endmodule

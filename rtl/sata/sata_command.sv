@@ -9,6 +9,7 @@
 //   an error in the drive's status     Device, {error, status}; a queued one by READ LOG EXT 10h, the others Aborted
 //   data damaged on the link           Device, DetailLink
 //   a drive that breaks the protocol   COMRESET, everything Device, DetailProtocol
+//   no progress in a frame             after a quarter of TimeoutCycles the frame is left by SYNC: the drive ends the command
 //   no progress for TimeoutCycles      COMRESET, everything TimedOut; a host that waits is no time-out
 //   `cancel` by the host               COMRESET, everything Aborted
 //   the link is lost                   everything Gone
@@ -59,7 +60,8 @@ module sata_command
   output logic        word_wanted_o,
   input  logic        data_bad_i,
   input  logic        receiving_i,
-  output logic        room_o
+  output logic        room_o,
+  output logic        escape_o  // leave the frame under way by SYNC
 );
   localparam int unsigned WordsLog2  = BlockSizeLog2 - 2;
   localparam int unsigned WordsWidth = 16 + WordsLog2;
@@ -82,7 +84,7 @@ module sata_command
   req_t   req_q, req_d;
   logic   queued_q, queued_d;    // the command is, or was last, a queued one
   logic   pending_q, pending_d;  // a request without a tag in the queue has no response yet
-  rsp_t   rsp_q, rsp_d;          // the end being told
+  rsp_t   rsp_q, rsp_d;          // the response being offered
   logic   sweep_q, sweep_d;      // everything is being ended, with rsp_q's status
   logic   named_q, named_d;      // but this tag with its own
   logic   ready_q, ready_d, bad_q, bad_d;
@@ -228,8 +230,10 @@ module sata_command
   logic overdue, progress, host_waits, waiting;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
                       (((state_q == SReady) & (any | transfer_q)));
-  assign progress   = fis_valid_i | word_valid_i | sent_word;
+  // A word that no command asked for is no progress: a frame whose end was lost would never be overdue.
+  assign progress   = fis_valid_i | (word_valid_i & word_wanted_o) | sent_word;
   assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o) | (told_q & ~host_i.rsp_ready);
+  assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & (receiving_i | sending_q);
   assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                                timer_q <= '0;
@@ -451,7 +455,7 @@ module sata_command
       default: state_d = SReset;
     endcase
 
-    // What ends everything, the gravest last.
+    // What ends everything, the most severe last.
     if (!sweep_q && (state_q != SDown) && (state_q != SReset) && (state_q != SUnusable) && (state_q != SFinish) &&
         (state_q != SRespond)) begin
       // A queued command failed: ask which. A command that has not left yet stays behind, its tag is taken.

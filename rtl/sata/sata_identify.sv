@@ -1,4 +1,4 @@
-// What IDENTIFY DEVICE and the queued error log tell (ACS-3, 7.12 and 9.13), caught as their dwords come by.
+// What IDENTIFY DEVICE and the queued error log say (ACS-3, 7.12 and 9.13), caught as their dwords pass.
 //
 // Owns the geometry. `usable_o`: the drive has 48-bit addresses and blocks of the size that the core was built for.
 module sata_identify

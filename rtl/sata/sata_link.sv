@@ -7,7 +7,7 @@
 // taken when it goes out; incoming words come as they arrive, so their receiver must have room for `Slack`
 // words more when it lets `rx_room_i` fall (20 of the specification, and the way there and back).
 //
-// A primitive that repeats is sent as CONT and filler; what stands behind a received CONT is ignored. Power
+// A primitive that repeats is sent as CONT and filler; what follows a received CONT is ignored. Power
 // management requests are refused (PMNAK). DMAT is ignored, as a transmitter may.
 //
 // SendCont   send CONT
@@ -41,7 +41,7 @@ module sata_link
   output logic        rx_end_o,
   output logic        rx_good_o,   // with `rx_end_o`: complete, with the right CRC, and not refused
   input  logic        rx_room_i,
-  input  logic        rx_refuse_i, // the frame is none that is wanted: R_ERR at its end
+  input  logic        rx_refuse_i, // the frame is refused: R_ERR at its end
 
   input  logic        escape_i     // leave the frame under way by SYNC
 );

@@ -30,6 +30,22 @@ package sata_pkg;
   localparam logic [31:0] PmReqS = 32'h7575_957C;
   localparam logic [31:0] PmNak  = 32'hF5F5_957C;
 
+  // The line's rate: the core's clock has 37.5, 75 or 150 MHz, a dword a cycle.
+  typedef enum logic [1:0] {Rate1500 = 2'd0, Rate3000 = 2'd1, Rate6000 = 2'd2} rate_e;
+
+  // What the PHY is doing, for whoever brings a board up.
+  typedef enum logic [3:0] {
+    PhyReset      = 4'd0,  // sends COMRESET
+    PhyAwaitInit  = 4'd1,  // no answer yet: no drive, no power, or TX and RX swapped
+    PhyInit       = 4'd2,  // COMINIT is on the line
+    PhyWake       = 4'd3,  // sends COMWAKE
+    PhyAwaitWake  = 4'd4,  // the drive does not hear COMWAKE
+    PhyAwoken     = 4'd5,  // COMWAKE is on the line
+    PhyAwaitAlign = 4'd6,  // no ALIGN at this rate
+    PhySendAlign  = 4'd7,  // the drive does not hear our ALIGN
+    PhyReady      = 4'd8
+  } phy_phase_e;
+
   // How a frame that was sent ended.
   typedef enum logic [1:0] {
     SentOk    = 2'd0,  // R_OK

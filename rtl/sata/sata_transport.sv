@@ -3,8 +3,9 @@
 //
 // Owns the FIS under way and at most one command and one data FIS that wait; data go first. A command FIS that
 // ended in R_ERR or was cut is sent again until it arrives or the command layer gives up. A data FIS is sent
-// once: its words are not kept. What comes in is judged by its type; an unknown one, and data that nobody wants,
-// get R_ERR. A received FIS is told only when its CRC was right; its data are handed on as they come.
+// once: its words are not kept. What comes in is judged by its type; an unknown one, and data that no command asked
+// for, get R_ERR; one longer than any FIS (its end was lost) is left by SYNC. A received FIS is reported only when its
+// CRC was right; its data are handed on as they come.
 module sata_transport
   import sata_pkg::*;
 (
@@ -50,7 +51,8 @@ module sata_transport
   input  logic [31:0] rx_data_i,
   input  logic        rx_end_i,
   input  logic        rx_good_i,
-  output logic        rx_refuse_o
+  output logic        rx_refuse_o,
+  output logic        rx_escape_o
 );
   // --- Out -----------------------------------------------------------------------------------------------------
   logic       data_q;      // a data FIS waits or is under way
@@ -102,9 +104,10 @@ module sata_transport
   end
 
   // --- In ------------------------------------------------------------------------------------------------------
-  logic [7:0] type_q;
-  logic [1:0] at_q;       // words so far, two at most
-  logic       is_known, refuse_q, receiving_q;
+  // A data FIS has 2,049 words at most.
+  logic [7:0]  type_q;
+  logic [11:0] at_q;      // words so far
+  logic        is_known, refuse_q, receiving_q;
 
   assign is_known = (rx_data_i[7:0] == FisRegD2H) | (rx_data_i[7:0] == FisActivate) | (rx_data_i[7:0] == FisSetup) |
                     (rx_data_i[7:0] == FisData) | (rx_data_i[7:0] == FisPioSetup) | (rx_data_i[7:0] == FisSetBits);
@@ -117,6 +120,7 @@ module sata_transport
   assign word_o       = rx_data_i;
   assign data_bad_o   = rx_end_i & ~rx_good_i & (at_q != '0) & (type_q == FisData);
   assign receiving_o  = receiving_q;
+  assign rx_escape_o  = receiving_q & at_q[11] & at_q[1];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -130,7 +134,7 @@ module sata_transport
     end else begin
       if (rx_end_i || !up_i) receiving_q <= 1'b0;
       if (rx_valid_i) begin
-        if (!at_q[1]) at_q <= at_q + 2'd1;
+        at_q <= at_q + 12'd1;
         if (at_q == '0) refuse_q <= ~is_known;
         else if (word_valid_o && !word_wanted_i) refuse_q <= 1'b1;
       end
@@ -138,7 +142,7 @@ module sata_transport
   end
 
   always_ff @(posedge clk_i) begin
-    if (rx_valid_i && (at_q == 2'd0)) fis_first_o  <= rx_data_i;
-    if (rx_valid_i && (at_q == 2'd1)) fis_second_o <= rx_data_i;
+    if (rx_valid_i && (at_q == 12'd0)) fis_first_o  <= rx_data_i;
+    if (rx_valid_i && (at_q == 12'd1)) fis_second_o <= rx_data_i;
   end
 endmodule

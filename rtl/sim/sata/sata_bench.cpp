@@ -2,6 +2,9 @@
 //
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
 // with what may be there. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
+// Built with SERIAL the host has its PHY, and what is between it and the drive are bits; then the fault rows are those of
+// the line, and there are `sata_bench start FASTEST SLOWEST` (the drive's rates), which prints the rate agreed on, and
+// `sata_bench plug` (pulled and put back).
 // `sata_bench rate OP queued|single BLOCKS DEPTH LATENCY REQUESTS`: cycles of a request and payload words for a link cycle.
 #include <cstdio>
 #include <cstdlib>
@@ -10,9 +13,13 @@
 
 #include "Vsata_sim.h"
 #include "block_host.hpp"
-#include "sata/sata_drive.hpp"
+#include "sata/sata_cable.hpp"
 #include "sata/sata_faults.hpp"
 #include "verilated.h"
+
+#ifndef SERIAL
+#define SERIAL 0
+#endif
 
 using namespace straightway;
 using sata::Drive;
@@ -32,10 +39,21 @@ struct Bench {
     std::unique_ptr<Vsata_sim> top = std::make_unique<Vsata_sim>(&context);
     BlockHost host;
     Drive drive;
+    sata::Cable cable;  // with SERIAL
 
-    Bench(DriveModel model, unsigned depth, unsigned stall_percent, uint64_t seed)
-        : host(STRAIGHTWAY_PINS(*top, , ), 4, kBlock, depth, stall_percent, seed), drive(model, seed) {
+    Bench(DriveModel model, unsigned depth, unsigned stall_percent, uint64_t seed, sata::PhyModel phy = {})
+        : host(STRAIGHTWAY_PINS(*top, , ), 4, kBlock, depth, stall_percent, seed), drive(model, seed), cable(drive, phy, seed) {
         host.source = [](Request&) { return false; };
+        cable.host_edge = [this](uint64_t bits) {
+            top->rx_bits = bits;
+            top->rx_clk_i = 1;
+            top->eval();
+            top->rx_clk_i = 0;
+            top->eval();
+        };
+        cable.refused = [](const char* what) { fail(std::string(what) + " of the host's is out of the specification"); };
+        top->rate_now = cable.host_rate;
+        top->rx_idle = top->rx_clk_i = 1;
         top->rst_ni = 0;
         for (int i = 0; i < 4; ++i) edge();
         top->rst_ni = 1;
@@ -52,9 +70,15 @@ struct Bench {
         top->clk_i = 0;
         top->eval();
         host.sample();
-        sata::Word word = drive.step({top->tx_data, bool(top->tx_k)}, top->reset);
+        sata::Word word = {};
+        if (!SERIAL) word = drive.step({top->tx_data, bool(top->tx_k)}, top->reset);
+        uint64_t bits = top->tx_bits;
+        bool idle = top->tx_idle;
         top->clk_i = 1;
         top->eval();
+        if (SERIAL) cable.step(bits, idle, top->rate);
+        top->rx_idle = cable.idle();
+        top->rate_now = cable.host_rate;
         top->rx_data = word.data;
         top->rx_k = word.k;
         top->rx_bad = word.bad;
@@ -211,12 +235,18 @@ int random_run(uint64_t seed, unsigned requests) {
     model.reorder = random.percent(60);
     model.command_latency = random.percent(50) ? random.below(400) : 0;
     if (random.percent(20)) model.stall_after = 3000, model.stall_cycles = 5000;
-    Bench bench(model, 1 + random.below(32), random.percent(50) ? random.below(60) : 0, seed);
+    sata::PhyModel phy;
+    if (random.percent(30)) phy.fastest = random.below(3);
+    phy.ppm = int(random.below(11401)) - 5700;
+    phy.announces = random.percent(50);
+    Bench bench(model, 1 + random.below(32), random.percent(50) ? random.below(60) : 0, seed, phy);
     bench.drive.port.latency = random.percent(50) ? random.below(17) : 0;
     bench.drive.port.hold_percent = random.percent(50) ? random.below(50) : 0;
-    if (!bench.until_ready()) fail("the drive never became ready");
+    if (!bench.until_ready(500000)) fail("the drive never became ready");
     if (bench.top->block_count != model.blocks || !bench.top->volatile_write_cache || !bench.top->discard || !bench.top->fua)
         fail("the geometry is wrong");
+    bool noisy = SERIAL && random.percent(25);
+    if (noisy) bench.drive.port.line_fault.error_gap = 20000 + random.below(1000000);
     Load load(bench, seed, requests, 12);
     unsigned cut_at = random.percent(50) ? 1 + random.below(requests) : 0;
     for (uint64_t i = 0; !load.done(); ++i) {
@@ -228,7 +258,7 @@ int random_run(uint64_t seed, unsigned requests) {
             unsigned generation = bench.top->generation;
             load.paused = true;
             bench.drive.cut();
-            for (int n = 0; n < 100000 && !(bench.host.idle() && bench.top->ready); ++n) bench.cycle();
+            for (int n = 0; n < (SERIAL ? 600000 : 100000) && !(bench.host.idle() && bench.top->ready); ++n) bench.cycle();
             if (!bench.host.idle()) fail("a power cut left requests under way");
             if (!bench.top->ready || bench.top->generation == generation) fail("the drive did not come back as another");
             load.contents().power_cut();
@@ -237,6 +267,12 @@ int random_run(uint64_t seed, unsigned requests) {
     }
     for (int i = 0; i < 10; ++i) bench.cycle();
     if (!bench.top->idle) fail("the checker still sees requests under way");
+    if (noisy) {
+        // Bits are wrong now and then: each request ends, and what is read without an error is right.
+        std::printf("%u requests, %u errors of %u wrong bits\n", load.tally.ended, load.tally.ended - load.tally.by_status[kOk],
+                    bench.drive.port.faults);
+        return 0;
+    }
     if (bench.drive.resets != 0 && bench.drive.resets != 1) fail("a link reset without a reason");
     if (load.tally.ended - load.tally.by_status[kOk] - load.tally.by_status[kGone]) fail("an error without a fault");
     if (bench.drive.resets == 0 && load.tally.by_status[kGone]) fail("a drive that was there was called gone");
@@ -244,8 +280,10 @@ int random_run(uint64_t seed, unsigned requests) {
     return 0;
 }
 
+std::vector<sata::FaultRow> rows() { return SERIAL ? sata::line_rows() : sata::fault_rows(); }
+
 int fault_run(const std::string& name) {
-    for (const sata::FaultRow& row : sata::fault_rows()) {
+    for (const sata::FaultRow& row : rows()) {
         if (row.name != name) continue;
         DriveModel model;
         model.reorder = true;
@@ -255,8 +293,9 @@ int fault_run(const std::string& name) {
         bench.drive.port.latency = 2;
         bench.drive.port.hold_percent = 5;
         if (row.at_start) row.set(bench.drive);
-        bool ready = bench.until_ready();
+        bool ready = bench.until_ready(SERIAL ? 400000 : 100000);
         bench.drive.port.count_from_now();
+        bench.cable.count_from_now();
         if (!row.at_start) row.set(bench.drive);
         uint64_t resets = bench.drive.resets;
         Load load(bench, 7, ready ? 40 : 0, 12);
@@ -274,6 +313,7 @@ int fault_run(const std::string& name) {
         // The fault is gone: everything works, and everything that is there is right.
         bench.drive.fault = {};
         bench.drive.port.fault = {};
+        bench.drive.port.line_fault = {};
         bool works = row.usable;
         if (works) {
             if (!bench.until_ready(400000)) fail("the drive did not come back");
@@ -291,6 +331,53 @@ int fault_run(const std::string& name) {
         return 0;
     }
     fail("no fault of this name");
+}
+
+// The rate that both ends agree on, or what the host's PHY is waiting for.
+int start_run(unsigned fastest, unsigned slowest) {
+    sata::PhyModel phy;
+    phy.fastest = fastest;
+    phy.slowest = slowest;
+    Bench bench({}, 1, 0, 1, phy);
+    bool ready = bench.until_ready(1000000);
+    std::printf("%s rate %u\n", ready ? "ready" : "waits", bench.top->rate);
+    if (!ready) return 0;
+    Load load(bench, 1, 20, 12);
+    load.run(1000000);
+    if (load.tally.by_status[kOk] != 20) fail("errors at this rate");
+    return 0;
+}
+
+// No drive; a drive; none; another one, faster, that does not announce itself.
+int plug_run() {
+    sata::PhyModel phy;
+    phy.fastest = 1;
+    Bench bench({}, 4, 0, 1, phy);
+    bench.cable.plug(false);
+    if (bench.until_ready(100000)) fail("ready without a drive");
+    bench.cable.plug(true);
+    if (!bench.until_ready(400000)) fail("a drive that is plugged in does not become ready");
+    if (bench.top->rate != 1) fail("its rate is wrong");
+    unsigned generation = bench.top->generation;
+    Load load(bench, 1, 30, 12);
+    load.run(1000000);
+    if (load.tally.by_status[kOk] != 30) fail("errors");
+    // Nothing is under way: the geometry shows it.
+    bench.cable.plug(false);
+    for (int i = 0; i < 1000 && bench.top->ready; ++i) bench.cycle();
+    if (bench.top->ready) fail("a pulled cable is not noticed");
+    load.more(1);
+    for (int i = 0; i < 50000; ++i) bench.cycle();
+    if (load.begun() != 30) fail("a request is taken without a drive");
+    bench.cable.model.fastest = 2;
+    bench.cable.model.announces = false;
+    bench.cable.plug(true);
+    if (!bench.until_ready(400000)) fail("a drive that is put back does not become ready");
+    if (bench.top->rate != 2 || bench.top->generation == generation) fail("it is taken for the one before");
+    load.run(1000000);
+    if (load.tally.by_status[kOk] != 31) fail("errors with the second");
+    std::printf("plugged in twice\n");
+    return 0;
 }
 
 int rate_run(Op op, bool queue, uint32_t count, unsigned depth, unsigned latency, unsigned requests) {
@@ -335,8 +422,10 @@ int main(int argc, char** argv) {
         return rate_run(std::string(argv[2]) == "write" ? kWrite : kRead, std::string(argv[3]) == "queued",
                         std::strtoul(argv[4], nullptr, 0), std::strtoul(argv[5], nullptr, 0),
                         std::strtoul(argv[6], nullptr, 0), std::strtoul(argv[7], nullptr, 0));
+    if (SERIAL && what == "start" && argc == 4) return start_run(std::strtoul(argv[2], nullptr, 0), std::strtoul(argv[3], nullptr, 0));
+    if (SERIAL && what == "plug") return plug_run();
     if (what == "list") {
-        for (const sata::FaultRow& row : sata::fault_rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
+        for (const sata::FaultRow& row : rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
         return 0;
     }
     std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");

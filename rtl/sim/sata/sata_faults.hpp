@@ -19,6 +19,35 @@ struct FaultRow {
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
 };
 
+// Faults of the line's bits and of the start of a link, for a host with its PHY.
+inline std::vector<FaultRow> line_rows() {
+    std::vector<FaultRow> rows;
+    auto both = [&](std::string name, std::string says, auto set) {
+        auto on_line = [=](Drive& drive) { set(drive.port.line_fault); };
+        rows.push_back({name, says + ", queued", on_line, 8, false, true, 0});
+        rows.push_back({name + "-single", says + ", one command at a time", on_line, 1, false, true, 0,
+                        [](DriveModel& model) { model.queue = false; }});
+    };
+    auto start = [&](std::string name, std::string says, auto set) {
+        rows.push_back({name, says, [=](Drive& drive) { set(drive.port.line_fault); }, 8, true});
+    };
+    constexpr uint64_t kAt = 100000;  // bits within frames of one side: in data
+    both("drive-bit", "a bit on the drive's line is wrong", [](LineFault& line) { line.drive_bit_at = kAt; });
+    both("host-bit", "a bit on the host's line is wrong", [](LineFault& line) { line.host_bit_at = kAt; });
+    both("drive-noise", "400 bits on the drive's line are noise", [](LineFault& line) { line.drive_noise_at = kAt; });
+    both("host-noise", "400 bits on the host's line are noise", [](LineFault& line) { line.host_noise_at = kAt; });
+    both("drive-slip", "a bit on the drive's line is lost", [](LineFault& line) { line.drive_slip_at = kAt; });
+    both("host-slip", "a bit on the host's line is lost", [](LineFault& line) { line.host_slip_at = kAt; });
+    both("dip", "the drive's line is idle for 300 ns", [](LineFault& line) { line.dip_at = kAt; });
+    both("pull", "the cable is pulled in a frame, and put back after 20 us", [](LineFault& line) { line.pull_at = kAt; });
+    rows.push_back({"comes-again", "the drive starts again at the 5th command: COMINIT out of nowhere",
+                    [](Drive& d) { d.fault.comreset_at = 5; }});
+    start("deaf", "COMRESET is never answered", [](LineFault& line) { line.deaf = true; });
+    start("deaf-twice", "the first two COMRESET are not answered", [](LineFault& line) { line.deaf_times = 2; });
+    start("asleep-once", "the first COMWAKE is not answered", [](LineFault& line) { line.asleep_times = 1; });
+    return rows;
+}
+
 inline std::vector<FaultRow> fault_rows() {
     std::vector<FaultRow> rows;
     auto none = [](DriveModel&) {};
@@ -48,6 +77,8 @@ inline std::vector<FaultRow> fault_rows() {
     both("refused-command", "the drive answers R_ERR to the host's 1st frame", [](Drive& d) { d.port.fault.refuse_at = 1; });
     both("refused-frame", "the drive answers R_ERR to the host's 6th frame", [](Drive& d) { d.port.fault.refuse_at = 6; });
     both("sync-in-frame", "the drive leaves a frame of the host's by SYNC", [](Drive& d) { d.port.fault.sync_at = 1000; });
+    both("drive-stuck", "the drive holds indefinitely in a frame of its own", [](Drive& d) { d.port.fault.out_stuck_at = 600; });
+    both("host-stuck", "the drive holds indefinitely in a frame of the host's", [](Drive& d) { d.port.fault.in_stuck_at = 1000; });
     both("drop-in-frame", "the link is lost in a frame of the drive's", [](Drive& d) { d.port.fault.drop_at = 6; });
     both("comreset", "the drive starts again at the 5th command", [](Drive& d) { d.fault.comreset_at = 5; });
     both("media-error", "the 5th command fails with a media error", [](Drive& d) { d.fault.error_at = 5; });

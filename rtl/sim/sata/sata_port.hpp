@@ -22,10 +22,25 @@ struct LinkFault {
     uint64_t refuse_at = 0;       // the drive answers a good frame with R_ERR
     uint64_t drop_at = 0;         // the link is lost in the middle of a frame of the drive's
     uint64_t sync_at = 0;         // the drive leaves a host's frame by SYNC
+    uint64_t out_stuck_at = 0;    // behind this data word of its own the drive holds indefinitely ...
+    uint64_t in_stuck_at = 0;     // ... or behind this one of the host's, until the frame is left by SYNC
+};
+
+// The same on the line itself, by its bits in frames (sata_cable.hpp).
+struct LineFault {
+    uint64_t drive_bit_at = 0, host_bit_at = 0;      // this bit is wrong
+    uint64_t drive_slip_at = 0, host_slip_at = 0;    // this bit is lost: every word behind it is out of place
+    uint64_t drive_noise_at = 0, host_noise_at = 0;  // 400 bits of noise
+    uint64_t dip_at = 0;                             // the drive's line is idle for 300 ns
+    uint64_t pull_at = 0;                            // the cable is pulled, and put back 20 us later
+    uint64_t error_gap = 0;                          // a bit is wrong after this many on average, anywhere
+    bool deaf = false;                               // COMRESET is not answered
+    unsigned deaf_times = 0, asleep_times = 0;       // so many COMRESET, COMWAKE are not
 };
 
 class Port {
 public:
+    LineFault line_fault;
     unsigned latency = 0;        // words on the way, each way
     unsigned hold_percent = 0;   // how often the drive pauses, either direction
     LinkFault fault;
@@ -47,6 +62,7 @@ public:
 
     void restart() {
         state_ = kIdle;
+        stuck_ = false;
         frames.clear();
         in_.clear();
         out_.clear();
@@ -58,6 +74,8 @@ public:
     void count_from_now() {
         in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = frames_begun_ = 0;
     }
+    bool in_frame_out() const { return state_ == kSendData; }
+    bool in_frame_in() const { return state_ == kRcv; }
     bool idle() const { return state_ == kIdle && frames.empty(); }
 
     Word step(Word from_host) {
@@ -137,13 +155,14 @@ private:
                 if (good) received(words_);
                 else damaged();
             } else if (primitive == kWtrm) next = kBad, damaged();
-            else if (primitive == kSync) next = kIdle;
+            else if (primitive == kSync) next = kIdle, damaged();
             break;
         case kGood: case kBad: case kLeave:
             if (primitive == kSync || primitive == kXrdy) next = kIdle;
             break;
         }
         if (!skip) hold_ = primitive == kHold;
+        if (stuck_ && next == kIdle) stuck_ = false, fault.out_stuck_at = fault.in_stuck_at = 0;
         state_ = next;
         if (align) return {kAlign, true};
         switch (state_) {
@@ -159,7 +178,12 @@ private:
         case kSendEof: repeat_ = 0; return {kEof, true};
         case kWait: return say(kWtrm);
         case kRcvRdy: return say(kRrdy);
-        case kRcv: return say(random_.percent(hold_percent) ? kHold : hold_ ? kHolda : kRip);
+        case kRcv:
+            if (fault.in_stuck_at && in_data_ >= fault.in_stuck_at) {
+                if (!stuck_) happens(true), stuck_ = true;
+                return say(kHold);
+            }
+            return say(random_.percent(hold_percent) ? kHold : hold_ ? kHolda : kRip);
         case kGood: return say(kRok);
         case kBad: return say(kRerr);
         default: return say(kSync);
@@ -173,7 +197,8 @@ private:
         }
         if (index_ == frames.front().size()) return say(kHold);  // only with an empty frame
         if (hold_) return say(kHolda);
-        bool pause = random_.percent(hold_percent);
+        if (fault.out_stuck_at && out_data_ >= fault.out_stuck_at && (stuck_ || happens(true))) stuck_ = true;
+        bool pause = stuck_ || random_.percent(hold_percent);
         // Behind CONT a primitive goes before the next word.
         if (pause || repeat_ > 2) {
             if (!pause) repeat_ = 0, said_ = 0;
@@ -214,7 +239,7 @@ private:
     Scrambler scrambler_;
     std::vector<uint32_t> words_;
     size_t index_ = 0;
-    bool continued_ = false, hold_ = false, bad_ = false;
+    bool continued_ = false, hold_ = false, bad_ = false, stuck_ = false;
     uint32_t last_ = kSync, said_ = 0;
     unsigned repeat_ = 0, drop_in_ = 0;
     uint64_t in_primitives_ = 0, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,

@@ -1,10 +1,14 @@
-// The Serial ATA host on plain pins: its block interface, checked, and decoded words to and from a drive.
+// The Serial ATA host on plain pins: its block interface, checked, and decoded words to and from a drive, or, with
+// `Serial`, the parallel side of a transceiver.
 module sata_sim
   import block_pkg::*;
 #(
   parameter bit          Ncq           = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
-  parameter int unsigned TimeoutCycles = 20000
+  parameter int unsigned TimeoutCycles = 20000,
+  parameter bit          Serial        = 1'b0,
+  parameter int unsigned Fastest       = 2,
+  parameter int unsigned RetryDwords   = 3000
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -21,6 +25,16 @@ module sata_sim
   input  logic [31:0] rx_data,
   output logic        tx_k,
   output logic [31:0] tx_data,
+
+  input  logic        rx_clk_i,
+  input  logic [39:0] rx_bits,
+  input  logic        rx_idle,
+  output logic [39:0] tx_bits,
+  output logic        tx_idle,
+  output logic [1:0]  rate,
+  input  logic [1:0]  rate_now,
+  output logic [3:0]  phase,
+  output logic        damaged,
 
   input  logic        cancel,
   input  logic        req_valid,
@@ -77,13 +91,30 @@ module sata_sim
     .read_data_i(read_data), .idle_o(idle)
   );
 
-  sata_pkg::rx_word_t rx;
-  sata_pkg::word_t    tx;
-  assign rx = '{bad: rx_bad, word: '{k: rx_k, data: rx_data}};
-  assign {tx_k, tx_data} = {tx.k, tx.data};
+  if (Serial) begin : gen_serial
+    sata_pkg::rate_e      wanted;
+    sata_pkg::phy_phase_e now;
+    sata_host #(
+      .Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
+      .RetryDwords(RetryDwords)
+    ) u_host (
+      .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
+      .read_data_o(read_data), .phase_o(now), .damaged_o(damaged), .rate_o(wanted),
+      .rate_i(sata_pkg::rate_e'(rate_now)), .tx_bits_o(tx_bits), .tx_idle_o(tx_idle), .rx_clk_i, .rx_rst_ni(rst_ni),
+      .rx_bits_i(rx_bits), .rx_idle_i(rx_idle)
+    );
+    assign {rate, phase}          = {wanted, now};
+    assign {reset, tx_k, tx_data} = '0;
+  end else begin : gen_words
+    sata_pkg::rx_word_t rx;
+    sata_pkg::word_t    tx;
+    assign rx = '{bad: rx_bad, word: '{k: rx_k, data: rx_data}};
+    assign {tx_k, tx_data} = {tx.k, tx.data};
+    assign {tx_bits, tx_idle, rate, phase, damaged} = '0;
 
-  sata #(.Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
-    .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
-    .read_data_o(read_data), .up_i(up), .reset_o(reset), .rx_i(rx), .tx_o(tx)
-  );
+    sata #(.Ncq(Ncq), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
+      .clk_i, .rst_ni, .geometry_o(geometry), .host_i(host), .write_data_i(write_data), .dev_o(dev),
+      .read_data_o(read_data), .up_i(up), .reset_o(reset), .rx_i(rx), .tx_o(tx)
+    );
+  end
 endmodule
