@@ -152,6 +152,13 @@ fn standard_input_and_files_of_any_length() {
     let size = ["record", &device, "c", "--size", "12345"];
     assert!(run_with_input(&size, &data).status.success());
     assert_eq!(get(&device, "c", &folder), data[..12_345]);
+    // As a FIFO, at its writer's pace.
+    let fifo = folder.path("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+    let child = start(&["record", &device, "e", "--from", &fifo]);
+    std::fs::write(&fifo, &data).unwrap();
+    assert_eq!(ended(child), Some(0));
+    assert_eq!(get(&device, "e", &folder), data);
     let empty = run_with_input(&["record", &device, "d"], &[]);
     assert!(empty.status.success(), "{}", stderr(&empty));
     assert_eq!(get(&device, "d", &folder), [0u8; 0]);

@@ -144,7 +144,12 @@ impl Record {
                 failure.and("with --policy drop, NAME.gaps must be a name too")
             })?;
         }
-        let is_scheduled = matches!(self.from.0, End::Pattern | End::File(_));
+        let is_scheduled = match &self.from.0 {
+            End::Pattern => true,
+            // A FIFO or a terminal has a pace of its own.
+            End::File(path) => std::fs::metadata(path).is_ok_and(|data| data.is_file()),
+            _ => false,
+        };
         if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
             return Err(
                 Failure::usage("a file and the pattern are always there: at which rate?")
