@@ -44,6 +44,7 @@ class Machine:
     windows: list[Path] = field(default_factory=list)
     kernel_arguments: str = ""
     traces: list[tuple[str, Path]] = field(default_factory=list)
+    vhost_user: Path | None = None
     qmp: Path | None = None
     count: Path | None = None
     # Root ports at which drives are plugged while the guest runs: slot0, slot1, ...
@@ -129,7 +130,7 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
     """QEMU's arguments. `boot` has the kernel and initrd, `ports` the connected socket of each port."""
     arguments = [
         machine.qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "straightway-lab",
-        "-M", _board(machine), "-cpu", _processor(machine), "-smp", str(machine.cpus), "-m", f"{machine.memory >> 20}M",
+        "-M", _board(machine) + (",memory-backend=memory" if machine.vhost_user else ""), "-cpu", _processor(machine), "-smp", str(machine.cpus), "-m", f"{machine.memory >> 20}M",
         *_accelerator(machine),
         "-kernel", str(boot["kernel"]), "-initrd", str(boot["initrd"]), "-append", kernel_command_line(machine),
         "-chardev", device("file", id="console", path=str(console)), "-serial", "chardev:console",
@@ -149,6 +150,11 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
         backend = device("memory-backend-file", id=f"window{index}", share="on", size=str(window.stat().st_size),
                          mem__path=str(window))  # fmt: skip
         arguments += ["-object", backend, "-device", device("ivshmem-plain", memdev=f"window{index}")]
+    if machine.vhost_user:
+        # The process behind the socket maps the guest's memory.
+        arguments += ["-object", device("memory-backend-memfd", id="memory", share="on", size=str(machine.memory)),
+                      "-chardev", device("socket", id="vhost", path=str(machine.vhost_user)),
+                      "-device", device("vhost-user-blk-pci", chardev="vhost")]  # fmt: skip
     for pattern, _ in machine.traces:
         arguments += ["-trace", device(f"enable={pattern}")]
     if machine.traces:

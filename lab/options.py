@@ -36,6 +36,8 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="instructions between markers, into FILE; see lab/count/marker.h (x86_64, one CPU)")  # fmt: skip
     add("--window", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="FILE",
         help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
+    add("--vhost-user", type=lambda text: Path(text).absolute(), metavar="SOCKET",
+        help="the disk that a process serves there (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
     add("--timeout", type=float, default=600, metavar="SECONDS", help="for the whole run, default 600")
     add("--dry-run", action="store_true", help="print QEMU's command line and do nothing")
@@ -58,5 +60,6 @@ def build_machine(arguments: argparse.Namespace) -> machines.Machine:
         arch=arguments.arch, kernel=arguments.kernel, cpus=cpus, memory=arguments.memory, iommu=not arguments.no_iommu,
         iommu_width=arguments.iommu_width, icount=arguments.icount, drives=arguments.drive, shares=arguments.share,
         windows=arguments.window, kernel_arguments=arguments.kernel_args, traces=arguments.trace, qmp=arguments.qmp,
+        vhost_user=arguments.vhost_user,
         count=arguments.count,
     )  # fmt: skip
