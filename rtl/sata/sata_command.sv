@@ -208,22 +208,23 @@ module sata_command
     assign {look_open, look_read, look_count, wrong, any, any_tag, ended_valid, ended_tag} = '0;
   end
 
-  // Responses of the queue wait until the words before them have been taken (B7), then stay.
-  logic told_q, is_named;
+  // Responses of the queue wait until the words before them have been taken (B7). One that is not taken at once stays.
+  logic told_q, ended, is_named;
   tag_t told_tag_q;
-  assign ended_ready     = (level_q == '0) & ~told_q;
-  assign dev_o.rsp_valid = told_q | (state_q == SRespond);
+  assign ended_ready     = (level_q == '0) & ~told_q & (state_q != SRespond);
+  assign ended           = ended_valid & ended_ready;
+  assign dev_o.rsp_valid = told_q | (state_q == SRespond) | ended;
   assign is_named        = named_q & (rsp_q.tag == log_tag);
   always_comb begin
     dev_o.rsp = rsp_q;
     if (is_named) dev_o.rsp = '{tag: rsp_q.tag, status: StatusDevice, detail: log_detail};
-    if (told_q)   dev_o.rsp = '{tag: told_tag_q, status: StatusOk, detail: '0};
+    if (told_q || ended) dev_o.rsp = '{tag: told_q ? told_tag_q : ended_tag, status: StatusOk, detail: '0};
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) told_q <= 1'b0;
-    else         told_q <= told_q ? ~host_i.rsp_ready : (ended_valid & ended_ready);
+    else         told_q <= (told_q | ended) & ~host_i.rsp_ready;
   end
-  always_ff @(posedge clk_i) if (ended_valid && ended_ready) told_tag_q <= ended_tag;
+  always_ff @(posedge clk_i) if (ended) told_tag_q <= ended_tag;
 
   // --- Time ----------------------------------------------------------------------------------------------------------
   logic [TimerWidth-1:0] timer_q;
@@ -245,7 +246,7 @@ module sata_command
   logic [7:0]  command, feature;
   logic [15:0] count;
   logic [47:0] lba;
-  logic        device_fua;
+  logic        device_fua, could_take;
   always_comb begin
     command    = 8'hEC;
     feature    = 8'h00;
@@ -274,14 +275,16 @@ module sata_command
     cmd_o = {32'd0, {16'd0, count}, {queued_q ? req_q.count[15:8] : 8'd0, lba[47:24]},
              {device_fua, 7'h40, lba[23:0]}, {feature, command, 8'h80, FisRegH2D}};
   end
-  assign cmd_valid_o = (state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q);
+  // X_RDY goes out while the request is being taken; its FIS is needed two cycles later at the soonest.
+  assign cmd_valid_o = ((state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q)) | (could_take & host_i.req_valid);
 
   // --- What to do next ---------------------------------------------------------------------------------------------------
-  logic use_queue, may_take, idle_link, lost;
+  logic use_queue, may_take, lost;
   assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
-  assign idle_link = ~receiving_i & ~fis_valid_i & ~sending_q;
-  assign may_take  = (state_q == SReady) & ready_q & idle_link & ~transfer_q & ~host_i.cancel &
-                     (use_queue ? ~(write_open_q & (host_i.req.op == OpWrite)) : ~any & ~told_q);
+  // While a FIS ends the link sends nothing, so that `could_take` needs not know of it.
+  assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q & ~host_i.cancel &
+                      (use_queue ? ~(write_open_q & (host_i.req.op == OpWrite)) : ~any & ~told_q);
+  assign may_take   = could_take & ~fis_valid_i;
   assign dev_o.req_ready = may_take;
   assign take      = may_take & host_i.req_valid & use_queue;
   assign reset_o   = state_q == SReset;
@@ -444,7 +447,7 @@ module sata_command
       end
       SFinish: begin
         if (sink && give_valid) words_d = words_q - words_t'(1);
-        if ((words_q == '0) && (level_q == '0) && !told_q) state_d = SRespond;
+        if ((words_q == '0) && (level_q == '0) && !told_q && !ended_valid) state_d = SRespond;
       end
       SRespond: if (host_i.rsp_ready) begin
         drop       = ~pending_q;

@@ -104,9 +104,9 @@ module sata_transport
   end
 
   // --- In ------------------------------------------------------------------------------------------------------
-  // A data FIS has 2,049 words at most.
   logic [7:0]  type_q;
-  logic [11:0] at_q;      // words so far
+  logic [1:0]  at_q;      // words so far, two at most
+  logic [11:0] more_q;    // those behind: a data FIS has 2,047 at most
   logic        is_known, refuse_q, receiving_q;
 
   assign is_known = (rx_data_i[7:0] == FisRegD2H) | (rx_data_i[7:0] == FisActivate) | (rx_data_i[7:0] == FisSetup) |
@@ -120,21 +120,24 @@ module sata_transport
   assign word_o       = rx_data_i;
   assign data_bad_o   = rx_end_i & ~rx_good_i & (at_q != '0) & (type_q == FisData);
   assign receiving_o  = receiving_q;
-  assign rx_escape_o  = receiving_q & at_q[11] & at_q[1];
+  assign rx_escape_o  = receiving_q & more_q[11];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       at_q        <= '0;
+      more_q      <= '0;
       refuse_q    <= 1'b1;
       receiving_q <= 1'b0;
     end else if (rx_start_i) begin
       at_q        <= '0;
+      more_q      <= '0;
       refuse_q    <= 1'b1;
       receiving_q <= 1'b1;
     end else begin
       if (rx_end_i || !up_i) receiving_q <= 1'b0;
       if (rx_valid_i) begin
-        at_q <= at_q + 12'd1;
+        if (!at_q[1]) at_q <= at_q + 2'd1;
+        else          more_q <= more_q + 12'd1;
         if (at_q == '0) refuse_q <= ~is_known;
         else if (word_valid_o && !word_wanted_i) refuse_q <= 1'b1;
       end
@@ -142,7 +145,7 @@ module sata_transport
   end
 
   always_ff @(posedge clk_i) begin
-    if (rx_valid_i && (at_q == 12'd0)) fis_first_o  <= rx_data_i;
-    if (rx_valid_i && (at_q == 12'd1)) fis_second_o <= rx_data_i;
+    if (rx_valid_i && (at_q == 2'd0)) fis_first_o  <= rx_data_i;
+    if (rx_valid_i && (at_q == 2'd1)) fis_second_o <= rx_data_i;
   end
 endmodule

@@ -1,9 +1,24 @@
 // One block interface as plain pins, for test benches that know nothing of packed structures.
 // The host's pins come in and the device's go out, or the other way round.
+
+// These ports of a top whose test bench plays the host.
+`define BLOCK_HOST_PINS(WIDTH) \
+  input  logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, \
+  input  logic [2:0]  req_op, \
+  input  logic [4:0]  req_tag, write_tag, \
+  input  logic [47:0] req_lba, \
+  input  logic [23:0] req_count, \
+  input  logic [(WIDTH)-1:0] write_data, \
+  output logic        req_ready, write_ready, read_valid, read_last, rsp_valid, \
+  output logic [4:0]  read_tag, rsp_tag, \
+  output logic [3:0]  rsp_status, \
+  output logic [15:0] rsp_detail, \
+  output logic [(WIDTH)-1:0] read_data
+
 module block_pins_host
   import block_pkg::*;
 (
-  input  logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready,
+  input  logic        cancel, req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready,
   input  logic [2:0]  req_op,
   input  logic [4:0]  req_tag, write_tag,
   input  logic [47:0] req_lba,
@@ -19,7 +34,7 @@ module block_pins_host
   assign host_o = '{req_valid: req_valid,
                     req: '{op: op_e'(req_op), fua: req_fua, tag: req_tag, lba: req_lba, count: req_count},
                     write_valid: write_valid, write: '{tag: write_tag, last: write_last},
-                    read_ready: read_ready, rsp_ready: rsp_ready, cancel: 1'b0};
+                    read_ready: read_ready, rsp_ready: rsp_ready, cancel: cancel};
   assign req_ready   = dev_i.req_ready;
   assign write_ready = dev_i.write_ready;
   assign read_valid  = dev_i.read_valid;

@@ -70,28 +70,7 @@ module hwfs_disks_sim
   output logic        take_last,
 
   // The bench as host.
-  input  logic        req_valid,
-  input  logic [2:0]  req_op,
-  input  logic        req_fua,
-  input  logic [4:0]  req_tag,
-  input  logic [47:0] req_lba,
-  input  logic [23:0] req_count,
-  input  logic        write_valid,
-  input  logic [4:0]  write_tag,
-  input  logic        write_last,
-  input  logic        read_ready,
-  input  logic        rsp_ready,
-  input  logic [DataWidth-1:0] write_data,
-  output logic        req_ready,
-  output logic        write_ready,
-  output logic        read_valid,
-  output logic [4:0]  read_tag,
-  output logic        read_last,
-  output logic        rsp_valid,
-  output logic [4:0]  rsp_tag,
-  output logic [3:0]  rsp_status,
-  output logic [15:0] rsp_detail,
-  output logic [DataWidth-1:0] read_data
+  `BLOCK_HOST_PINS(DataWidth)
 );
   // --- The bench's pins, a cycle later ---------------------------------------------------------------
   typedef struct packed {
@@ -112,7 +91,7 @@ module hwfs_disks_sim
   driven_t pins, in;
   host_t host, pins_host, core_host;
   dev_t  dev, core_dev, bench_dev;
-  block_pins_host u_pins (.*, .host_o(pins_host), .dev_i(bench_dev));
+  block_pins_host u_pins (.*, .cancel(1'b0), .host_o(pins_host), .dev_i(bench_dev));
 
   assign pins = '{
     loading: loading, fault: fault, fault_address: fault_address, cmd_valid: cmd_valid,

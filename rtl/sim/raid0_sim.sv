@@ -26,28 +26,7 @@ module raid0_sim
   output logic [47:0] block_count,
   output logic idle,
 
-  input  logic        req_valid,
-  input  logic [2:0]  req_op,
-  input  logic        req_fua,
-  input  logic [4:0]  req_tag,
-  input  logic [47:0] req_lba,
-  input  logic [23:0] req_count,
-  input  logic        write_valid,
-  input  logic [4:0]  write_tag,
-  input  logic        write_last,
-  input  logic        read_ready,
-  input  logic        rsp_ready,
-  input  logic [UpWidth-1:0] write_data,
-  output logic        req_ready,
-  output logic        write_ready,
-  output logic        read_valid,
-  output logic [4:0]  read_tag,
-  output logic        read_last,
-  output logic        rsp_valid,
-  output logic [4:0]  rsp_tag,
-  output logic [3:0]  rsp_status,
-  output logic [15:0] rsp_detail,
-  output logic [UpWidth-1:0] read_data,
+  `BLOCK_HOST_PINS(UpWidth),
 
   output logic        disk_req_valid [Disks],
   output logic [2:0]  disk_req_op [Disks],
@@ -74,7 +53,7 @@ module raid0_sim
 );
   host_t host;
   dev_t  dev;
-  block_pins_host u_pins (.*, .host_o(host), .dev_i(dev));
+  block_pins_host u_pins (.*, .cancel(1'b0), .host_o(host), .dev_i(dev));
 
   block_checker #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_check (
     .clk_i,

@@ -6,12 +6,11 @@
 // read is compared with what was written.
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "Vramdisk_sim.h"
 #include "block_host.hpp"
-#include "verilated.h"
+#include "clocked.hpp"
 
 using namespace straightway;
 
@@ -19,28 +18,11 @@ namespace {
 
 constexpr unsigned kBlockBytes = 1u << BLOCK_SIZE_LOG2;
 
-[[noreturn]] void fail(const char* why) {
-    std::printf("FAILED: %s\n", why);
-    std::exit(1);
-}
-
-struct Bench {
-    VerilatedContext context;
-    std::unique_ptr<Vramdisk_sim> top = std::make_unique<Vramdisk_sim>(&context);
+struct Bench : Clocked<Vramdisk_sim> {
     BlockHost host;
 
     explicit Bench(unsigned depth) : host(STRAIGHTWAY_PINS(*top, , ), UP_WIDTH / 8, kBlockBytes, depth, 0, 1) {
-        top->rst_ni = 0;
-        for (int i = 0; i < 4; ++i) edge();
-        top->rst_ni = 1;
-        edge();
-    }
-    ~Bench() { top->final(); }
-    void edge() {
-        top->clk_i = 0;
-        top->eval();
-        top->clk_i = 1;
-        top->eval();
+        reset();
     }
     void cycle() {
         top->clk_i = 0;

@@ -8,14 +8,13 @@
 // `sata_bench rate OP queued|single BLOCKS DEPTH LATENCY REQUESTS`: cycles of a request and payload words for a link cycle.
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "Vsata_sim.h"
 #include "block_host.hpp"
+#include "clocked.hpp"
 #include "sata/sata_cable.hpp"
 #include "sata/sata_faults.hpp"
-#include "verilated.h"
 
 #ifndef SERIAL
 #define SERIAL 0
@@ -29,14 +28,7 @@ namespace {
 
 constexpr unsigned kBlock = Drive::kBlock;
 
-[[noreturn]] void fail(const std::string& why) {
-    std::printf("FAILED: %s\n", why.c_str());
-    std::exit(1);
-}
-
-struct Bench {
-    VerilatedContext context;
-    std::unique_ptr<Vsata_sim> top = std::make_unique<Vsata_sim>(&context);
+struct Bench : Clocked<Vsata_sim> {
     BlockHost host;
     Drive drive;
     sata::Cable cable;  // with SERIAL
@@ -54,17 +46,7 @@ struct Bench {
         cable.refused = [](const char* what) { fail(std::string(what) + " of the host's is out of the specification"); };
         top->rate_now = cable.host_rate;
         top->rx_idle = top->rx_clk_i = 1;
-        top->rst_ni = 0;
-        for (int i = 0; i < 4; ++i) edge();
-        top->rst_ni = 1;
-        edge();
-    }
-    ~Bench() { top->final(); }
-    void edge() {
-        top->clk_i = 0;
-        top->eval();
-        top->clk_i = 1;
-        top->eval();
+        reset();
     }
     void cycle() {
         top->clk_i = 0;

@@ -4,41 +4,23 @@
 // `sata_parts_bench oob SEED`: gaps that must be taken and gaps that must not, at each rate, and what is sent.
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "Vsata_parts_sim.h"
+#include "clocked.hpp"
 #include "pins.hpp"
 #include "sata/sata_code.hpp"
-#include "verilated.h"
 
 using namespace straightway;
 
 namespace {
 
-[[noreturn]] void fail(const std::string& why) {
-    std::printf("FAILED: %s\n", why.c_str());
-    std::exit(1);
-}
-
-struct Parts {
-    VerilatedContext context;
-    std::unique_ptr<Vsata_parts_sim> top = std::make_unique<Vsata_parts_sim>(&context);
-    ~Parts() { top->final(); }
-    void edge() {
-        top->clk_i = 0;
-        top->eval();
-        top->clk_i = 1;
-        top->eval();
-    }
+struct Parts : Clocked<Vsata_parts_sim> {
     void reset(unsigned rate) {
         top->rate = rate;
         top->idle = 1;
         top->send = 0;
-        top->rst_ni = 0;
-        edge();
-        top->rst_ni = 1;
-        edge();
+        Clocked::reset();
     }
 };
 

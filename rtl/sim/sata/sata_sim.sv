@@ -37,44 +37,11 @@ module sata_sim
   output logic        damaged,
 
   input  logic        cancel,
-  input  logic        req_valid,
-  input  logic [2:0]  req_op,
-  input  logic        req_fua,
-  input  logic [4:0]  req_tag,
-  input  logic [47:0] req_lba,
-  input  logic [23:0] req_count,
-  input  logic        write_valid,
-  input  logic [4:0]  write_tag,
-  input  logic        write_last,
-  input  logic        read_ready,
-  input  logic        rsp_ready,
-  input  logic [31:0] write_data,
-  output logic        req_ready,
-  output logic        write_ready,
-  output logic        read_valid,
-  output logic [4:0]  read_tag,
-  output logic        read_last,
-  output logic        rsp_valid,
-  output logic [4:0]  rsp_tag,
-  output logic [3:0]  rsp_status,
-  output logic [15:0] rsp_detail,
-  output logic [31:0] read_data
+  `BLOCK_HOST_PINS(32)
 );
   host_t host;
   dev_t  dev;
-  assign host = '{req_valid: req_valid,
-                  req: '{op: op_e'(req_op), fua: req_fua, tag: req_tag, lba: req_lba, count: req_count},
-                  write_valid: write_valid, write: '{tag: write_tag, last: write_last},
-                  read_ready: read_ready, rsp_ready: rsp_ready, cancel: cancel};
-  assign req_ready   = dev.req_ready;
-  assign write_ready = dev.write_ready;
-  assign read_valid  = dev.read_valid;
-  assign read_tag    = dev.read.tag;
-  assign read_last   = dev.read.last;
-  assign rsp_valid   = dev.rsp_valid;
-  assign rsp_tag     = dev.rsp.tag;
-  assign rsp_status  = dev.rsp.status;
-  assign rsp_detail  = dev.rsp.detail;
+  block_pins_host u_pins (.*, .host_o(host), .dev_i(dev));
 
   geometry_t geometry;
   assign ready                = geometry.ready;
