@@ -2,12 +2,8 @@
 
 use crate::examples;
 use crate::failure::Failure;
-use crate::verbs::{
-    bind, check, compare, completions, doctor, explain, format, get, import, info, list, ls, man,
-    mv, periodic, play, profile, put, read, record, release, rm, schema, speed, stat, sustain,
-    sweep, trace, workload, write,
-};
-use clap::{Arg, Command, CommandFactory, Parser, Subcommand};
+use crate::verbs::Verb;
+use clap::{Arg, Command, CommandFactory, Parser};
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
@@ -75,7 +71,7 @@ pub fn command() -> Command {
 /// The help of the whole command: its verbs under the headings of their groups.
 fn overview(command: &Command) -> String {
     let mut text = "{about}\n\n{usage-heading} {usage}\n".to_owned();
-    for (title, verbs) in examples::GROUPS {
+    for (title, verbs) in examples::groups() {
         text += &format!("\n{title}:\n");
         for verb in verbs {
             let about = command.find_subcommand(verb).and_then(Command::get_about);
@@ -126,101 +122,4 @@ pub fn failure(error: &clap::Error) -> Failure {
         Some(tip.to_owned())
     });
     failure.hint(tip.unwrap_or_else(|| "see --help".to_owned()))
-}
-
-/// What to do.
-#[derive(Clone, Debug, Subcommand)]
-pub enum Verb {
-    /// List NVMe controllers and namespaces, and what uses them
-    List(list::List),
-    /// Show what this machine has and lacks for each path
-    Doctor(doctor::Doctor),
-    /// Show a drive's identity, limits, health, errors and firmware
-    Info(info::Info),
-    /// Take a drive from its kernel driver until `release`
-    Bind(bind::Bind),
-    /// Return a drive to the driver that it had
-    Release(release::Release),
-    /// Read part of a drive to standard output, a file or a checksum
-    Read(read::Read),
-    /// Write standard input or a file to a drive
-    Write(write::Write),
-    /// Measure what each path to a drive costs
-    Compare(compare::Compare),
-    /// Test whether a path sustains a rate within a deadline
-    Sustain(sustain::Sustain),
-    /// Measure paths over block sizes, patterns, depths and threads
-    Sweep(sweep::Sweep),
-    /// Time a periodic task that moves a buffer, under loads
-    Periodic(periodic::Periodic),
-    /// Show where the time of each request goes
-    Trace(trace::Trace),
-    /// Find what limits a path, and confirm it by changing it
-    Explain(explain::Explain),
-    /// Show which functions take the processor's time
-    Profile(profile::Profile),
-    /// Measure how a path's time depends on the CPU's frequency
-    Speed(speed::Speed),
-    /// Run a simulated application in a folder or on a volume
-    Workload(workload::Workload),
-    /// Show fio's results as a table, a report, JSON or CSV
-    Import(import::Import),
-    /// Make an empty volume on a device
-    Format(format::Format),
-    /// Store a file, or standard input, in a volume
-    Put(put::Put),
-    /// Fetch a file from a volume
-    Get(get::Get),
-    /// List the files of a volume
-    Ls(ls::Ls),
-    /// Remove files from a volume
-    Rm(rm::Rm),
-    /// Rename a file of a volume
-    Mv(mv::Mv),
-    /// Show what a volume, or a file in it, consists of
-    Stat(stat::Stat),
-    /// Check a volume, and repair what a scan can prove
-    Check(check::Check),
-    /// Record a stream into a volume at its rate
-    Record(record::Record),
-    /// Play a file of a volume at a rate
-    Play(play::Play),
-    /// Print completions for a shell
-    Completions(completions::Completions),
-    /// Write the manual pages
-    Man(man::Man),
-    /// Print the JSON Schema of what a verb prints with --json
-    Schema(schema::Schema),
-}
-
-impl Verb {
-    /// The device that the verb works on, as the user named it; `None` where it may name
-    /// something else.
-    pub fn device(&self) -> Option<&str> {
-        let device = match self {
-            Verb::Info(verb) => &verb.device,
-            Verb::Bind(verb) => &verb.device,
-            Verb::Release(verb) => &verb.device,
-            Verb::Read(verb) => &verb.device,
-            Verb::Write(verb) => &verb.device,
-            Verb::Compare(verb) => &verb.subject.device,
-            Verb::Sustain(verb) => &verb.subject.device,
-            Verb::Sweep(verb) => &verb.subject.device,
-            Verb::Periodic(verb) => &verb.subject.device,
-            Verb::Trace(verb) => &verb.subject.device,
-            Verb::Profile(verb) => &verb.subject.device,
-            Verb::Format(verb) => &verb.device,
-            Verb::Put(verb) => &verb.device,
-            Verb::Get(verb) => &verb.device,
-            Verb::Ls(verb) => &verb.device,
-            Verb::Rm(verb) => &verb.device,
-            Verb::Mv(verb) => &verb.device,
-            Verb::Stat(verb) => &verb.device,
-            Verb::Check(verb) => &verb.device,
-            Verb::Record(verb) => &verb.device,
-            Verb::Play(verb) => &verb.device,
-            _ => return None,
-        };
-        Some(device)
-    }
 }

@@ -18,38 +18,38 @@
 //! `--destroy-data` names its serial number, and a drive goes back to its driver whatever happens.
 #![forbid(unsafe_code)]
 
-pub mod arguments;
-pub mod bench;
-pub mod console;
-pub mod drive;
-pub mod examples;
-pub mod facts;
-pub mod failure;
-pub mod guard;
-pub mod manual;
-pub mod output;
-pub mod path;
-pub mod signals;
-pub mod stream;
-pub mod transfer;
-pub mod units;
-pub mod verbs;
-pub mod volume;
+mod arguments;
+mod bench;
+mod console;
+mod drive;
+mod examples;
+mod facts;
+mod failure;
+mod guard;
+mod manual;
+mod output;
+mod path;
+mod signals;
+mod stream;
+mod transfer;
+mod units;
+mod verbs;
+mod volume;
 
-pub use arguments::{Arguments, Verb};
-pub use failure::{Exit, Failure, Result};
+use arguments::Arguments;
+use failure::{Exit, Failure};
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use console::Console;
 use linux::Roots;
 use signals::Cancel;
 use std::ffi::OsString;
 
 /// The version of the JSON that the verbs print, but `compare`, which has its own.
-pub const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// What every verb needs.
-pub struct Context {
+pub(crate) struct Context {
     /// Where the kernel's files are.
     pub roots: Roots,
     /// Where messages go.
@@ -66,9 +66,9 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     let json = options.any(|word| word == "--json");
     let parsed = arguments::command()
         .try_get_matches_from(&words)
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
+        .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     match parsed {
-        Ok(arguments) => run(&arguments, json) as u8,
+        Ok((arguments, matches)) => run(&arguments, device(&matches), json) as u8,
         Err(error) if json && error.use_stderr() => {
             let failure = arguments::failure(&error);
             let console = Console { quiet: true, json };
@@ -82,8 +82,15 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
+/// The device that the verb works on, as the user named it; none where that is a run's file.
+fn device(matches: &ArgMatches) -> Option<&str> {
+    let (_, verb) = matches.subcommand()?;
+    let device = verb.try_get_one::<String>("device").ok()??;
+    (!device.ends_with(".json")).then_some(device)
+}
+
 /// Does what the user asked for; says what went wrong, as JSON if `json`.
-pub fn run(arguments: &Arguments, json: bool) -> Exit {
+fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
     let console = Console {
         quiet: arguments.quiet,
         json,
@@ -96,7 +103,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Exit {
     match verbs::run(&context, &arguments.verb) {
         Ok(exit) => exit,
         Err(failure) => {
-            let failure = match arguments.verb.device() {
+            let failure = match device {
                 Some(device) => failure.about(device),
                 None => failure,
             };

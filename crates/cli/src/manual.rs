@@ -1,6 +1,6 @@
 //! Manual pages, made from what the parser knows: one for the command, one for each verb.
 
-use crate::examples::{self, GROUPS};
+use crate::examples;
 use crate::failure::EXIT_STATUS;
 use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
@@ -24,7 +24,7 @@ pub fn main_page(command: &Command) -> std::io::Result<String> {
     )?;
     add(&mut page, |man, to| man.render_options_section(to), command)?;
     let mut verbs = String::new();
-    for verb in GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()) {
+    for verb in examples::groups().into_iter().flat_map(|(_, verbs)| verbs) {
         if let Some(verb) = command.find_subcommand(verb) {
             let about = verb.get_about().map(ToString::to_string);
             let (name, about) = (
@@ -63,12 +63,13 @@ pub fn verb_page(verb: &Command) -> std::io::Result<String> {
     }
     section(&mut page, "EXAMPLES", &text);
     exit_status(&mut page);
-    let group = GROUPS
-        .iter()
-        .find(|(_, verbs)| verbs.contains(&name.as_str()));
-    let others = group.into_iter().flat_map(|(_, verbs)| verbs.iter());
+    let groups = examples::groups().into_iter();
+    let own = groups.filter(|(_, verbs)| verbs.contains(&name.as_str()));
     let mut also = "\\fBstraightway\\fR(1)".to_owned();
-    for other in others.filter(|other| **other != name) {
+    for other in own
+        .flat_map(|(_, verbs)| verbs)
+        .filter(|other| *other != name)
+    {
         let _ = write!(also, ",\n\\fBstraightway\\-{}\\fR(1)", escaped(other));
     }
     section(&mut page, "SEE ALSO", &(also + "\n"));

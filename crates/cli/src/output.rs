@@ -9,6 +9,7 @@ use crate::guard::OutputFolder;
 use clap::Args;
 use linux::Roots;
 use measure::Report;
+use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
 use std::path::{Path, PathBuf};
 
 /// Where a report is saved.
@@ -36,15 +37,12 @@ impl Saving {
     /// # Errors
     /// It cannot be made.
     pub fn make_folder(&self) -> Result<()> {
-        let made = self.output.as_ref().map(std::fs::create_dir_all);
-        let failed = |error| {
-            Failure::io(
-                "making",
-                self.output.as_deref().unwrap_or(Path::new("")),
-                &error,
-            )
-        };
-        made.unwrap_or(Ok(())).map_err(failed)
+        match &self.output {
+            Some(path) => {
+                std::fs::create_dir_all(path).map_err(|error| Failure::io("making", path, &error))
+            }
+            None => Ok(()),
+        }
     }
 
     fn folder(&self, roots: &Roots, verb: &str) -> Result<Option<OutputFolder>> {
@@ -81,56 +79,36 @@ fn has_report(folder: &Path, verb: &str) -> bool {
     })
 }
 
-/// What a run leaves.
-pub struct Artefacts<'a> {
-    /// Names the files: `sustain.json`, `sustain.schema.json`.
-    pub name: &'a str,
-    /// For people.
-    pub text: String,
-    /// For programs.
-    pub json: String,
-    /// Its schema.
-    pub schema: serde_json::Value,
-    /// The report.
-    pub html: String,
-    /// Further files: name and contents.
-    pub files: Vec<(String, String)>,
-}
-
-impl<'a> Artefacts<'a> {
-    /// Of any run that has a report.
+impl Saving {
+    /// Prints a run, and saves it where that is wanted. `files` are further files: name and contents.
     ///
     /// # Errors
-    /// The report cannot be made.
-    pub fn of<R: Report + serde::Serialize + schemars::JsonSchema>(
-        name: &'a str,
+    /// The report cannot be made, standard output was closed, or the folder cannot be written; and, once it is all
+    /// there, that the user ended the run.
+    pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
+        &self,
+        context: &Context,
+        as_json: bool,
         run: &R,
-        files: Vec<(String, String)>,
-    ) -> Result<Self> {
+        files: &[(&str, String)],
+    ) -> Result<()> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::new(Exit::No, format!("making the report: {error}"))
         };
-        let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))?;
-        Ok(Self {
-            name,
-            text: run.judged_text(),
-            json: json + "\n",
-            schema: schemars::schema_for!(R).to_value(),
-            html: run.html().map_err(|error| failed(&error))?,
-            files,
-        })
-    }
-
-    /// Prints it, and saves it where that is wanted.
-    ///
-    /// # Errors
-    /// Standard output was closed, or the folder cannot be written; and, once it is all there, that
-    /// the user ended the run.
-    pub fn leave(self, context: &Context, saving: &Saving, json: bool) -> Result<()> {
-        context
-            .console
-            .print(if json { &self.json } else { &self.text })?;
-        self.save(&context.roots, saving).map_err(|failure| {
+        let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))? + "\n";
+        let html = run.html().map_err(|error| failed(&error))?;
+        let text = run.judged_text();
+        context.console.print(if as_json { &json } else { &text })?;
+        let name = &run.info().kind;
+        let schema = format!("{:#}\n", schemars::schema_for!(R).to_value());
+        let own = [
+            (&*format!("{name}.json"), &json),
+            (&*format!("{name}.schema.json"), &schema),
+            ("report.html", &html),
+        ];
+        let files = files.iter().map(|(name, text)| (*name, text));
+        let saved = self.save(&context.roots, name, own.into_iter().chain(files));
+        saved.map_err(|failure| {
             let failure = failure.and("the results are on standard output");
             match failure.exit() {
                 Exit::Full => failure.hint("--output with a folder that has room; df -h"),
@@ -146,19 +124,65 @@ impl<'a> Artefacts<'a> {
         }
     }
 
-    fn save(&self, roots: &Roots, saving: &Saving) -> Result<()> {
-        let Some(folder) = saving.folder(roots, self.name)? else {
+    fn save<'f>(
+        &self,
+        roots: &Roots,
+        verb: &str,
+        files: impl Iterator<Item = (&'f str, &'f String)>,
+    ) -> Result<()> {
+        let Some(folder) = self.folder(roots, verb)? else {
             return Ok(());
         };
         folder.make()?;
-        folder.save(roots, &format!("{}.json", self.name), &self.json)?;
-        let schema = format!("{:#}\n", self.schema);
-        folder.save(roots, &format!("{}.schema.json", self.name), &schema)?;
-        folder.save(roots, "report.html", &self.html)?;
-        for (name, text) in &self.files {
-            debug_assert!(files_of(self.name).contains(name), "{name} was not checked");
+        for (name, text) in files {
+            debug_assert!(files_of(verb).iter().any(|one| one == name), "{name}");
             folder.save(roots, name, text)?;
         }
         Ok(())
+    }
+}
+
+/// What a run that is not valid ends with.
+///
+/// # Errors
+/// Why it is not.
+pub fn valid(run: &RunInfo) -> Result<()> {
+    match run.valid {
+        true => Ok(()),
+        false => Err(Failure::invalid(&run.invalid_reasons)),
+    }
+}
+
+/// The run that a verb left as JSON in `file`, which is of one of `kinds`.
+///
+/// # Errors
+/// It is not there, or not such a run, or of a newer version.
+pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
+    let path = Path::new(file);
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::io("reading", path, &error))?;
+    let wrong = |why: String| {
+        let of = kinds.join(" or ");
+        Failure::usage(format!("{file}: {why}"))
+            .hint(format!("the JSON that straightway {of} left"))
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("invalid JSON: {error}")))?;
+    let version = value["schema_version"].as_u64();
+    let version = version.ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
+    if version > u64::from(RUN_SCHEMA_VERSION) {
+        return Err(Failure::usage(format!(
+            "{file} has schema version {version}, and this straightway knows up to {RUN_SCHEMA_VERSION}"
+        ))
+        .hint("use the version of straightway that wrote it, or a newer one"));
+    }
+    // Comparisons of before all runs named their kind have none.
+    let kind = value["kind"].as_str().unwrap_or("compare");
+    match kinds.contains(&kind) {
+        true => Ok(value),
+        false => Err(wrong(format!(
+            "a run of {kind}, not of {}",
+            kinds.join(" or ")
+        ))),
     }
 }

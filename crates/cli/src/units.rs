@@ -2,6 +2,8 @@
 //!
 //! A unit is never guessed: `4q` is an error, and a time without a unit too.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use measure::{Operation, Pattern};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -59,11 +61,7 @@ fn factor(unit: &str) -> Option<u64> {
 /// The largest binary unit that divides it.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let power = (self.0.trailing_zeros() / 10).min(6);
-        let power = if self.0 == 0 { 0 } else { power };
-        let unit = units.get(power as usize).unwrap_or(&"B");
-        write!(f, "{} {unit}", self.0 >> (10 * power))
+        f.write_str(&measure::format::size(self.0))
     }
 }
 
@@ -155,6 +153,33 @@ pub fn interval_ms(text: &str) -> Result<u32, String> {
 /// A duration in whole microseconds, as the reports have it.
 pub fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A parser of one of these words, each of which stands for a value.
+pub fn choice<T: Clone + Send + Sync + 'static>(
+    all: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|text| {
+        let mut all = all.iter();
+        let found = all.find(|(name, _)| *name == text);
+        found
+            .map(|(_, value)| value.clone())
+            .ok_or("no such choice")
+    })
+}
+
+/// A parser of reads and writes.
+pub fn operation() -> impl TypedValueParser<Value = Operation> {
+    choice(&[("read", Operation::Read), ("write", Operation::Write)])
+}
+
+/// A parser of patterns.
+pub fn pattern() -> impl TypedValueParser<Value = Pattern> {
+    choice(&[
+        ("sequential", Pattern::Sequential),
+        ("random", Pattern::Random),
+    ])
 }
 
 #[cfg(test)]

@@ -7,8 +7,11 @@
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use straightway_measure::run_info::Request;
 use straightway_measure::simulated::{Profile, SimulatedHost};
-use straightway_measure::{DeviceInfo, Environment, Missing, Operation, Path, Settings, compare};
+use straightway_measure::{
+    DeviceInfo, Environment, Missing, Operation, Path, Report, Settings, compare,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
@@ -31,10 +34,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         cell_duration: Duration::from_millis(500),
         queue_depth: 1,
         span_bytes: 4 << 30,
-        seed: 20_261_121,
-        commands: vec![
-            "straightway compare /dev/nvme0n1 --rounds 10 --destroy-data S3X9NA0K".to_owned(),
-        ],
         ..Settings::default()
     };
     let device = DeviceInfo {
@@ -45,21 +44,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         pci_address: Some("0000:01:00.0".to_owned()),
         size_bytes: Some(512_110_190_592),
     };
+    let request = Request {
+        device,
+        commands: vec![
+            "straightway compare /dev/nvme0n1 --rounds 10 --destroy-data S3X9NA0K".to_owned(),
+        ],
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: 20_261_121,
+        figures: Vec::new(),
+    };
     let cancel = AtomicBool::new(false);
     let comparison = compare(
         &mut host,
         &mut paths,
-        device,
+        &request,
         &settings,
         &mut |_| {},
         &cancel,
     )?;
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("compare.json"), comparison.to_json()?)?;
-    std::fs::write(
-        folder.join("report.html"),
-        straightway_measure::report(&comparison)?,
-    )?;
+    let json = serde_json::to_string_pretty(&comparison)?;
+    std::fs::write(folder.join("compare.json"), json)?;
+    std::fs::write(folder.join("report.html"), comparison.html()?)?;
     let table = straightway_measure::table(&comparison);
     std::fs::write(folder.join("table.txt"), &table)?;
     print!("{table}");

@@ -48,7 +48,9 @@ impl fmt::Display for Pattern {
 }
 
 /// One kind of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Access {
     /// Read or write.
     pub operation: Operation,
@@ -56,6 +58,14 @@ pub struct Access {
     pub pattern: Pattern,
     /// Bytes that one operation moves.
     pub block_size_bytes: u64,
+}
+
+/// `random read of 4 KiB`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = crate::format::size(self.block_size_bytes);
+        write!(f, "{} {} of {bytes}", self.pattern, self.operation)
+    }
 }
 
 /// The offsets of successive operations, in bytes from the start of the region. They depend on

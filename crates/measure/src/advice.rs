@@ -1,8 +1,8 @@
 //! Which path to take: for each access the fastest, as a multiple of what a plain program gets.
 
-use crate::access::{Operation, Pattern};
+use crate::access::{Access, Operation, Pattern};
 use crate::findings::{Merit, Win, ranked, win};
-use crate::format::{figure, size};
+use crate::format::figure;
 use crate::kind;
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::stats;
@@ -33,12 +33,8 @@ pub struct Choice<'a> {
 /// What to take for one access.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice<'a> {
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// The access.
+    pub access: Access,
     /// The fastest of all.
     pub fastest: Choice<'a>,
     /// The fastest on which no processor spins, where that is another one.
@@ -50,47 +46,37 @@ pub struct Advice<'a> {
 /// What to take for each access of a comparison. Memory is not a path to a drive, so it takes no part.
 pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
     let mut all = Vec::new();
-    for (operation, pattern) in comparison.kinds() {
-        for block_size_bytes in comparison.block_sizes_bytes() {
-            let results = |merit| {
-                let mut results = ranked(comparison, operation, pattern, block_size_bytes, merit);
-                if results.len() > 1 {
-                    results.retain(|result| result.path != kind::RAM);
-                }
-                results
-            };
-            let by_speed = results(Merit::Speed);
-            let names: Vec<&str> = by_speed.iter().map(|one| one.path.as_str()).collect();
-            let baseline = kind::baseline(&names);
-            let mut named = by_speed.iter().copied();
-            let baseline = named.find(|one| Some(one.path.as_str()) == baseline);
-            let choose = |results: &[&PathResult]| {
-                let win = win(results, block_size_bytes, Merit::Speed)?;
-                let first = results.first()?;
-                let times = baseline.and_then(|base| times(first, base, comparison.seed));
-                Some((win, times))
-            };
-            let choice = |(win, times)| Choice { win, times };
-            let quiet: Vec<&PathResult> =
-                by_speed.iter().copied().filter(|one| !one.polls).collect();
-            let leanest = win(
-                &results(Merit::Efficiency),
-                block_size_bytes,
-                Merit::Efficiency,
-            );
-            let (Some(fastest), Some(leanest)) = (choose(&by_speed).map(choice), leanest) else {
-                continue;
-            };
-            let asleep = choose(&quiet).map(choice);
-            all.push(Advice {
-                operation,
-                pattern,
-                block_size_bytes,
-                asleep: asleep.filter(|quiet| quiet.win.leader != fastest.win.leader),
-                fastest,
-                leanest,
-            });
-        }
+    for access in comparison.accesses() {
+        let results = |merit| {
+            let mut results = ranked(comparison, access, merit);
+            if results.len() > 1 {
+                results.retain(|result| result.path != kind::RAM);
+            }
+            results
+        };
+        let by_speed = results(Merit::Speed);
+        let names: Vec<&str> = by_speed.iter().map(|one| one.path.as_str()).collect();
+        let baseline = kind::baseline(&names);
+        let mut named = by_speed.iter().copied();
+        let baseline = named.find(|one| Some(one.path.as_str()) == baseline);
+        let choose = |results: &[&PathResult]| {
+            let first = results.first()?;
+            Some(Choice {
+                win: win(results, Merit::Speed)?,
+                times: baseline.and_then(|base| times(first, base, comparison.run.seed)),
+            })
+        };
+        let quiet: Vec<&PathResult> = by_speed.iter().copied().filter(|one| !one.polls).collect();
+        let leanest = win(&results(Merit::Efficiency), Merit::Efficiency);
+        let (Some(fastest), Some(leanest)) = (choose(&by_speed), leanest) else {
+            continue;
+        };
+        all.push(Advice {
+            access,
+            asleep: choose(&quiet).filter(|quiet| quiet.win.leader != fastest.win.leader),
+            fastest,
+            leanest,
+        });
     }
     all
 }
@@ -148,14 +134,7 @@ impl std::fmt::Display for Choice<'_> {
 
 impl std::fmt::Display for Advice<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} {} of {}: take {}",
-            self.pattern,
-            self.operation,
-            size(self.block_size_bytes),
-            self.fastest
-        )?;
+        write!(f, "{}: take {}", self.access, self.fastest)?;
         match &self.asleep {
             Some(quiet) => write!(f, "; if no core may spin, {quiet}"),
             None => Ok(()),
@@ -171,12 +150,7 @@ impl Advice<'_> {
             |choice: &Choice<'_>| choice.times.map_or("—".to_owned(), |one| one.to_string());
         let quiet = self.asleep.as_ref().unwrap_or(&self.fastest);
         vec![
-            format!(
-                "{} {}, {}",
-                self.pattern,
-                self.operation,
-                size(self.block_size_bytes)
-            ),
+            self.access.to_string(),
             names(&self.fastest.win),
             figure(self.fastest.win.highest),
             times(&self.fastest),
@@ -188,27 +162,18 @@ impl Advice<'_> {
 }
 
 /// The headings of [`Advice::cells`].
-pub(crate) const HEADINGS: [&str; 7] = [
-    "access",
-    "fastest",
-    "MiB/s",
-    "its speed",
-    "fastest while no core spins",
-    "its speed",
-    "most for its processor time",
-];
+pub(crate) const HEADINGS: &str = "access|fastest|MiB/s|its speed|fastest while no core spins|its speed|\
+                                   most for its processor time";
 
 /// The answer in a sentence or two: the smallest blocks, where paths differ most, and the largest.
 pub fn answer(advice: &[Advice<'_>]) -> String {
-    let is_random_read =
-        |one: &&Advice<'_>| (one.operation, one.pattern) == (Operation::Read, Pattern::Random);
+    let kind = |one: &Advice<'_>| (one.access.operation, one.access.pattern);
+    let is_random_read = |one: &&Advice<'_>| kind(one) == (Operation::Read, Pattern::Random);
     let Some(first) = advice.iter().find(is_random_read).or(advice.first()) else {
         return "No path could be measured.".to_owned();
     };
-    let same = |one: &&Advice<'_>| {
-        (one.operation, one.pattern) == (first.operation, first.pattern)
-            && one.block_size_bytes > first.block_size_bytes
-    };
+    let bytes = |one: &Advice<'_>| one.access.block_size_bytes;
+    let same = |one: &&Advice<'_>| kind(one) == kind(first) && bytes(one) > bytes(first);
     let mut text = format!("For {first}.");
     if let Some(last) = advice.iter().rfind(same) {
         text += &format!(" For {last}.");
@@ -277,7 +242,7 @@ mod tests {
             text.contains("if no core may spin, chario, 2.00 times block-direct"),
             "{text}"
         );
-        assert_eq!(one.cells().len(), HEADINGS.len());
+        assert_eq!(one.cells().len(), HEADINGS.split('|').count());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Service times are from submission to completion *as this loop issued them*. A closed loop waits
 //! while the device stalls, so they say nothing about what a periodic task would see.
 
-use crate::access::{Access, Offsets};
+use crate::access::{Access, Offsets, Operation};
 use crate::flight::{Flight, is_gone};
 use crate::host::Clock;
 use crate::path::Region;
@@ -62,6 +62,10 @@ impl ClosedLoop {
     /// As [`service_times`].
     pub fn service_times(&self) -> Result<ServiceTimes, CellError> {
         self.times.to_histogram()
+    }
+
+    pub(crate) fn writes(&self) -> bool {
+        self.access.operation == Operation::Write
     }
 
     /// Forgets the service times, after warming up.

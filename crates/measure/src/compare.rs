@@ -4,10 +4,11 @@
 //! is missing, an error, Ctrl-C) each open path is closed and each prepared group left again.
 
 use crate::host::Host;
-use crate::others::{self, Watch};
+use crate::others;
 use crate::path::{Missing, Path};
 use crate::plan::Plan;
-use crate::schema::{Comparison, DeviceInfo, PathResult, SCHEMA_VERSION};
+use crate::run_info::{Request, RunInfo};
+use crate::schema::Comparison;
 use crate::session::{Progress, Session, nanos};
 use crate::settings::{CompareError, Settings};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ const SLEEP_SLICE_NS: u64 = 50_000_000;
 pub fn compare(
     host: &mut dyn Host,
     paths: &mut [Box<dyn Path>],
-    device: DeviceInfo,
+    request: &Request,
     settings: &Settings,
     progress: &mut dyn FnMut(&Progress<'_>),
     cancel: &AtomicBool,
@@ -44,16 +45,15 @@ pub fn compare(
         }
     }
     let groups: Vec<&str> = paths.iter().map(|path| path.group()).collect();
-    let plan = Plan::new(&groups, &accesses, settings.rounds, settings.seed);
-    let started_unix_s = host.unix_seconds();
-    let environment_before = host.environment();
-    let others = Watch::begin(host);
+    let plan = Plan::new(&groups, &accesses, settings.rounds, request.seed);
+    let mut run = RunInfo::begin("compare", host, request);
     let idle = idle(host, settings, cancel).map_err(CompareError::CpuTime)?;
 
     let mut session = Session {
         host,
         paths,
         settings,
+        seed: request.seed,
         cancel,
         idle_cpu_percent: idle.percent,
         group: None,
@@ -73,43 +73,23 @@ pub fn compare(
         paths,
         series,
         missing,
-        mut invalid_reasons,
+        invalid_reasons,
         stopped,
         ..
     } = session;
-    let environment_after = host.environment();
-    let changes = environment_before.changes(&environment_after);
-    invalid_reasons.extend(changes.iter().map(ToString::to_string));
-    let cores = environment_before.cpu_count;
-    // Before anything is measured all that is busy is others, in the kernel too.
-    let busy = others
-        .and_then(|others| others.reason(host, cores))
-        .or_else(|| others::reason(idle.percent, idle.elapsed_ns, cores));
-    invalid_reasons.extend(busy);
-    let results: Vec<PathResult> = series
-        .into_iter()
-        .filter_map(|(cell, series)| {
-            let path = paths.get(cell.path)?;
-            series.summarise(
-                path.name(),
-                path.polls(),
-                idle.ticks_per_second,
-                settings.seed,
-            )
-        })
-        .collect();
+    run.invalid_reasons = invalid_reasons;
+    run.end(host);
+    let cores = run.environment_before.cpu_count;
+    if let Some(busy) = others::reason(idle.percent, idle.elapsed_ns, cores) {
+        run.invalidate(busy);
+    }
+    run.complete = !stopped && !cancel.load(Ordering::Relaxed);
+    let results = series.into_iter().filter_map(|(cell, series)| {
+        let path = paths.get(cell.path)?;
+        let (name, polls) = (path.name(), path.polls());
+        series.summarise(name, polls, idle.ticks_per_second, request.seed)
+    });
     Ok(Comparison {
-        schema_version: SCHEMA_VERSION,
-        tool_version: settings.tool_version.clone(),
-        started_unix_s,
-        commands: settings.commands.clone(),
-        device,
-        environment_before,
-        environment_after,
-        valid: invalid_reasons.is_empty(),
-        invalid_reasons,
-        complete: !stopped && !cancel.load(Ordering::Relaxed),
-        seed: settings.seed,
         rounds: settings.rounds,
         cell_duration_ms: millis(settings.cell_duration),
         warm_up_ms: millis(settings.warm_up),
@@ -117,8 +97,9 @@ pub fn compare(
         threads: settings.threads,
         span_bytes: settings.span_bytes,
         idle_cpu_percent: idle.percent,
-        results,
+        results: results.collect(),
         missing,
+        run,
     })
 }
 

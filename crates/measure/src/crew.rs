@@ -4,62 +4,13 @@
 //! that no thread finds in a cache what another one has brought there. They start together but for
 //! the time that it takes to start a thread, and each runs for the whole duration.
 
-use crate::access::{Access, Offsets};
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
 use crate::host::Monotonic;
-use crate::path::{Missing, Path, Region};
-use crate::random::Random;
-use block::{Buffer, Device, Geometry};
+use crate::path::{Missing, Path};
+use crate::stage::{Load, prepare, release};
+use block::Device;
 use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
-
-/// The part of the span that one of several threads uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Where it is.
-    pub region: Region,
-    /// How long it is.
-    pub span_bytes: u64,
-}
-
-impl Part {
-    /// The part of thread `number` of `threads`; all of it for one thread. `None` if a block does
-    /// not fit.
-    pub(crate) fn of(
-        region: Region,
-        geometry: &Geometry,
-        span_bytes: u64,
-        block_size_bytes: u64,
-        number: u16,
-        threads: u16,
-    ) -> Option<Self> {
-        if threads <= 1 {
-            return Some(Self { region, span_bytes });
-        }
-        let block = block_size_bytes.max(1);
-        let each = span_bytes / u64::from(threads) / block * block;
-        let shift = geometry.block_size_log2;
-        let first = (each >> shift).checked_mul(u64::from(number))?;
-        (each > 0).then_some(Self {
-            region: Region {
-                first_lba: region.first_lba.checked_add(first)?,
-                block_count: each >> shift,
-            },
-            span_bytes: each,
-        })
-    }
-}
-
-/// What a cell asks of every thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell {
-    pub access: Access,
-    pub span_bytes: u64,
-    pub queue_depth: u16,
-    pub threads: u16,
-    pub seed: u64,
-    pub round: u32,
-}
 
 /// The further threads of one cell.
 #[derive(Default)]
@@ -69,10 +20,10 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// Opens a device for each thread but the first.
-    pub(crate) fn new(path: &mut dyn Path, cell: &Cell) -> Result<Self, Missing> {
+    pub(crate) fn new(path: &mut dyn Path, load: &Load) -> Result<Self, Missing> {
         let mut crew = Self::default();
-        for number in 1..cell.threads {
-            match member(path, cell, number) {
+        for number in 1..load.threads {
+            match member(path, &Load { number, ..*load }) {
                 Ok(member) => crew.members.push(member),
                 Err(missing) => {
                     crew.release(path);
@@ -143,9 +94,7 @@ impl Crew {
     pub(crate) fn release(self, path: &mut dyn Path) {
         for (closed, device) in self.members {
             drop(device);
-            for buffer in closed.into_buffers() {
-                path.release(buffer);
-            }
+            release(path, closed.into_buffers());
         }
     }
 }
@@ -160,102 +109,12 @@ fn add(all: &mut Tally, one: &Tally) {
     }
 }
 
+/// One more thread's loop, over a device of its own.
 fn member(
     path: &mut dyn Path,
-    cell: &Cell,
-    number: u16,
+    load: &Load,
 ) -> Result<(ClosedLoop, Box<dyn Device + Send>), Missing> {
     let device = path.another()?;
-    let geometry = *device.geometry();
-    let part = Part::of(
-        path.region(&geometry),
-        &geometry,
-        cell.span_bytes,
-        cell.access.block_size_bytes,
-        number,
-        cell.threads,
-    )
-    .ok_or_else(|| too_small(cell.threads))?;
-    let len_bytes = usize::try_from(cell.access.block_size_bytes).unwrap_or(usize::MAX);
-    let mut random = Random::derived(cell.seed, &[0x6372_6577, u64::from(number)]);
-    let mut buffers: Vec<Buffer> = Vec::new();
-    let give_back = |buffers: Vec<Buffer>, path: &mut dyn Path| {
-        buffers.into_iter().for_each(|buffer| path.release(buffer));
-    };
-    for _ in 0..cell.queue_depth.min(geometry.queue_depth).max(1) {
-        match path.allocate(len_bytes) {
-            Ok(mut buffer) => {
-                random.fill(&mut buffer);
-                buffers.push(buffer);
-            }
-            Err(missing) => {
-                give_back(buffers, path);
-                return Err(missing);
-            }
-        }
-    }
-    let seed = cell.seed.wrapping_add(u64::from(number) << 32);
-    let offsets = Offsets::new(cell.access, part.span_bytes, seed, cell.round);
-    let made = ClosedLoop::new(
-        cell.access,
-        offsets,
-        part.span_bytes,
-        part.region,
-        &geometry,
-        buffers,
-    );
-    match made {
-        Ok(closed) => Ok((closed, device)),
-        Err((error, buffers)) => {
-            give_back(buffers, path);
-            Err(Missing::new(
-                error.to_string(),
-                "another block size or span",
-            ))
-        }
-    }
-}
-
-/// Why threads cannot share a span.
-pub(crate) fn too_small(threads: u16) -> Missing {
-    Missing::new(
-        format!("the span is too small to give each of {threads} threads a block of its own"),
-        "a larger --span, smaller blocks or fewer --threads",
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use block::Features;
-
-    #[test]
-    fn parts_do_not_overlap_and_lie_within_the_region() {
-        let geometry = Geometry {
-            block_size_log2: 9,
-            block_count: 10_000,
-            max_transfer_blocks: 256,
-            queue_depth: 1,
-            buffer_align_bytes: 1,
-            features: Features::default(),
-        };
-        let region = Region {
-            first_lba: 100,
-            block_count: 2048,
-        };
-        let mut next = region.first_lba;
-        for number in 0..3 {
-            let part = Part::of(region, &geometry, 1 << 20, 4096, number, 3).unwrap();
-            assert_eq!(part.region.first_lba, next);
-            assert_eq!(
-                (part.span_bytes % 4096, part.span_bytes),
-                (0, part.region.block_count * 512)
-            );
-            next += part.region.block_count;
-        }
-        assert!(next <= region.first_lba + region.block_count);
-        assert_eq!(Part::of(region, &geometry, 4096, 4096, 0, 2), None);
-        let whole = Part::of(region, &geometry, 1 << 20, 4096, 0, 1).unwrap();
-        assert_eq!((whole.region, whole.span_bytes), (region, 1 << 20));
-    }
+    let closed = prepare(path, device.geometry(), load, ClosedLoop::new)?;
+    Ok((closed, device))
 }

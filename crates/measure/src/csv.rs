@@ -1,79 +1,48 @@
-//! Results as comma-separated values: a line a result, the unit in the heading.
+//! Results as CSV: a line of names, then a line for each result.
 
 use crate::schema::Comparison;
+use serde::Serialize;
+use serde_json::Value;
 
-/// A field: quoted if it must be (RFC 4180).
-pub fn field(text: &str) -> String {
+/// Lines of CSV from the JSON of each of `rows`. `columns` are keys, separated by commas; `a.b=c` is the key `b`
+/// within `a`, called `c`.
+pub(crate) fn of<T: Serialize>(columns: &str, rows: &[T]) -> String {
+    let columns = columns.split(',');
+    let columns = columns.map(|column| column.split_once('=').unwrap_or((column, column)));
+    let columns: Vec<(String, &str)> = columns
+        .map(|(key, name)| (format!("/{}", key.replace('.', "/")), name))
+        .collect();
+    let names: Vec<&str> = columns.iter().map(|(_, name)| *name).collect();
+    let mut text = names.join(",") + "\n";
+    for row in rows {
+        let row = serde_json::to_value(row).unwrap_or_default();
+        let fields = columns
+            .iter()
+            .map(|(pointer, _)| match row.pointer(pointer) {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(text)) => quoted(text),
+                Some(value) => value.to_string(),
+            });
+        text += &fields.collect::<Vec<String>>().join(",");
+        text.push('\n');
+    }
+    text
+}
+
+fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     }
 }
 
-/// A table of lines, with its heading.
-pub fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut text = head.join(",") + "\n";
-    for row in rows {
-        let fields: Vec<String> = row.iter().map(|one| field(one)).collect();
-        text += &fields.join(",");
-        text.push('\n');
-    }
-    text
-}
-
-/// Each result of a comparison.
+/// One line for each result.
 pub fn of_comparison(comparison: &Comparison) -> String {
-    let head = [
-        "path",
-        "operation",
-        "pattern",
-        "block_size_bytes",
-        "queue_depth",
-        "threads",
-        "throughput_mib_s",
-        "throughput_mib_s_low",
-        "throughput_mib_s_high",
-        "throughput_mib_s_stddev",
-        "iops",
-        "cpu_percent",
-        "mib_s_per_cpu_percent",
-        "device_commands_per_operation",
-        "interrupts_per_operation",
-        "service_time_p50_ns",
-        "service_time_p99_ns",
-        "operations",
-        "errors",
-        "drifting",
-    ];
-    fn known<T: ToString>(value: Option<T>) -> String {
-        value.map_or_else(String::new, |value| value.to_string())
-    }
-    let rows = comparison.results.iter().map(|result| {
-        let interval = result.throughput_mib_s_ci95;
-        vec![
-            result.path.clone(),
-            result.operation.to_string(),
-            result.pattern.to_string(),
-            result.block_size_bytes.to_string(),
-            result.queue_depth.to_string(),
-            result.threads.to_string(),
-            result.throughput_mib_s.to_string(),
-            known(interval.map(|[low, _]| low)),
-            known(interval.map(|[_, high]| high)),
-            known(result.throughput_mib_s_stddev),
-            result.iops.to_string(),
-            result.cpu_percent.to_string(),
-            result.mib_s_per_cpu_percent.to_string(),
-            known(result.device_commands_per_operation),
-            known(result.interrupts_per_operation),
-            known(result.service_time_p50_ns),
-            known(result.service_time_p99_ns),
-            result.operations.to_string(),
-            result.errors.to_string(),
-            result.drifting.to_string(),
-        ]
-    });
-    table(&head, rows)
+    let columns = "path,operation,pattern,block_size_bytes,queue_depth,threads,throughput_mib_s,\
+                   throughput_mib_s_ci95.0=throughput_mib_s_low,throughput_mib_s_ci95.1=throughput_mib_s_high,\
+                   throughput_mib_s_stddev,iops,cpu_percent,mib_s_per_cpu_percent,device_commands_per_operation,\
+                   interrupts_per_operation,service_time_p50_ns,service_time_p99_ns,operations,errors,drifting";
+    of(columns, &comparison.results)
 }
 
 #[cfg(test)]
@@ -81,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_quoted_where_they_must_be() {
-        let rows = [vec![
-            "a,b".to_owned(),
-            "say \"x\"".to_owned(),
-            "plain".to_owned(),
-        ]];
-        let text = table(&["one", "two", "three"], rows.into_iter());
-        assert_eq!(text, "one,two,three\n\"a,b\",\"say \"\"x\"\"\",plain\n");
+    fn fields_are_found_named_and_quoted_where_they_must_be() {
+        let row =
+            serde_json::json!({"a": {"b": "x,y"}, "say": "\"x\"", "none": null, "list": [1, 2.5]});
+        let text = of("a.b=one,say,none,list.1=last,lost", &[row]);
+        assert_eq!(
+            text,
+            "one,say,none,last,lost\n\"x,y\",\"\"\"x\"\"\",,2.5,\n"
+        );
     }
 }

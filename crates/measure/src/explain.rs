@@ -87,12 +87,9 @@ pub struct Trial {
 pub struct Explanation {
     /// The path.
     pub path: String,
-    /// Read or write.
-    pub operation: crate::Operation,
-    /// Sequential or random.
-    pub pattern: crate::Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
     /// Its rate.
@@ -193,8 +190,8 @@ pub fn explain(
         let mut all = results.iter().copied();
         all.find(|r| {
             r.path == name
-                && (r.operation, r.pattern) == (access.operation, access.pattern)
-                && bytes(r.block_size_bytes)
+                && (r.access.operation, r.access.pattern) == (access.operation, access.pattern)
+                && bytes(r.access.block_size_bytes)
                 && depth(r.queue_depth)
         })
     };
@@ -217,7 +214,7 @@ pub fn explain(
         );
     }
     if let Some(large) = find(path, &larger, &same_depth) {
-        let bytes = crate::format::size(large.block_size_bytes);
+        let bytes = crate::format::size(large.access.block_size_bytes);
         trials.add(Kind::Larger, format!("blocks of {bytes}"), Some(large));
     }
     let kind = kind::named(path);
@@ -238,9 +235,7 @@ pub fn explain(
     let (limit, confirmed, reason) = judge(&trials, environment);
     Some(Explanation {
         path: path.to_owned(),
-        operation: access.operation,
-        pattern: access.pattern,
-        block_size_bytes: size,
+        access,
         queue_depth,
         throughput_mib_s: baseline.throughput_mib_s,
         cpu_percent: baseline.cpu_percent,

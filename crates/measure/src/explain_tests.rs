@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::{Operation, Pattern};
 use crate::path::Path;
-use crate::schema::DeviceInfo;
+use crate::run_info::Request;
 use crate::settings::Settings;
 use crate::simulated::{Profile, SimulatedHost};
 use std::sync::atomic::AtomicBool;
@@ -33,11 +33,11 @@ fn results(profiles: &[Profile], block: u64, depths: &[u16]) -> Vec<PathResult> 
             ..Settings::default()
         };
         let cancel = AtomicBool::new(false);
-        let device = DeviceInfo::default();
+        let request = Request::default();
         let comparison = crate::compare(
             &mut host,
             &mut paths,
-            device,
+            &request,
             &settings,
             &mut |_| {},
             &cancel,
@@ -158,7 +158,7 @@ fn without_trials_there_is_a_suspicion_and_no_more() {
     let all = results(&[profile], 4096, &[1]);
     let one: Vec<&PathResult> = all
         .iter()
-        .filter(|r| r.path == "x" && r.block_size_bytes == 4096)
+        .filter(|r| r.path == "x" && r.access.block_size_bytes == 4096)
         .collect();
     let access = Access {
         operation: Operation::Read,

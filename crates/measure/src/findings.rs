@@ -3,7 +3,7 @@
 //! A path is *level* with the leader if their 95 % intervals overlap. Without intervals (too few
 //! rounds) a leader is named but not called certain.
 
-use crate::access::{Operation, Pattern};
+use crate::access::{Access, Operation, Pattern};
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::stats::Interval;
 
@@ -68,9 +68,11 @@ pub fn wins(
     merit: Merit,
 ) -> Vec<Win> {
     let mut wins: Vec<Win> = Vec::new();
-    for block_size_bytes in comparison.block_sizes_bytes() {
-        let results = ranked(comparison, operation, pattern, block_size_bytes, merit);
-        let Some(win) = win(&results, block_size_bytes, merit) else {
+    for access in comparison.accesses() {
+        if (access.operation, access.pattern) != (operation, pattern) {
+            continue;
+        }
+        let Some(win) = win(&ranked(comparison, access, merit), merit) else {
             continue;
         };
         match wins.last_mut() {
@@ -90,24 +92,15 @@ pub fn wins(
 }
 
 /// The results of one cell, best first.
-pub fn ranked(
-    comparison: &Comparison,
-    operation: Operation,
-    pattern: Pattern,
-    block_size_bytes: u64,
-    merit: Merit,
-) -> Vec<&PathResult> {
-    let is_of_cell = |result: &&PathResult| {
-        (result.operation, result.pattern, result.block_size_bytes)
-            == (operation, pattern, block_size_bytes)
-    };
+pub fn ranked(comparison: &Comparison, access: Access, merit: Merit) -> Vec<&PathResult> {
+    let is_of_cell = |result: &&PathResult| result.access == access;
     let mut results: Vec<&PathResult> = comparison.results.iter().filter(is_of_cell).collect();
     results.sort_by(|a, b| merit.of(b).0.total_cmp(&merit.of(a).0));
     results
 }
 
 /// The winner of `results`, which are sorted: best first.
-pub(crate) fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) -> Option<Win> {
+pub(crate) fn win(results: &[&PathResult], merit: Merit) -> Option<Win> {
     let (first, rest) = results.split_first()?;
     let (best, best_ci95) = merit.of(first);
     let interval = |ci95: Ci95| ci95.map(|[low, high]| Interval { low, high });
@@ -126,8 +119,8 @@ pub(crate) fn win(results: &[&PathResult], block_size_bytes: u64, merit: Merit) 
     }
     level.sort();
     Some(Win {
-        from_bytes: block_size_bytes,
-        to_bytes: block_size_bytes,
+        from_bytes: first.access.block_size_bytes,
+        to_bytes: first.access.block_size_bytes,
         leader: first.path.clone(),
         lowest: best,
         highest: best,
@@ -142,7 +135,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::compare::compare;
     use crate::path::Path;
-    use crate::schema::DeviceInfo;
+    use crate::run_info::Request;
     use crate::settings::Settings;
     use crate::simulated::{Profile, SimulatedHost};
     use std::sync::atomic::AtomicBool;
@@ -164,11 +157,11 @@ pub(crate) mod tests {
             ..Settings::default()
         };
         let cancel = AtomicBool::new(false);
-        let device = DeviceInfo::default();
+        let request = Request::default();
         compare(
             &mut host,
             &mut paths,
-            device,
+            &request,
             &settings,
             &mut |_| {},
             &cancel,
@@ -194,18 +187,26 @@ pub(crate) mod tests {
         let one = comparison.results[0].clone();
         comparison.results = [(4, 720.0), (8, 1342.0), (16, 2077.0), (32, 722.0)]
             .map(|(kib, mib_s)| PathResult {
-                block_size_bytes: kib << 10,
+                access: Access {
+                    block_size_bytes: kib << 10,
+                    ..one.access
+                },
                 throughput_mib_s: mib_s,
                 throughput_mib_s_ci95: Some([mib_s - 1.0, mib_s + 1.0]),
                 ..one.clone()
             })
             .into();
-        let wins = wins(&comparison, one.operation, one.pattern, Merit::Speed);
+        let wins = wins(
+            &comparison,
+            one.access.operation,
+            one.access.pattern,
+            Merit::Speed,
+        );
         let [win] = wins.as_slice() else {
             panic!("{wins:?}")
         };
         assert_eq!((win.lowest, win.highest), (720.0, 2077.0));
-        let page = crate::report(&comparison).unwrap();
+        let page = crate::Report::html(&comparison).unwrap();
         assert!(page.contains("720 – 2,077 MiB/s"));
     }
 

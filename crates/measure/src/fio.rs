@@ -6,10 +6,11 @@
 //! its rate and not of the path; where processors are slow that is much. So a path's rate lies
 //! between fio's and fio's with that time taken off, and a difference within is explained.
 
-use crate::access::{Operation, Pattern};
-use crate::cell::service_times;
+use crate::access::{Access, Operation, Pattern};
+use crate::cell::{Tally, service_times};
 use crate::path::Counters;
-use crate::schema::{Ci95, Comparison, DeviceInfo, SCHEMA_VERSION};
+use crate::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use crate::schema::{Ci95, Comparison, DeviceInfo};
 use crate::stats;
 use crate::summary::{Measured, Series};
 use schemars::JsonSchema;
@@ -22,20 +23,12 @@ use std::collections::BTreeMap;
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What is asked of it.
+    pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Operations.
-    pub operations: u64,
-    /// Time that it ran.
-    pub elapsed_ns: u64,
+    /// What it did.
+    pub tally: Tally,
     /// Processor time of fio and of the kernel for it, per cent of one core.
     pub cpu_percent: f64,
     /// The part of it in user space: fio's own.
@@ -62,13 +55,6 @@ pub enum FioError {
         /// fio's error number.
         error: i64,
     },
-}
-
-impl Job {
-    /// Throughput.
-    pub fn mib_s(&self) -> f64 {
-        self.bytes as f64 / f64::from(1u32 << 20) / (self.elapsed_ns.max(1) as f64 / 1e9)
-    }
 }
 
 /// Reads fio's JSON: its version, and what each job did. fio may print warnings before it.
@@ -116,15 +102,20 @@ pub fn parse(text: &str) -> Result<(String, Vec<Job>), FioError> {
             let operations = number("total_ios");
             all.push(Job {
                 name: name.to_owned(),
-                operation,
-                pattern,
-                block_size_bytes: option("bs")
-                    .and_then(size)
-                    .unwrap_or(number("io_bytes") / operations),
+                access: Access {
+                    operation,
+                    pattern,
+                    block_size_bytes: option("bs")
+                        .and_then(size)
+                        .unwrap_or(number("io_bytes") / operations),
+                },
                 queue_depth: option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1),
-                bytes: number("io_bytes"),
-                operations,
-                elapsed_ns: number("runtime").saturating_mul(1_000_000),
+                tally: Tally {
+                    bytes: number("io_bytes"),
+                    operations,
+                    elapsed_ns: number("runtime").saturating_mul(1_000_000),
+                    ..Tally::default()
+                },
                 cpu_percent: cpu("usr_cpu") + cpu("sys_cpu"),
                 own_percent: cpu("usr_cpu"),
                 percentiles: percentiles
@@ -165,13 +156,8 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
     let (version, jobs) = parse(text)?;
     let mut cells: BTreeMap<_, Vec<&Job>> = BTreeMap::new();
     for job in &jobs {
-        let access = crate::Access {
-            operation: job.operation,
-            pattern: job.pattern,
-            block_size_bytes: job.block_size_bytes,
-        };
         cells
-            .entry((access, job.queue_depth))
+            .entry((job.access, job.queue_depth))
             .or_default()
             .push(job);
     }
@@ -184,15 +170,9 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
         };
         rounds = rounds.max(jobs.len() as u32);
         for (round, job) in (0u32..).zip(&jobs) {
-            let tally = crate::cell::Tally {
-                operations: job.operations,
-                bytes: job.bytes,
-                elapsed_ns: job.elapsed_ns,
-                ..crate::cell::Tally::default()
-            };
             let measured = Measured {
                 round,
-                tally,
+                tally: job.tally,
                 cpu_percent: job.cpu_percent,
                 counters: Counters::uncounted("fio counts neither commands nor interrupts"),
             };
@@ -207,22 +187,23 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
         }));
     }
     Ok(Comparison {
-        schema_version: SCHEMA_VERSION,
-        tool_version: version,
-        started_unix_s: 0,
-        commands: Vec::new(),
-        device: DeviceInfo {
-            name: name.to_owned(),
-            ..DeviceInfo::default()
+        run: RunInfo {
+            schema_version: RUN_SCHEMA_VERSION,
+            kind: "fio".to_owned(),
+            tool_version: version,
+            device: DeviceInfo {
+                name: name.to_owned(),
+                ..DeviceInfo::default()
+            },
+            valid: true,
+            complete: true,
+            seed: 1,
+            ..RunInfo::default()
         },
-        environment_before: crate::Environment::default(),
-        environment_after: crate::Environment::default(),
-        valid: true,
-        invalid_reasons: Vec::new(),
-        complete: true,
-        seed: 1,
         rounds,
-        cell_duration_ms: jobs.first().map_or(0, |job| job.elapsed_ns / 1_000_000),
+        cell_duration_ms: jobs
+            .first()
+            .map_or(0, |job| job.tally.elapsed_ns / 1_000_000),
         warm_up_ms: 0,
         queue_depth: jobs.iter().map(|job| job.queue_depth).max().unwrap_or(1),
         threads: 1,
@@ -245,7 +226,7 @@ pub struct FioRound {
 impl From<&Job> for FioRound {
     fn from(job: &Job) -> Self {
         Self {
-            mib_s: job.mib_s(),
+            mib_s: job.tally.mib_s(),
             own_percent: job.own_percent,
         }
     }
@@ -256,12 +237,9 @@ impl From<&Job> for FioRound {
 pub struct Agreement {
     /// The path.
     pub path: String,
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
     /// Our loop's throughput, round by round.
@@ -291,7 +269,7 @@ impl Agreement {
     /// Sets paired rounds beside each other.
     pub fn of(
         path: &str,
-        access: crate::Access,
+        access: Access,
         queue_depth: u16,
         ours: Vec<f64>,
         rounds: &[FioRound],
@@ -316,9 +294,7 @@ impl Agreement {
         let ends = |interval: Option<stats::Interval>| interval.map(|i| [i.low, i.high]);
         Self {
             path: path.to_owned(),
-            operation: access.operation,
-            pattern: access.pattern,
-            block_size_bytes: access.block_size_bytes,
+            access,
             queue_depth,
             ours_mean_mib_s: stats::mean(&ours).unwrap_or(0.0),
             fio_mean_mib_s: stats::mean(&fio).unwrap_or(0.0),
@@ -337,7 +313,6 @@ impl Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Access;
     use crate::random::Random;
 
     const TEXT: &str = r#"fio: a warning
@@ -352,8 +327,11 @@ mod tests {
     fn fio_s_json_becomes_a_comparison() {
         let (version, jobs) = parse(TEXT).unwrap();
         assert_eq!((version.as_str(), jobs.len()), ("fio-3.33", 1));
-        assert_eq!(jobs[0].mib_s(), 20.0);
-        assert_eq!((jobs[0].block_size_bytes, jobs[0].queue_depth), (4096, 4));
+        assert_eq!(jobs[0].tally.mib_s(), 20.0);
+        assert_eq!(
+            (jobs[0].access.block_size_bytes, jobs[0].queue_depth),
+            (4096, 4)
+        );
         let comparison = to_comparison(TEXT, "/dev/nvme0n1").unwrap();
         let [result] = comparison.results.as_slice() else {
             panic!("{:?}", comparison.results)
@@ -362,7 +340,7 @@ mod tests {
         assert_eq!(result.service_time_p99_ns, Some(900_000));
         assert_eq!(result.throughput_mib_s_ci95, None);
         assert!(crate::table(&comparison).contains("fio"));
-        assert!(crate::report(&comparison).is_ok());
+        assert!(crate::Report::html(&comparison).is_ok());
     }
 
     #[test]

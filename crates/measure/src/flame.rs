@@ -1,9 +1,8 @@
 //! A tree of calls as a flame graph: each function as wide as its share of samples, what it called
 //! above it.
 
-use crate::plot::escaped;
+use crate::chart::Svg;
 use crate::profile::{KINDS, Kind, Node};
-use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 18.0;
@@ -34,72 +33,53 @@ fn main_kind(node: &Node) -> Option<Kind> {
     most.and_then(main_kind)
 }
 
-/// The `<svg>` element.
+/// The picture.
 pub fn svg(title: &str, root: &Node) -> String {
-    let rows = depth(root) as f64;
-    let height = rows * ROW + BOTTOM + 4.0;
-    // Writing to a String cannot fail, here and below.
-    let mut svg = format!(
-        "<svg class=\"plot flame\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-        escaped(title)
-    );
+    let height = depth(root) as f64 * ROW + BOTTOM + 4.0;
+    let mut svg = Svg::open("plot flame", title, WIDTH, height);
     let floor = height - BOTTOM;
     let scale = (WIDTH - LEFT - RIGHT) / root.samples.max(1) as f64;
     draw(&mut svg, root, root.samples, LEFT, floor - ROW, scale);
     let right = WIDTH - RIGHT;
-    let _ = write!(svg, "<path class=\"axis\" d=\"M{LEFT} {floor}H{right}\"/>");
-    for percent in [0, 25, 50, 75, 100] {
+    svg.path("axis", &format!("M{LEFT} {floor}H{right}"));
+    for (percent, anchor) in [
+        (0, "start"),
+        (25, "middle"),
+        (50, "middle"),
+        (75, "middle"),
+        (100, "end"),
+    ] {
         let x = LEFT + (right - LEFT) * f64::from(percent) / 100.0;
-        let anchor = match percent {
-            0 => "start",
-            100 => "end",
-            _ => "middle",
-        };
-        let _ = write!(
-            svg,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{percent} %</text>",
-            floor + 17.0
-        );
+        svg.text("", x, floor + 17.0, anchor, &format!("{percent} %"));
     }
-    let _ = write!(
-        svg,
-        "<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">Share of the busy \
-         processors' samples, %</text></svg>",
-        WIDTH / 2.0,
-        height - 8.0
-    );
-    svg
+    let label = "Share of the busy processors' samples, %";
+    svg.text("label", WIDTH / 2.0, height - 8.0, "middle", label);
+    svg.close()
 }
 
-/// Depth is bounded as the tree's is.
-fn draw(svg: &mut String, node: &Node, all: u64, x: f64, y: f64, scale: f64) {
+fn draw(svg: &mut Svg, node: &Node, all: u64, x: f64, y: f64, scale: f64) {
     let width = node.samples as f64 * scale;
     if width < NARROWEST {
         return;
     }
     let share = 100.0 * node.samples as f64 / all.max(1) as f64;
-    let name = escaped(&node.name);
-    let _ = write!(
-        svg,
-        "<g class=\"s{}\"><rect class=\"part\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
-         height=\"{ROW}\"><title>{name}: {share:.1} %</title></rect>",
-        style(main_kind(node))
+    svg.raw(&format!("<g class=\"s{}\">", style(main_kind(node))));
+    svg.titled(
+        &format!(
+            "rect class=\"part\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{ROW}\""
+        ),
+        &format!("{}: {share:.1} %", node.name),
     );
+    svg.raw("</rect>");
     let letters = ((width - 6.0) / LETTER) as usize;
     if letters >= 3 {
         let shown: String = match node.name.chars().count() > letters {
             true => node.name.chars().take(letters - 1).chain(['…']).collect(),
             false => node.name.clone(),
         };
-        let _ = write!(
-            svg,
-            "<text class=\"frame\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            x + 3.0,
-            y + 13.0,
-            escaped(&shown)
-        );
+        svg.text("frame", x + 3.0, y + 13.0, "start", &shown);
     }
-    svg.push_str("</g>");
+    svg.raw("</g>");
     let mut at = x;
     for child in &node.children {
         draw(svg, child, all, at, y - ROW, scale);

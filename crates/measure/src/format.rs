@@ -2,7 +2,14 @@
 
 /// `4 KiB`, `1 MiB`; bytes if it is no multiple of 1024.
 pub fn size(bytes: u64) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+    for (shift, unit) in [
+        (60, "EiB"),
+        (50, "PiB"),
+        (40, "TiB"),
+        (30, "GiB"),
+        (20, "MiB"),
+        (10, "KiB"),
+    ] {
         if bytes > 0 && bytes % (1 << shift) == 0 {
             return format!("{} {unit}", bytes >> shift);
         }
@@ -85,21 +92,41 @@ pub fn duration(ns: u64) -> String {
 
 /// Seconds since 1970 as `2026-11-21 08:41 UTC` (civil-from-days; Hinnant 2013).
 pub fn date(unix_s: u64) -> String {
-    let days = unix_s / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute) = (unix_s / 3_600 % 24, unix_s / 60 % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(unix_s.min(MOST_SECONDS));
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    match (text.get(..10), text.get(11..16)) {
+        (Some(day), Some(minute)) => format!("{day} {minute} UTC"),
+        _ => text,
+    }
+}
+
+/// The end of the year 9999, after which dates have no form.
+const MOST_SECONDS: u64 = 253_402_300_799;
+
+/// `mean ± half of the interval`, or the mean alone.
+pub fn with_half(mean: f64, ci95: Option<[f64; 2]>) -> String {
+    match half_width(mean, ci95) {
+        Some(half) => format!("{} ± {half}", figure(mean)),
+        None => figure(mean),
+    }
+}
+
+/// With a capital letter at its beginning.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// A figure, or a dash where there is none.
+pub fn known(value: Option<f64>) -> String {
+    value.map_or("—".to_owned(), figure)
+}
+
+/// `yes` or `no`.
+pub fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
 }
 
 #[cfg(test)]

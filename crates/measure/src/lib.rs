@@ -6,7 +6,7 @@
 //!
 //! | question | module | loop |
 //! | --- | --- | --- |
-//! | what does each path cost? | [`mod@compare`], [`sweep`] | closed ([`cell`]) |
+//! | what does each path cost? | [`compare`], [`sweep`] | closed ([`cell`]) |
 //! | does it keep up with a rate? | [`sustain`] | open ([`open_loop`]) |
 //! | how regular is a periodic task? | [`periodic`] | open |
 //! | where does a request's time go? | [`trace`] | one at a time |
@@ -20,7 +20,7 @@
 //! * Every path is asked the same: the offsets and the data depend on the seed, not on the path.
 //! * Processor time is the whole machine's, less that of the idle machine; a path that polls says
 //!   so.
-//! * No figure without its interval, and no interval from too few samples ([`stats`], [`tail`]).
+//! * No figure without its interval, and no interval from too few samples.
 //! * The environment is read before and after; a run in which it changed is not valid.
 //! * Service times of a closed loop hide stalls; response times count from the intended arrival.
 //! * The timed path allocates nothing, takes no lock and calls nothing but the device and the
@@ -28,7 +28,8 @@
 //!
 //! ```
 //! use straightway_measure::simulated::{Profile, SimulatedHost};
-//! use straightway_measure::{DeviceInfo, Settings, compare};
+//! use straightway_measure::run_info::Request;
+//! use straightway_measure::{Settings, compare};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! let mut host = SimulatedHost::new();
@@ -39,71 +40,69 @@
 //! };
 //! let mut progress = |step: &straightway_measure::Progress<'_>| assert!(step.done_cells <= step.total_cells);
 //! let cancel = AtomicBool::new(false);
-//! let device = DeviceInfo::default();
+//! let request = Request::default();
 //! let comparison =
-//!     compare(&mut host, &mut paths, device, &settings, &mut progress, &cancel).unwrap();
-//! assert!(comparison.valid && comparison.complete);
+//!     compare(&mut host, &mut paths, &request, &settings, &mut progress, &cancel).unwrap();
+//! assert!(comparison.run.valid && comparison.run.complete);
 //! assert!(straightway_measure::table(&comparison).contains("Random read, 4 KiB"));
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod access;
-pub mod advice;
+mod advice;
 pub mod cell;
-pub mod chart;
-pub mod compare;
+mod chart;
+mod compare;
 pub mod cpu;
 mod crew;
 pub mod csv;
-pub mod distribution;
-pub mod environment;
+mod distribution;
+mod environment;
 pub mod explain;
-pub mod findings;
+mod findings;
 pub mod fio;
-pub mod flame;
+mod flame;
 mod flight;
 pub mod format;
-pub mod host;
+mod host;
 pub mod interrupts;
 pub mod kind;
 pub mod open_loop;
-pub mod others;
-pub mod pages;
-pub mod path;
+mod others;
+mod pages;
+mod path;
 pub mod periodic;
-pub mod plan;
-pub mod plot;
+mod plan;
 pub mod profile;
 pub mod random;
-pub mod report;
 pub mod run_info;
 mod schedule;
 pub mod schema;
 mod session;
-pub mod settings;
+mod settings;
 pub mod simulated;
 pub mod speed;
-pub mod stats;
-pub mod summary;
+mod stage;
+mod stats;
+mod summary;
 pub mod sustain;
 pub mod sweep;
-pub mod table;
-pub mod tail;
+mod table;
+mod tail;
 mod tally;
 mod times;
 pub mod trace;
-pub mod trend;
-pub mod warm_up;
+mod trend;
+mod warm_up;
 pub mod workload;
 
 pub use access::{Access, Operation, Pattern};
 pub use compare::compare;
 pub use environment::{Environment, Subject};
 pub use host::{Clock, Host, Monotonic};
-pub use pages::Report;
+pub use pages::{Report, ReportError};
 pub use path::{Counters, Missing, Path, Region};
-pub use report::{ReportError, report};
-pub use schema::{Comparison, DeviceInfo, MissingPath, PathResult, json_schema};
+pub use schema::{Comparison, DeviceInfo, MissingPath, PathResult};
 pub use session::Progress;
 pub use settings::{CompareError, Settings};
 pub use table::table;

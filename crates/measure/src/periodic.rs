@@ -4,14 +4,15 @@
 //! before it counts from its own time. Cells are visited in random order. A synchronous task waits
 //! until a write lasts; an asynchronous one until the path takes the data.
 
-use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::access::{Access, Operation, Pattern};
 use crate::distribution::BoxPlot;
 use crate::host::Host;
-use crate::open_loop::{OpenLoop, OpenRun, Schedule};
+use crate::open_loop::{OpenRun, Schedule};
 use crate::path::{Missing, Path};
 use crate::random::Random;
-use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::run_info::{Request, RunInfo};
 use crate::schema::MissingPath;
+use crate::stage::{Load as Task, Open, on_stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -269,35 +270,22 @@ fn fire(
         schedule(plan.firings.div_ceil(20))?,
         schedule(plan.firings)?,
     );
-    let geometry = *open.device.geometry();
-    if cell.synchronous && cell.operation == Operation::Write && !geometry.features.fua {
+    let has_fua = open.device.geometry().features.fua;
+    if cell.synchronous && cell.operation == Operation::Write && !has_fua {
         return Err(Missing::new(
             "by this path no single write can be made to last (no forced unit access)",
             "--modes async",
         ));
     }
-    let region = open.path.region(&geometry);
-    let mut buffers = open.buffers(1, plan.block_size_bytes)?;
-    for buffer in &mut buffers {
-        Random::derived(seed, &[0x6275]).fill(buffer);
-    }
-    let offsets = Offsets::new(access, plan.span_bytes, seed, 0);
-    let made = OpenLoop::new(access, offsets, plan.span_bytes, region, &geometry, buffers);
-    let mut open_loop = match made {
-        Ok(open_loop) => open_loop.durable(cell.synchronous && cell.operation == Operation::Write),
-        Err((error, buffers)) => {
-            open.release(buffers);
-            return Err(Missing::new(error.to_string(), "another --block or --span"));
-        }
-    };
-    let run = (|| {
+    let load = Task::new(access, plan.span_bytes, 1, seed);
+    let durable = cell.synchronous && cell.operation == Operation::Write;
+    open.open_loop(&load, durable, |open, open_loop| {
         let _load = conditions.load(cell.load)?;
         let _priority = conditions.priority(cell.priority)?;
-        open_loop.run(open.device, open.host.clock(), &warm, cancel);
-        Ok(open_loop.run(open.device, open.host.clock(), &counted, cancel))
-    })();
-    open.release(open_loop.into_buffers());
-    run
+        let mut run = |schedule| open_loop.run(open.device, open.host.clock(), schedule, cancel);
+        run(&warm);
+        Ok(run(&counted))
+    })
 }
 
 fn summary(path: &str, cell: &Planned, run: &OpenRun) -> Option<PeriodicCell> {
@@ -325,44 +313,11 @@ fn summary(path: &str, cell: &Planned, run: &OpenRun) -> Option<PeriodicCell> {
 impl Periodic {
     /// Each condition, a line.
     pub fn to_csv(&self) -> String {
-        let head = [
-            "path",
-            "operation",
-            "priority",
-            "load",
-            "synchronous",
-            "period_ns",
-            "count",
-            "min_ns",
-            "quartile1_ns",
-            "median_ns",
-            "quartile3_ns",
-            "max_ns",
-            "outliers",
-            "overruns",
-            "failures",
-        ];
-        let rows = self.cells.iter().map(|cell| {
-            let plot = &cell.response;
-            vec![
-                cell.path.clone(),
-                cell.operation.to_string(),
-                cell.priority.to_string(),
-                cell.load.to_string(),
-                cell.synchronous.to_string(),
-                cell.period_ns.to_string(),
-                plot.count.to_string(),
-                plot.min_ns.to_string(),
-                plot.quartile1_ns.to_string(),
-                plot.median_ns.to_string(),
-                plot.quartile3_ns.to_string(),
-                plot.max_ns.to_string(),
-                plot.outliers.to_string(),
-                cell.overruns.to_string(),
-                cell.failures.to_string(),
-            ]
-        });
-        crate::csv::table(&head, rows)
+        let head = "path,operation,priority,load,synchronous,period_ns,response.count=count,\
+                    response.min_ns=min_ns,response.quartile1_ns=quartile1_ns,response.median_ns=median_ns,\
+                    response.quartile3_ns=quartile3_ns,response.max_ns=max_ns,response.outliers=outliers,\
+                    overruns,failures";
+        crate::csv::of(head, &self.cells)
     }
 }
 

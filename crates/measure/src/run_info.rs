@@ -1,19 +1,15 @@
-//! What every run says of itself, and the stage on which it runs.
+//! What every run says of itself: where, when and under which conditions it was measured.
 //!
-//! [`on_stage`] reads the environment, prepares the path's group, opens the path, does the work,
-//! and leaves everything as it was, whatever happened; a run in which the environment changed or
-//! other programs were busy is not valid.
+//! A run in which the environment changed or other programs were busy is not valid.
 
 use crate::environment::Environment;
 use crate::host::Host;
 use crate::others::{Watch, is_about_others};
-use crate::path::{Missing, Path};
 use crate::schema::DeviceInfo;
-use block::{Buffer, Device};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of the JSON of all verbs that measure, but `compare`, which has its own.
+/// The version of the JSON of all verbs that measure.
 pub const RUN_SCHEMA_VERSION: u32 = 2;
 
 /// What the user gave, for the record.
@@ -46,6 +42,7 @@ pub struct RunInfo {
     /// Version of this form: 2.
     pub schema_version: u32,
     /// What measured it, such as `sustain`.
+    #[serde(default = "compare")]
     pub kind: String,
     /// Version of the program that measured.
     pub tool_version: String,
@@ -75,6 +72,11 @@ pub struct RunInfo {
     pub others: Option<Watch>,
 }
 
+/// Comparisons of before all runs named their kind have none.
+fn compare() -> String {
+    "compare".to_owned()
+}
+
 impl RunInfo {
     /// The record of a run that begins now.
     pub fn begin(kind: &str, host: &mut dyn Host, request: &Request) -> Self {
@@ -99,7 +101,8 @@ impl RunInfo {
     /// The run is over: did anything change, or other programs disturb it?
     pub fn end(&mut self, host: &mut dyn Host) {
         let cores = self.environment_before.cpu_count;
-        let busy = self.others.and_then(|others| others.reason(host, cores));
+        let busy = self.others.take();
+        let busy = busy.and_then(|others| others.reason(host, cores));
         self.environment_after = host.environment();
         let changes = self.environment_before.changes(&self.environment_after);
         self.invalid_reasons
@@ -119,81 +122,6 @@ impl RunInfo {
         }
         self.valid = false;
     }
-}
-
-/// An open path, and the machine around it.
-pub struct Open<'a> {
-    /// The machine.
-    pub host: &'a mut dyn Host,
-    /// The path.
-    pub path: &'a mut dyn Path,
-    /// What it opened.
-    pub device: &'a mut dyn Device,
-}
-
-impl Open<'_> {
-    /// `count` buffers of `len_bytes`.
-    ///
-    /// # Errors
-    /// What is missing; none is kept then.
-    pub fn buffers(&mut self, count: u16, len_bytes: u64) -> Result<Vec<Buffer>, Missing> {
-        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        let mut buffers = Vec::with_capacity(usize::from(count));
-        for _ in 0..count {
-            match self.path.allocate(len) {
-                Ok(buffer) => buffers.push(buffer),
-                Err(missing) => {
-                    self.release(buffers);
-                    return Err(missing);
-                }
-            }
-        }
-        Ok(buffers)
-    }
-
-    /// Takes buffers back.
-    pub fn release(&mut self, buffers: Vec<Buffer>) {
-        for buffer in buffers {
-            self.path.release(buffer);
-        }
-    }
-
-    /// The depth that the path and its device have, at most `wished`.
-    pub fn depth(&self, wished: u16) -> u16 {
-        let device = self.device.geometry().queue_depth;
-        wished.min(self.path.queue_depth()).min(device).max(1)
-    }
-}
-
-/// Does `work` on the opened path, and leaves everything as it was.
-///
-/// # Errors
-/// What is missing. What could not be undone is an error too, if the work itself had none.
-pub fn on_stage<T>(
-    host: &mut dyn Host,
-    path: &mut dyn Path,
-    work: impl FnOnce(&mut Open<'_>) -> Result<T, Missing>,
-) -> Result<T, Missing> {
-    let group = path.group().to_owned();
-    // Data that lies in memory would be no measure of the drive.
-    let ready = host
-        .prepare_group(&group)
-        .and_then(|()| match path.is_buffered() {
-            true => host.drop_caches(),
-            false => Ok(()),
-        });
-    let done = ready.and_then(|()| path.open()).and_then(|mut device| {
-        let done = work(&mut Open {
-            host,
-            path,
-            device: device.as_mut(),
-        });
-        path.close(device);
-        done
-    });
-    let left = host.leave_group(&group);
-    let value = done?;
-    left.map(|()| value)
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 //!
 //! Within a schema version keys are only added.
 
-use crate::access::{Operation, Pattern};
+use crate::access::{Access, Operation, Pattern};
 use crate::environment::Environment;
+use crate::run_info::RunInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// The version of this form.
-pub const SCHEMA_VERSION: u32 = 2;
+use std::collections::BTreeSet;
 
 /// A 95 % confidence interval: low, then high.
 pub type Ci95 = Option<[f64; 2]>;
@@ -17,28 +16,9 @@ pub type Ci95 = Option<[f64; 2]>;
 /// What each path to one drive costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of this form: 2.
-    pub schema_version: u32,
-    /// Version of the program that measured.
-    pub tool_version: String,
-    /// When it started, in seconds since 1970.
-    pub started_unix_s: u64,
-    /// The commands that were run, exactly.
-    pub commands: Vec<String>,
-    /// The drive.
-    pub device: DeviceInfo,
-    /// The machine before.
-    pub environment_before: Environment,
-    /// The machine after.
-    pub environment_after: Environment,
-    /// Whether the figures may be compared with each other.
-    pub valid: bool,
-    /// Why not.
-    pub invalid_reasons: Vec<String>,
-    /// Whether every planned round was measured; false after an interruption.
-    pub complete: bool,
-    /// Seed of the order, the offsets, the data and the intervals.
-    pub seed: u64,
+    /// Where, when and under which conditions it was measured.
+    #[serde(flatten)]
+    pub run: RunInfo,
     /// Planned rounds: each measures each cell once.
     pub rounds: u32,
     /// Counted time of a cell.
@@ -114,12 +94,9 @@ pub struct PathResult {
     pub path: String,
     /// Whether a processor spins while the device works.
     pub polls: bool,
-    /// Read or write. A write cell ends with one flush, inside the counted time.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes that one operation moves.
-    pub block_size_bytes: u64,
+    /// What was asked of it. A write cell ends with one flush, inside the counted time.
+    #[serde(flatten)]
+    pub access: Access,
     /// Operations that each thread kept in flight.
     pub queue_depth: u16,
     /// Threads.
@@ -219,43 +196,26 @@ pub struct MissingPath {
 }
 
 impl Comparison {
-    /// The JSON text, indented, with a newline at its end.
-    ///
-    /// # Errors
-    /// Only if a figure is not finite, which the instrument never records.
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
-    }
-
-    /// Reads what [`to_json`](Comparison::to_json) wrote.
-    ///
-    /// # Errors
-    /// The text is not JSON, or not of this form.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-
     /// The kinds of access that have results, each once, in order.
     pub fn kinds(&self) -> Vec<(Operation, Pattern)> {
-        let mut kinds: Vec<_> = self
-            .results
-            .iter()
-            .map(|result| (result.operation, result.pattern))
-            .collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        kinds
+        let kinds = self.results.iter().map(|result| result.access);
+        let kinds = kinds.map(|access| (access.operation, access.pattern));
+        kinds.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What has results, each once, in order.
+    pub fn accesses(&self) -> Vec<Access> {
+        let accesses = self.results.iter().map(|result| result.access);
+        accesses.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The block sizes that have results, each once, in order.
     pub fn block_sizes_bytes(&self) -> Vec<u64> {
-        let sizes = self.results.iter().map(|result| result.block_size_bytes);
-        let mut sizes: Vec<u64> = sizes.collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+        let sizes = self
+            .results
+            .iter()
+            .map(|result| result.access.block_size_bytes);
+        sizes.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The paths that have results, each once, in the order they were given.
@@ -268,11 +228,6 @@ impl Comparison {
         }
         names
     }
-}
-
-/// The published JSON Schema of [`Comparison`].
-pub fn json_schema() -> serde_json::Value {
-    schemars::schema_for!(Comparison).to_value()
 }
 
 #[cfg(test)]

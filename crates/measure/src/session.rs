@@ -1,18 +1,18 @@
 //! One comparison under way: which path is open, which group's driver is bound, what was measured.
 
-use crate::access::{Access, Offsets, Operation};
-use crate::cell::{CellError, ClosedLoop, ServiceTimes, Tally};
-use crate::cpu::CpuTimes;
-use crate::crew::{Cell, Crew, Part, too_small};
+use crate::access::Access;
+use crate::cell::{ClosedLoop, ServiceTimes, Tally};
+use crate::crew::Crew;
 use crate::host::Host;
-use crate::path::{Missing, Path};
+use crate::path::{Counters, Missing, Path};
 use crate::plan::{Plan, PlannedCell};
-use crate::random::Random;
 use crate::schema::MissingPath;
 use crate::settings::Settings;
+use crate::stage::{Load, Open, refused};
 use crate::summary::{Measured, Series};
-use block::{Buffer, Device};
+use block::Device;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,17 +33,11 @@ pub struct Progress<'a> {
     pub remaining: Option<Duration>,
 }
 
-/// What one cell gives.
-enum CellEnd {
-    Measured(Measured, ServiceTimes),
-    Cancelled,
-    Missing(Missing),
-}
-
 pub(crate) struct Session<'a> {
     pub(crate) host: &'a mut dyn Host,
     pub(crate) paths: &'a mut [Box<dyn Path>],
     pub(crate) settings: &'a Settings,
+    pub(crate) seed: u64,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) idle_cpu_percent: f64,
     /// The group that is prepared.
@@ -201,34 +195,33 @@ impl Session<'_> {
         if buffered {
             self.drop_caches();
         }
-        if let CellEnd::Measured(measured, _) = &end {
-            if measured.tally.first_error == Some(block::Error::Gone) {
-                // The next cell opens it again, or says why it cannot.
-                self.close_path();
-            }
-        }
-        match end {
-            CellEnd::Measured(measured, times) => {
-                let tally = measured.tally;
-                if tally.operations == 0 {
-                    let error = tally.first_error;
-                    let reason = error.map_or("no operation succeeded".into(), |e| e.to_string());
-                    let reason = format!("{} failed: {reason}", describe(cell.access));
-                    let hint = format!("look at the kernel's log, then measure {name} alone");
-                    self.report_missing(cell.path, Missing::new(reason, hint));
-                    return None;
-                }
-                let idle = self.idle_cpu_percent;
-                self.series.get_mut(&cell)?.add(measured, &times, idle);
-                let seconds = tally.elapsed_ns.max(1) as f64 / 1e9;
-                Some(tally.bytes as f64 / (1u64 << 20) as f64 / seconds)
-            }
-            CellEnd::Cancelled => None,
-            CellEnd::Missing(missing) => {
+        let (measured, times) = match end {
+            Ok(measured) => measured,
+            Err(missing) => {
                 self.report_missing(cell.path, missing);
-                None
+                return None;
             }
+        };
+        let tally = measured.tally;
+        if tally.first_error == Some(block::Error::Gone) {
+            // Whatever took the device away may have given it back.
+            self.close_path();
         }
+        if tally.cancelled {
+            return None;
+        }
+        if tally.operations == 0 {
+            let error = tally.first_error;
+            let reason = error.map_or("no operation succeeded".into(), |e| e.to_string());
+            let reason = format!("{} failed: {reason}", cell.access);
+            let hint = format!("look at the kernel's log, then measure {name} alone");
+            self.report_missing(cell.path, Missing::new(reason, hint));
+            return None;
+        }
+        let mib_s = tally.mib_s();
+        let idle = self.idle_cpu_percent;
+        self.series.get_mut(&cell)?.add(measured, &times, idle);
+        Some(mib_s)
     }
 
     fn drop_caches(&mut self) {
@@ -243,126 +236,41 @@ impl Session<'_> {
         }
     }
 
-    /// Runs one cell on the open path.
-    fn measure(&mut self, cell: PlannedCell, round: u32) -> Option<CellEnd> {
+    fn measure(
+        &mut self,
+        cell: PlannedCell,
+        round: u32,
+    ) -> Option<Result<(Measured, ServiceTimes), Missing>> {
         let (_, device) = self.open.as_mut()?;
-        let path = self.paths.get_mut(cell.path)?;
-        let access = cell.access;
-        let geometry = *device.geometry();
-        let depth = self
-            .settings
-            .queue_depth
-            .min(path.queue_depth())
-            .min(geometry.queue_depth)
-            .max(1);
-        let mut buffers = Vec::with_capacity(usize::from(depth));
-        let len_bytes = usize::try_from(access.block_size_bytes).ok()?;
-        for _ in 0..depth {
-            match path.allocate(len_bytes) {
-                Ok(buffer) => buffers.push(buffer),
-                Err(missing) => {
-                    release(path.as_mut(), buffers);
-                    return Some(CellEnd::Missing(missing));
-                }
-            }
-        }
-        if access.operation == Operation::Write {
-            let salts = [0x6461_7461, access.block_size_bytes, u64::from(round)];
-            let mut random = Random::derived(self.settings.seed, &salts);
-            for buffer in &mut buffers {
-                random.fill(buffer);
-            }
-        }
-        let threads = self.settings.threads;
-        let part = Part::of(
-            path.region(&geometry),
-            &geometry,
-            self.settings.span_bytes,
-            access.block_size_bytes,
-            0,
-            threads,
-        );
-        let Some(Part { region, span_bytes }) = part else {
-            release(path.as_mut(), buffers);
-            return Some(CellEnd::Missing(too_small(threads)));
-        };
-        let offsets = Offsets::new(access, span_bytes, self.settings.seed, round);
-        let cell_of_all = Cell {
-            access,
-            span_bytes: self.settings.span_bytes,
-            queue_depth: depth,
-            threads,
-            seed: self.settings.seed,
-            round,
-        };
-        let crew = match Crew::new(path.as_mut(), &cell_of_all) {
-            Ok(crew) => crew,
-            Err(missing) => {
-                release(path.as_mut(), buffers);
-                return Some(CellEnd::Missing(missing));
-            }
-        };
-        let made = ClosedLoop::new(access, offsets, span_bytes, region, &geometry, buffers);
-        let mut closed_loop = match made {
-            Ok(closed_loop) => closed_loop,
-            Err((error, buffers)) => {
-                release(path.as_mut(), buffers);
-                crew.release(path.as_mut());
-                return Some(CellEnd::Missing(cell_missing(access, &error)));
-            }
-        };
-        if let std::collections::btree_map::Entry::Vacant(place) = self.series.entry(cell) {
-            place.insert(Series::new(access, depth, threads).ok()?);
-        }
-        let mut crew = crew;
-        let timed = Timed {
-            crew: &mut crew,
+        let mut open = Open {
             host: self.host,
-            path: path.as_mut(),
+            path: self.paths.get_mut(cell.path)?.as_mut(),
             device: device.as_mut(),
-            settings: self.settings,
-            cancel: self.cancel,
         };
-        let measured = timed.run(&mut closed_loop, access, round);
-        let mut times = closed_loop.service_times().ok()?;
-        crew.add_times(&mut times);
-        crew.release(path.as_mut());
-        release(path.as_mut(), closed_loop.into_buffers());
-        Some(match measured {
-            Ok(measured) if measured.tally.cancelled => CellEnd::Cancelled,
-            Ok(measured) => CellEnd::Measured(measured, times),
-            Err(missing) => CellEnd::Missing(missing),
-        })
+        let settings = self.settings;
+        let depth = open.depth(settings.queue_depth);
+        let load = Load {
+            round,
+            threads: settings.threads,
+            ..Load::new(cell.access, settings.span_bytes, depth, self.seed)
+        };
+        let (series, cancel) = (&mut self.series, self.cancel);
+        Some(open.closed(&load, |open, closed| {
+            let refused = |error| refused(cell.access, &error);
+            if let Entry::Vacant(place) = series.entry(cell) {
+                place.insert(Series::new(cell.access, depth, load.threads).map_err(refused)?);
+            }
+            let mut crew = Crew::new(open.path, &load)?;
+            let measured = timed(open, closed, &mut crew, settings, round, cancel);
+            let times = closed.service_times().map_err(refused);
+            let times = times.map(|mut times| {
+                crew.add_times(&mut times);
+                times
+            });
+            crew.release(open.path);
+            Ok((measured?, times?))
+        }))
     }
-}
-
-fn release(path: &mut dyn Path, buffers: Vec<Buffer>) {
-    for buffer in buffers {
-        path.release(buffer);
-    }
-}
-
-fn describe(access: Access) -> String {
-    let Access {
-        operation,
-        pattern,
-        block_size_bytes,
-    } = access;
-    format!("{pattern} {operation} of {block_size_bytes} bytes")
-}
-
-fn cell_missing(access: Access, error: &CellError) -> Missing {
-    let reason = format!("{}: {error}", describe(access));
-    let hint = match error {
-        CellError::Unaligned { device_bytes, .. } => {
-            format!("choose block sizes that are multiples of {device_bytes} bytes")
-        }
-        CellError::RegionTooSmall { region_bytes, .. } => {
-            format!("choose a span of at most {region_bytes} bytes, or enlarge the region")
-        }
-        _ => "report this as a bug of the path".to_owned(),
-    };
-    Missing::new(reason, hint)
 }
 
 fn remaining(spent_ns: u64, done: usize, total: usize) -> Option<Duration> {
@@ -375,69 +283,64 @@ fn remaining(spent_ns: u64, done: usize, total: usize) -> Option<Duration> {
     ))
 }
 
-/// The timed part: warm up, then count.
-struct Timed<'a> {
-    crew: &'a mut Crew,
-    host: &'a mut dyn Host,
-    path: &'a mut dyn Path,
-    device: &'a mut dyn Device,
-    settings: &'a Settings,
-    cancel: &'a AtomicBool,
+/// Warms up, then measures.
+fn timed(
+    open: &mut Open<'_>,
+    closed: &mut ClosedLoop,
+    crew: &mut Crew,
+    settings: &Settings,
+    round: u32,
+    cancel: &AtomicBool,
+) -> Result<Measured, Missing> {
+    let warm_up_ns = nanos(settings.warm_up);
+    if warm_up_ns > 0 {
+        let tally = phase(open, closed, crew, warm_up_ns, cancel);
+        if tally.cancelled {
+            return Ok(Measured {
+                round,
+                tally,
+                cpu_percent: 0.0,
+                counters: Counters::default(),
+            });
+        }
+        closed.forget();
+        crew.forget();
+    }
+    let counters_before = open.path.counters();
+    let cpu_before = open.host.cpu_times()?;
+    let start_ns = open.host.clock().now_ns();
+    let mut tally = phase(open, closed, crew, nanos(settings.cell_duration), cancel);
+    tally.elapsed_ns = open.host.clock().now_ns().saturating_sub(start_ns).max(1);
+    let cpu_after = open.host.cpu_times()?;
+    Ok(Measured {
+        round,
+        cpu_percent: cpu_after.percent_since(&cpu_before, tally.elapsed_ns),
+        tally,
+        counters: open.path.counters().since(&counters_before),
+    })
 }
 
-impl Timed<'_> {
-    fn run(
-        mut self,
-        closed_loop: &mut ClosedLoop,
-        access: Access,
-        round: u32,
-    ) -> Result<Measured, Missing> {
-        let warm_up_ns = nanos(self.settings.warm_up);
-        if warm_up_ns > 0 {
-            let warm = self.phase(closed_loop, access, warm_up_ns);
-            if warm.cancelled {
-                return Ok(Measured {
-                    round,
-                    tally: warm,
-                    cpu_percent: 0.0,
-                    counters: crate::path::Counters::default(),
-                });
-            }
-            closed_loop.forget();
-            self.crew.forget();
-        }
-        // Nothing is in flight at either end, so that each command belongs to the counted part.
-        let counters_before = self.path.counters();
-        let cpu_before: CpuTimes = self.host.cpu_times()?;
-        let start_ns = self.host.clock().now_ns();
-        let mut tally = self.phase(closed_loop, access, nanos(self.settings.cell_duration));
-        tally.elapsed_ns = self.host.clock().now_ns().saturating_sub(start_ns).max(1);
-        let cpu_after = self.host.cpu_times()?;
-        let counters = self.path.counters().since(&counters_before);
-        Ok(Measured {
-            round,
-            cpu_percent: cpu_after.percent_since(&cpu_before, tally.elapsed_ns),
-            tally,
-            counters,
-        })
-    }
-
-    /// The loop; after writes also one flush, for what stopped in a cache was not written yet.
-    fn phase(&mut self, closed_loop: &mut ClosedLoop, access: Access, duration_ns: u64) -> Tally {
-        let (clock, device, cancel) = (self.host.clock(), &mut *self.device, self.cancel);
-        let first = || closed_loop.run(device, clock, duration_ns, cancel);
-        let mut tally = self.crew.run(duration_ns, cancel, first);
-        if access.operation == Operation::Write && !tally.cancelled {
-            match block::blocking::flush(self.device) {
-                Ok(()) | Err(block::Error::Unsupported) => {}
-                Err(error) => {
-                    tally.errors += 1;
-                    tally.first_error.get_or_insert(error);
-                }
+/// Runs the loop and the crew's; writes end with one flush.
+fn phase(
+    open: &mut Open<'_>,
+    closed: &mut ClosedLoop,
+    crew: &mut Crew,
+    duration_ns: u64,
+    cancel: &AtomicBool,
+) -> Tally {
+    let (clock, device) = (open.host.clock(), &mut *open.device);
+    let first = || closed.run(device, clock, duration_ns, cancel);
+    let mut tally = crew.run(duration_ns, cancel, first);
+    if closed.writes() && !tally.cancelled {
+        match block::blocking::flush(open.device) {
+            Ok(()) | Err(block::Error::Unsupported) => {}
+            Err(error) => {
+                tally.errors += 1;
+                tally.first_error.get_or_insert(error);
             }
         }
-        tally
     }
+    tally
 }
 
 pub(crate) fn nanos(duration: Duration) -> u64 {

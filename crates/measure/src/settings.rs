@@ -53,12 +53,6 @@ pub struct Settings {
     pub threads: u16,
     /// Offsets are spread over this much of each path's region: at most the smallest of them.
     pub span_bytes: u64,
-    /// Decides order, offsets, data and intervals.
-    pub seed: u64,
-    /// Version of the program, for the record.
-    pub tool_version: String,
-    /// The commands being run, for the record.
-    pub commands: Vec<String>,
 }
 
 impl Default for Settings {
@@ -75,9 +69,6 @@ impl Default for Settings {
             queue_depth: 1,
             threads: 1,
             span_bytes: 1 << 30,
-            seed: 1,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            commands: Vec::new(),
         }
     }
 }

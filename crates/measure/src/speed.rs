@@ -9,7 +9,7 @@
 //! is timed before each point. So points of one board at several frequencies and points of a
 //! virtual machine at several `--icount` shifts are joined in the same way.
 
-use crate::access::{Operation, Pattern};
+use crate::access::Access;
 use crate::host::Clock;
 use crate::random::Random;
 use crate::run_info::RunInfo;
@@ -45,12 +45,9 @@ pub struct Point {
 pub struct Scaling {
     /// The path.
     pub path: String,
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
     /// Speed, 1 is the fastest; rate in MiB/s.
@@ -97,17 +94,11 @@ pub fn loop_ns(clock: &dyn Clock) -> u64 {
     (0..LOOP_TURNS).map(|_| one()).min().unwrap_or(1)
 }
 
-type Key<'a> = (&'a str, Operation, Pattern, u64, u16);
+/// What a scaling is of.
+type Key<'a> = (&'a str, Access, u16);
 
 fn key(result: &PathResult) -> Key<'_> {
-    let PathResult {
-        path,
-        operation,
-        pattern,
-        ..
-    } = result;
-    let (size, depth) = (result.block_size_bytes, result.queue_depth);
-    (path, *operation, *pattern, size, depth)
+    (&result.path, result.access, result.queue_depth)
 }
 
 impl Speed {
@@ -155,9 +146,9 @@ impl Speed {
                 text += &format!(
                     "{},{},{},{},{},{speed},{rate},{},{}\n",
                     one.path,
-                    one.operation,
-                    one.pattern,
-                    one.block_size_bytes,
+                    one.access.operation,
+                    one.access.pattern,
+                    one.access.block_size_bytes,
                     one.queue_depth,
                     one.work_ns,
                     one.rest_ns
@@ -205,12 +196,10 @@ fn scaling(points: &[Point], wanted: Key<'_>, seed: u64) -> Option<Scaling> {
         .iter()
         .map(|(speed, time)| (split.at(*speed) / time - 1.0).abs())
         .fold(0.0, f64::max);
-    let (path, operation, pattern, block_size_bytes, queue_depth) = wanted;
+    let (path, access, queue_depth) = wanted;
     Some(Scaling {
         path: path.to_owned(),
-        operation,
-        pattern,
-        block_size_bytes,
+        access,
         queue_depth,
         rates: rounds.iter().map(|one| (one.speed, one.rate)).collect(),
         gain: first.rate / last.rate.max(f64::MIN_POSITIVE),

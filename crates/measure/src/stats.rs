@@ -28,11 +28,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half of its width, for "± x".
-    pub fn half_width(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
     /// Whether some value lies in both.
     pub fn overlaps(&self, other: &Interval) -> bool {
         self.low <= other.high && other.low <= self.high

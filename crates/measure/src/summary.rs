@@ -8,8 +8,6 @@ use crate::schema::{Ci95, PathResult, Sample};
 use crate::stats::{self, Interval, Percentile};
 use crate::trend;
 
-const MIB: f64 = (1u64 << 20) as f64;
-
 /// What one cell of one round measured, before it is put in relation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
@@ -52,11 +50,6 @@ impl Series {
         })
     }
 
-    /// The access that it is of.
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
     /// Adds a round; the idle machine's processor time is taken off here.
     pub fn add(&mut self, measured: Measured, times: &ServiceTimes, idle_cpu_percent: f64) {
         let Measured {
@@ -72,7 +65,7 @@ impl Series {
             errors: tally.errors,
             bytes: tally.bytes,
             elapsed_ns: tally.elapsed_ns,
-            throughput_mib_s: rounded(tally.bytes as f64 / MIB / elapsed_s),
+            throughput_mib_s: rounded(tally.mib_s()),
             iops: rounded(tally.operations as f64 / elapsed_s),
             cpu_percent: rounded(cpu_percent - idle_cpu_percent),
             device_read_commands: counters.read_commands,
@@ -135,9 +128,7 @@ impl Series {
         Some(PathResult {
             path: path.to_owned(),
             polls,
-            operation: self.access.operation,
-            pattern: self.access.pattern,
-            block_size_bytes: self.access.block_size_bytes,
+            access: self.access,
             queue_depth: self.queue_depth,
             threads: self.threads,
             throughput_mib_s: rounded(mean_throughput),

@@ -10,14 +10,14 @@
 //! * NOT ENOUGH DATA: neither; the run length that would tell is given.
 //! * CANNOT TELL: the run is not valid, as on a busy machine: nothing is said about the drive.
 
-use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::access::Access;
 use crate::distribution::{density, exceedance};
 use crate::format::share;
 use crate::host::Host;
-use crate::open_loop::{OpenLoop, OpenRun, Schedule};
+use crate::open_loop::{OpenRun, Schedule};
 use crate::path::{Missing, Path};
-use crate::random::Random;
-use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::run_info::{Request, RunInfo};
+use crate::stage::{Load, on_stage};
 use crate::stats::Percentile;
 use crate::tail;
 use crate::trend;
@@ -35,12 +35,8 @@ const DRIFT_BATCHES: usize = 20;
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Reads or writes.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of one arrival.
-    pub block_size_bytes: u64,
+    /// What is asked of it.
+    pub access: Access,
     /// Arrivals a second.
     pub arrivals_per_s: f64,
     /// From the intended arrival to completion.
@@ -146,12 +142,9 @@ pub struct Sustained {
     pub path: String,
     /// Whether a processor spins.
     pub polls: bool,
-    /// Reads or writes.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of one arrival.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Arrivals a second.
     pub arrivals_per_s: f64,
     /// The rate that they make.
@@ -258,7 +251,16 @@ pub fn sustain(
     };
     let mut info = RunInfo::begin("sustain", host, request);
     let (depth, run) = on_stage(host, path, |open| {
-        staged(open, question, request.seed, before, counted, cancel)
+        let depth = open.depth(question.queue_depth);
+        let load = Load::new(question.access, question.span_bytes, depth, request.seed);
+        open.open_loop(&load, false, |open, open_loop| {
+            let mut run =
+                |schedule| open_loop.run(open.device, open.host.clock(), schedule, cancel);
+            if let Some(before) = &before {
+                run(before);
+            }
+            Ok((depth, run(&counted)))
+        })
     })?;
     info.end(host);
     info.complete = !run.tally.cancelled;
@@ -272,52 +274,6 @@ pub fn sustain(
     let names = (path.name().to_owned(), path.polls());
     let sustained = judge(info, question, names, depth, &counted, &run);
     Ok((sustained, samples))
-}
-
-fn staged(
-    open: &mut Open<'_>,
-    question: &Question,
-    seed: u64,
-    before: Option<Schedule>,
-    counted: Schedule,
-    cancel: &AtomicBool,
-) -> Result<(u16, OpenRun), Missing> {
-    let access = Access {
-        operation: question.operation,
-        pattern: question.pattern,
-        block_size_bytes: question.block_size_bytes,
-    };
-    let depth = open.depth(question.queue_depth);
-    let mut buffers = open.buffers(depth, access.block_size_bytes)?;
-    let mut random = Random::derived(seed, &[0x6461_7461]);
-    for buffer in &mut buffers {
-        random.fill(buffer);
-    }
-    let geometry = *open.device.geometry();
-    let region = open.path.region(&geometry);
-    let offsets = Offsets::new(access, question.span_bytes, seed, 0);
-    let made = OpenLoop::new(
-        access,
-        offsets,
-        question.span_bytes,
-        region,
-        &geometry,
-        buffers,
-    );
-    let mut open_loop = match made {
-        Ok(open_loop) => open_loop,
-        Err((error, buffers)) => {
-            open.release(buffers);
-            let hint = "another --block or --span";
-            return Err(Missing::new(error.to_string(), hint));
-        }
-    };
-    if let Some(before) = before {
-        open_loop.run(open.device, open.host.clock(), &before, cancel);
-    }
-    let run = open_loop.run(open.device, open.host.clock(), &counted, cancel);
-    open.release(open_loop.into_buffers());
-    Ok((depth, run))
 }
 
 /// Whether each arrival was missed.
@@ -396,11 +352,9 @@ fn judge(
         run: info,
         path,
         polls,
-        operation: question.operation,
-        pattern: question.pattern,
-        block_size_bytes: question.block_size_bytes,
+        access: question.access,
         arrivals_per_s: question.arrivals_per_s,
-        rate_mib_s: question.arrivals_per_s * question.block_size_bytes as f64
+        rate_mib_s: question.arrivals_per_s * question.access.block_size_bytes as f64
             / (1u64 << 20) as f64,
         deadline_ns,
         tolerated_miss_rate: tolerated,
@@ -417,7 +371,7 @@ fn judge(
         needed_duration_s,
         peak_backlog_blocks: run.peak_backlog,
         smallest_safe_buffer_bytes: is_bounded
-            .then(|| (run.peak_backlog + 1) * question.block_size_bytes),
+            .then(|| (run.peak_backlog + 1) * question.access.block_size_bytes),
         response: Times::of(&run.response_ns),
         service: Times::of(&run.service_ns),
         warming_up: match warm_up(&floats) {

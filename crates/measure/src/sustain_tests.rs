@@ -1,11 +1,15 @@
 use super::*;
+use crate::access::{Operation, Pattern};
+use crate::random::Random;
 use crate::simulated::{Profile, SimulatedHost};
 
 fn question() -> Question {
     Question {
-        operation: Operation::Read,
-        pattern: Pattern::Random,
-        block_size_bytes: 4096,
+        access: Access {
+            operation: Operation::Read,
+            pattern: Pattern::Random,
+            block_size_bytes: 4096,
+        },
         arrivals_per_s: 1000.0,
         deadline: Duration::from_millis(5),
         duration: Duration::from_secs(4),
@@ -157,7 +161,10 @@ fn a_block_that_does_not_fit_is_refused_and_the_drive_given_back() {
     let mut path = host.path(Profile::default());
     let cancel = AtomicBool::new(false);
     let odd = Question {
-        block_size_bytes: 1000,
+        access: Access {
+            block_size_bytes: 1000,
+            ..question().access
+        },
         ..question()
     };
     let request = Request::default();

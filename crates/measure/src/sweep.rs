@@ -75,18 +75,13 @@ impl Sweep {
             })
             .collect();
         results.sort_by(|a, b| merit.of(b).0.total_cmp(&merit.of(a).0));
-        win(&results, results.first()?.block_size_bytes, merit)
-    }
-
-    /// The depths that were measured.
-    pub fn depths(&self) -> Vec<u16> {
-        self.comparisons.iter().map(|one| one.queue_depth).collect()
+        win(&results, merit)
     }
 
     /// Takes what the comparisons say of validity and completeness.
     pub fn conclude(&mut self) {
         if let Some(last) = self.comparisons.last() {
-            self.run.environment_after = last.environment_after.clone();
+            self.run.environment_after = last.run.environment_after.clone();
         }
         let changes = self
             .run
@@ -95,14 +90,14 @@ impl Sweep {
         let reasons = self
             .comparisons
             .iter()
-            .flat_map(|one| one.invalid_reasons.clone());
+            .flat_map(|one| one.run.invalid_reasons.clone());
         let reasons: Vec<String> = reasons
             .chain(changes.iter().map(ToString::to_string))
             .collect();
         for reason in reasons {
             self.run.invalidate(reason);
         }
-        self.run.complete &= self.comparisons.iter().all(|one| one.complete);
+        self.run.complete &= self.comparisons.iter().all(|one| one.run.complete);
     }
 
     /// Each result, a line.
@@ -152,7 +147,7 @@ mod tests {
         let mut sweep = sweep(&[("poll", 1.0, None)]);
         assert!(!sweep.judged_text().contains("NOT VALID"));
         sweep.run.invalidate("the governor changed");
-        sweep.comparisons[0].invalid_reasons = vec!["the machine was busy".into()];
+        sweep.comparisons[0].run.invalid_reasons = vec!["the machine was busy".into()];
         sweep.conclude();
         let text = sweep.judged_text();
         for reason in ["the governor changed", "the machine was busy"] {

@@ -1,8 +1,9 @@
 //! The one table for the terminal: plain text, aligned, best path first.
 
+use crate::access::Access;
 use crate::advice::advise;
 use crate::findings::{Merit, ranked};
-use crate::format::{count, figure, half_width, size};
+use crate::format::{capital, count, figure, with_half};
 use crate::schema::{Comparison, PathResult};
 use std::fmt::Write;
 
@@ -19,18 +20,9 @@ const HEADINGS: [&str; 7] = [
 /// The table of a comparison. What is not known is a dash; marks are explained below it.
 pub fn table(comparison: &Comparison) -> String {
     let mut sections: Vec<(String, Vec<[String; 7]>)> = Vec::new();
-    for (operation, pattern) in comparison.kinds() {
-        for bytes in comparison.block_sizes_bytes() {
-            let results = ranked(comparison, operation, pattern, bytes, Merit::Speed);
-            if !results.is_empty() {
-                let title = format!(
-                    "{}, {}",
-                    capitalised(&format!("{pattern} {operation}")),
-                    size(bytes)
-                );
-                sections.push((title, results.into_iter().map(row).collect()));
-            }
-        }
+    for access in comparison.accesses() {
+        let results = ranked(comparison, access, Merit::Speed);
+        sections.push((heading(access), results.into_iter().map(row).collect()));
     }
     let mut widths = HEADINGS.map(|heading| heading.chars().count());
     for (_, rows) in &sections {
@@ -41,11 +33,15 @@ pub fn table(comparison: &Comparison) -> String {
         }
     }
     let mut text = String::new();
-    if let Some(note) = comparison.device.emulated(&comparison.environment_before) {
+    if let Some(note) = comparison
+        .run
+        .device
+        .emulated(&comparison.run.environment_before)
+    {
         text += &format!("{note}\n\n");
     }
     for advice in advise(comparison) {
-        text += &capitalised(&format!("{advice}.\n"));
+        text += &capital(&format!("{advice}.\n"));
     }
     if !text.is_empty() {
         text.push('\n');
@@ -63,18 +59,13 @@ pub fn table(comparison: &Comparison) -> String {
     text
 }
 
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+/// `Random read, 4 KiB`.
+pub(crate) fn heading(access: Access) -> String {
+    capital(&access.to_string().replace(" of ", ", "))
 }
 
 fn row(result: &PathResult) -> [String; 7] {
-    let mut speed = figure(result.throughput_mib_s);
-    if let Some(half) = half_width(result.throughput_mib_s, result.throughput_mib_s_ci95) {
-        let _ = write!(speed, " ± {half}");
-    }
+    let speed = with_half(result.throughput_mib_s, result.throughput_mib_s_ci95);
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), figure);
     let marks = [
         (result.polls, "*"),
@@ -129,11 +120,8 @@ fn notes(text: &mut String, comparison: &Comparison) {
         let errors = count(result.errors);
         let _ = writeln!(
             text,
-            "!  {}: {errors} failed operations, {} {} of {}; the first: {error}",
-            result.path,
-            result.pattern,
-            result.operation,
-            size(result.block_size_bytes),
+            "!  {}: {errors} failed operations, {}; the first: {error}",
+            result.path, result.access,
         );
     }
     let mut uncounted: Vec<(&str, &str)> = results
@@ -150,7 +138,7 @@ fn notes(text: &mut String, comparison: &Comparison) {
         "CPU %: the whole machine's, 100 is one core, less {} of the idle machine",
         figure(comparison.idle_cpu_percent)
     );
-    let _ = writeln!(text, "seed {}", comparison.seed);
+    let _ = writeln!(text, "seed {}", comparison.run.seed);
     if !comparison.missing.is_empty() {
         let _ = writeln!(text, "\nNot measured");
         for missing in &comparison.missing {
@@ -158,10 +146,10 @@ fn notes(text: &mut String, comparison: &Comparison) {
             let _ = writeln!(text, "    hint: {}", missing.hint);
         }
     }
-    if !comparison.complete {
+    if !comparison.run.complete {
         let _ = writeln!(text, "\nINCOMPLETE: ended before all rounds were measured");
     }
-    for reason in &comparison.invalid_reasons {
+    for reason in &comparison.run.invalid_reasons {
         let _ = writeln!(text, "\nNOT VALID: {reason}");
     }
 }

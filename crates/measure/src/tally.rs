@@ -65,3 +65,11 @@ pub struct Tally {
     /// Whether the user ended it early.
     pub cancelled: bool,
 }
+
+impl Tally {
+    /// The rate.
+    pub fn mib_s(&self) -> f64 {
+        let seconds = self.elapsed_ns.max(1) as f64 / 1e9;
+        self.bytes as f64 / f64::from(1u32 << 20) / seconds
+    }
+}

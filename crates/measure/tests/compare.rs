@@ -5,11 +5,19 @@
 use block::{Buffer, Device, RamDisk};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use straightway_measure::run_info::Request;
 use straightway_measure::simulated::{Profile, SimulatedHost};
 use straightway_measure::{
-    CompareError, Comparison, Counters, DeviceInfo, Environment, Host, Missing, Operation, Path,
-    Pattern, Settings, compare,
+    CompareError, Comparison, Counters, Environment, Host, Missing, Operation, Path, Pattern,
+    Report, Settings, compare,
 };
+
+fn request() -> Request {
+    Request {
+        seed: 42,
+        ..Request::default()
+    }
+}
 
 fn settings() -> Settings {
     Settings {
@@ -18,7 +26,6 @@ fn settings() -> Settings {
         rounds: 6,
         cell_duration: Duration::from_millis(100),
         warm_up: Duration::from_millis(10),
-        seed: 42,
         ..Settings::default()
     }
 }
@@ -49,8 +56,15 @@ fn profiles() -> [Profile; 3] {
 fn run(host: &mut SimulatedHost, profiles: impl IntoIterator<Item = Profile>) -> Comparison {
     let mut paths: Vec<Box<dyn Path>> = profiles.into_iter().map(|p| host.path(p)).collect();
     let cancel = AtomicBool::new(false);
-    let device = DeviceInfo::default();
-    compare(host, &mut paths, device, &settings(), &mut |_| {}, &cancel).unwrap()
+    compare(
+        host,
+        &mut paths,
+        &request(),
+        &settings(),
+        &mut |_| {},
+        &cancel,
+    )
+    .unwrap()
 }
 
 fn find<'a>(
@@ -61,9 +75,9 @@ fn find<'a>(
 ) -> &'a straightway_measure::PathResult {
     let is_it = |result: &&straightway_measure::PathResult| {
         result.path == path
-            && result.operation == operation
-            && result.pattern == Pattern::Random
-            && result.block_size_bytes == bytes
+            && result.access.operation == operation
+            && result.access.pattern == Pattern::Random
+            && result.access.block_size_bytes == bytes
     };
     comparison.results.iter().find(is_it).unwrap()
 }
@@ -74,7 +88,7 @@ fn numbers_are_frozen_and_repeat() {
     let second = run(&mut SimulatedHost::new(), profiles());
     assert_eq!(first, second);
     assert_eq!(first.results.len(), 3 * 2 * 2 * 3);
-    assert!(first.valid && first.complete && first.missing.is_empty());
+    assert!(first.run.valid && first.run.complete && first.missing.is_empty());
 
     // 2 + 1 + 0.02 us of processor, 4 KiB at 3,000 MiB/s, 70 us of latency: 74.3 us.
     let poll = find(&first, "straightway-poll", Operation::Read, 4096);
@@ -143,14 +157,14 @@ fn a_missing_path_and_a_missing_group_are_reported_and_the_rest_is_measured() {
     );
     let comparison = run(&mut host, [poll, direct, buffered]);
     assert_eq!(comparison.path_names(), ["ext4-buffered"]);
-    assert!(comparison.valid && comparison.complete);
+    assert!(comparison.run.valid && comparison.run.complete);
     let mut missing: Vec<&str> = comparison.missing.iter().map(|m| m.path.as_str()).collect();
     missing.sort_unstable();
     assert_eq!(missing, ["ext4-direct", "straightway-poll"]);
     let table = straightway_measure::table(&comparison);
     assert!(table.contains("ext4-direct: no file system"));
     assert!(table.contains("hint: modprobe vfio-pci"));
-    let page = straightway_measure::report(&comparison).unwrap();
+    let page = comparison.html().unwrap();
     assert!(page.contains("modprobe vfio-pci"));
     // A group that failed is cleaned up, and not tried again.
     let prepared = host.log.iter().filter(|line| *line == "prepare user-space");
@@ -166,8 +180,8 @@ fn a_changed_environment_makes_the_run_invalid() {
         ..Environment::default()
     });
     let comparison = run(&mut host, [Profile::default()]);
-    assert!(!comparison.valid);
-    assert!(comparison.invalid_reasons[0].contains("frequency governor changed"));
+    assert!(!comparison.run.valid);
+    assert!(comparison.run.invalid_reasons[0].contains("frequency governor changed"));
     assert!(straightway_measure::table(&comparison).contains("NOT VALID"));
 }
 
@@ -176,16 +190,16 @@ fn busy_other_programs_make_the_run_invalid_and_table_and_report_say_so() {
     let mut host = SimulatedHost::new();
     host.others_permille = 1_990;
     let comparison = run(&mut host, profiles());
-    assert!(!comparison.valid);
-    let [reason] = comparison.invalid_reasons.as_slice() else {
-        panic!("{:?}", comparison.invalid_reasons)
+    assert!(!comparison.run.valid);
+    let [reason] = comparison.run.invalid_reasons.as_slice() else {
+        panic!("{:?}", comparison.run.invalid_reasons)
     };
     assert!(reason.contains("other programs took 199 %"), "{reason}");
     assert!(straightway_measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
-    let page = straightway_measure::report(&comparison).unwrap();
+    let page = comparison.html().unwrap();
     assert!(page.contains("Not valid.") && page.contains("other programs took 199 %"));
     host.others_permille = 200;
-    assert!(run(&mut host, profiles()).valid);
+    assert!(run(&mut host, profiles()).run.valid);
 }
 
 #[test]
@@ -197,7 +211,7 @@ fn cancellation_keeps_what_was_measured() {
     let comparison = compare(
         &mut host,
         &mut paths,
-        DeviceInfo::default(),
+        &request(),
         &settings(),
         &mut |progress| {
             last = progress.done_cells;
@@ -208,7 +222,7 @@ fn cancellation_keeps_what_was_measured() {
         &cancel,
     )
     .unwrap();
-    assert!(!comparison.complete && comparison.valid);
+    assert!(!comparison.run.complete && comparison.run.valid);
     assert_eq!(last, 80);
     let samples: usize = comparison.results.iter().map(|r| r.samples.len()).sum();
     assert_eq!(samples, 80);
@@ -217,11 +231,7 @@ fn cancellation_keeps_what_was_measured() {
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));
     assert!(straightway_measure::table(&comparison).contains("INCOMPLETE"));
-    assert!(
-        straightway_measure::report(&comparison)
-            .unwrap()
-            .contains("Incomplete.")
-    );
+    assert!(comparison.html().unwrap().contains("Incomplete."));
 }
 
 #[test]
@@ -233,15 +243,19 @@ fn json_is_valid_against_the_published_schema_and_reads_back() {
         run(&mut SimulatedHost::new(), profiles()),
         run(&mut SimulatedHost::new(), uncounted),
     ] {
-        let text = comparison.to_json().unwrap();
+        let text = serde_json::to_string_pretty(&comparison).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let validator = jsonschema::validator_for(&straightway_measure::json_schema()).unwrap();
+        let schema = schemars::schema_for!(Comparison).to_value();
+        let validator = jsonschema::validator_for(&schema).unwrap();
         let errors: Vec<String> = validator
             .iter_errors(&value)
             .map(|e| e.to_string())
             .collect();
         assert_eq!(errors, Vec::<String>::new());
-        assert_eq!(Comparison::from_json(&text).unwrap(), comparison);
+        assert_eq!(
+            serde_json::from_str::<Comparison>(&text).unwrap(),
+            comparison
+        );
         for result in value["results"].as_array().unwrap() {
             for key in [
                 "block_size_bytes",
@@ -268,7 +282,7 @@ fn json_is_valid_against_the_published_schema_and_reads_back() {
 
 #[test]
 fn the_report_needs_nothing_from_outside() {
-    let page = straightway_measure::report(&run(&mut SimulatedHost::new(), profiles())).unwrap();
+    let page = run(&mut SimulatedHost::new(), profiles()).html().unwrap();
     for outside in [
         "<script", "http://", "https://", "src=", "@import", "url(", "<link",
     ] {
@@ -285,11 +299,11 @@ fn settings_that_make_no_sense_are_refused() {
         let mut paths: Vec<Box<dyn Path>> =
             (0..count).map(|_| host.path(Profile::default())).collect();
         let cancel = AtomicBool::new(false);
-        let device = DeviceInfo::default();
+        let request = request();
         compare(
             &mut host,
             &mut paths,
-            device,
+            &request,
             &settings,
             &mut |_| {},
             &cancel,
@@ -373,11 +387,11 @@ fn a_ram_disk_is_measured_on_the_real_clock_in_milliseconds() {
         ..settings()
     };
     let cancel = AtomicBool::new(false);
-    let device = DeviceInfo::default();
+    let request = request();
     let comparison = compare(
         &mut Here,
         &mut paths,
-        device,
+        &request,
         &settings,
         &mut |_| {},
         &cancel,
@@ -389,7 +403,7 @@ fn a_ram_disk_is_measured_on_the_real_clock_in_milliseconds() {
         assert!(result.throughput_mib_s > 1.0 && result.errors == 0);
         assert!(result.service_time_p99_ns >= result.service_time_p50_ns);
     }
-    let text = comparison.to_json().unwrap();
+    let text = serde_json::to_string_pretty(&comparison).unwrap();
     assert!(text.contains("a RAM disk has no commands"));
 }
 
@@ -403,11 +417,11 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
         idle_duration: Duration::ZERO,
         ..settings()
     };
-    let device = DeviceInfo::default();
+    let request = request();
     let comparison = compare(
         &mut Here,
         &mut paths,
-        device,
+        &request,
         &settings,
         &mut |_| {},
         &cancel,
@@ -417,5 +431,5 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.
     assert!(straightway_measure::table(&comparison).contains("Not measured"));
-    assert!(straightway_measure::report(&comparison).is_ok());
+    assert!(comparison.html().is_ok());
 }

@@ -1,24 +1,53 @@
 //! Comparisons by a bench: what every verb that makes one asks and shows alike.
 
-use super::setup::command_line;
-use super::{Bench, BenchHost};
+use super::BenchHost;
+use super::setup::Ready;
 use crate::Context;
-use crate::failure::{Failure, Result};
-use crate::units::Size;
+use crate::failure::{Exit, Failure, Result};
+use crate::output::valid;
+use crate::units::{self, Size, Time};
+use clap::Args;
 use measure::kind::Kind;
-use measure::{CompareError, Comparison, DeviceInfo, Operation, Progress, Settings};
-use std::rc::Rc;
-use std::time::Duration;
+use measure::run_info::{Request, RunInfo};
+use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
+
+/// What is measured on each path, and how long.
+#[derive(Clone, Debug, Args)]
+pub struct Cells {
+    /// What is asked [default: both with --destroy-data, read without]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
+    pub operations: Vec<Operation>,
+    /// The order of offsets
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::pattern(), default_value = "sequential,random")]
+    pub patterns: Vec<Pattern>,
+    /// Rounds; at least 5 for confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// How long each path is measured with each size in each round
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub cell_duration: Time,
+}
+
+impl Cells {
+    /// Settings with these sizes and so much in flight.
+    pub fn settings(&self, ready: &Ready, sizes: &[Size], queue_depth: u16) -> Settings {
+        Settings {
+            operations: operations(&self.operations, ready.plan.destroys),
+            patterns: self.patterns.clone(),
+            rounds: self.rounds,
+            queue_depth,
+            ..settings(self.cell_duration, sizes, ready)
+        }
+    }
+}
 
 /// The settings of a comparison whose cells last `cell`; the caller adds what it asks.
-pub fn settings(cell: Duration, span_bytes: u64, seed: u64) -> Settings {
+pub fn settings(cell: Time, sizes: &[Size], ready: &Ready) -> Settings {
     Settings {
-        cell_duration: cell,
-        warm_up: cell / 5,
-        span_bytes,
-        seed,
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        commands: vec![command_line()],
+        cell_duration: cell.0,
+        warm_up: cell.0 / 5,
+        block_sizes_bytes: sizes.iter().map(|size| size.0).collect(),
+        span_bytes: ready.plan.span_bytes,
         ..Settings::default()
     }
 }
@@ -38,12 +67,12 @@ pub fn operations(named: &[Operation], destroys: bool) -> Vec<Operation> {
 /// A path is none, the settings make no sense, or the kernel does not tell processor time.
 pub fn compare(
     context: &Context,
-    bench: &Rc<Bench>,
-    device: &DeviceInfo,
+    ready: &Ready,
+    request: &Request,
     kinds: &[&'static Kind],
     settings: &Settings,
 ) -> Result<Comparison> {
-    let mut paths = super::paths(bench, kinds);
+    let mut paths = super::paths(&ready.bench, kinds);
     let bar = context.console.steps_bar(0);
     let mut progress = |step: &Progress<'_>| {
         bar.set_length(step.total_cells as u64);
@@ -51,9 +80,9 @@ pub fn compare(
         bar.set_message(message(step));
     };
     let comparison = measure::compare(
-        &mut BenchHost::new(bench),
+        &mut BenchHost::new(&ready.bench),
         &mut paths,
-        device.clone(),
+        request,
         settings,
         &mut progress,
         context.cancel.flag(),
@@ -70,12 +99,32 @@ fn message(step: &Progress<'_>) -> String {
         .remaining
         .map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
     match step.next {
-        Some((path, access)) => format!(
-            "{path} {} {} {}{left}",
-            access.pattern,
-            access.operation,
-            Size(access.block_size_bytes)
-        ),
+        Some((path, access)) => format!("{path} {access}{left}"),
         None => String::new(),
+    }
+}
+
+/// The largest of some sizes.
+pub fn largest(sizes: &[Size]) -> u64 {
+    sizes.iter().map(|size| size.0).max().unwrap_or(0)
+}
+
+/// What comparisons end with.
+///
+/// # Errors
+/// There is no result, or the run is not valid, or operations failed.
+pub fn verdict<'r>(run: &RunInfo, results: impl Iterator<Item = &'r PathResult>) -> Result<Exit> {
+    let errors: Vec<u64> = results.map(|result| result.errors).collect();
+    if errors.is_empty() {
+        return Err(Failure::unsupported("no path could be measured")
+            .hint("straightway doctor tells what is missing"));
+    }
+    valid(run)?;
+    match errors.iter().sum() {
+        0u64 => Ok(Exit::Done),
+        errors => Err(
+            Failure::new(Exit::No, format!("{errors} operations failed"))
+                .hint("dmesg; straightway info DEVICE shows the drive's error log"),
+        ),
     }
 }

@@ -114,6 +114,6 @@ pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
     let (_, jobs) =
         parsed.map_err(|error| Failure::new(Exit::No, format!("fio's result: {error}")))?;
     jobs.into_iter()
-        .find(|job| job.operation == cell.access.operation)
+        .find(|job| job.access.operation == cell.access.operation)
         .ok_or_else(|| Failure::new(Exit::No, "fio did nothing"))
 }

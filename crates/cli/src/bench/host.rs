@@ -34,7 +34,7 @@ impl BenchHost {
             Target::Coprocessor(_) => {
                 return Err(Failure::unsupported("the controller is the coprocessor's"));
             }
-            Target::File(_) | Target::Ram(_) => {
+            Target::File(_) | Target::Ram => {
                 return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }

@@ -53,7 +53,7 @@ pub enum Target {
     /// A plain file.
     File(PathBuf),
     /// Memory.
-    Ram(u64),
+    Ram,
 }
 
 impl Target {
@@ -71,7 +71,7 @@ impl Target {
             Target::Model(_) => kind.group == Group::Straightway,
             Target::Coprocessor(_) => kind.group == Group::Coprocessor,
             Target::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
-            Target::Ram(_) => kind.carrier == Carrier::Memory,
+            Target::Ram => kind.carrier == Carrier::Memory,
         }
     }
 
@@ -256,7 +256,7 @@ impl Plan {
             Target::Nvme { .. } | Target::Model(_) | Target::Coprocessor(_) => {
                 Self::new(size_bytes, wished_span_bytes, largest)
             }
-            Target::File(_) | Target::Ram(_) => Self {
+            Target::File(_) | Target::Ram => Self {
                 destroys: false,
                 raw_offset_bytes: 0,
                 span_bytes: wished_span_bytes.min(size_bytes) & !511,

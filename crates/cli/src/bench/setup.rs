@@ -12,9 +12,9 @@ use block::Device as _;
 use clap::Args;
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
-use measure::DeviceInfo;
 use measure::kind::{Group, Kind};
 use measure::run_info::{Figure, Request};
+use measure::{DeviceInfo, Operation, Report};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -49,19 +49,46 @@ pub struct Subject {
     pub json: bool,
 }
 
-/// What a verb wants of the bench.
+/// What a verb wants of a drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Wants<'a> {
-    /// Its paths, where the user names them.
-    pub paths: &'a [PathChoice],
-    /// What it takes where none is named: all that are usual, or the first of them.
-    pub many: bool,
-    /// Whether it writes.
-    pub writes: bool,
-    /// The longest operation.
-    pub largest_bytes: u64,
-    /// Operations in flight.
-    pub queue_depth: u16,
+    paths: &'a [PathChoice],
+    many: bool,
+    writes: bool,
+    largest_bytes: u64,
+    queue_depth: u16,
+}
+
+impl<'a> Wants<'a> {
+    /// One of `paths`, or all of them; without any the first that the drive has. Operations are at most this large.
+    pub const fn new(paths: &'a [PathChoice], largest_bytes: u64) -> Self {
+        Self {
+            paths,
+            many: false,
+            writes: false,
+            largest_bytes,
+            queue_depth: 1,
+        }
+    }
+
+    /// All usual paths where none is named.
+    pub const fn many(self) -> Self {
+        Self { many: true, ..self }
+    }
+
+    /// Data is overwritten.
+    pub fn writing(self, operations: &[Operation]) -> Self {
+        let writes = operations.contains(&Operation::Write);
+        Self { writes, ..self }
+    }
+
+    /// So many operations in flight.
+    pub const fn depth(self, queue_depth: u16) -> Self {
+        Self {
+            queue_depth,
+            ..self
+        }
+    }
 }
 
 /// A bench that is ready, and what is known of the drive.
@@ -97,7 +124,7 @@ impl Subject {
     ///
     /// # Errors
     /// It is missing, in use, too small, or may not be destroyed.
-    pub fn ready(&self, context: &Context, wants: &Wants<'_>) -> Result<Ready> {
+    pub fn ready(&self, context: &Context, wants: Wants<'_>) -> Result<Ready> {
         let figures = self.figure.iter().map(|file| figure(file));
         let figures = figures.collect::<Result<Vec<Figure>>>()?;
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
@@ -143,12 +170,22 @@ impl Subject {
     /// What the record says of the request.
     pub fn request(&self, ready: &Ready) -> Request {
         Request {
-            device: ready.device.clone(),
-            commands: vec![command_line()],
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: self.seed,
             figures: ready.figures.clone(),
+            ..request(ready.device.clone(), self.seed)
         }
+    }
+
+    /// Prints the run and saves it where that is wanted.
+    ///
+    /// # Errors
+    /// Those of [`Saving::leave`].
+    pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
+        &self,
+        context: &Context,
+        run: &R,
+        files: &[(&str, String)],
+    ) -> Result<()> {
+        self.saving.leave(context, self.json, run, files)
     }
 }
 
@@ -169,8 +206,19 @@ fn figure(file: &Path) -> Result<Figure> {
     })
 }
 
+/// A run of this command on `device`.
+pub fn request(device: DeviceInfo, seed: u64) -> Request {
+    Request {
+        device,
+        commands: vec![command_line()],
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed,
+        figures: Vec::new(),
+    }
+}
+
 /// The command as it was given.
-pub fn command_line() -> String {
+fn command_line() -> String {
     let words = std::env::args().skip(1);
     let command: Vec<String> = std::iter::once("straightway".to_owned())
         .chain(words)
@@ -198,7 +246,7 @@ pub fn target(
         Drive::Nvme(resolved) => nvme_target(context, resolved, namespace),
         Drive::Model(model) => Ok((
             Target::Model(model.clone()),
-            plain(model.size_bytes, Some("Straightway model controller")),
+            plain(model.size_bytes, Some(measure::schema::MODEL_CONTROLLER)),
         )),
         Drive::Coprocessor(path) => {
             let opened = Coprocessor::open(path, CoprocessorOptions::default())?;
@@ -217,7 +265,7 @@ pub fn target(
             let found = found.map_err(|error| Failure::io("opening", path, &error))?;
             Ok((Target::File(path.clone()), plain(found.len(), None)))
         }
-        Drive::Ram(bytes) => Ok((Target::Ram(*bytes), plain(*bytes, Some("memory")))),
+        Drive::Ram(bytes) => Ok((Target::Ram, plain(*bytes, Some("memory")))),
     }
 }
 

@@ -16,12 +16,8 @@ pub struct Limits {
     pub version: u32,
     /// The longest transfer of one command.
     pub max_transfer_bytes: usize,
-    /// Queue pairs that it granted of those that were asked for.
-    pub io_queues: u16,
     /// Interrupt vectors in use.
     pub interrupt_vectors: u16,
-    /// Whether shadow doorbells are in use.
-    pub shadow_doorbells: bool,
 }
 
 /// An enabled controller that is ours.

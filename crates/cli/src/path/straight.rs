@@ -207,9 +207,7 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
             capabilities: *controller.capabilities(),
             version: controller.version(),
             max_transfer_bytes: controller.max_transfer_bytes(),
-            io_queues: controller.queue_limit(),
             interrupt_vectors: controller.platform().interrupt_vectors(),
-            shadow_doorbells: controller.uses_shadow_doorbells(),
         })
     }
 

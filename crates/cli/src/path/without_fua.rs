@@ -1,7 +1,7 @@
 //! A device whose force unit access is not used: some drives, and some that are emulated, take the
 //! flag and ignore it. What needs it then flushes.
 
-use block::{Completion, Device, Geometry, RamDisk, Refused, Request};
+use block::{Completion, Device, Geometry, Refused, Request};
 
 /// The device, which says that it has no force unit access.
 struct WithoutFua {
@@ -10,17 +10,10 @@ struct WithoutFua {
 }
 
 /// Puts the wrapper around `device`.
-pub fn wrap(device: &mut Box<dyn Device>) {
-    let Ok(nothing) = RamDisk::<_, 1>::new([0; 512], 9) else {
-        return;
-    };
-    let device_itself = std::mem::replace(device, Box::new(nothing));
-    let mut geometry = *device_itself.geometry();
+pub fn wrap(device: Box<dyn Device>) -> Box<dyn Device> {
+    let mut geometry = *device.geometry();
     geometry.features.fua = false;
-    *device = Box::new(WithoutFua {
-        device: device_itself,
-        geometry,
-    });
+    Box::new(WithoutFua { device, geometry })
 }
 
 impl Device for WithoutFua {
@@ -55,13 +48,13 @@ impl Device for WithoutFua {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Buffer, Error, blocking};
+    use block::{Buffer, Error, RamDisk, blocking};
 
     #[test]
     fn a_write_with_fua_is_refused_and_others_pass() {
-        let mut device: Box<dyn Device> = Box::new(RamDisk::<_, 4>::new(vec![0; 4096], 9).unwrap());
+        let device: Box<dyn Device> = Box::new(RamDisk::<_, 4>::new(vec![0; 4096], 9).unwrap());
         assert!(device.geometry().features.fua);
-        wrap(&mut device);
+        let mut device = wrap(device);
         let buffer = Buffer::from_static(Box::leak(vec![7; 512].into_boxed_slice()));
         let refused = blocking::write(device.as_mut(), 1, buffer, true);
         assert_eq!(refused.result, Err(Error::Unsupported));

@@ -5,16 +5,15 @@ use crate::bench::BenchHost;
 use crate::bench::compared::{compare, settings};
 use crate::bench::setup::{Ready, Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::{load, valid};
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
+use crate::units::{self, Size, Time};
 use clap::Args;
 use measure::explain::{Explained, explain};
 use measure::kind::{self, Kind};
-use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
 use measure::{Access, Comparison, Environment, Operation, PathResult, Pattern, Settings};
-use std::path::Path;
 use std::time::Duration;
 
 /// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device.
@@ -31,11 +30,11 @@ pub struct Explain {
     /// How much one operation moves [in a run: the smallest that was measured]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<Size>,
-    /// read or write
-    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    /// What is asked
+    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
     pub operation: Operation,
-    /// sequential or random
-    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "random")]
+    /// The order of offsets
+    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "random")]
     pub pattern: Pattern,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
@@ -61,17 +60,11 @@ impl Explain {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "explain")?;
         let explained = match self.subject.device.ends_with(".json") {
-            true => self.read(Path::new(&self.subject.device))?,
+            true => self.read(&self.subject.device)?,
             false => self.measure(context)?,
         };
-        Artefacts::of("explain", &explained, Vec::new())?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
-        if !explained.run.valid {
-            return Err(Failure::invalid(&explained.run.invalid_reasons));
-        }
+        self.subject.leave(context, &explained, &[])?;
+        valid(&explained.run)?;
         match explained.explanations.iter().all(|one| one.confirmed) {
             true => Ok(Exit::Done),
             false => Err(Failure::new(Exit::Invalid, "a limit was not confirmed").hint(
@@ -80,10 +73,12 @@ impl Explain {
         }
     }
 
-    fn read(&self, file: &Path) -> Result<Explained> {
-        let text =
-            std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
-        let (comparisons, run) = runs_of(&text, &file.display().to_string())?;
+    fn read(&self, file: &str) -> Result<Explained> {
+        let (comparisons, run) = runs_of(file)?;
+        let run = RunInfo {
+            kind: "explain".to_owned(),
+            ..run
+        };
         let results = comparisons.iter().flat_map(|one| &one.results);
         // What several threads do is another question.
         let results: Vec<&PathResult> = results.filter(|one| one.threads == 1).collect();
@@ -96,9 +91,10 @@ impl Explain {
         }
         let explanations = names.iter().filter_map(|name| {
             let of_path = results.iter().filter(|r| {
-                r.path == *name && (r.operation, r.pattern) == (self.operation, self.pattern)
+                r.path == *name
+                    && (r.access.operation, r.access.pattern) == (self.operation, self.pattern)
             });
-            let sizes = of_path.clone().map(|r| r.block_size_bytes);
+            let sizes = of_path.clone().map(|r| r.access.block_size_bytes);
             let block_size_bytes = self
                 .block
                 .map_or_else(|| sizes.min(), |size| Some(size.0))?;
@@ -140,13 +136,9 @@ impl Explain {
         let deep = self.queue_depth.saturating_mul(DEEPER).min(4096);
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: self.path.as_slice(),
-                many: false,
-                writes: self.operation == Operation::Write,
-                largest_bytes: block.saturating_mul(LARGER),
-                queue_depth: deep,
-            },
+            Wants::new(self.path.as_slice(), block.saturating_mul(LARGER))
+                .writing(&[self.operation])
+                .depth(deep),
         )?;
         let Some(&kind) = ready.kinds.first() else {
             return Err(Failure::usage("no path was named"));
@@ -156,7 +148,7 @@ impl Explain {
         let mut kinds = vec![kind];
         kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
         kinds.dedup();
-        let sizes = vec![block, block.saturating_mul(LARGER)];
+        let sizes = [block, block.saturating_mul(LARGER)].map(Size);
         let mut run = RunInfo::begin(
             "explain",
             &mut BenchHost::new(&ready.bench),
@@ -165,14 +157,19 @@ impl Explain {
         context
             .console
             .say("as it is, with larger blocks, and by its siblings");
-        let first = self.compare(context, &ready, &kinds, sizes, self.queue_depth)?;
+        let first = self.compare(context, &ready, &kinds, &sizes, self.queue_depth)?;
         context.console.say(format_args!("{deep} in flight"));
-        let second = self.compare(context, &ready, &[kind], vec![block], deep)?;
+        let second = self.compare(context, &ready, &[kind], &[Size(block)], deep)?;
         run.end(&mut BenchHost::new(&ready.bench));
-        for reason in first.invalid_reasons.iter().chain(&second.invalid_reasons) {
+        for reason in first
+            .run
+            .invalid_reasons
+            .iter()
+            .chain(&second.run.invalid_reasons)
+        {
             run.invalidate(reason.clone());
         }
-        run.complete = first.complete && second.complete;
+        run.complete = first.run.complete && second.run.complete;
         let mut results: Vec<PathResult> = first.results;
         results.extend(second.results.into_iter().map(|result| PathResult {
             // A synchronous path was asked for more and does one: that is the trial.
@@ -204,86 +201,36 @@ impl Explain {
         context: &Context,
         ready: &Ready,
         kinds: &[&'static Kind],
-        block_sizes_bytes: Vec<u64>,
+        sizes: &[Size],
         queue_depth: u16,
     ) -> Result<Comparison> {
         let settings = Settings {
             operations: vec![self.operation],
             patterns: vec![self.pattern],
-            block_sizes_bytes,
             rounds: self.rounds,
             idle_duration: Duration::from_secs(1),
             queue_depth,
-            ..settings(
-                self.cell_duration.0,
-                ready.plan.span_bytes,
-                self.subject.seed,
-            )
+            ..settings(self.cell_duration, sizes, ready)
         };
-        compare(context, &ready.bench, &ready.device, kinds, &settings)
+        compare(
+            context,
+            ready,
+            &self.subject.request(ready),
+            kinds,
+            &settings,
+        )
     }
 }
 
-/// The comparisons of a run, and its record.
-fn runs_of(text: &str, name: &str) -> Result<(Vec<Comparison>, RunInfo)> {
-    let wrong = |why: String| {
-        Failure::usage(format!("{name}: {why}")).hint("the JSON of straightway compare or sweep")
-    };
-    let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
-    let version = value
-        .get("schema_version")
-        .and_then(serde_json::Value::as_u64);
-    let version = version.ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
-    let known = u64::from(RUN_SCHEMA_VERSION.max(measure::schema::SCHEMA_VERSION));
-    if version > known {
-        return Err(Failure::usage(format!(
-            "{name} has schema version {version}, and this straightway knows up to {known}"
-        ))
-        .hint("use the version of straightway that wrote it, or a newer one"));
-    }
+/// The comparisons of a saved run.
+fn runs_of(file: &str) -> Result<(Vec<Comparison>, RunInfo)> {
+    let value = load(file, &["compare", "sweep", "fio"])?;
+    let wrong = |error| Failure::usage(format!("{file}: not a comparison: {error}"));
     if value.get("comparisons").is_some() {
-        let sweep: Sweep =
-            serde_json::from_value(value).map_err(|error| wrong(format!("no sweep: {error}")))?;
+        let sweep: Sweep = serde_json::from_value(value).map_err(wrong)?;
         return Ok((sweep.comparisons, sweep.run));
     }
-    let comparison: Comparison =
-        serde_json::from_value(value).map_err(|error| wrong(format!("no comparison: {error}")))?;
-    let run = RunInfo {
-        schema_version: RUN_SCHEMA_VERSION,
-        kind: "explain".to_owned(),
-        tool_version: comparison.tool_version.clone(),
-        started_unix_s: comparison.started_unix_s,
-        commands: comparison.commands.clone(),
-        device: comparison.device.clone(),
-        environment_before: comparison.environment_before.clone(),
-        environment_after: comparison.environment_after.clone(),
-        valid: comparison.valid,
-        invalid_reasons: comparison.invalid_reasons.clone(),
-        complete: comparison.complete,
-        seed: comparison.seed,
-        figures: Vec::new(),
-        others: None,
-    };
+    let comparison: Comparison = serde_json::from_value(value).map_err(wrong)?;
+    let run = comparison.run.clone();
     Ok((vec![comparison], run))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_are_no_runs_are_refused_with_the_reason() {
-        let said = |text: &str| runs_of(text, "x.json").map(|_| ()).unwrap_err();
-        assert!(said("no").to_string().contains("no JSON"));
-        assert!(said("{}").to_string().contains("schema_version"));
-        assert!(
-            said("{\"schema_version\": 1}")
-                .to_string()
-                .contains("no comparison")
-        );
-        let newer = said("{\"schema_version\": 99}");
-        assert_eq!(newer.exit(), Exit::Usage);
-        assert!(newer.to_string().contains("99") && newer.remedy().is_some());
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Artefacts, Saving};
+use crate::output::Saving;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -36,21 +36,8 @@ impl Import {
         if comparison.results.is_empty() {
             return Err(Failure::usage(format!("{name}: no job moved any data")));
         }
-        let failed = |error: String| Failure::new(Exit::No, error);
-        let artefacts = Artefacts {
-            name: "fio",
-            text: measure::table(&comparison),
-            json: comparison
-                .to_json()
-                .map_err(|error| failed(error.to_string()))?,
-            schema: measure::json_schema(),
-            html: measure::report(&comparison).map_err(|error| failed(error.to_string()))?,
-            files: vec![(
-                "fio.csv".to_owned(),
-                measure::csv::of_comparison(&comparison),
-            )],
-        };
-        artefacts.leave(context, &self.saving, self.json)?;
+        let files = [("fio.csv", measure::csv::of_comparison(&comparison))];
+        self.saving.leave(context, self.json, &comparison, &files)?;
         Ok(Exit::Done)
     }
 }

@@ -32,50 +32,103 @@ pub mod workload;
 pub mod write;
 
 use crate::Context;
-use crate::arguments::Verb;
 use crate::failure::{Exit, Result};
 use crate::path::borrow::recover;
+use clap::Subcommand;
+use schemars::schema_for;
+use serde_json::Value;
 
-/// Runs one verb.
-///
-/// # Errors
-/// The verb's.
-pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
-    if !leaves_drives_alone(verb) {
-        recover(&context.roots, &context.console);
-    }
-    match verb {
-        Verb::List(verb) => verb.run(context),
-        Verb::Doctor(verb) => verb.run(context),
-        Verb::Info(verb) => verb.run(context),
-        Verb::Bind(verb) => verb.run(context),
-        Verb::Release(verb) => verb.run(context),
-        Verb::Read(verb) => verb.run(context),
-        Verb::Write(verb) => verb.run(context),
-        Verb::Compare(verb) => verb.run(context),
-        Verb::Sustain(verb) => verb.run(context),
-        Verb::Sweep(verb) => verb.run(context),
-        Verb::Periodic(verb) => verb.run(context),
-        Verb::Trace(verb) => verb.run(context),
-        Verb::Explain(verb) => verb.run(context),
-        Verb::Profile(verb) => verb.run(context),
-        Verb::Speed(verb) => verb.run(context),
-        Verb::Workload(verb) => verb.run(context),
-        Verb::Import(verb) => verb.run(context),
-        Verb::Format(verb) => verb.run(context),
-        Verb::Put(verb) => verb.run(context),
-        Verb::Get(verb) => verb.run(context),
-        Verb::Ls(verb) => verb.run(context),
-        Verb::Rm(verb) => verb.run(context),
-        Verb::Mv(verb) => verb.run(context),
-        Verb::Stat(verb) => verb.run(context),
-        Verb::Check(verb) => verb.run(context),
-        Verb::Record(verb) => verb.run(context),
-        Verb::Play(verb) => verb.run(context),
-        Verb::Completions(verb) => verb.run(context),
-        Verb::Man(verb) => verb.run(context),
-        Verb::Schema(verb) => verb.run(context),
-    }
+/// The verbs, their modules, and what each prints with `--json`.
+macro_rules! verbs {
+    ($($(#[$about:meta])* $module:ident $verb:ident $(reports $report:ty)?;)*) => {
+        /// What to do.
+        #[derive(Clone, Debug, Subcommand)]
+        pub enum Verb {
+            $($(#[$about])* $verb($module::$verb),)*
+        }
+
+        /// The schema of what each verb prints, and that of an error.
+        pub const SCHEMAS: &[(&str, fn() -> Value)] = &[
+            $($((stringify!($module), || schema_for!($report).to_value()),)?)*
+            ("error", || schema_for!(crate::console::ErrorReport).to_value()),
+        ];
+
+        /// Runs one verb.
+        ///
+        /// # Errors
+        /// The verb's.
+        pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
+            if !leaves_drives_alone(verb) {
+                recover(&context.roots, &context.console);
+            }
+            match verb {
+                $(Verb::$verb(verb) => verb.run(context),)*
+            }
+        }
+    };
+}
+
+verbs! {
+    /// List NVMe controllers and namespaces, and what uses them
+    list List reports list::Listing;
+    /// Show what this machine has and lacks for each path
+    doctor Doctor reports doctor::Diagnosis;
+    /// Show a drive's identity, limits, health, errors and firmware
+    info Info reports crate::facts::Facts;
+    /// Take a drive from its kernel driver until `release`
+    bind Bind reports bind::Bound;
+    /// Return a drive to the driver that it had
+    release Release reports bind::Bound;
+    /// Read part of a drive to standard output, a file or a checksum
+    read Read reports read::Report;
+    /// Write standard input or a file to a drive
+    write Write reports read::Report;
+    /// Measure what each path to a drive costs
+    compare Compare reports measure::Comparison;
+    /// Test whether a path sustains a rate within a deadline
+    sustain Sustain reports measure::sustain::Sustained;
+    /// Measure paths over block sizes, patterns, depths and threads
+    sweep Sweep reports measure::sweep::Sweep;
+    /// Time a periodic task that moves a buffer, under loads
+    periodic Periodic reports measure::periodic::Periodic;
+    /// Show where the time of each request goes
+    trace Trace reports measure::trace::Traced;
+    /// Find what limits a path, and confirm it by changing it
+    explain Explain reports measure::explain::Explained;
+    /// Show which functions take the processor's time
+    profile Profile reports measure::profile::Profiled;
+    /// Measure how a path's time depends on the CPU's frequency
+    speed Speed reports measure::speed::Speed;
+    /// Run a simulated application in a folder or on a volume
+    workload Workload reports measure::workload::Worked;
+    /// Show fio's results as a table, a report, JSON or CSV
+    import Import reports measure::Comparison;
+    /// Make an empty volume on a device
+    format Format reports format::Report;
+    /// Store a file, or standard input, in a volume
+    put Put reports put::Report;
+    /// Fetch a file from a volume
+    get Get reports put::Report;
+    /// List the files of a volume
+    ls Ls reports ls::Listing;
+    /// Remove files from a volume
+    rm Rm reports rm::Removed;
+    /// Rename a file of a volume
+    mv Mv reports mv::Renamed;
+    /// Show what a volume, or a file in it, consists of
+    stat Stat reports stat::Status;
+    /// Check a volume, and repair what a scan can prove
+    check Check reports check::Checked;
+    /// Record a stream into a volume at its rate
+    record Record reports crate::stream::report::RecordedFile;
+    /// Play a file of a volume at a rate
+    play Play reports crate::stream::report::PlayedFile;
+    /// Print completions for a shell
+    completions Completions;
+    /// Write the manual pages
+    man Man;
+    /// Print the JSON Schema of what a verb prints with --json
+    schema Schema;
 }
 
 /// Verbs that only show what there is, or open no drive. Before every other, a drive that a killed

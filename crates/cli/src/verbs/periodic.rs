@@ -5,10 +5,10 @@ use crate::bench::compared::operations;
 use crate::bench::setup::{Subject, Wants};
 use crate::bench::{self, BenchHost};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::valid;
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
-use clap::{Args, ValueEnum};
+use crate::units::{self, Size, Time};
+use clap::Args;
 use linux::RealTime;
 use measure::periodic::{Conditions, Load, Plan, Priority, periodic};
 use measure::{Missing, Operation};
@@ -19,6 +19,15 @@ use std::thread::JoinHandle;
 
 /// The priority of a task under SCHED_FIFO.
 const FIFO_PRIORITY: i32 = 10;
+
+const PRIORITIES: [(&str, Priority); 2] = [("normal", Priority::Normal), ("fifo", Priority::Fifo)];
+const LOADS: [(&str, Load); 3] = [
+    ("none", Load::None),
+    ("medium", Load::Medium),
+    ("high", Load::High),
+];
+/// Whether each write is durable when it is done.
+const MODES: [(&str, bool); 2] = [("sync", true), ("async", false)];
 
 /// Time a task that moves a buffer every period, at priorities and under loads.
 #[derive(Clone, Debug, Args)]
@@ -43,61 +52,18 @@ pub struct Periodic {
     /// Firings under each condition
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub firings: u64,
-    /// read, write [default: both with --destroy-data, read without]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation)]
+    /// What is asked [default: both with --destroy-data, read without]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
     pub operations: Vec<Operation>,
     /// normal, fifo (SCHED_FIFO, priority 10)
-    #[arg(
-        long,
-        value_enum,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "normal,fifo"
-    )]
-    pub priorities: Vec<TaskPriority>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&PRIORITIES), default_value = "normal,fifo")]
+    pub priorities: Vec<Priority>,
     /// none, medium (one busy thread), high (two a processor)
-    #[arg(
-        long,
-        value_enum,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "none,medium,high"
-    )]
-    pub loads: Vec<MachineLoad>,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&LOADS), default_value = "none,medium,high")]
+    pub loads: Vec<Load>,
     /// sync (a write lasts when it is done), async
-    #[arg(
-        long,
-        value_enum,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "sync,async"
-    )]
-    pub modes: Vec<WriteMode>,
-}
-
-/// As the user writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs)]
-pub enum TaskPriority {
-    Normal,
-    Fifo,
-}
-
-/// As the user writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs)]
-pub enum MachineLoad {
-    None,
-    Medium,
-    High,
-}
-
-/// As the user writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs)]
-pub enum WriteMode {
-    Sync,
-    Async,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&MODES), default_value = "sync,async")]
+    pub modes: Vec<bool>,
 }
 
 /// Busy threads until it is dropped.
@@ -183,13 +149,7 @@ impl Periodic {
         }
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: &self.paths,
-                many: false,
-                writes: operations.contains(&Operation::Write),
-                largest_bytes: self.block.0,
-                queue_depth: 1,
-            },
+            Wants::new(&self.paths, self.block.0).writing(&operations),
         )?;
         let mut paths = bench::paths(&ready.bench, &ready.kinds);
         let plan = Plan {
@@ -197,28 +157,9 @@ impl Periodic {
             block_size_bytes: self.block.0,
             periods: self.period.iter().map(|period| period.0).collect(),
             firings: self.firings,
-            priorities: self
-                .priorities
-                .iter()
-                .map(|priority| match priority {
-                    TaskPriority::Normal => Priority::Normal,
-                    TaskPriority::Fifo => Priority::Fifo,
-                })
-                .collect(),
-            loads: self
-                .loads
-                .iter()
-                .map(|load| match load {
-                    MachineLoad::None => Load::None,
-                    MachineLoad::Medium => Load::Medium,
-                    MachineLoad::High => Load::High,
-                })
-                .collect(),
-            synchronous: self
-                .modes
-                .iter()
-                .map(|mode| *mode == WriteMode::Sync)
-                .collect(),
+            priorities: self.priorities.clone(),
+            loads: self.loads.clone(),
+            synchronous: self.modes.clone(),
             span_bytes: ready.plan.span_bytes,
         };
         let bar = context.console.steps_bar(0);
@@ -237,21 +178,15 @@ impl Periodic {
             context.cancel.flag(),
         );
         bar.finish_and_clear();
-        let files = vec![("periodic.csv".to_owned(), measured.to_csv())];
-        Artefacts::of("periodic", &measured, files)?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
+        let files = [("periodic.csv", measured.to_csv())];
+        self.subject.leave(context, &measured, &files)?;
         if measured.cells.is_empty() {
             return Err(match measured.missing.first() {
                 Some(one) => Failure::unsupported(one.reason.clone()).hint(one.hint.clone()),
                 None => Failure::unsupported("nothing was measured"),
             });
         }
-        match measured.run.valid {
-            true => Ok(Exit::Done),
-            false => Err(Failure::invalid(&measured.run.invalid_reasons)),
-        }
+        valid(&measured.run)?;
+        Ok(Exit::Done)
     }
 }

@@ -5,13 +5,13 @@ use crate::bench::BenchHost;
 use crate::bench::perf::Perf;
 use crate::bench::setup::{Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::valid;
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
+use crate::units::{self, Size, Time};
 use clap::Args;
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
-use measure::{Operation, Pattern};
+use measure::{Access, Operation, Pattern};
 
 /// Tell which functions the processor's time goes to: copying, flushing, locking, each layer.
 ///
@@ -28,11 +28,11 @@ pub struct Profile {
     /// How much one operation moves
     #[arg(long, value_name = "SIZE", default_value = "128K")]
     pub block: Size,
-    /// read or write
-    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    /// What is asked
+    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
     pub operation: Operation,
-    /// sequential or random
-    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    /// The order of offsets
+    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
     pub pattern: Pattern,
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -58,19 +58,17 @@ impl Profile {
         let mut perf = Perf::new(&context.roots, self.frequency)?;
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: self.path.as_slice(),
-                many: false,
-                writes: self.operation == Operation::Write,
-                largest_bytes: self.block.0,
-                queue_depth: self.queue_depth,
-            },
+            Wants::new(self.path.as_slice(), self.block.0)
+                .writing(&[self.operation])
+                .depth(self.queue_depth),
         )?;
         let (_, mut path) = ready.path()?;
         let plan = Plan {
-            operation: self.operation,
-            pattern: self.pattern,
-            block_size_bytes: self.block.0,
+            access: Access {
+                operation: self.operation,
+                pattern: self.pattern,
+                block_size_bytes: self.block.0,
+            },
             queue_depth: self.queue_depth,
             duration: self.duration.0,
             span_bytes: ready.plan.span_bytes,
@@ -79,15 +77,9 @@ impl Profile {
         let request = self.subject.request(&ready);
         let cancel = context.cancel.flag();
         let profiled = profile(&mut host, path.as_mut(), &request, &plan, &mut perf, cancel)?;
-        let files = vec![("callgraph.dot".to_owned(), profiled.to_dot())];
-        Artefacts::of("profile", &profiled, files)?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
-        if !profiled.run.valid {
-            return Err(Failure::invalid(&profiled.run.invalid_reasons));
-        }
+        let files = [("callgraph.dot", profiled.to_dot())];
+        self.subject.leave(context, &profiled, &files)?;
+        valid(&profiled.run)?;
         match profiled.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),
             false => Err(Failure::new(

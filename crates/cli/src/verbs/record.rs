@@ -176,7 +176,7 @@ impl Record {
         wish.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
         let mut store = Store::of(context, drive, &wish)?;
         if self.no_fua {
-            without_fua::wrap(&mut store.opened.device);
+            store.opened.device = without_fua::wrap(store.opened.device);
         }
         let path = store.opened.name.clone();
         context.console.say(format_args!("path: {path}"));

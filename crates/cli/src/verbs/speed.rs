@@ -2,19 +2,18 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::compared::{compare, settings};
+use crate::bench::compared::{compare, largest, settings};
 use crate::bench::setup::{Ready, Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::{load, valid};
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
+use crate::units::{self, Size, Time};
 use clap::Args;
 use linux::cpufreq::Cpufreq;
 use measure::kind;
-use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use measure::run_info::RunInfo;
 use measure::speed::{Point, Speed as Speeds, loop_ns};
 use measure::{Comparison, Host, Operation, Pattern, Settings};
-use std::path::Path;
 use std::time::Duration;
 
 /// Tell how much of each path's time the processor's speed decides.
@@ -37,11 +36,11 @@ pub struct Speed {
     /// How much one operation moves
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
     pub sizes: Vec<Size>,
-    /// read, write
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation, default_value = "read")]
+    /// What is asked
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation(), default_value = "read")]
     pub operations: Vec<Operation>,
-    /// The order of offsets: sequential, random
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::pattern, default_value = "random")]
+    /// The order of offsets
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::pattern(), default_value = "random")]
     pub patterns: Vec<Pattern>,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -70,15 +69,9 @@ impl Speed {
             true => self.join()?,
             false => self.measure(context)?,
         };
-        let files = vec![("speed.csv".to_owned(), speeds.to_csv())];
-        Artefacts::of("speed", &speeds, files)?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
-        if !speeds.run.valid {
-            return Err(Failure::invalid(&speeds.run.invalid_reasons));
-        }
+        let files = [("speed.csv", speeds.to_csv())];
+        self.subject.leave(context, &speeds, &files)?;
+        valid(&speeds.run)?;
         match self.one || speeds.speeds() > 1 {
             true => Ok(Exit::Done),
             false => Err(Failure::new(
@@ -93,7 +86,8 @@ impl Speed {
         let mut points = Vec::new();
         let mut run: Option<RunInfo> = None;
         for name in std::iter::once(&self.subject.device).chain(&self.runs) {
-            let one = read(Path::new(name))?;
+            let one: Speeds = serde_json::from_value(load(name, &["speed"])?)
+                .map_err(|error| Failure::usage(format!("{name}: not a run of speed: {error}")))?;
             points.extend(one.points);
             match &mut run {
                 None => run = Some(one.run),
@@ -120,13 +114,9 @@ impl Speed {
         };
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: &self.paths,
-                many: false,
-                writes: self.operations.contains(&Operation::Write),
-                largest_bytes: self.sizes.iter().map(|size| size.0).max().unwrap_or(0),
-                queue_depth: self.queue_depth,
-            },
+            Wants::new(&self.paths, largest(&self.sizes))
+                .writing(&self.operations)
+                .depth(self.queue_depth),
         )?;
         let mut host = BenchHost::new(&ready.bench);
         let mut run = RunInfo::begin("speed", &mut host, &self.subject.request(&ready));
@@ -153,7 +143,7 @@ impl Speed {
             };
             context.console.say(&label);
             let compared = self.compare(context, &ready)?;
-            for reason in &compared.invalid_reasons {
+            for reason in &compared.run.invalid_reasons {
                 run.invalidate(reason.clone());
             }
             if let Some(missing) = compared.missing.first() {
@@ -162,7 +152,7 @@ impl Speed {
                         .hint(missing.hint.clone()),
                 );
             }
-            run.complete &= compared.complete;
+            run.complete &= compared.run.complete;
             points.push(Point {
                 label,
                 loop_ns,
@@ -184,44 +174,17 @@ impl Speed {
         let settings = Settings {
             operations: self.operations.clone(),
             patterns: self.patterns.clone(),
-            block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
             rounds: self.rounds,
             idle_duration: Duration::from_secs(1),
             queue_depth: self.queue_depth,
-            ..settings(
-                self.cell_duration.0,
-                ready.plan.span_bytes,
-                self.subject.seed,
-            )
+            ..settings(self.cell_duration, &self.sizes, ready)
         };
-        compare(context, &ready.bench, &ready.device, &kinds, &settings)
-    }
-}
-
-/// A run of this verb.
-fn read(file: &Path) -> Result<Speeds> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
-    let name = file.display();
-    let wrong = |why: String| {
-        Failure::usage(format!("{name}: {why}")).hint("the speed.json that straightway speed left")
-    };
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("no JSON: {error}")))?;
-    let version = value
-        .get("schema_version")
-        .and_then(serde_json::Value::as_u64)
-        .ok_or_else(|| wrong("it has no schema_version".to_owned()))?;
-    if version > u64::from(RUN_SCHEMA_VERSION) {
-        return Err(Failure::usage(format!(
-            "{name} has schema version {version}, and this straightway knows up to {RUN_SCHEMA_VERSION}"
-        ))
-        .hint("use the version of straightway that wrote it, or a newer one"));
-    }
-    let run: Speeds = serde_json::from_value(value)
-        .map_err(|error| wrong(format!("no run of speed: {error}")))?;
-    match run.run.kind.as_str() {
-        "speed" => Ok(run),
-        kind => Err(wrong(format!("a run of {kind}, not of speed"))),
+        compare(
+            context,
+            ready,
+            &self.subject.request(ready),
+            &kinds,
+            &settings,
+        )
     }
 }

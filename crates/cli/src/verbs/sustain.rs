@@ -4,12 +4,11 @@ use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::setup::{Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
+use crate::units::{self, Size, Time};
 use clap::Args;
 use measure::sustain::{Question, Verdict, sustain};
-use measure::{Operation, Pattern};
+use measure::{Access, Operation, Pattern};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -35,11 +34,11 @@ pub struct Sustain {
     /// The path [default: the straight path, or the target's first]
     #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
     pub path: Option<PathChoice>,
-    /// read or write
-    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    /// What is asked
+    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
     pub operation: Operation,
-    /// sequential or random
-    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    /// The order of offsets
+    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
     pub pattern: Pattern,
     /// How long it is measured
     #[arg(long, value_name = "TIME", default_value = "10s")]
@@ -113,13 +112,9 @@ impl Sustain {
         let arrivals_per_s = self.rate.per_second(self.block.0);
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: self.path.as_slice(),
-                many: false,
-                writes: self.operation == Operation::Write,
-                largest_bytes: self.block.0,
-                queue_depth: self.queue_depth,
-            },
+            Wants::new(self.path.as_slice(), self.block.0)
+                .writing(&[self.operation])
+                .depth(self.queue_depth),
         )?;
         let (_, mut path) = ready.path()?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
@@ -129,9 +124,11 @@ impl Sustain {
             path.name()
         ));
         let question = Question {
-            operation: self.operation,
-            pattern: self.pattern,
-            block_size_bytes: self.block.0,
+            access: Access {
+                operation: self.operation,
+                pattern: self.pattern,
+                block_size_bytes: self.block.0,
+            },
             arrivals_per_s,
             deadline: self.deadline.0,
             duration: self.duration.0,
@@ -145,12 +142,8 @@ impl Sustain {
         let cancel = context.cancel.flag();
         let (answer, samples) = sustain(&mut host, path.as_mut(), &request, &question, cancel)
             .map_err(Failure::from)?;
-        let files = vec![("samples.csv".to_owned(), samples.to_csv())];
-        Artefacts::of("sustain", &answer, files)?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
+        let files = [("samples.csv", samples.to_csv())];
+        self.subject.leave(context, &answer, &files)?;
         match answer.verdict {
             Verdict::Sustains => Ok(Exit::Done),
             Verdict::DoesNot => Ok(Exit::No),

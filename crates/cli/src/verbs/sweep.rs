@@ -2,19 +2,18 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::compared::{compare, operations, settings};
+use crate::bench::compared::{Cells, compare, largest, verdict};
 use crate::bench::fio::{self, FioCell};
 use crate::bench::setup::{Ready, Subject, Wants};
-use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::failure::{Exit, Result};
 use crate::path::PathChoice;
-use crate::units::{Size, Time};
+use crate::units::Size;
 use clap::Args;
+use measure::Settings;
 use measure::fio::{Agreement, FioRound};
 use measure::kind::{self, Kind};
-use measure::run_info::RunInfo;
+use measure::run_info::{Request, RunInfo};
 use measure::sweep::Sweep as Swept;
-use measure::{Operation, Pattern, Settings};
 use std::time::Duration;
 
 /// Measure every path over block sizes, patterns, operations and queue depths.
@@ -31,24 +30,15 @@ pub struct Sweep {
         default_value = "512,4K,32K,128K,512K,1M,16M,64M,256M"
     )]
     pub sizes: Vec<Size>,
-    /// read, write [default: both with --destroy-data, read without]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::operation)]
-    pub operations: Vec<Operation>,
-    /// The order of offsets: sequential, random
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = super::compare::pattern, default_value = "sequential,random")]
-    pub patterns: Vec<Pattern>,
+    /// What is measured, and how long
+    #[command(flatten)]
+    pub cells: Cells,
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub depths: Vec<u16>,
     /// Threads, each with that many operations in flight; for pread and pwrite
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Vec<u16>,
-    /// Rounds; at least 5 for confidence intervals
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    pub rounds: u32,
-    /// How long each path is measured with each size in each round
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    pub cell_duration: Time,
     /// Paths [default: all, and memory]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
     pub paths: Vec<PathChoice>,
@@ -69,21 +59,12 @@ impl Sweep {
                 .console
                 .say(format_args!("beside {}", fio::version()?));
         }
-        let writes = self.operations.contains(&Operation::Write);
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
         // Memory for the buffers of all threads.
         let deepest = most(&self.depths).saturating_mul(most(&self.threads));
-        let largest = self.sizes.iter().map(|size| size.0).max().unwrap_or(0);
-        let ready = self.subject.ready(
-            context,
-            &Wants {
-                paths: &self.paths,
-                many: true,
-                writes,
-                largest_bytes: largest,
-                queue_depth: deepest,
-            },
-        )?;
+        let wants = Wants::new(&self.paths, largest(&self.sizes)).many();
+        let wants = wants.writing(&self.cells.operations).depth(deepest);
+        let ready = self.subject.ready(context, wants)?;
         let mut kinds = ready.kinds.clone();
         if self.paths.is_empty() {
             kinds.extend(kind::named(kind::RAM).filter(|ram| !kinds.contains(ram)));
@@ -111,41 +92,21 @@ impl Sweep {
                 threads,
                 ..self.settings(&ready, depth)
             };
-            swept.comparisons.push(compare(
-                context,
-                &ready.bench,
-                &ready.device,
-                &kinds,
-                &settings,
-            )?);
+            let compared = compare(context, &ready, &request, &kinds, &settings)?;
+            swept.comparisons.push(compared);
         }
         if self.fio {
             self.beside_fio(context, &ready, &kinds, &mut swept)?;
         }
         swept.run.complete = !context.cancel.is_set();
         swept.conclude();
-        let files = vec![("sweep.csv".to_owned(), swept.to_csv())];
-        Artefacts::of("sweep", &swept, files)?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
-        verdict(&swept)
+        let files = [("sweep.csv", swept.to_csv())];
+        self.subject.leave(context, &swept, &files)?;
+        verdict(&swept.run, swept.results().map(|(_, result)| result))
     }
 
     fn settings(&self, ready: &Ready, queue_depth: u16) -> Settings {
-        Settings {
-            operations: operations(&self.operations, ready.plan.destroys),
-            patterns: self.patterns.clone(),
-            block_sizes_bytes: self.sizes.iter().map(|size| size.0).collect(),
-            rounds: self.rounds,
-            queue_depth,
-            ..settings(
-                self.cell_duration.0,
-                ready.plan.span_bytes,
-                self.subject.seed,
-            )
-        }
+        self.cells.settings(ready, &self.sizes, queue_depth)
     }
 
     /// Each cell by our loop and by fio, in turns, so that both see the same machine.
@@ -170,17 +131,13 @@ impl Sweep {
                 // A synchronous path has one depth.
                 if kind.is_ring() || depth == self.depths.first().copied().unwrap_or(1) {
                     let settings = self.settings(ready, depth);
-                    cells.extend(
-                        settings
-                            .accesses()
-                            .into_iter()
-                            .map(|access| (depth, access)),
-                    );
+                    let accesses = settings.accesses().into_iter();
+                    cells.extend(accesses.map(|access| (depth, access)));
                 }
             }
             for (depth, access) in cells {
                 let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-                for round in 0..self.rounds {
+                for round in 0..self.cells.rounds {
                     if context.cancel.is_set() {
                         return Ok(());
                     }
@@ -190,8 +147,11 @@ impl Sweep {
                         block_sizes_bytes: vec![access.block_size_bytes],
                         rounds: 1,
                         idle_duration: Duration::ZERO,
-                        seed: self.subject.seed.wrapping_add(u64::from(round)),
                         ..self.settings(ready, depth)
+                    };
+                    let request = Request {
+                        seed: self.subject.seed.wrapping_add(u64::from(round)),
+                        ..self.subject.request(ready)
                     };
                     let cell = FioCell {
                         kind,
@@ -200,12 +160,11 @@ impl Sweep {
                         queue_depth: depth,
                         duration: settings.cell_duration,
                         warm_up: settings.warm_up,
-                        seed: settings.seed,
+                        seed: request.seed,
                         has_tsc: swept.run.environment_before.clock_source.as_deref()
                             == Some("tsc"),
                     };
-                    let measured =
-                        compare(context, &ready.bench, &ready.device, &[kind], &settings)?;
+                    let measured = compare(context, ready, &request, &[kind], &settings)?;
                     let Some(result) = measured.results.first() else {
                         let why = measured.missing.first().map(|one| one.reason.clone());
                         let why = why.unwrap_or_else(|| format!("{name} could not be measured"));
@@ -227,22 +186,4 @@ impl Sweep {
         }
         Ok(())
     }
-}
-
-fn verdict(swept: &Swept) -> Result<Exit> {
-    if swept.results().next().is_none() {
-        return Err(Failure::unsupported("no path could be measured")
-            .hint("straightway doctor tells what is missing"));
-    }
-    if !swept.run.valid {
-        return Err(Failure::invalid(&swept.run.invalid_reasons));
-    }
-    let errors: u64 = swept.results().map(|(_, result)| result.errors).sum();
-    if errors > 0 {
-        return Err(
-            Failure::new(Exit::No, format!("{errors} operations failed"))
-                .hint("dmesg; straightway info DEVICE shows the drive's error log"),
-        );
-    }
-    Ok(Exit::Done)
 }

@@ -5,14 +5,14 @@ use crate::bench::BenchHost;
 use crate::bench::setup::{Ready, Subject, Wants};
 use crate::bench::tracefs::Tracefs;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::Artefacts;
+use crate::output::valid;
 use crate::path::PathChoice;
-use crate::units::Size;
+use crate::units::{self, Size};
 use clap::Args;
 use measure::kind::{Group, Kind};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
-use measure::{Operation, Pattern};
+use measure::{Access, Operation, Pattern};
 
 /// Fewest of the time that the parts must explain.
 const COVERAGE: f64 = 0.95;
@@ -29,11 +29,11 @@ pub struct Trace {
     /// How much one request moves
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     pub block: Size,
-    /// read or write
-    #[arg(long, value_name = "OPERATION", value_parser = super::compare::operation, default_value = "read")]
+    /// What is asked
+    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
     pub operation: Operation,
-    /// sequential or random
-    #[arg(long, value_name = "PATTERN", value_parser = super::compare::pattern, default_value = "sequential")]
+    /// The order of offsets
+    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
     pub pattern: Pattern,
     /// Requests that are traced
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
@@ -52,20 +52,16 @@ impl Trace {
         self.subject.saving.check(context, "trace")?;
         let ready = self.subject.ready(
             context,
-            &Wants {
-                paths: self.path.as_slice(),
-                many: false,
-                writes: self.operation == Operation::Write,
-                largest_bytes: self.block.0,
-                queue_depth: 1,
-            },
+            Wants::new(self.path.as_slice(), self.block.0).writing(&[self.operation]),
         )?;
         let (kind, mut path) = ready.path()?;
         let mut probe = self.probe(context, &ready, kind)?;
         let plan = Plan {
-            operation: self.operation,
-            pattern: self.pattern,
-            block_size_bytes: self.block.0,
+            access: Access {
+                operation: self.operation,
+                pattern: self.pattern,
+                block_size_bytes: self.block.0,
+            },
             requests: self.requests,
             durable: self.durable,
             span_bytes: ready.plan.span_bytes,
@@ -98,14 +94,8 @@ impl Trace {
     }
 
     fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {
-        Artefacts::of("trace", traced, Vec::new())?.leave(
-            context,
-            &self.subject.saving,
-            self.subject.json,
-        )?;
-        if !traced.run.valid {
-            return Err(Failure::invalid(&traced.run.invalid_reasons));
-        }
+        self.subject.leave(context, traced, &[])?;
+        valid(&traced.run)?;
         if traced.coverage < COVERAGE {
             return Err(Failure::new(
                 Exit::Invalid,

@@ -1,14 +1,13 @@
 //! `straightway workload NAME PLACE`: a simulated application on a file system, or on a volume.
 
 use crate::Context;
-use crate::bench::setup::command_line;
+use crate::bench::setup::request;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Artefacts, Saving};
+use crate::output::{Saving, valid};
 use crate::units::{Size, Time};
 use crate::volume::workload::files_of;
 use crate::volume::{Access, Route, Store as VolumeStore, route};
 use clap::Args;
-use measure::run_info::Request;
 use measure::workload::{self as workloads, BUILT_IN, Folder, How, LONGEST, Store, Worked};
 use measure::{DeviceInfo, Environment, Host, Missing};
 use std::path::Path;
@@ -100,10 +99,8 @@ impl Workload {
             true => self.in_folder(context, &workload, folder)?,
             false => self.on_volume(context, &workload)?,
         };
-        Artefacts::of("workload", &worked, Vec::new())?.leave(context, &self.saving, self.json)?;
-        if !worked.run.valid {
-            return Err(Failure::invalid(&worked.run.invalid_reasons));
-        }
+        self.saving.leave(context, self.json, &worked, &[])?;
+        valid(&worked.run)?;
         match &worked.first_error {
             None => Ok(Exit::Done),
             Some(error) => Err(
@@ -154,16 +151,11 @@ impl Workload {
         mut machine: Machine,
         direct: bool,
     ) -> std::result::Result<Worked, Missing> {
-        let request = Request {
-            device: DeviceInfo {
-                name: store.place(),
-                ..DeviceInfo::default()
-            },
-            commands: vec![command_line()],
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: self.seed,
-            figures: Vec::new(),
+        let device = DeviceInfo {
+            name: store.place(),
+            ..DeviceInfo::default()
         };
+        let request = request(device, self.seed);
         let how = How {
             direct,
             dataset_bytes: self.dataset.0,

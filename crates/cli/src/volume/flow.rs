@@ -79,11 +79,6 @@ impl<'v, 'a> Flow<'v, 'a> {
         self.work.is_some()
     }
 
-    /// Whether all that was pushed is on its way.
-    pub fn is_submitted(&self) -> bool {
-        self.flight.back().is_none_or(Transfer::is_submitted)
-    }
-
     /// Starts metadata work beside the data, if none is under way.
     pub fn start(&mut self, work: impl Future<Output = Result<Vec<u32>, Error>> + 'v) {
         if self.work.is_none() {

@@ -96,11 +96,6 @@ impl Store {
         }
     }
 
-    /// The permission that it was opened with.
-    pub const fn grant(&self) -> &Grant {
-        &self.grant
-    }
-
     /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of removed
     /// files and of unfinished writes is given back first.
     ///

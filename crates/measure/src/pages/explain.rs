@@ -1,9 +1,8 @@
-//! What limits each path, with the trials that show it.
+//! What limits each path.
 
-use super::{Page, Report, Section, Table};
+use super::{Page, Report, ReportError, Section};
 use crate::explain::{Explained, Explanation, Limit};
-use crate::format::{figure, size};
-use crate::report::ReportError;
+use crate::format::{figure, yes};
 use crate::run_info::RunInfo;
 
 impl Report for Explained {
@@ -12,7 +11,7 @@ impl Report for Explained {
     }
 
     fn html(&self) -> Result<String, ReportError> {
-        let mut page = Page::new(&self.run, "What limits each path".to_owned(), self.lede());
+        let mut page = Page::new(&self.run, "What limits each path", self.lede());
         page.sections = self.explanations.iter().map(section).collect();
         page.finish()
     }
@@ -27,10 +26,9 @@ impl Report for Explained {
                     trial.change,
                     figure(trial.throughput_mib_s),
                     trial.ratio,
-                    if trial.certain {
-                        ""
-                    } else {
-                        " (intervals overlap, or there are none)"
+                    match trial.certain {
+                        true => "",
+                        false => " (intervals overlap, or there are none)",
                     }
                 );
             }
@@ -48,15 +46,14 @@ fn limit(one: &Explanation) -> String {
 }
 
 fn name(one: &Explanation) -> String {
-    format!(
-        "{}, {} {} of {}, {} in flight, {} MiB/s",
-        one.path,
-        one.pattern,
-        one.operation,
-        size(one.block_size_bytes),
-        one.queue_depth,
-        figure(one.throughput_mib_s)
-    )
+    let mib_s = figure(one.throughput_mib_s);
+    let Explanation {
+        path,
+        access,
+        queue_depth,
+        ..
+    } = one;
+    format!("{path}, {access}, {queue_depth} in flight, {mib_s} MiB/s")
 }
 
 impl Explained {
@@ -77,22 +74,10 @@ fn section(one: &Explanation) -> Section {
             figure(trial.throughput_mib_s),
             format!("{:.2}", trial.ratio),
             format!("{:.2}", trial.efficiency_ratio),
-            if trial.certain { "yes" } else { "no" }.to_owned(),
+            yes(trial.certain),
         ]
     });
-    Section {
-        title: format!("{}: {}", one.path, limit(one)),
-        caption: format!("{}. {}.", name(one), one.reason),
-        tables: vec![Table::new(
-            &[
-                "What was changed",
-                "MiB/s",
-                "times the rate",
-                "times the rate per CPU %",
-                "intervals apart",
-            ],
-            rows.collect(),
-        )],
-        ..Section::default()
-    }
+    let caption = format!("{}. {}.", name(one), one.reason);
+    let head = "What was changed|MiB/s|times the rate|times the rate per CPU %|intervals apart";
+    Section::new(format!("{}: {}", one.path, limit(one)), &caption).table(head, rows)
 }

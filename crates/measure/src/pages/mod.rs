@@ -1,37 +1,42 @@
-//! The report of every run but a comparison: one HTML file from the same parts, in the same style.
+//! The report of every run: one self-contained page, and the same in text.
 //!
-//! A page is a title, a verdict, and sections of plots and tables; at its end the commands, the
-//! drive, and the machine before and after. It needs no network, no script and no other file.
+//! A page has a head, an answer, sections of charts and tables, and a foot that says how it was measured. Each
+//! question has its module here, which makes sections of its results.
 
 mod explain;
+mod paths;
 mod periodic;
 mod profile;
 mod speed;
 mod sustain;
-mod sweep;
 mod trace;
 mod workload;
 
-use crate::format::{count, date};
-use crate::report::ReportError;
+use crate::format::{count, date, duration};
 use crate::run_info::RunInfo;
+use crate::schema::MissingPath;
 use askama::Template;
 
-/// A run that has a report.
+/// The page could not be rendered.
+#[derive(Debug, thiserror::Error)]
+#[error("the report could not be rendered: {0}")]
+pub struct ReportError(#[from] askama::Error);
+
+/// What a run has to say to people.
 pub trait Report {
-    /// The text of an HTML file.
+    /// A self-contained page: no script, nothing from elsewhere.
     ///
     /// # Errors
-    /// Only if the template cannot be rendered, which no run causes.
+    /// The template failed.
     fn html(&self) -> Result<String, ReportError>;
 
-    /// The same in short, for a terminal.
+    /// The same in text.
     fn text(&self) -> String;
 
-    /// Where, when and under which conditions it ran.
+    /// Where and when it was measured.
     fn info(&self) -> &RunInfo;
 
-    /// The text, and why it is not valid where the text itself does not say so.
+    /// The text, with what makes the run doubtful where the text does not say it.
     fn judged_text(&self) -> String {
         let mut text = self.text();
         let info = self.info();
@@ -39,7 +44,7 @@ pub trait Report {
         if let Some(note) = emulated.filter(|note| !text.contains(note.as_str())) {
             text = format!("{note}\n\n{text}");
         }
-        let reasons = self.info().invalid_reasons.iter();
+        let reasons = info.invalid_reasons.iter();
         let unsaid: Vec<&String> = reasons.filter(|one| !text.contains(one.as_str())).collect();
         for reason in unsaid {
             text += &format!("NOT VALID: {reason}\n");
@@ -48,66 +53,91 @@ pub trait Report {
     }
 }
 
-/// A page before it is rendered.
 #[derive(Template)]
 #[template(path = "page.html")]
-pub(crate) struct Page<'a> {
+struct Page<'a> {
     run: &'a RunInfo,
     title: String,
     date: String,
-    /// Class (`good`, `bad`, `open`) and words.
     verdict: Option<(&'static str, String)>,
+    answer: String,
     lede: String,
-    /// What has to be said of an emulator.
     emulated: Option<String>,
     sections: Vec<Section>,
-    conditions: Vec<(String, String)>,
-    environment: Vec<(&'static str, String, String, bool)>,
-    /// Title and data URI.
+    conditions: Vec<(&'static str, String)>,
+    environment: Vec<(&'static str, String, String)>,
     figures: Vec<(&'a str, String)>,
 }
 
-/// A part of a page.
+/// A heading and what stands below it: cards, then charts with their legend, then tables.
 #[derive(Default)]
-pub(crate) struct Section {
+struct Section {
     title: String,
     caption: String,
-    /// Key (SVG) and name.
+    cards: Vec<Card>,
     legend: Vec<(String, String)>,
-    /// Heading and SVG.
     panels: Vec<(String, String)>,
     tables: Vec<Table>,
-    /// Whether a panel takes the whole width.
     wide: bool,
 }
 
-/// A table; the first cell of a row names it.
-#[derive(Default)]
-pub(crate) struct Table {
-    title: String,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-    /// Whether its cells are words rather than figures.
-    words: bool,
-}
-
-impl Table {
-    pub(crate) fn new(head: &[&str], rows: Vec<Vec<String>>) -> Self {
+impl Section {
+    fn new(title: impl Into<String>, caption: &str) -> Self {
         Self {
-            head: head.iter().map(|name| (*name).to_owned()).collect(),
-            rows,
+            title: title.into(),
+            caption: caption.to_owned(),
             ..Self::default()
         }
     }
 
-    /// Names and what they are.
-    pub(crate) fn of_facts(rows: Vec<(&str, String)>) -> Self {
-        let rows = rows
-            .into_iter()
-            .map(|(name, value)| vec![name.to_owned(), value]);
+    fn legend(mut self, legend: impl IntoIterator<Item = (String, impl Into<String>)>) -> Self {
+        let keys = legend.into_iter().map(|(key, name)| (key, name.into()));
+        self.legend = keys.collect();
+        self
+    }
+
+    fn panel(mut self, name: impl Into<String>, svg: String) -> Self {
+        self.panels.push((name.into(), svg));
+        self
+    }
+
+    fn table(mut self, head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        self.tables.push(Table::new(head, rows));
+        self
+    }
+}
+
+/// Findings by block size, in lists that each have a heading.
+struct Card {
+    title: String,
+    lists: Vec<(&'static str, Vec<[String; 3]>)>,
+}
+
+/// A table. A line break in a cell sets off a remark.
+#[derive(Default)]
+struct Table {
+    title: String,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+    words: bool,
+    folded: bool,
+}
+
+impl Table {
+    /// The headings are separated by `|`.
+    fn new(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        let head = head.split('|').map(str::to_owned);
         Self {
-            head: Vec::new(),
-            rows: rows.collect(),
+            head: head.collect(),
+            rows: rows.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn of_facts(facts: Vec<(&str, String)>) -> Self {
+        let row = |(name, value): (&str, String)| vec![name.to_owned(), value];
+        Self {
+            rows: facts.into_iter().map(row).collect(),
             words: true,
             ..Self::default()
         }
@@ -115,75 +145,81 @@ impl Table {
 }
 
 impl<'a> Page<'a> {
-    pub(crate) fn new(run: &'a RunInfo, title: String, lede: String) -> Self {
+    fn new(run: &'a RunInfo, title: impl Into<String>, lede: String) -> Self {
         let device = &run.device;
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "—".to_owned());
-        let before = run.environment_before.rows();
-        let after = run.environment_after.rows();
+        let capacity = device.size_bytes.map(|bytes| count(bytes) + " bytes");
+        let before = run.environment_before.rows().into_iter();
+        let after = run.environment_after.rows().into_iter();
+        let pairs = before.zip(after);
+        let figures = run.figures.iter();
         Self {
             run,
-            title,
+            title: title.into(),
             date: date(run.started_unix_s),
             verdict: None,
+            answer: String::new(),
             lede,
             emulated: device.emulated(&run.environment_before),
             sections: Vec::new(),
             conditions: vec![
-                ("drive".to_owned(), device.name.clone()),
-                ("model".to_owned(), known(&device.model)),
-                ("serial number".to_owned(), known(&device.serial)),
-                ("firmware".to_owned(), known(&device.firmware)),
-                ("PCI address".to_owned(), known(&device.pci_address)),
-                (
-                    "capacity".to_owned(),
-                    device
-                        .size_bytes
-                        .map_or("—".to_owned(), |bytes| format!("{} bytes", count(bytes))),
-                ),
-                ("seed".to_owned(), run.seed.to_string()),
-                ("straightway".to_owned(), run.tool_version.clone()),
+                ("drive", device.name.clone()),
+                ("model", known(&device.model)),
+                ("serial number", known(&device.serial)),
+                ("firmware", known(&device.firmware)),
+                ("PCI address", known(&device.pci_address)),
+                ("capacity", known(&capacity)),
+                ("seed", run.seed.to_string()),
+                ("straightway", run.tool_version.clone()),
             ],
-            environment: before
-                .into_iter()
-                .zip(after)
-                .map(|((name, before), (_, after))| {
-                    let changed = before != after;
-                    (name, before, after, changed)
-                })
+            environment: pairs
+                .map(|((name, before), (_, after))| (name, before, after))
                 .collect(),
-            figures: run
-                .figures
-                .iter()
+            figures: figures
                 .map(|figure| (figure.title.as_str(), data_uri(&figure.svg)))
                 .collect(),
         }
     }
 
-    pub(crate) fn finish(&self) -> Result<String, ReportError> {
+    /// A cell and its remark.
+    fn parts<'c>(&self, cell: &'c str) -> (&'c str, &'c str) {
+        cell.split_once('\n').unwrap_or((cell, ""))
+    }
+
+    fn missing(&mut self, missing: &[MissingPath]) {
+        if missing.is_empty() {
+            return;
+        }
+        let row = |one: &MissingPath| vec![one.path.clone(), one.reason.clone(), one.hint.clone()];
+        let mut section = Section::new("Not measured", "");
+        section.tables.push(Table {
+            words: true,
+            ..Table::new("Path|why|hint", missing.iter().map(row))
+        });
+        self.sections.push(section);
+    }
+
+    fn finish(&self) -> Result<String, ReportError> {
         Ok(self.render()?)
     }
 }
 
-/// A picture as the source of an image: as text, but for what an attribute or a URI cannot hold.
+/// A time with its interval, or the word that it has none.
+fn within(ns: u64, ci95: Option<[u64; 2]>) -> String {
+    let time = duration(ns);
+    match ci95.map(|ends| ends.map(duration)) {
+        Some([low, high]) => format!("{time} ({low} to {high})"),
+        None => format!("{time} (no interval)"),
+    }
+}
+
+/// A picture as the address of an image, which cannot run anything.
 fn data_uri(svg: &str) -> String {
     let mut uri = String::from("data:image/svg+xml,");
     for byte in svg.bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b' '
-            | b'/'
-            | b'='
-            | b':'
-            | b'.'
-            | b','
-            | b';'
-            | b'-'
-            | b'_' => {
-                uri.push(char::from(byte));
-            }
-            other => uri.push_str(&format!("%{other:02X}")),
+        match byte.is_ascii_alphanumeric() || b" /=:.,;-_".contains(&byte) {
+            true => uri.push(char::from(byte)),
+            false => uri.push_str(&format!("%{byte:02X}")),
         }
     }
     uri
@@ -203,7 +239,7 @@ mod tests {
             }],
             ..RunInfo::default()
         };
-        let page = Page::new(&run, "t".into(), "l".into()).finish().unwrap();
+        let page = Page::new(&run, "t", "l".into()).finish().unwrap();
         assert!(
             page.contains("predictability")
                 && page.contains(
@@ -212,7 +248,33 @@ mod tests {
             "{page}"
         );
         let none = RunInfo::default();
-        let page = Page::new(&none, "t".into(), "l".into()).finish().unwrap();
+        let page = Page::new(&none, "t", "l".into()).finish().unwrap();
         assert!(!page.contains("<img"));
+    }
+
+    #[test]
+    fn a_remark_is_set_off_and_a_folded_table_has_its_summary() {
+        let run = RunInfo::default();
+        let mut page = Page::new(&run, "t", "l".into());
+        let mut section = Section::new("s", "");
+        section.tables.push(Table {
+            title: "all of it".into(),
+            folded: true,
+            ..Table::new("a|b", [vec!["x\ndrifting".to_owned(), "1\n/ 2".to_owned()]])
+        });
+        page.sections.push(section);
+        let page = page.finish().unwrap();
+        assert!(
+            page.contains("<details><summary>all of it</summary>"),
+            "{page}"
+        );
+        assert!(
+            page.contains("x<span class=\"marks\">drifting</span>"),
+            "{page}"
+        );
+        assert!(
+            page.contains("1 <span class=\"faint\">/ 2</span>"),
+            "{page}"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! A periodic task: box plots of its response times, and the bands of its outliers.
+//! A task that moves a block every period.
 
-use super::{Page, Report, Section, Table};
+use super::{Page, Report, ReportError, Section};
 use crate::access::Operation;
 use crate::chart::{BoxRow, boxes, swatch};
+use crate::distribution::Band;
 use crate::format::{count, duration, size};
 use crate::periodic::{Periodic, PeriodicCell, Priority};
-use crate::report::ReportError;
 use crate::run_info::RunInfo;
 
 impl Report for Periodic {
@@ -14,34 +14,21 @@ impl Report for Periodic {
     }
 
     fn html(&self) -> Result<String, ReportError> {
-        let title = format!(
-            "A task that moves {} every period",
-            size(self.block_size_bytes)
-        );
+        let bytes = size(self.block_size_bytes);
+        let title = format!("A task that moves {bytes} every period");
         let mut page = Page::new(&self.run, title, self.lede());
         for operation in [Operation::Read, Operation::Write] {
             for synchronous in [true, false] {
-                let cells: Vec<&PeriodicCell> = self
-                    .cells
-                    .iter()
-                    .filter(|cell| (cell.operation, cell.synchronous) == (operation, synchronous))
-                    .collect();
+                let is_of = |cell: &&PeriodicCell| {
+                    (cell.operation, cell.synchronous) == (operation, synchronous)
+                };
+                let cells: Vec<&PeriodicCell> = self.cells.iter().filter(is_of).collect();
                 if !cells.is_empty() {
                     page.sections.push(section(operation, synchronous, &cells));
                 }
             }
         }
-        if !self.missing.is_empty() {
-            let rows = self
-                .missing
-                .iter()
-                .map(|one| vec![one.path.clone(), one.reason.clone(), one.hint.clone()]);
-            page.sections.push(Section {
-                title: "Not measured".into(),
-                tables: vec![Table::new(&["Path", "why", "hint"], rows.collect())],
-                ..Section::default()
-            });
-        }
+        page.missing(&self.missing);
         page.finish()
     }
 
@@ -76,122 +63,82 @@ impl Periodic {
     fn lede(&self) -> String {
         let worst = self.cells.iter().max_by_key(|cell| cell.response.max_ns);
         let steadiest = self.cells.iter().min_by_key(|cell| cell.response.max_ns);
-        match (steadiest, worst) {
-            (Some(best), Some(worst)) => format!(
-                "{} firings under each of {} conditions. The longest response was {} ({}, load {}, \
-                 priority {}); the most predictable condition never took longer than {} ({}, load {}, \
-                 priority {}).",
-                count(self.firings),
-                self.cells.len(),
-                duration(worst.response.max_ns),
-                worst.path,
-                worst.load,
-                worst.priority,
-                duration(best.response.max_ns),
-                best.path,
-                best.load,
-                best.priority,
-            ),
-            _ => "Nothing could be measured.".to_owned(),
-        }
+        let (Some(best), Some(worst)) = (steadiest, worst) else {
+            return "Nothing could be measured.".to_owned();
+        };
+        let longest = |cell: &PeriodicCell| {
+            let (path, load, priority) = (&cell.path, cell.load, cell.priority);
+            let longest = duration(cell.response.max_ns);
+            format!("{longest} ({path}, load {load}, priority {priority})")
+        };
+        format!(
+            "{} firings under each of {} conditions. The longest response was {}; the most predictable condition \
+             never took longer than {}.",
+            count(self.firings),
+            self.cells.len(),
+            longest(worst),
+            longest(best),
+        )
     }
 }
 
 fn section(operation: Operation, synchronous: bool, cells: &[&PeriodicCell]) -> Section {
-    let mut paths: Vec<&str> = Vec::new();
-    for cell in cells {
-        if !paths.contains(&cell.path.as_str()) {
-            paths.push(&cell.path);
-        }
-    }
-    let style = |priority| match priority {
-        Priority::Normal => 1,
-        Priority::Fifo => 0,
+    let title = match (operation, synchronous) {
+        (Operation::Read, _) => "Reads",
+        (_, true) => "Writes, synchronous",
+        (_, false) => "Writes, asynchronous",
     };
-    let panels = paths.iter().map(|path| {
-        let of_path: Vec<&&PeriodicCell> = cells.iter().filter(|cell| cell.path == *path).collect();
-        let mut periods: Vec<u64> = of_path.iter().map(|cell| cell.period_ns).collect();
+    let caption = "Boxes from the first to the third quartile, whiskers to the last sample within one and a half of \
+                   that, circles beyond. Times count from the intended firing.";
+    let head = "Condition|period|median|quartiles|longest|outliers|overruns|bands of outliers";
+    let legend = [(swatch(0), "SCHED_FIFO"), (swatch(1), "normal priority")];
+    let rows = cells.iter().map(|cell| row(cell));
+    let mut section = Section::new(title, caption)
+        .legend(legend)
+        .table(head, rows);
+    let mut paths: Vec<&str> = cells.iter().map(|cell| cell.path.as_str()).collect();
+    paths.dedup();
+    for path in paths {
+        let of_path = || cells.iter().filter(|cell| cell.path == path);
+        let mut periods: Vec<u64> = of_path().map(|cell| cell.period_ns).collect();
         periods.sort_unstable();
         periods.dedup();
-        let rows: Vec<BoxRow> = of_path
-            .iter()
-            .map(|cell| BoxRow {
-                name: match periods.len() {
-                    1 => format!("load {}, {}", cell.load, cell.priority),
-                    _ => format!(
-                        "every {}, load {}, {}",
-                        duration(cell.period_ns),
-                        cell.load,
-                        cell.priority
-                    ),
-                },
-                style: style(cell.priority),
-                plot: cell.response.clone(),
-            })
-            .collect();
+        let row = |cell: &&PeriodicCell| -> BoxRow {
+            let every = match periods.len() {
+                1 => String::new(),
+                _ => format!("every {}, ", duration(cell.period_ns)),
+            };
+            let style = usize::from(cell.priority == Priority::Normal);
+            let name = format!("{every}load {}, {}", cell.load, cell.priority);
+            (name, style, cell.response.clone())
+        };
+        let rows: Vec<BoxRow> = of_path().map(row).collect();
         let rule = match periods.as_slice() {
             [period] => Some((*period as f64, "period")),
             _ => None,
         };
         let title = format!("Response times of {operation}s by {path}");
-        (
-            (*path).to_owned(),
-            boxes(&title, "Response time", &rows, rule),
-        )
-    });
-    let rows = cells.iter().map(|cell| {
-        let plot = &cell.response;
-        let bands: Vec<String> = plot
-            .bands
-            .iter()
-            .take(6)
-            .map(|band| {
-                format!(
-                    "{} × {} – {}",
-                    band.count,
-                    duration(band.low_ns),
-                    duration(band.high_ns)
-                )
-            })
-            .collect();
-        vec![
-            format!("{}, load {}, {}", cell.path, cell.load, cell.priority),
-            duration(cell.period_ns),
-            duration(plot.median_ns),
-            format!(
-                "{} – {}",
-                duration(plot.quartile1_ns),
-                duration(plot.quartile3_ns)
-            ),
-            duration(plot.max_ns),
-            plot.outliers.to_string(),
-            cell.overruns.to_string(),
-            if bands.is_empty() {
-                "—".to_owned()
-            } else {
-                bands.join("; ")
-            },
-        ]
-    });
-    let how = match (operation, synchronous) {
-        (Operation::Read, _) => "",
-        (_, true) => ", synchronous",
-        (_, false) => ", asynchronous",
-    };
-    Section {
-        title: format!("{}s{how}", if operation == Operation::Read { "Read" } else { "Write" }),
-        caption: "Boxes from the first to the third quartile, whiskers to the last sample within one and a \
-                  half of that, circles beyond. Times count from the intended firing."
-            .into(),
-        legend: vec![
-            (swatch(0), "SCHED_FIFO".into()),
-            (swatch(1), "normal priority".into()),
-        ],
-        panels: panels.collect(),
-        tables: vec![Table::new(
-            &["Condition", "period", "median", "quartiles", "longest", "outliers", "overruns", "bands of outliers"],
-            rows.collect(),
-        )],
-        wide: false,
+        section = section.panel(path, boxes(&title, "Response time", &rows, rule));
     }
+    section
+}
+
+fn row(cell: &PeriodicCell) -> Vec<String> {
+    let plot = &cell.response;
+    let range = |low, high| format!("{} – {}", duration(low), duration(high));
+    let band = |band: &Band| format!("{} × {}", band.count, range(band.low_ns, band.high_ns));
+    let bands: Vec<String> = plot.bands.iter().take(6).map(band).collect();
+    vec![
+        format!("{}, load {}, {}", cell.path, cell.load, cell.priority),
+        duration(cell.period_ns),
+        duration(plot.median_ns),
+        range(plot.quartile1_ns, plot.quartile3_ns),
+        duration(plot.max_ns),
+        plot.outliers.to_string(),
+        cell.overruns.to_string(),
+        match bands.is_empty() {
+            true => "—".to_owned(),
+            false => bands.join("; "),
+        },
+    ]
 }

@@ -1,25 +1,14 @@
 //! Where the processor's time goes: shares by kind, a flame graph, functions, calls.
 
-use super::{Page, Report, Section, Table};
+use super::{Page, Report, ReportError, Section};
 use crate::chart::swatch;
 use crate::flame;
-use crate::format::{count, figure, size};
+use crate::format::{capital, count, figure};
 use crate::profile::{FEWEST_SAMPLES, Node, Profiled};
-use crate::report::ReportError;
 use crate::run_info::RunInfo;
 
 /// Threads that a path's work is done in: the command's and the kernel's.
-const OURS: [&str; 9] = [
-    "straightway",
-    "kworker",
-    "swapper",
-    "ksoftirqd",
-    "jbd2",
-    "migration",
-    "rcu",
-    "irq",
-    "kswapd",
-];
+const OURS: &str = "straightway kworker swapper ksoftirqd jbd2 migration rcu irq kswapd";
 /// More than this share in other programs spoils a profile.
 const OTHERS: f64 = 0.1;
 /// Lines of the tree of calls.
@@ -62,14 +51,9 @@ impl Report for Profiled {
 
 impl Profiled {
     fn lede(&self) -> String {
-        let pattern = match self.pattern {
-            crate::Pattern::Sequential => "Sequential",
-            crate::Pattern::Random => "Random",
-        };
         let mut text = format!(
-            "{pattern} {} of {}, {} in flight, {} MiB/s: {} samples of busy processors, {} of idle ones.",
-            self.operation,
-            size(self.block_size_bytes),
+            "{}, {} in flight, {} MiB/s: {} samples of busy processors, {} of idle ones.",
+            capital(&self.access.to_string()),
             self.queue_depth,
             figure(self.throughput_mib_s),
             count(self.busy_samples),
@@ -78,10 +62,8 @@ impl Profiled {
         if self.busy_samples < FEWEST_SAMPLES {
             text += &format!(" Fewer than {FEWEST_SAMPLES} samples are too few to tell shares.");
         }
-        let others = self.tree.children.iter().filter(|thread| {
-            let ours = OURS.iter().any(|start| thread.name.starts_with(start));
-            !ours
-        });
+        let is_other = |thread: &&Node| !OURS.split(' ').any(|own| thread.name.starts_with(own));
+        let others = self.tree.children.iter().filter(is_other);
         let others: u64 = others.map(|thread| thread.samples).sum();
         let share = others as f64 / self.busy_samples.max(1) as f64;
         if share > OTHERS {
@@ -95,47 +77,27 @@ impl Profiled {
 
     fn by_kind(&self) -> Section {
         let rows = self.kinds.iter().map(|(kind, share)| {
-            vec![
-                kind.to_string(),
-                format!("{:.1} %", 100.0 * share),
-                self.error(*share),
-            ]
+            let n = self.busy_samples.max(1) as f64;
+            let error = 196.0 * (share * (1.0 - share) / n).sqrt();
+            vec![kind.to_string(), percent(*share), format!("± {error:.1}")]
         });
-        Section {
-            title: "By what it was for".into(),
-            caption:
-                "Of the samples in which a processor did something. Copying, locking and cache \
-                      flushing are told by the innermost function; writing pages back is flushing, \
-                      whatever layer does it; the rest belongs to the innermost layer."
-                    .into(),
-            tables: vec![Table::new(&["", "share", "95 %"], rows.collect())],
-            ..Section::default()
-        }
-    }
-
-    /// Half the interval of a share: samples are taken by the clock, so nearly independent.
-    fn error(&self, share: f64) -> String {
-        let n = self.busy_samples.max(1) as f64;
-        format!("± {:.1}", 196.0 * (share * (1.0 - share) / n).sqrt())
+        let caption = "Of the samples in which a processor did something. Copying, locking and cache flushing are told \
+                       by the innermost function; writing pages back is flushing, whatever layer does it; the rest \
+                       belongs to the innermost layer.";
+        Section::new("By what it was for", caption).table("|share|95 %", rows)
     }
 
     fn flames(&self) -> Section {
         let legend = self.kinds.iter().filter(|(_, share)| *share > 0.0);
+        let legend = legend.map(|(kind, _)| (swatch(flame::style(Some(*kind))), kind.to_string()));
+        let caption = "Each function is as wide as its share; what it called stands above it. At the bottom the \
+                       threads.";
+        let svg = flame::svg("Flame graph of the calls", &self.tree);
         Section {
-            title: "Flame graph".into(),
-            caption:
-                "Each function is as wide as its share; what it called stands above it. At the \
-                      bottom the threads."
-                    .into(),
-            legend: legend
-                .map(|(kind, _)| (swatch(flame::style(Some(*kind))), kind.to_string()))
-                .collect(),
-            panels: vec![(
-                "All busy processors".to_owned(),
-                flame::svg("Flame graph of the calls", &self.tree),
-            )],
             wide: true,
-            ..Section::default()
+            ..Section::new("Flame graph", caption)
+                .legend(legend)
+                .panel("All busy processors", svg)
         }
     }
 
@@ -143,31 +105,16 @@ impl Profiled {
         let rows = self.functions.iter().map(|function| {
             vec![
                 function.name.clone(),
-                format!("{:.1} %", 100.0 * function.own_share),
-                format!("{:.1} %", 100.0 * function.total_share),
+                percent(function.own_share),
+                percent(function.total_share),
             ]
         });
-        Section {
-            title: "Functions".into(),
-            tables: vec![Table::new(
-                &["Function", "itself", "with what it called"],
-                rows.collect(),
-            )],
-            ..Section::default()
-        }
+        Section::new("Functions", "").table("Function|itself|with what it called", rows)
     }
 
     fn calls(&self) -> Section {
-        let rows = self.call_rows();
-        Section {
-            title: "Call graph".into(),
-            caption:
-                "The heaviest calls, from each thread inwards. All of them are in callgraph.dot, \
-                      for Graphviz."
-                    .into(),
-            tables: vec![Table::new(&["Call", "share"], rows)],
-            ..Section::default()
-        }
+        let caption = "The heaviest calls, from each thread inwards. All of them are in callgraph.dot, for Graphviz.";
+        Section::new("Call graph", caption).table("Call|share", self.call_rows())
     }
 
     /// The heaviest nodes in the order of the tree.
@@ -179,9 +126,9 @@ impl Profiled {
         let least = weights.get(LINES).copied().unwrap_or(0);
         let chosen = all.into_iter().filter(|(_, node)| node.samples > least);
         let row = |(depth, node): (usize, &Node)| {
-            let share = 100.0 * node.samples as f64 / self.busy_samples.max(1) as f64;
+            let share = node.samples as f64 / self.busy_samples.max(1) as f64;
             let name = format!("{}{}", "\u{2007}\u{2007}".repeat(depth.min(24)), node.name);
-            vec![name, format!("{share:.1} %")]
+            vec![name, percent(share)]
         };
         chosen.map(row).collect()
     }
@@ -193,4 +140,8 @@ fn flatten<'a>(node: &'a Node, depth: usize, all: &mut Vec<(usize, &'a Node)>) {
     for child in &node.children {
         flatten(child, depth + 1, all);
     }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }

@@ -1,13 +1,12 @@
 //! What the processor's speed does to each path: rates over speeds, and the split of times.
 
-use super::{Page, Report, Section, Table};
-use crate::access::{Operation, Pattern};
-use crate::chart::{Axis, Chart, Curve, Unit};
-use crate::format::{duration, figure, half_width, size};
-use crate::plot::legend_key;
-use crate::report::ReportError;
+use super::{Page, Report, ReportError, Section};
+use crate::access::Access;
+use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
+use crate::format::{duration, with_half};
 use crate::run_info::RunInfo;
 use crate::speed::{Scaling, Speed};
+use std::collections::BTreeSet;
 
 /// Above this the two parts do not describe the path.
 const MISFIT: f64 = 0.1;
@@ -18,7 +17,7 @@ impl Report for Speed {
     }
 
     fn html(&self) -> Result<String, ReportError> {
-        let title = "What the processor's speed changes".to_owned();
+        let title = "What the processor's speed changes";
         let mut page = Page::new(&self.run, title, self.lede());
         if !self.scalings.is_empty() {
             page.sections.push(self.rates());
@@ -48,23 +47,12 @@ impl Report for Speed {
 }
 
 fn name(one: &Scaling) -> String {
-    format!(
-        "{}, {} {} of {}",
-        one.path,
-        one.pattern,
-        one.operation,
-        size(one.block_size_bytes)
-    )
+    format!("{}, {}", one.path, one.access)
 }
 
-/// The share of work in per cent, with half its interval.
 fn share(one: &Scaling) -> String {
-    let percent = 100.0 * one.work_share;
     let ci95 = one.work_share_ci95.map(|ends| ends.map(|end| 100.0 * end));
-    match half_width(percent, ci95) {
-        Some(half) => format!("{} ± {half}", figure(percent)),
-        None => figure(percent),
-    }
+    with_half(100.0 * one.work_share, ci95)
 }
 
 impl Speed {
@@ -88,67 +76,36 @@ impl Speed {
         )
     }
 
-    fn kinds(&self) -> Vec<(Operation, Pattern, u64)> {
-        let mut kinds: Vec<_> = self
-            .scalings
-            .iter()
-            .map(|one| (one.operation, one.pattern, one.block_size_bytes))
-            .collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        kinds
-    }
-
-    fn names(&self) -> Vec<&str> {
+    fn rates(&self) -> Section {
         let mut names: Vec<&str> = Vec::new();
         for one in &self.scalings {
             if !names.contains(&one.path.as_str()) {
                 names.push(&one.path);
             }
         }
-        names
-    }
-
-    fn rates(&self) -> Section {
-        let names = self.names();
-        let panels = self.kinds().into_iter().map(|kind| {
-            let (operation, pattern, bytes) = kind;
+        let key = |(style, name): (usize, &&str)| (legend_key(style, false), (*name).to_owned());
+        let caption = "A line through 0 belongs to a path that only the processor limits; a level one to a path that \
+                       waits for its drive.";
+        let mut section = Section::new("Rates by the processor's speed", caption)
+            .legend(names.iter().enumerate().map(key));
+        let accesses = self.scalings.iter().map(|one| one.access);
+        for access in accesses.collect::<BTreeSet<Access>>() {
+            let is_of = |one: &&Scaling, name| (one.access, one.path.as_str()) == (access, name);
             let curves = names.iter().enumerate().filter_map(|(style, name)| {
-                let one = self.scalings.iter().find(|one| {
-                    (one.operation, one.pattern, one.block_size_bytes) == kind && one.path == *name
-                })?;
-                Some(Curve {
-                    name: (*name).to_owned(),
-                    style,
-                    dashed: false,
-                    marked: true,
-                    points: one.rates.clone(),
-                })
+                let one = self.scalings.iter().find(|one| is_of(one, name))?;
+                let mut curve = Curve::plain(name, style, &one.rates);
+                curve.marked = true;
+                Some(curve)
             });
-            let heading = format!("{pattern} {operation} of {}", size(bytes));
-            let chart = Chart {
-                title: format!("Speed of {heading} by the processor's speed"),
-                x: Axis::new("Processor's speed, 1 is the fastest", Unit::Number, false),
-                y: Axis::new("MiB/s", Unit::Number, false),
-                curves: curves.collect(),
-                x_rule: None,
-                y_rule: None,
-            };
-            (heading, chart.svg())
-        });
-        let legend = names.iter().enumerate();
-        Section {
-            title: "Rates by the processor's speed".into(),
-            caption:
-                "A line through 0 belongs to a path that only the processor limits; a level one \
-                      to a path that waits for its drive."
-                    .into(),
-            legend: legend
-                .map(|(style, name)| (legend_key(style, false), (*name).to_owned()))
-                .collect(),
-            panels: panels.collect(),
-            ..Section::default()
+            let chart = Chart::new(
+                format!("Speed of {access} by the processor's speed"),
+                Axis::new("Processor's speed, 1 is the fastest", Unit::Number, false),
+                Axis::new("MiB/s", Unit::Number, false),
+                curves.collect(),
+            );
+            section = section.panel(access.to_string(), chart.svg());
         }
+        section
     }
 
     fn splits(&self) -> Section {
@@ -165,27 +122,11 @@ impl Speed {
                 },
             ]
         });
-        Section {
-            title: "What grows as the processor slows".into(),
-            caption:
-                "The time of an operation is split into work, which takes twice as long at half \
-                      the speed, and a rest that does not change. Shares are those at the fastest \
-                      speed, with half their 95 % interval over rounds. In a virtual machine that \
-                      counts instructions, a waiting loop counts as work."
-                    .into(),
-            tables: vec![Table::new(
-                &[
-                    "Path and access",
-                    "gain, slowest to fastest",
-                    "work",
-                    "rest",
-                    "share of work, %",
-                    "fits",
-                ],
-                rows.collect(),
-            )],
-            ..Section::default()
-        }
+        let caption = "The time of an operation is split into work, which takes twice as long at half the speed, and a \
+                       rest that does not change. Shares are those at the fastest speed, with half their 95 % interval \
+                       over rounds. In a virtual machine that counts instructions, a waiting loop counts as work.";
+        let head = "Path and access|gain, slowest to fastest|work|rest|share of work, %|fits";
+        Section::new("What grows as the processor slows", caption).table(head, rows)
     }
 
     fn speeds_table(&self) -> Section {
@@ -198,16 +139,8 @@ impl Speed {
                 point.results.len().to_string(),
             ]
         });
-        Section {
-            title: "The speeds".into(),
-            caption:
-                "Measured by a loop of 200,000 multiplications, each waiting for the one before."
-                    .into(),
-            tables: vec![Table::new(
-                &["Set by", "speed", "fixed loop", "results"],
-                rows.collect(),
-            )],
-            ..Section::default()
-        }
+        let caption =
+            "Measured by a loop of 200,000 multiplications, each waiting for the one before.";
+        Section::new("The speeds", caption).table("Set by|speed|fixed loop|results", rows)
     }
 }

@@ -1,13 +1,12 @@
-//! Whether a path sustains a rate: the verdict, the two distributions, the run in time.
+//! Whether a path keeps up with a rate.
 
-use super::{Page, Report, Section, Table};
-use crate::chart::{Axis, Chart, Curve, Unit};
-use crate::format::{count, duration, figure, share, size};
-use crate::plot::legend_key;
-use crate::report::ReportError;
+use super::{Page, Report, ReportError, Section, Table, within};
+use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
+use crate::format::{capital, count, duration, figure, share, size, yes};
 use crate::run_info::RunInfo;
-use crate::sustain::{Sustained, Times, Verdict};
+use crate::sustain::{Stretch, Sustained, Times, Verdict};
 
+/// Styles of the two times.
 const RESPONSE: usize = 0;
 const SERVICE: usize = 1;
 
@@ -17,13 +16,7 @@ impl Report for Sustained {
     }
 
     fn html(&self) -> Result<String, ReportError> {
-        let title = format!(
-            "{} at {} MiB/s in blocks of {}, each within {}",
-            self.path,
-            figure(self.rate_mib_s),
-            size(self.block_size_bytes),
-            duration(self.deadline_ns)
-        );
+        let title = format!("{} {}", self.path, self.asked());
         let mut page = Page::new(&self.run, title, self.lede());
         let class = match self.verdict {
             Verdict::Sustains => "good",
@@ -37,30 +30,32 @@ impl Report for Sustained {
 
     fn text(&self) -> String {
         let times = |name: &str, times: &Times| {
-            format!(
-                "  {name}  median {}, 99 % {}, longest {}\n",
-                duration(times.p50_ns),
-                duration(times.p99_ns),
-                duration(times.max_ns)
-            )
+            let [median, most, longest] = [times.p50_ns, times.p99_ns, times.max_ns].map(duration);
+            format!("  {name}  median {median}, 99 % {most}, longest {longest}\n")
         };
-        let mut text = format!(
-            "{}: {} of {} in blocks of {} at {} MiB/s, each within {}\n  {}\n",
+        format!(
+            "{}: {} of {} {}\n  {}\n{}{}",
             self.verdict,
             self.path,
             self.run.device.name,
-            size(self.block_size_bytes),
-            figure(self.rate_mib_s),
-            duration(self.deadline_ns),
-            self.lede()
-        );
-        text += &times("response", &self.response);
-        text += &times("service ", &self.service);
-        text
+            self.asked(),
+            self.lede(),
+            times("response", &self.response),
+            times("service ", &self.service)
+        )
     }
 }
 
 impl Sustained {
+    fn asked(&self) -> String {
+        format!(
+            "at {} MiB/s in blocks of {}, each within {}",
+            figure(self.rate_mib_s),
+            size(self.access.block_size_bytes),
+            duration(self.deadline_ns)
+        )
+    }
+
     fn lede(&self) -> String {
         let mut text = format!("{}.", capital(&self.reason));
         if self.verdict == Verdict::CannotTell {
@@ -70,187 +65,116 @@ impl Sustained {
             text += &format!(" A run of {} s would tell.", figure(needed_s));
         }
         match self.smallest_safe_buffer_bytes {
-            Some(bytes) => {
-                text += &format!(" A buffer of {} would have lost nothing.", size(bytes))
-            }
-            None => text += " No buffer is large enough: it fell further and further behind.",
+            Some(bytes) => text + &format!(" A buffer of {} would have lost nothing.", size(bytes)),
+            None => text + " No buffer is large enough: it fell further and further behind.",
         }
-        text
     }
 
     fn facts(&self) -> Section {
-        let bounds = self.miss_rate_bounds;
-        let times = |times: &Times| {
-            let with = |ns: u64, ci95: Option<[u64; 2]>| match ci95 {
-                Some([low, high]) => {
-                    format!("{} ({} to {})", duration(ns), duration(low), duration(high))
-                }
-                None => format!("{} (no interval)", duration(ns)),
-            };
+        let row = |name: &str, times: &Times| {
+            let p999 = times.p999_ns.map(|ns| within(ns, times.p999_ns_ci95));
             vec![
-                with(times.p50_ns, times.p50_ns_ci95),
-                with(times.p99_ns, times.p99_ns_ci95),
-                times
-                    .p999_ns
-                    .map_or("—".to_owned(), |ns| with(ns, times.p999_ns_ci95)),
+                name.to_owned(),
+                within(times.p50_ns, times.p50_ns_ci95),
+                within(times.p99_ns, times.p99_ns_ci95),
+                p999.unwrap_or("—".to_owned()),
                 duration(times.max_ns),
             ]
         };
-        let row = |name: &str, of: &Times| {
-            let mut row = vec![name.to_owned()];
-            row.extend(times(of));
-            row
-        };
-        let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-        Section {
-            title: "What was found".into(),
-            caption:
-                "The response time counts from the moment at which a block was due; the service \
-                      time from the moment at which it was handed over, which is all that a closed \
-                      loop can see. In brackets 95 % confidence intervals that allow for bursts; \
-                      where the independent samples are too few there is none."
-                    .into(),
-            tables: vec![
-                Table::new(
-                    &[
-                        "",
-                        "median",
-                        "99th percentile",
-                        "99.9th percentile",
-                        "longest",
-                    ],
-                    vec![
-                        row("response time", &self.response),
-                        row("service time", &self.service),
-                    ],
-                ),
-                Table::of_facts(vec![
-                    ("arrivals", count(self.arrivals)),
-                    ("missed the deadline", count(self.misses)),
-                    (
-                        "share of misses, 95 %",
-                        format!(
-                            "{} to {}; {} are tolerated",
-                            share(bounds[0]),
-                            share(bounds[1]),
-                            share(self.tolerated_miss_rate)
-                        ),
-                    ),
-                    ("misses that count as one", figure(self.burstiness)),
-                    ("never started", count(self.unserved)),
-                    ("failed", count(self.errors)),
-                    ("most blocks waiting", count(self.peak_backlog_blocks)),
-                    (
-                        "smallest safe buffer",
-                        self.smallest_safe_buffer_bytes
-                            .map_or("none".to_owned(), size),
-                    ),
-                    (
-                        "operations in flight, at most",
-                        self.queue_depth.to_string(),
-                    ),
-                    ("drifting", yes(self.drifting)),
-                    ("polls", yes(self.polls)),
-                ]),
-            ],
-            ..Section::default()
-        }
-    }
-
-    fn legend() -> Vec<(String, String)> {
-        vec![
+        let [low, high] = self.miss_rate_bounds.map(share);
+        let tolerated = share(self.tolerated_miss_rate);
+        let smallest = self.smallest_safe_buffer_bytes;
+        let facts = vec![
+            ("arrivals", count(self.arrivals)),
+            ("missed the deadline", count(self.misses)),
             (
-                legend_key(RESPONSE, false),
-                "response time, from the intended arrival".into(),
+                "share of misses, 95 %",
+                format!("{low} to {high}; {tolerated} are tolerated"),
+            ),
+            ("misses that count as one", figure(self.burstiness)),
+            ("never started", count(self.unserved)),
+            ("failed", count(self.errors)),
+            ("most blocks waiting", count(self.peak_backlog_blocks)),
+            (
+                "smallest safe buffer",
+                smallest.map_or("none".to_owned(), size),
             ),
             (
-                legend_key(SERVICE, true),
-                "service time, from submission".into(),
+                "operations in flight, at most",
+                self.queue_depth.to_string(),
             ),
-        ]
+            ("drifting", yes(self.drifting)),
+            ("polls", yes(self.polls)),
+        ];
+        let caption = "The response time counts from the moment at which a block was due; the service time from the \
+                       moment at which it was handed over, which is all that a closed loop can see. In brackets 95 % \
+                       confidence intervals that allow for bursts; where the independent samples are too few there is \
+                       none.";
+        let rows = [
+            row("response time", &self.response),
+            row("service time", &self.service),
+        ];
+        let head = "|median|99th percentile|99.9th percentile|longest";
+        let mut section = Section::new("What was found", caption).table(head, rows);
+        section.tables.push(Table::of_facts(facts));
+        section
     }
 
     fn tails(&self) -> Section {
         let curves = |points: fn(&Times) -> &Vec<(f64, f64)>| {
-            let curve = |name: &str, style, times| Curve {
-                name: name.to_owned(),
-                style,
-                dashed: style == SERVICE,
-                marked: false,
-                points: points(times).clone(),
-            };
-            vec![
-                curve("service time", SERVICE, &self.service),
-                curve("response time", RESPONSE, &self.response),
-            ]
+            let mut service = Curve::plain("service time", SERVICE, points(&self.service));
+            service.dashed = true;
+            let response = Curve::plain("response time", RESPONSE, points(&self.response));
+            vec![service, response]
         };
-        let deadline = Some((self.deadline_ns as f64, "deadline".to_owned()));
-        let tail = Chart {
-            title: "The share of blocks that took longer than each time".into(),
-            x: Axis::new("Time", Unit::Nanoseconds, true),
-            y: Axis::new("Share that took longer", Unit::Share, true),
-            curves: curves(|times| &times.exceedance),
-            x_rule: deadline,
-            y_rule: None,
-        };
-        let shape = Chart {
-            title: "Density of times".into(),
-            x: Axis::new("Time", Unit::Nanoseconds, true),
-            y: Axis::new("Density per decade", Unit::Number, false),
-            curves: curves(|times| &times.density),
-            x_rule: None,
-            y_rule: None,
-        };
-        Section {
-            title: "How long blocks took".into(),
-            caption: "The tail is made of the samples themselves, and is what a deadline is read \
-                      from. The density shows a shape only: where times cluster."
-                .into(),
-            legend: Self::legend(),
-            panels: vec![("Tail".into(), tail.svg()), ("Shape".into(), shape.svg())],
-            ..Section::default()
-        }
+        let time = || Axis::new("Time", Unit::Nanoseconds, true);
+        let mut tail = Chart::new(
+            "The share of blocks that took longer than each time",
+            time(),
+            Axis::new("Share that took longer", Unit::Share, true),
+            curves(|times| &times.exceedance),
+        );
+        tail.x_rule = Some((self.deadline_ns as f64, "deadline"));
+        let density = Axis::new("Density per decade", Unit::Number, false);
+        let shapes = curves(|times| &times.density);
+        let shape = Chart::new("Density of times", time(), density, shapes);
+        let caption = "The tail is made of the samples themselves, and is what a deadline is read from. The density \
+                       shows a shape only: where times cluster.";
+        Section::new("How long blocks took", caption)
+            .legend([
+                (
+                    legend_key(RESPONSE, false),
+                    "response time, from the intended arrival",
+                ),
+                (legend_key(SERVICE, true), "service time, from submission"),
+            ])
+            .panel("Tail", tail.svg())
+            .panel("Shape", shape.svg())
     }
 
     fn in_time(&self) -> Section {
-        let curve = |name: &str, style, value: fn(&crate::sustain::Stretch) -> u64| Curve {
-            name: name.to_owned(),
-            style,
-            dashed: style == SERVICE,
-            marked: false,
-            points: self
-                .timeline
-                .iter()
-                .map(|stretch| (stretch.from_ns as f64, value(stretch) as f64))
-                .collect(),
+        let curve = |name: &str, style, value: fn(&Stretch) -> u64| {
+            let point = |stretch: &Stretch| (stretch.from_ns as f64, value(stretch) as f64);
+            let points: Vec<(f64, f64)> = self.timeline.iter().map(point).collect();
+            let mut curve = Curve::plain(name, style, &points);
+            curve.dashed = style == SERVICE;
+            curve
         };
-        let chart = Chart {
-            title: "Response times over the run".into(),
-            x: Axis::new("Time since the start", Unit::Nanoseconds, false),
-            y: Axis::new("Response time", Unit::Nanoseconds, true),
-            curves: vec![
+        let mut chart = Chart::new(
+            "Response times over the run",
+            Axis::new("Time since the start", Unit::Nanoseconds, false),
+            Axis::new("Response time", Unit::Nanoseconds, true),
+            vec![
                 curve("longest", 0, |stretch| stretch.max_ns),
                 curve("median", 1, |stretch| stretch.p50_ns),
             ],
-            x_rule: None,
-            y_rule: Some((self.deadline_ns as f64, "deadline".into())),
-        };
-        Section {
-            title: "The run in time".into(),
-            caption: "Each point is a stretch of the run.".into(),
-            legend: vec![
-                (legend_key(0, false), "longest of the stretch".into()),
-                (legend_key(1, true), "median of the stretch".into()),
-            ],
-            panels: vec![("Response time".into(), chart.svg())],
-            ..Section::default()
-        }
+        );
+        chart.y_rule = Some((self.deadline_ns as f64, "deadline"));
+        Section::new("The run in time", "Each point is a stretch of the run.")
+            .legend([
+                (legend_key(0, false), "longest of the stretch"),
+                (legend_key(1, true), "median of the stretch"),
+            ])
+            .panel("Response time", chart.svg())
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }

@@ -1,10 +1,9 @@
-//! What a simulated application did.
+//! What an application would see.
 
-use super::{Page, Report, Section, Table};
+use super::{Page, Report, ReportError, Section};
 use crate::format::{count, duration, figure, size};
-use crate::report::ReportError;
 use crate::run_info::RunInfo;
-use crate::workload::Worked;
+use crate::workload::{OpResult, Worked};
 
 impl Report for Worked {
     fn info(&self) -> &RunInfo {
@@ -12,56 +11,18 @@ impl Report for Worked {
     }
 
     fn html(&self) -> Result<String, ReportError> {
-        let how = if self.direct {
-            "past the page cache"
-        } else {
-            "through the page cache"
+        let how = match self.direct {
+            true => "past the page cache",
+            false => "through the page cache",
         };
         let title = format!("{} on {}, {how}", self.workload, self.folder);
         let mut page = Page::new(&self.run, title, self.lede());
-        let rows = self.operations.iter().map(|one| {
-            vec![
-                format!(
-                    "{}: {}{}",
-                    one.group,
-                    one.operation,
-                    if one.open_loop {
-                        " (from when it was due)"
-                    } else {
-                        ""
-                    }
-                ),
-                count(one.count),
-                figure(one.per_second),
-                figure(one.bytes as f64 / f64::from(1u32 << 20)),
-                duration(one.mean_ns as u64),
-                duration(one.p50_ns),
-                match one.p99_ns_ci95 {
-                    Some([low, high]) => {
-                        format!(
-                            "{} ({} to {})",
-                            duration(one.p99_ns),
-                            duration(low),
-                            duration(high)
-                        )
-                    }
-                    None => format!("{} (no interval)", duration(one.p99_ns)),
-                },
-                duration(one.max_ns),
-                count(one.errors),
-            ]
-        });
-        page.sections.push(Section {
-            title: "Each kind of operation".into(),
-            caption: "A round is all steps of a group once. Where the workload has a rate, rounds count from \
-                      when they were due."
-                .into(),
-            tables: vec![Table::new(
-                &["Operation", "count", "a second", "MiB", "mean", "median", "99th percentile", "longest", "failed"],
-                rows.collect(),
-            )],
-            ..Section::default()
-        });
+        let caption = "A round is all steps of a group once. Where the workload has a rate, rounds count from when \
+                       they were due.";
+        let head = "Operation|count|a second|MiB|mean|median|99th percentile|longest|failed";
+        let section = Section::new("Each kind of operation", caption);
+        page.sections
+            .push(section.table(head, self.operations.iter().map(row)));
         page.finish()
     }
 
@@ -77,15 +38,33 @@ impl Report for Worked {
                 duration(one.mean_ns as u64),
                 duration(one.p99_ns),
                 duration(one.max_ns),
-                if one.errors > 0 {
-                    format!(", {} failed", one.errors)
-                } else {
-                    String::new()
+                match one.errors {
+                    0 => String::new(),
+                    errors => format!(", {errors} failed"),
                 },
             );
         }
         text
     }
+}
+
+fn row(one: &OpResult) -> Vec<String> {
+    let due = if one.open_loop {
+        " (from when it was due)"
+    } else {
+        ""
+    };
+    vec![
+        format!("{}: {}{due}", one.group, one.operation),
+        count(one.count),
+        figure(one.per_second),
+        figure(one.bytes as f64 / f64::from(1u32 << 20)),
+        duration(one.mean_ns as u64),
+        duration(one.p50_ns),
+        super::within(one.p99_ns, one.p99_ns_ci95),
+        duration(one.max_ns),
+        count(one.errors),
+    ]
 }
 
 impl Worked {

@@ -8,7 +8,7 @@
 pub mod run;
 pub mod stacks;
 
-use crate::access::{Operation, Pattern};
+use crate::access::Access;
 use crate::run_info::RunInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,164 +86,59 @@ impl std::fmt::Display for Kind {
 
 /// Beginnings of names, by kind. Those of the first three are looked for in the innermost function
 /// alone, those of the others from the innermost function outwards.
-const INNERMOST: [(Kind, &[&str]); 3] = [
+const INNERMOST: [(Kind, &str); 3] = [
     (
         Kind::Copying,
-        &[
-            "copy_",
-            "_copy_",
-            "__copy_",
-            "rep_movs",
-            "memcpy",
-            "__memcpy",
-            "memmove",
-            "__memmove",
-            "__arch_copy_",
-            "clear_page",
-            "clear_user",
-            "memset",
-            "__memset",
-            "arm_copy_",
-        ],
+        "copy_ _copy_ __copy_ rep_movs memcpy __memcpy memmove __memmove __arch_copy_ \
+         clear_page clear_user memset __memset arm_copy_",
     ),
     (
         Kind::Flushing,
-        &[
-            "clflush",
-            "clean_cache",
-            "dcache_",
-            "__dma_",
-            "arch_sync_dma",
-            "v7_dma_",
-            "v7_flush",
-            "__inval_",
-            "__clean_",
-            "__flush_dcache",
-            "dma_cache_",
-        ],
+        "clflush clean_cache dcache_ __dma_ arch_sync_dma v7_dma_ v7_flush __inval_ __clean_ \
+         __flush_dcache dma_cache_",
     ),
     (
         Kind::Locking,
-        &[
-            "_raw_spin",
-            "_raw_read",
-            "_raw_write",
-            "native_queued_spin",
-            "queued_spin",
-            "queued_write",
-            "queued_read",
-            "mutex_",
-            "__mutex",
-            "rwsem_",
-            "down_",
-            "up_",
-            "__down",
-            "__up",
-            "osq_",
-            "rt_mutex",
-            "rt_spin",
-            "__rt_",
-            "lock_page",
-            "__lock_page",
-            "futex_",
-        ],
+        "_raw_spin _raw_read _raw_write native_queued_spin queued_spin queued_write \
+         queued_read mutex_ __mutex rwsem_ down_ up_ __down __up osq_ rt_mutex rt_spin __rt_ \
+         lock_page __lock_page futex_",
     ),
 ];
-const ANYWHERE: [(Kind, &[&str]); 6] = [
+const ANYWHERE: [(Kind, &str); 6] = [
     (
         Kind::Flushing,
-        &[
-            "wb_workfn",
-            "wb_writeback",
-            "writeback_",
-            "__writeback",
-            "do_writepages",
-            "filemap_fdatawrite",
-            "__filemap_fdatawrite",
-            "blkdev_fsync",
-            "ext4_sync_file",
-            "jbd2_",
-            "__jbd2_",
-            "kjournald",
-            "sync_inodes",
-            "ext4_writepages",
-        ],
+        "wb_workfn wb_writeback writeback_ __writeback do_writepages filemap_fdatawrite \
+         __filemap_fdatawrite blkdev_fsync ext4_sync_file jbd2_ __jbd2_ kjournald sync_inodes \
+         ext4_writepages",
     ),
-    (Kind::Driver, &["nvme_", "chario_"]),
+    (Kind::Driver, "nvme_ chario_"),
     (
         Kind::BlockLayer,
-        &[
-            "blk_",
-            "__blk_",
-            "blkdev_",
-            "__blkdev_",
-            "bio_",
-            "__bio_",
-            "submit_bio",
-            "__submit_bio",
-            "sbitmap_",
-            "__sbitmap",
-            "iomap_dio",
-            "dd_",
-            "elv_",
-        ],
+        "blk_ __blk_ blkdev_ __blkdev_ bio_ __bio_ submit_bio __submit_bio sbitmap_ __sbitmap \
+         iomap_dio dd_ elv_",
     ),
     (
         Kind::FileSystem,
-        &["ext4_", "__ext4_", "iomap_", "generic_file_", "filemap_"],
+        "ext4_ __ext4_ iomap_ generic_file_ filemap_",
     ),
     (
         Kind::Interrupt,
-        &[
-            "asm_common_interrupt",
-            "asm_sysvec",
-            "common_interrupt",
-            "handle_irq",
-            "handle_edge_irq",
-            "__irq_exit",
-            "irq_exit",
-            "__do_softirq",
-            "handle_softirqs",
-            "gic_handle_irq",
-            "el1_irq",
-            "el0_irq",
-            "el1h_64_irq",
-            "el0t_64_irq",
-            "irq_thread",
-        ],
+        "asm_common_interrupt asm_sysvec common_interrupt handle_irq handle_edge_irq \
+         __irq_exit irq_exit __do_softirq handle_softirqs gic_handle_irq el1_irq el0_irq \
+         el1h_64_irq el0t_64_irq irq_thread",
     ),
     (
         Kind::Scheduling,
-        &[
-            "__schedule",
-            "schedule",
-            "try_to_wake_up",
-            "finish_task_switch",
-            "io_schedule",
-            "pick_next_task",
-            "dequeue_task",
-            "enqueue_task",
-        ],
+        "__schedule schedule try_to_wake_up finish_task_switch io_schedule pick_next_task \
+         dequeue_task enqueue_task",
     ),
 ];
 /// What a processor does while it has nothing to do.
-const IDLE: [&str; 12] = [
-    "default_idle",
-    "native_safe_halt",
-    "pv_native_safe_halt",
-    "intel_idle",
-    "mwait_idle",
-    "cpu_idle_poll",
-    "arch_cpu_idle",
-    "acpi_idle",
-    "acpi_safe_halt",
-    "cpuidle_",
-    "do_idle",
-    "arch_local_irq_enable",
-];
+const IDLE: &str = "default_idle native_safe_halt pv_native_safe_halt intel_idle mwait_idle cpu_idle_poll \
+    arch_cpu_idle acpi_idle acpi_safe_halt cpuidle_ do_idle arch_local_irq_enable";
 
-fn begins(name: &str, with: &[&str]) -> bool {
-    with.iter().any(|start| name.starts_with(start))
+fn begins(name: &str, with: &str) -> bool {
+    with.split(' ').any(|start| name.starts_with(start))
 }
 
 /// The kind of a stack, innermost function first; `None` for an idle processor.
@@ -254,10 +149,10 @@ pub fn kind(stack: &Stack) -> Option<Kind> {
     if !innermost.in_kernel {
         return Some(Kind::Application);
     }
-    if begins(&innermost.function, &IDLE) {
+    if begins(&innermost.function, IDLE) {
         return None;
     }
-    let of = |name: &str, table: &[(Kind, &[&str])]| {
+    let of = |name: &str, table: &[(Kind, &str)]| {
         let found = table.iter().find(|(_, names)| begins(name, names));
         found.map(|(kind, _)| *kind)
     };
@@ -307,12 +202,9 @@ pub struct Profiled {
     pub run: RunInfo,
     /// The path.
     pub path: String,
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
     /// Operations while samples were taken.

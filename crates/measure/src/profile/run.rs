@@ -2,12 +2,11 @@
 
 use super::stacks::Stack;
 use super::{Profiled, shares};
-use crate::access::{Access, Offsets, Operation, Pattern};
-use crate::cell::ClosedLoop;
+use crate::access::Access;
 use crate::host::Host;
 use crate::path::{Missing, Path};
-use crate::random::Random;
-use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::run_info::{Request, RunInfo};
+use crate::stage::{Load, Open, on_stage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -29,12 +28,8 @@ pub trait Sampler {
 /// What is profiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of an operation.
-    pub block_size_bytes: u64,
+    /// What is asked of it.
+    pub access: Access,
     /// Operations in flight, as far as the path can.
     pub queue_depth: u16,
     /// How long samples are taken.
@@ -72,9 +67,7 @@ pub fn profile(
     Ok(Profiled {
         run,
         path: path.name().to_owned(),
-        operation: plan.operation,
-        pattern: plan.pattern,
-        block_size_bytes: plan.block_size_bytes,
+        access: plan.access,
         queue_depth: taken.queue_depth,
         operations: taken.operations,
         throughput_mib_s: taken.throughput_mib_s,
@@ -93,106 +86,21 @@ fn take(
     sampler: &mut dyn Sampler,
     cancel: &AtomicBool,
 ) -> Result<Taken, Missing> {
-    let access = Access {
-        operation: plan.operation,
-        pattern: plan.pattern,
-        block_size_bytes: plan.block_size_bytes,
-    };
     let queue_depth = open.depth(plan.queue_depth);
-    let mut buffers = open.buffers(queue_depth, plan.block_size_bytes)?;
-    let mut random = Random::derived(seed, &[0x7066]);
-    for buffer in &mut buffers {
-        random.fill(buffer);
-    }
-    let geometry = *open.device.geometry();
-    let region = open.path.region(&geometry);
-    let offsets = Offsets::new(access, plan.span_bytes, seed, 0);
-    let made = ClosedLoop::new(access, offsets, plan.span_bytes, region, &geometry, buffers);
-    let mut closed = match made {
-        Ok(closed) => closed,
-        Err((error, buffers)) => {
-            open.release(buffers);
-            return Err(Missing::new(error.to_string(), "another --block or --span"));
-        }
-    };
+    let load = Load::new(plan.access, plan.span_bytes, queue_depth, seed);
     let duration_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
-    let done = sampler.start().and_then(|()| {
+    let (tally, stacks) = open.closed(&load, |open, closed| {
+        sampler.start()?;
         let tally = closed.run(open.device, open.host.clock(), duration_ns, cancel);
         Ok((tally, sampler.stop()?))
-    });
-    open.release(closed.into_buffers());
-    let (tally, stacks) = done?;
+    })?;
     match tally.first_error {
         Some(error) => Err(Missing::new(format!("a request failed: {error}"), "dmesg")),
         None => Ok(Taken {
             stacks,
             operations: tally.operations,
-            throughput_mib_s: tally.bytes as f64
-                / f64::from(1u32 << 20)
-                / (tally.elapsed_ns.max(1) as f64 / 1e9),
+            throughput_mib_s: tally.mib_s(),
             queue_depth,
         }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::stacks::parse;
-    use crate::simulated::{Profile, SimulatedHost};
-
-    struct Canned(bool);
-
-    impl Sampler for Canned {
-        fn start(&mut self) -> Result<(), Missing> {
-            match self.0 {
-                true => Ok(()),
-                false => Err(Missing::new("perf is not permitted", "root")),
-            }
-        }
-        fn stop(&mut self) -> Result<Vec<Stack>, Missing> {
-            Ok(parse("a\n\tff nvme_queue_rq ([nvme])\n"))
-        }
-    }
-
-    fn plan() -> Plan {
-        Plan {
-            operation: Operation::Read,
-            pattern: Pattern::Random,
-            block_size_bytes: 4096,
-            queue_depth: 1,
-            duration: Duration::from_millis(5),
-            span_bytes: 1 << 20,
-        }
-    }
-
-    #[test]
-    fn the_loop_runs_while_samples_are_taken_and_a_refusal_leaves_no_buffer_out() {
-        let mut host = SimulatedHost::new();
-        let mut path = host.path(Profile::default());
-        let (request, cancel) = (Request::default(), AtomicBool::new(false));
-        let mut refused = Canned(false);
-        let none = profile(
-            &mut host,
-            path.as_mut(),
-            &request,
-            &plan(),
-            &mut refused,
-            &cancel,
-        );
-        assert!(none.unwrap_err().to_string().contains("not permitted"));
-        let mut sampler = Canned(true);
-        let found = profile(
-            &mut host,
-            path.as_mut(),
-            &request,
-            &plan(),
-            &mut sampler,
-            &cancel,
-        );
-        let found = found.unwrap();
-        assert!(found.operations > 0 && found.throughput_mib_s > 0.0);
-        assert_eq!((found.busy_samples, found.run.complete), (1, true));
-        assert_eq!(found.functions[0].name, "nvme_queue_rq");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::stacks::parse;
 use super::*;
+use crate::access::{Operation, Pattern};
 
 const TEXT: &str = "straightway
 \tffffffff81a0 copy_user_enhanced_fast_string+0xe ([kernel.kallsyms])
@@ -131,9 +132,11 @@ fn recursion_counts_once_and_dot_is_quoted() {
     let profiled = Profiled {
         run: RunInfo::default(),
         path: "x".into(),
-        operation: Operation::Read,
-        pattern: Pattern::Random,
-        block_size_bytes: 1,
+        access: Access {
+            operation: Operation::Read,
+            pattern: Pattern::Random,
+            block_size_bytes: 1,
+        },
         queue_depth: 1,
         operations: 1,
         throughput_mib_s: 1.0,

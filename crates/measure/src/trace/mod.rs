@@ -8,13 +8,14 @@
 pub mod events;
 pub mod parts;
 
-use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::access::{Access, Offsets, Operation};
 use crate::distribution::{density, exceedance};
 use crate::host::{Clock, Host};
 use crate::path::{Missing, Path};
 use crate::random::Random;
-use crate::run_info::{Open, Request, RunInfo, on_stage};
+use crate::run_info::{Request, RunInfo};
 use crate::schema::Ci95;
+use crate::stage::{Open, allocate, on_stage, refused, release};
 use crate::stats;
 use crate::tail;
 use block::{Buffer, Device};
@@ -54,12 +55,8 @@ pub trait Probe {
 /// What is traced.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of a request.
-    pub block_size_bytes: u64,
+    /// What is asked of it.
+    pub access: Access,
     /// Requests, with the probe.
     pub requests: u32,
     /// Whether a write lasts when it is done.
@@ -91,12 +88,9 @@ pub struct Traced {
     pub run: RunInfo,
     /// The path.
     pub path: String,
-    /// Read or write.
-    pub operation: Operation,
-    /// Sequential or random.
-    pub pattern: Pattern,
-    /// Bytes of a request.
-    pub block_size_bytes: u64,
+    /// What was asked of it.
+    #[serde(flatten)]
+    pub access: Access,
     /// Whether a write lasts when it is done.
     pub durable: bool,
     /// `tracefs` or `driver`: who told.
@@ -163,17 +157,13 @@ fn turns(
     mut probe: Option<&mut (dyn Probe + '_)>,
     cancel: &AtomicBool,
 ) -> Result<Taken, Missing> {
-    let access = Access {
-        operation: plan.operation,
-        pattern: plan.pattern,
-        block_size_bytes: plan.block_size_bytes,
-    };
+    let access = plan.access;
     let geometry = *open.device.geometry();
     let region = open.path.region(&geometry);
-    let mut buffers = open.buffers(1, plan.block_size_bytes)?;
+    let mut buffers = allocate(open.path, 1, access.block_size_bytes)?;
     if let Err(error) = crate::cell::check(access, plan.span_bytes, region, &geometry, &buffers) {
-        open.release(buffers);
-        return Err(Missing::new(error.to_string(), "another --block or --span"));
+        release(open.path, buffers);
+        return Err(refused(access, &error));
     }
     let mut buffer = buffers.pop();
     if let Some(buffer) = &mut buffer {
@@ -183,7 +173,7 @@ fn turns(
         first_lba: region.first_lba,
         offsets: Offsets::new(access, plan.span_bytes, seed, 0),
         durable: plan.durable,
-        operation: plan.operation,
+        operation: access.operation,
         buffer,
     };
     let mut taken = Taken::default();
@@ -224,7 +214,7 @@ fn turns(
         }
         Ok(())
     })();
-    open.release(loop_.buffer.into_iter().collect());
+    release(open.path, loop_.buffer.into_iter().collect());
     done.map(|()| taken)
 }
 
@@ -370,9 +360,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
     Traced {
         run,
         path: path.to_owned(),
-        operation: plan.operation,
-        pattern: plan.pattern,
-        block_size_bytes: plan.block_size_bytes,
+        access: plan.access,
         durable: plan.durable,
         source: if probed { "tracefs" } else { "driver" }.to_owned(),
         requests: taken.splits.len() as u64,
@@ -397,13 +385,16 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Pattern;
     use crate::simulated::{Profile, SimulatedHost};
 
     fn plan() -> Plan {
         Plan {
-            operation: Operation::Read,
-            pattern: Pattern::Random,
-            block_size_bytes: 4096,
+            access: Access {
+                operation: Operation::Read,
+                pattern: Pattern::Random,
+                block_size_bytes: 4096,
+            },
             requests: 100,
             durable: false,
             span_bytes: 1 << 20,

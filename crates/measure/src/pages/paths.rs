@@ -1,0 +1,614 @@
+//! What each path costs: the report of a comparison, and of a sweep, which is several with other depths and threads.
+
+use super::{Card, Page, Report, ReportError, Section, Table};
+use crate::access::{Access, Operation, Pattern};
+use crate::advice::{self, Advice, advise};
+use crate::chart::{Axis, Chart, Curve, Point, Unit, legend_key, styles};
+use crate::findings::{Merit, Win, ranked, wins};
+use crate::fio::Agreement;
+use crate::format::{capital, count, duration, figure, known, size, with_half};
+use crate::run_info::RunInfo;
+use crate::schema::{Ci95, Comparison, PathResult};
+use crate::sweep::Sweep;
+use crate::table::heading;
+
+type Value = fn(&PathResult) -> (f64, Ci95);
+
+impl Report for Comparison {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
+    fn html(&self) -> Result<String, ReportError> {
+        let title = format!("Which path to the {}?", drive(&self.run));
+        let mut page = Page::new(&self.run, title, self.lede());
+        page.answer = advice::answer(&advise(self));
+        let all = Paths(std::slice::from_ref(self));
+        page.sections = all.first_sections();
+        page.sections.extend(all.last_sections());
+        page.missing(&self.missing);
+        let cell = format!(
+            "{} ms counted, after {} ms of warming up",
+            count(self.cell_duration_ms),
+            count(self.warm_up_ms)
+        );
+        let idle = format!("{} % of one core", figure(self.idle_cpu_percent));
+        let conditions = [
+            ("offsets spread over", size(self.span_bytes)),
+            ("rounds", self.rounds.to_string()),
+            ("a cell", cell),
+            (
+                "operations in flight",
+                in_flight(self.threads, self.queue_depth),
+            ),
+            ("idle machine", idle),
+        ];
+        page.conditions.splice(6..6, conditions);
+        page.finish()
+    }
+
+    fn text(&self) -> String {
+        crate::table(self)
+    }
+}
+
+impl Comparison {
+    fn lede(&self) -> String {
+        let sizes = self.block_sizes_bytes();
+        let range = match sizes.as_slice() {
+            [first, .., last] => format!("blocks of {} to {}", size(*first), size(*last)),
+            [only] => format!("blocks of {}", size(*only)),
+            [] => "no blocks".to_owned(),
+        };
+        let has = |operation| self.kinds().iter().any(|(one, _)| *one == operation);
+        let verb = match (has(Operation::Read), has(Operation::Write)) {
+            (true, true) => "read and written",
+            (true, false) => "read",
+            (false, true) => "written",
+            (false, false) => "asked for",
+        };
+        let paths = match self.path_names().len() {
+            1 => "1 path".to_owned(),
+            paths => format!("{paths} paths"),
+        };
+        let depth = match self.queue_depth {
+            1 => "one operation".to_owned(),
+            depth => format!("up to {depth} operations"),
+        };
+        format!(
+            "The same data, in {range}, was {verb} over {paths} to the {}. Each path was asked for the same offsets, \
+             in {} rounds of random order, with {depth} in flight. How fast it was, how much of the processor it \
+             took, and what the drive saw of it:",
+            drive(&self.run),
+            self.rounds
+        )
+    }
+}
+
+fn drive(run: &RunInfo) -> &str {
+    run.device.model.as_ref().unwrap_or(&run.device.name)
+}
+
+fn in_flight(threads: u16, depth: u16) -> String {
+    match threads {
+        1 => depth.to_string(),
+        threads => format!("{threads} × {depth}"),
+    }
+}
+
+fn sure(win: &Win) -> &'static str {
+    match win.certain {
+        true => "",
+        false => " (too few rounds to be sure)",
+    }
+}
+
+fn leaders(win: &Win) -> String {
+    match win.best().as_slice() {
+        [first, second] => format!("{first} and {second}"),
+        [first, second, third] => format!("{first}, {second} and {third}"),
+        [_, _, _, _, ..] => format!("{} and {} others", win.leader, win.level.len()),
+        _ => win.leader.clone(),
+    }
+}
+
+fn kind_name(operation: Operation, pattern: Pattern) -> String {
+    capital(&format!("{pattern} {operation}"))
+}
+
+/// What is asked of a path but the size of a block: one panel of a figure.
+type Kind = (Operation, Pattern);
+
+/// Comparisons of the same paths, with other depths or threads.
+struct Paths<'a>(&'a [Comparison]);
+
+impl Paths<'_> {
+    fn results(&self) -> impl Iterator<Item = (&Comparison, &PathResult)> {
+        let of = |one| move |result| (one, result);
+        self.0
+            .iter()
+            .flat_map(move |one: &Comparison| one.results.iter().map(of(one)))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (_, result) in self.results() {
+            if !names.contains(&result.path.as_str()) {
+                names.push(&result.path);
+            }
+        }
+        names
+    }
+
+    /// What stands after a heading that is of one comparison, where there are several.
+    fn place(&self, one: &Comparison) -> String {
+        match self.0.len() {
+            1 => String::new(),
+            _ => format!(", {} in flight", in_flight(one.threads, one.queue_depth)),
+        }
+    }
+
+    /// Which path to take, and how fast each is.
+    fn first_sections(&self) -> Vec<Section> {
+        let mut sections = Vec::new();
+        let has_intervals = self
+            .results()
+            .any(|(_, one)| one.throughput_mib_s_ci95.is_some());
+        for one in self.0 {
+            let mut section = Section::new(
+                format!("Which path{}?", self.place(one)),
+                "The fastest path for each access, and the fastest on which no core spins. Multiples are of a plain \
+                 program's path, with 95 % confidence intervals from rounds of both paths taken in pairs. Two paths \
+                 are level where their intervals overlap.",
+            );
+            section.tables.push(Table {
+                words: true,
+                ..Table::new(advice::HEADINGS, advise(one).iter().map(Advice::cells))
+            });
+            sections.push(section);
+            let mut section = Section::new(format!("By block size{}", self.place(one)), "");
+            section.cards = one
+                .kinds()
+                .into_iter()
+                .map(|kind| card(one, kind))
+                .collect();
+            sections.push(section);
+        }
+        let bars = match has_intervals {
+            true => "Bars show the 95 % confidence interval over rounds",
+            false => "Too few rounds were measured for confidence intervals",
+        };
+        let bars = format!("{bars}; dashed lines poll: a core spins while the drive works.");
+        let idle = self
+            .0
+            .iter()
+            .map(|one| one.idle_cpu_percent)
+            .fold(0.0, f64::max);
+        let speed: Value = |one| (one.throughput_mib_s, one.throughput_mib_s_ci95);
+        let cpu: Value = |one| (one.cpu_percent, one.cpu_percent_ci95);
+        let efficiency: Value = |one| (one.mib_s_per_cpu_percent, one.mib_s_per_cpu_percent_ci95);
+        let caption = format!("Higher is better. {bars}");
+        sections.push(self.by_size("Speed", &caption, "MiB/s", true, speed));
+        let caption = format!(
+            "Lower is better. The whole machine’s processor time (interrupts and kernel threads too), less the idle \
+             machine’s {} %; 100 % is one core. {bars}",
+            figure(idle)
+        );
+        sections.push(self.by_size("Processor time", &caption, "% of one core", false, cpu));
+        let caption =
+            format!("Higher is better: how far a path goes on the processor time it takes. {bars}");
+        let title = "Speed for each per cent of processor time";
+        sections.push(self.by_size(title, &caption, "MiB/s per CPU %", true, efficiency));
+        sections
+    }
+
+    /// What the drive saw, and every figure.
+    fn last_sections(&self) -> Vec<Section> {
+        let mut tolls = Section::new(
+            "What the drive saw",
+            "Commands that the drive received / interrupts that it raised, for each operation. A dash is a count \
+             that the path cannot make.",
+        );
+        let mut figures = Section::new(
+            "Every figure",
+            "Means over rounds ± half of the 95 % confidence interval. Service times are from submission to \
+             completion in a closed loop, which waits while the drive stalls: they are not the response times of a \
+             periodic task.",
+        );
+        for one in self.0 {
+            for kind in one.kinds() {
+                tolls.tables.push(self.toll(one, kind));
+            }
+            for access in one.accesses() {
+                figures.tables.push(Table {
+                    title: heading(access) + &self.place(one),
+                    folded: true,
+                    ..Table::new(
+                        "Path|MiB/s|std. deviation|IOPS|CPU %|MiB/s per CPU %|commands/op|interrupts/op|median time|\
+                         99th percentile|in flight",
+                        ranked(one, access, Merit::Speed).into_iter().map(every_figure),
+                    )
+                });
+            }
+        }
+        vec![tolls, figures]
+    }
+
+    fn legend(&self) -> Vec<(String, String)> {
+        let polls = |name: &str| self.results().any(|(_, r)| r.path == name && r.polls);
+        let names = self.names();
+        let keys = styles(&names).into_iter().zip(&names);
+        keys.map(|(style, name)| (legend_key(style, polls(name)), (*name).to_owned()))
+            .collect()
+    }
+
+    /// A curve for each path that has points.
+    fn curves(
+        &self,
+        is_of: &dyn Fn(&Comparison, Access) -> bool,
+        point: &dyn Fn(&Comparison, &PathResult) -> Point,
+    ) -> Vec<Curve> {
+        let names = self.names();
+        let curve = |(style, name): (usize, &&str)| {
+            let mut curve = Curve::plain(name, style, &[]);
+            curve.marked = true;
+            for (one, result) in self.results() {
+                if result.path == *name && is_of(one, result.access) {
+                    curve.dashed |= result.polls;
+                    curve.points.push(point(one, result));
+                }
+            }
+            curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            curve
+        };
+        let curves = styles(&names).into_iter().zip(&names).map(curve);
+        curves.filter(|curve| !curve.points.is_empty()).collect()
+    }
+
+    /// A panel for each kind of access; those that read share an axis, and so do those that write.
+    fn by_size(
+        &self,
+        title: &str,
+        caption: &str,
+        unit: &str,
+        may_be_log: bool,
+        value: Value,
+    ) -> Section {
+        let title = format!("{title} by block size");
+        let mut section = Section::new(&title, caption).legend(self.legend());
+        let point = |_: &Comparison, result: &PathResult| {
+            let (y, ci95) = value(result);
+            let x = result.access.block_size_bytes as f64;
+            Point { x, y, ci95 }
+        };
+        for one in self.0 {
+            let panel = |kind: Kind| {
+                let is_of = |other: &Comparison, access: Access| {
+                    std::ptr::eq(one, other) && (access.operation, access.pattern) == kind
+                };
+                (kind, self.curves(&is_of, &point))
+            };
+            let panels: Vec<(Kind, Vec<Curve>)> = one.kinds().into_iter().map(panel).collect();
+            for ((operation, pattern), curves) in &panels {
+                let same = panels.iter().filter(|((other, _), _)| other == operation);
+                let points = same
+                    .flat_map(|(_, curves)| curves)
+                    .flat_map(|curve| &curve.points);
+                let x = Axis::of_sizes(&one.block_sizes_bytes());
+                let y = Axis::over(unit, may_be_log, points);
+                let name = kind_name(*operation, *pattern) + &self.place(one);
+                let chart = Chart::new(format!("{title}, {name}"), x, y, curves.clone());
+                section = section.panel(name, chart.svg());
+            }
+        }
+        section
+    }
+
+    /// Operations a second of the smallest blocks by depth or by threads, at the fewest of the other.
+    fn by(
+        &self,
+        (title, caption, axis): (&str, &str, &str),
+        of: fn(&Comparison) -> u16,
+        other: fn(&Comparison) -> u16,
+    ) -> Option<Section> {
+        let first = of(self.0.first()?);
+        if self.0.iter().all(|one| of(one) == first) {
+            return None;
+        }
+        let fewest = self.0.iter().map(other).min();
+        let sizes = self.0.iter().flat_map(Comparison::block_sizes_bytes);
+        let smallest = sizes.min().unwrap_or(0);
+        let mut section = Section::new(title, caption).legend(self.legend());
+        let point = |one: &Comparison, r: &PathResult| Point::from((f64::from(of(one)), r.iops));
+        for (operation, pattern) in self.0.first()?.kinds() {
+            let wanted = Access {
+                operation,
+                pattern,
+                block_size_bytes: smallest,
+            };
+            let is_of = |one: &Comparison, access| Some(other(one)) == fewest && access == wanted;
+            let x = Axis::new(axis, Unit::Number, true);
+            let y = Axis::new("Operations a second", Unit::Number, false);
+            let name = capital(&wanted.to_string());
+            let chart = Chart::new(
+                format!("{title}, {name}"),
+                x,
+                y,
+                self.curves(&is_of, &point),
+            );
+            section = section.panel(name, chart.svg());
+        }
+        Some(section)
+    }
+
+    fn toll(&self, one: &Comparison, (operation, pattern): Kind) -> Table {
+        let sizes = one.block_sizes_bytes();
+        let row = |path: &str| {
+            let cell = |bytes: &u64| {
+                let access = Access {
+                    operation,
+                    pattern,
+                    block_size_bytes: *bytes,
+                };
+                let mut results = one.results.iter();
+                let result = results.find(|r| r.path == path && r.access == access);
+                let commands = known(result.and_then(|r| r.device_commands_per_operation));
+                let interrupts = known(result.and_then(|r| r.interrupts_per_operation));
+                format!("{commands}\n/ {interrupts}")
+            };
+            std::iter::once(path.to_owned())
+                .chain(sizes.iter().map(cell))
+                .collect()
+        };
+        let head: Vec<String> = sizes.iter().map(|bytes| size(*bytes)).collect();
+        Table {
+            title: kind_name(operation, pattern) + &self.place(one),
+            ..Table::new(
+                &format!("Path|{}", head.join("|")),
+                one.path_names().into_iter().map(row),
+            )
+        }
+    }
+}
+
+fn card(comparison: &Comparison, (operation, pattern): Kind) -> Card {
+    let list = |merit, unit: &str| {
+        let wins = wins(comparison, operation, pattern, merit);
+        wins.iter().map(|win| finding(win, unit)).collect()
+    };
+    Card {
+        title: kind_name(operation, pattern),
+        lists: vec![
+            ("Fastest", list(Merit::Speed, "MiB/s")),
+            (
+                "Most data for its processor time",
+                list(Merit::Efficiency, "MiB/s per CPU %"),
+            ),
+        ],
+    }
+}
+
+/// Block sizes, who leads there, and by how much.
+fn finding(win: &Win, unit: &str) -> [String; 3] {
+    let [from, to] = [win.from_bytes, win.to_bytes].map(size);
+    let (sizes, figures, at_least) = match from == to {
+        true => (from, figure(win.highest), ""),
+        false => (
+            format!("{from} – {to}"),
+            format!("{} – {}", figure(win.lowest), figure(win.highest)),
+            "at least ",
+        ),
+    };
+    let mut more = format!("{figures} {unit}");
+    if !win.level.is_empty() {
+        more += "; level with each other";
+    } else if let Some(lead) = win.lead {
+        more += &match lead >= 1.0 {
+            true => format!("; {at_least}{:.1} times the next", lead + 1.0),
+            false => format!("; {at_least}{:.1}\u{a0}% ahead of the next", lead * 100.0),
+        };
+    }
+    if !win.certain {
+        more += "; too few rounds to be sure";
+    }
+    [sizes, leaders(win), more]
+}
+
+fn every_figure(result: &PathResult) -> Vec<String> {
+    let time = |ns: Option<u64>| ns.map_or("—".to_owned(), duration);
+    let mut marks = Vec::new();
+    if result.drifting {
+        marks.push("drifting".to_owned());
+    }
+    if result.errors > 0 {
+        let error = result.first_error.as_deref().unwrap_or("unknown");
+        marks.push(format!("{} failed: {error}", count(result.errors)));
+    }
+    let (efficiency, ci95) = Merit::Efficiency.of(result);
+    vec![
+        format!("{}\n{}", result.path, marks.join("; ")),
+        with_half(result.throughput_mib_s, result.throughput_mib_s_ci95),
+        known(result.throughput_mib_s_stddev),
+        figure(result.iops),
+        with_half(result.cpu_percent, result.cpu_percent_ci95),
+        with_half(efficiency, ci95),
+        known(result.device_commands_per_operation),
+        known(result.interrupts_per_operation),
+        time(result.service_time_p50_ns),
+        time(result.service_time_p99_ns),
+        in_flight(result.threads, result.queue_depth),
+    ]
+}
+
+impl Report for Sweep {
+    fn info(&self) -> &RunInfo {
+        &self.run
+    }
+
+    fn html(&self) -> Result<String, ReportError> {
+        let drive = drive(&self.run);
+        let title = format!("What each path to {drive} gives, from small blocks to large");
+        let mut page = Page::new(&self.run, title, self.lede());
+        let advice = self.comparisons.first().map(advise).unwrap_or_default();
+        page.answer = advice::answer(&advice);
+        let all = Paths(&self.comparisons);
+        page.sections.push(self.ranked());
+        page.sections.extend(all.first_sections());
+        page.sections.extend(all.by(
+            (
+                "Operations a second by queue depth",
+                "A path that can do one operation at a time is level.",
+                "Operations in flight",
+            ),
+            |one| one.queue_depth,
+            |one| one.threads,
+        ));
+        page.sections.extend(all.by(
+            (
+                "Operations a second by threads",
+                "Each thread has its own part of the data. Paths that one thread uses are not here.",
+                "Threads",
+            ),
+            |one| one.threads,
+            |one| one.queue_depth,
+        ));
+        if !self.agreements.is_empty() || !self.fio_missing.is_empty() {
+            page.sections.push(self.beside_fio());
+        }
+        page.sections.extend(all.last_sections());
+        let mut missing = Vec::new();
+        for one in self.comparisons.iter().flat_map(|one| &one.missing) {
+            if !missing.contains(one) {
+                missing.push(one.clone());
+            }
+        }
+        page.missing(&missing);
+        page.finish()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for one in &self.comparisons {
+            let in_flight = in_flight(one.threads, one.queue_depth);
+            text += &format!("In flight: {in_flight}\n\n{}\n", crate::table(one));
+        }
+        for one in &self.agreements {
+            text += &format!(
+                "fio beside us: {} {}, {} in flight: {} and {} MiB/s: {}\n",
+                one.path,
+                one.access,
+                one.queue_depth,
+                figure(one.ours_mean_mib_s),
+                figure(one.fio_mean_mib_s),
+                verdict(one, "agree", "DO NOT AGREE"),
+            );
+        }
+        for why in &self.fio_missing {
+            text += &format!("fio was not asked: {why}\n");
+        }
+        text
+    }
+}
+
+fn verdict(one: &Agreement, yes: &'static str, no: &'static str) -> &'static str {
+    match one.agrees {
+        Some(true) => yes,
+        Some(false) if one.explained => "differ by fio's own time",
+        Some(false) => no,
+        None => "too few rounds",
+    }
+}
+
+impl Sweep {
+    fn lede(&self) -> String {
+        let ranking = self.ranking();
+        let Some(first) = ranking.first() else {
+            return "No path could be measured.".into();
+        };
+        let mut text = format!(
+            "{} asked for the same offsets in rounds of random order.",
+            match ranking.len() {
+                1 => "1 path was".to_owned(),
+                paths => format!("{paths} paths were"),
+            }
+        );
+        if let Some(win) = self.winner(Merit::Speed) {
+            let level = match win.level.is_empty() {
+                true => format!("{} was the fastest", win.leader),
+                false => format!(
+                    "{} were the fastest and level with each other: their intervals overlap",
+                    leaders(&win)
+                ),
+            };
+            let (mib_s, ci95) = Merit::Speed.of(first.best);
+            text += &format!(
+                " {level}; {} reached {} MiB/s in blocks of {}{}.",
+                win.leader,
+                with_half(mib_s, ci95),
+                size(first.best.access.block_size_bytes),
+                sure(&win),
+            );
+        }
+        if let Some(win) = self.winner(Merit::Efficiency) {
+            text += &format!(
+                " {} moved the most for {} processor time: up to {} MiB/s for each per cent of a core{}.",
+                leaders(&win),
+                if win.level.is_empty() { "its" } else { "their" },
+                figure(win.highest),
+                sure(&win),
+            );
+        }
+        text
+    }
+
+    fn ranked(&self) -> Section {
+        let best = |merit: Merit, r: &PathResult| {
+            let (value, ci95) = merit.of(r);
+            let in_flight = in_flight(r.threads, r.queue_depth);
+            [
+                with_half(value, ci95),
+                format!("{}, {in_flight} in flight", r.access),
+            ]
+        };
+        let first = self.winner(Merit::Speed);
+        let is_first = |path: &str| first.as_ref().is_some_and(|win| win.best().contains(&path));
+        let rows = self.ranking().into_iter().enumerate().map(|(rank, one)| {
+            let rank = if is_first(one.path) { 1 } else { rank + 1 };
+            let mut row = vec![format!("{rank}. {}", one.path)];
+            row.extend(best(Merit::Speed, one.best));
+            row.extend(best(Merit::Efficiency, one.leanest));
+            row
+        });
+        let caption = "By the highest speed that each reached anywhere. Paths whose 95 % intervals overlap that of \
+                       the fastest are level with it, and share its rank.";
+        let head = "Path|MiB/s at best|where|MiB/s per CPU % at best|where";
+        Section::new("The paths, ranked", caption).table(head, rows)
+    }
+
+    fn beside_fio(&self) -> Section {
+        let rows = self.agreements.iter().map(|one| {
+            let access = one.access;
+            vec![
+                format!("{}, {} {}", one.path, access.pattern, access.operation),
+                size(access.block_size_bytes),
+                one.queue_depth.to_string(),
+                with_half(one.ours_mean_mib_s, one.ours_ci95),
+                with_half(one.fio_mean_mib_s, one.fio_ci95),
+                figure(one.fio_own_percent),
+                verdict(one, "yes", "NO").to_owned(),
+            ]
+        });
+        let caption = "The same cells by our loop and by fio, in turns. They agree if their 95 % intervals overlap, \
+                       or that of the difference of paired rounds holds 0. What fio computes in user space is in its \
+                       rate: a path's lies between that and fio's with that time taken off.";
+        let head = "Path|block|in flight|our loop, MiB/s|fio, MiB/s|fio itself, CPU %|agree";
+        let section = Section::new("Beside fio", caption).table(head, rows);
+        match self.fio_missing.is_empty() {
+            true => section,
+            false => section.table(
+                "fio was not asked",
+                self.fio_missing.iter().map(|why| vec![why.clone()]),
+            ),
+        }
+    }
+}
