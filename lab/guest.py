@@ -220,6 +220,7 @@ class Guest:
 
     def _launch(self, control: socket.socket | None = None) -> dict[str, socket.socket]:
         """Starts QEMU; `control` becomes its side of the control protocol."""
+        machines.OUT.mkdir(exist_ok=True)
         # A 9p server holds a descriptor for every file that the guest has open.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

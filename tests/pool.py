@@ -23,7 +23,7 @@ import guest as guests  # noqa: E402
 import image  # noqa: E402
 import options as lab_options  # noqa: E402
 from drives import Drive, why_not_plugged  # noqa: E402
-from machine import OUT, Machine  # noqa: E402
+from machine import Machine  # noqa: E402
 from resident import SLOTS, WARNED, Done, Resident  # noqa: E402
 
 sys.dont_write_bytecode = _WROTE
@@ -31,6 +31,8 @@ sys.dont_write_bytecode = _WROTE
 REPLACED = image.BUILD / "replaced.jsonl"
 # Each has memory of its own; more kinds than this and the one that was longest unused ends.
 MOST_GUESTS = 4
+# Of the folders of this process's guests, whichever pool has them.
+NUMBERS = itertools.count(1)
 # Memory that Linux leaves alone, in every guest: a window for the tests of CharIO, so that they need no kind of their own.
 WINDOW = "memmap=64M$0x20000000"
 
@@ -58,7 +60,6 @@ class Pool:
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
-        self._numbers = itertools.count(1)
         # What the last command's guest was.
         self.last_kind = ""
         atexit.register(self.close)
@@ -103,9 +104,8 @@ class Pool:
     def _boot(self, machine: Machine) -> Kept:
         while len(self._kept) >= MOST_GUESTS:
             self._kept.pop(next(iter(self._kept))).stop()
-        OUT.mkdir(exist_ok=True)
         for is_retry in (False, True):
-            folder = guests.RunFolder(f"-{next(self._numbers)}")
+            folder = guests.RunFolder(f"-{next(NUMBERS)}")
             folder.__enter__()
             kept = Kept(Resident(machine, ROOT, folder), folder)
             began = time.monotonic()

@@ -26,6 +26,7 @@ def test_every_path_is_compared_and_counted():
           --output out/test-compare
         grep -q straightway-poll /tmp/out || fail "no table was printed"
         driver_is nvme
+        rmmod chario || fail "it is not unloaded"
         """,
         "--drive", "size=512M,serial=LAB1,mdts=5", timeout=600,
     )

@@ -126,8 +126,8 @@ def test_namespaces_that_cannot_be_used_are_refused_by_every_path_and_keep_their
           rc 4 $S read /dev/nvme1n1 --path $path --length 4096 --checksum; said 'cannot use its format'
         done
         """,
-        "--drive", "size=128M,serial=ZONED,zoned=on,zoned.zone_size=16M",
-        "--drive", "size=64M,serial=META,ms=8,mset=1",
+        "--drive", "size=16M,serial=ZONED,zoned=on,zoned.zone_size=2M",
+        "--drive", "size=16M,serial=META,ms=8,mset=1",
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def test_the_parts_of_requests_explain_their_time_on_each_kind_of_path():
         {lines}
         [ -z "$(ls /sys/kernel/tracing/instances)" ] || fail "an instance of tracefs was left"
         driver_is nvme
+        rmmod chario || fail "it is not unloaded"
         """,
         "--drive", "size=256M,serial=LAB1,mdts=5", timeout=900,
     )
