@@ -23,8 +23,11 @@ def main():
     program = cores.build_bench("sata_figures", "sata_sim", "sata/sata_bench.cpp",
                                 {"Ncq": 1, "TimeoutCycles": 20000}, fast=True, core="sata_sim")
 
-    def rate(*arguments):
-        words = sata_faults.run(program, "rate", *map(str, arguments)).split()
+    line = cores.build_bench("sata_line_figures", "sata_sim", "sata/sata_bench.cpp",
+                             {"Ncq": 1, "TimeoutCycles": 20000, "Serial": 1}, fast=True, core="sata_sim")
+
+    def rate(*arguments, of=program):
+        words = sata_faults.run(of, "rate", *map(str, arguments)).split()
         return float(words[1]), float(words[3])
 
     rows = []
@@ -36,6 +39,7 @@ def main():
     for op in ("read", "write"):
         rows.append([f"sata.{op}_4k_qd1", rate(op, "single", 8, 1, 0, 100)[0], "cycles", "<= 1090"])
         rows.append([f"sata.{op}_4k_qd1_queued", rate(op, "queued", 8, 1, 0, 100)[0], "cycles", "<= 1090"])
+        rows.append([f"sata.{op}_4k_qd1_line", rate(op, "single", 8, 1, 0, 20, of=line)[0], "cycles", None])
         rows.append([f"sata.{op}_4k_qd32", rate(op, "queued", 8, 32, 0, 320)[0], "cycles", "<= 1150"])
         rows.append([f"sata.{op}_2m_qd4_share", rate(op, "queued", LONG, 4, 0, 10)[1], "payload words/cycle", None])
     # With all recovery, and with the gate of the block interface, which the cores of others do not have: its size is
