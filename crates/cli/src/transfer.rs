@@ -17,15 +17,9 @@ use std::collections::VecDeque;
 /// How long one wait may last before the user's wish to end is looked at.
 const WAIT_US: u32 = 100_000;
 
-/// The options of every verb that moves data: how to get to it.
+/// How to get to the device.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct IoArgs {
-    /// How much one operation moves; a longer one than the drive takes becomes several commands
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
-    pub block_size: Size,
-    /// Commands in flight, at most 64 on the straight path
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub queue_depth: u16,
+pub struct Route {
     /// The path to the drive
     #[arg(long, value_name = "PATH", default_value = "auto", value_parser = PathChoice::parser(), help = PATH_HELP)]
     pub path: PathChoice,
@@ -37,13 +31,43 @@ pub struct IoArgs {
     pub namespace: Option<u32>,
 }
 
+impl Route {
+    /// Whether the user leaves the path open.
+    pub fn is_auto(self) -> bool {
+        self.path == PathChoice::AUTO && self.mode.is_none()
+    }
+
+    /// The same as a way with buffers of its own.
+    pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoArgs {
+        IoArgs {
+            block_size: Size(block_size_bytes),
+            queue_depth,
+            route: self,
+        }
+    }
+}
+
+/// The options of every verb that moves data: how to get to it.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct IoArgs {
+    /// How much one operation moves; a longer one than the drive takes becomes several commands
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    pub block_size: Size,
+    /// Commands in flight, at most 64 on the straight path
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub queue_depth: u16,
+    /// The path to the drive
+    #[command(flatten)]
+    pub route: Route,
+}
+
 impl IoArgs {
     /// What is wanted of the path.
     pub fn wish(&self, write: bool) -> Wish {
         Wish {
-            path: self.path,
-            mode: self.mode,
-            namespace: self.namespace,
+            path: self.route.path,
+            mode: self.route.mode,
+            namespace: self.route.namespace,
             write,
             // A few pages more, because each buffer starts with its own.
             buffer_bytes: buffer_bytes(self.block_size.0, self.queue_depth, MAX_TRANSFER_BYTES * 4)

@@ -17,7 +17,7 @@ use linux::{Claim, Roots};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::Write;
+use std::io::{IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -236,7 +236,7 @@ fn name_new(from: &Path, to: &Path) -> std::io::Result<()> {
 ///
 /// # Errors
 /// It is.
-pub fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
+fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
     let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
     let data = descriptor.map(File::from).and_then(|file| file.metadata());
     match data.is_ok_and(|data| is_part_of(roots, source, &data)) {
@@ -245,6 +245,88 @@ pub fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
         ))
         .hint("redirect it to another file")),
         false => Ok(()),
+    }
+}
+
+/// Where data goes: standard output, or a file that passed the guard.
+#[derive(Debug)]
+pub enum Outlet {
+    /// Standard output. As a file of its own it is written without another buffer.
+    Standard(Stdout, Option<File>),
+    /// A file.
+    Output(OpenOutput),
+}
+
+impl Outlet {
+    /// The output that was checked, or standard output.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(output: Option<Output>) -> Result<Self> {
+        if let Some(output) = output {
+            return Ok(Self::Output(output.open()?));
+        }
+        let stdout = std::io::stdout();
+        let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
+        Ok(Self::Standard(stdout, file))
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn take(&mut self, data: &[u8]) -> Result<()> {
+        let written = match self {
+            Self::Standard(_, Some(file)) => file.write_all(data),
+            Self::Standard(stdout, None) => stdout.write_all(data),
+            Self::Output(output) => return output.take(data),
+        };
+        written.map_err(|error| Failure::stdout(&error))
+    }
+
+    /// All is there.
+    ///
+    /// # Errors
+    /// It cannot be completed.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Self::Standard(mut stdout, _) => {
+                stdout.flush().map_err(|error| Failure::stdout(&error))
+            }
+            Self::Output(output) => output.finish(),
+        }
+    }
+}
+
+/// Refuses what would end on standard output beside JSON, or on a terminal. `instead` is what to write.
+///
+/// # Errors
+/// It would.
+pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
+    if json {
+        let what = "--json and the data would mix on standard output";
+        return Err(Failure::usage(what).hint(instead));
+    }
+    match std::io::stdout().is_terminal() {
+        true => Err(Failure::usage("the data would go to the terminal")
+            .hint(format!("redirect it, or {instead}"))),
+        false => Ok(()),
+    }
+}
+
+/// Checks `path`, or standard output, as the output of what is read from `drive`.
+///
+/// # Errors
+/// It is the drive itself, or may not be written.
+pub fn output_of(
+    roots: &Roots,
+    drive: &Drive,
+    path: Option<&Path>,
+    force: bool,
+) -> Result<Option<Output>> {
+    match path {
+        Some(path) => Output::check(roots, path, force, Some(drive)).map(Some),
+        None => refuse_standard_output(roots, drive).map(|()| None),
     }
 }
 

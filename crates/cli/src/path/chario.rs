@@ -5,7 +5,7 @@ use crate::guard::{FunctionLock, Grant};
 use crate::path::borrow::Loan;
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
-use crate::path::{Opened, Wish, namespace_of};
+use crate::path::{Opened, Wish, namespace_of, refuse_partition};
 use linux::chario::{Window, windows};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
@@ -26,12 +26,7 @@ pub fn open(
     kind: &Kind,
     wish: &Wish,
 ) -> Result<Opened> {
-    if let Some(partition) = &resolved.partition {
-        return Err(Failure::unsupported(format!(
-            "{partition} is a partition, and CharIO knows whole namespaces only"
-        ))
-        .hint("--path io_uring, or name the namespace"));
-    }
+    refuse_partition(resolved, "CharIO knows")?;
     let namespace = namespace_of(resolved, wish.namespace)?;
     // Whoever borrows it gives it back at the end, which would take it from others.
     let lock = match resolved.controller.driver.as_deref() {

@@ -427,6 +427,17 @@ fn or_kernel(
     }
 }
 
+/// Refuses a partition, of a path that knows whole namespaces only.
+fn refuse_partition(resolved: &Resolved, who_knows: &str) -> Result<()> {
+    match &resolved.partition {
+        Some(partition) => Err(Failure::unsupported(format!(
+            "{partition} is a partition, and {who_knows} whole namespaces only"
+        ))
+        .hint("--path io_uring, or name the namespace")),
+        None => Ok(()),
+    }
+}
+
 fn open_straight(
     roots: &Roots,
     resolved: &Resolved,
@@ -434,12 +445,7 @@ fn open_straight(
     behind_iommu: bool,
     wish: &Wish,
 ) -> Result<Opened> {
-    if let Some(partition) = &resolved.partition {
-        return Err(Failure::unsupported(format!(
-            "{partition} is a partition, and the straight path knows whole namespaces only"
-        ))
-        .hint("--path io_uring, or name the namespace"));
-    }
+    refuse_partition(resolved, "the straight path knows")?;
     let namespace = namespace_of(resolved, wish.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;

@@ -29,53 +29,9 @@ pub fn buckets(histogram: &Histogram) -> Vec<Bucket> {
         .collect()
 }
 
-/// Blocks, bytes, rate.
-pub fn rate_text(bytes: u64, blocks: u64, elapsed_us: u64) -> String {
-    let seconds = elapsed_us.max(1) as f64 / 1e6;
-    let rate = rounded((bytes as f64 / seconds) as u64);
-    format!(
-        "{} in {blocks} blocks and {seconds:.3} s, {rate}/s",
-        exact(bytes)
-    )
-}
-
-/// How late blocks were; `lost` says that others did not arrive at all.
-pub fn latency_text(
-    latencies: &[Bucket],
-    max_us: u64,
-    misses: u64,
-    late_us: u64,
-    lost: bool,
-) -> String {
-    let total: u64 = latencies.iter().map(|bucket| bucket.count).sum();
-    let mut seen = 0;
-    let half = latencies.iter().find(|bucket| {
-        seen += bucket.count;
-        seen * 2 >= total
-    });
-    let median = match half.and_then(|bucket| bucket.below_us) {
-        Some(below) => format!("half below {below} us"),
-        None => "half above half an hour".to_owned(),
-    };
-    let latency = format!("latency: {median}, longest {max_us} us");
-    match misses {
-        0 if lost => format!("no deadline missed by what arrived, and NOT ALL ARRIVED; {latency}"),
-        0 => format!("every deadline kept; {latency}"),
-        _ => format!("{misses} DEADLINES MISSED, by up to {late_us} us; {latency}"),
-    }
-}
-
-/// The ring that would have been enough.
-pub fn ring_text(buffers: u64, smallest: Option<u64>) -> String {
-    match smallest {
-        Some(smallest) => format!("{smallest} of {buffers} buffers would have been enough"),
-        None => format!("{buffers} buffers were too few"),
-    }
-}
-
-/// What was recorded.
+/// What a stream moved, and when.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct RecordedFile {
+pub struct Counted {
     /// Version of this form: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
@@ -84,26 +40,84 @@ pub struct RecordedFile {
     pub path: String,
     /// The recording's name in the volume.
     pub name: String,
-    /// Why it ended: length, source, stopped (by the user) or failed.
-    pub ended_by: &'static str,
-    /// Its size, all of it durable.
+    /// Bytes that were played, or recorded and are durable.
     pub length_bytes: u64,
-    /// From the first block to the last byte's being durable.
+    /// From the first block to the last byte's end.
     pub elapsed_us: u64,
-    /// Blocks that arrived and found a buffer.
+    /// Blocks that were played, or arrived and found a buffer.
     pub blocks: u64,
-    /// Blocks that were written after their deadline.
+    /// Blocks that were done after their deadline.
     pub misses: u64,
     /// The longest time after a deadline.
     pub lateness_max_us: u64,
-    /// The longest time from a block's arrival until it was written.
+    /// The longest time that a block took, from its arrival or from when it was due.
     pub latency_max_us: u64,
     /// Those times.
     pub latencies: Vec<Bucket>,
     /// Buffers that there were.
     pub buffers: u64,
-    /// How many would have been enough, with the one that the source fills; null: more.
+    /// How many would have been enough, with the one that the other end holds; null: more.
     pub smallest_buffers: Option<u64>,
+    /// Commands that were tried again.
+    pub retries: u64,
+}
+
+impl Counted {
+    /// Says `done` of it, with its rate, and how late blocks were and which ring would have been enough, where that
+    /// `has_times`; `lost` says that others did not arrive at all.
+    fn say(&self, console: &Console, done: &str, has_times: bool, lost: bool) {
+        let seconds = self.elapsed_us.max(1) as f64 / 1e6;
+        let rate = rounded((self.length_bytes as f64 / seconds) as u64);
+        console.say(format_args!(
+            "{done} `{}`: {} in {} blocks and {seconds:.3} s, {rate}/s",
+            shown(&self.name),
+            exact(self.length_bytes),
+            self.blocks
+        ));
+        if !has_times {
+            return;
+        }
+        console.say(self.latency_text(lost));
+        let buffers = self.buffers;
+        console.say(match self.smallest_buffers {
+            Some(smallest) => format!("{smallest} of {buffers} buffers would have been enough"),
+            None => format!("{buffers} buffers were too few"),
+        });
+    }
+
+    fn latency_text(&self, lost: bool) -> String {
+        let total: u64 = self.latencies.iter().map(|bucket| bucket.count).sum();
+        let mut seen = 0;
+        let half = self.latencies.iter().find(|bucket| {
+            seen += bucket.count;
+            seen * 2 >= total
+        });
+        let median = match half.and_then(|bucket| bucket.below_us) {
+            Some(below) => format!("half below {below} us"),
+            None => "half above half an hour".to_owned(),
+        };
+        let latency = format!("latency: {median}, longest {} us", self.latency_max_us);
+        match self.misses {
+            0 if lost => {
+                format!("no deadline missed by what arrived, and NOT ALL ARRIVED; {latency}")
+            }
+            0 => format!("every deadline kept; {latency}"),
+            misses => format!(
+                "{misses} DEADLINES MISSED, by up to {} us; {latency}",
+                self.lateness_max_us
+            ),
+        }
+    }
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RecordedFile {
+    /// What it counted.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// Why it ended: length, source, stopped (by the user) or failed.
+    pub ended_by: &'static str,
     /// The same in bytes.
     pub smallest_buffer_bytes: Option<u64>,
     /// Blocks that found no buffer.
@@ -118,8 +132,6 @@ pub struct RecordedFile {
     pub dropped_datagrams: u64,
     /// Blocks that came from the source later than the rate says.
     pub tardy_blocks: u64,
-    /// Writes that failed and were repeated.
-    pub retries: u64,
     /// How often it was made durable.
     pub commits: u64,
     /// How often space was reserved while it ran.
@@ -129,28 +141,15 @@ pub struct RecordedFile {
 impl RecordedFile {
     /// Nothing was late and nothing was lost.
     pub fn is_good(&self) -> bool {
-        self.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
-    }
-
-    fn latency_text(&self) -> String {
-        latency_text(
-            &self.latencies,
-            self.latency_max_us,
-            self.misses,
-            self.lateness_max_us,
-            self.lost_blocks > 0 || self.dropped_datagrams > 0,
-        )
+        self.counted.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
     }
 
     /// Says it in words; `gaps_name` is the companion that names what was lost.
     pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
-        let counted = rate_text(self.length_bytes, self.blocks, self.elapsed_us);
+        let lost = self.lost_blocks > 0 || self.dropped_datagrams > 0;
+        self.counted
+            .say(console, "recorded", self.counted.blocks > 0, lost);
         let say = |text: String| console.say(text);
-        say(format!("recorded `{}`: {counted}", shown(&self.name)));
-        if self.blocks > 0 {
-            say(self.latency_text());
-            say(ring_text(self.buffers, self.smallest_buffers));
-        }
         if self.lost_blocks > 0 {
             let named = gaps_name.map_or(String::new(), |name| {
                 format!("; `{}` names them", shown(name))
@@ -184,38 +183,13 @@ impl RecordedFile {
 /// What was played.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlayedFile {
-    /// Version of this form: 2.
-    pub schema_version: u32,
-    /// What the user called it, resolved.
-    pub device: String,
-    /// The path that was taken.
-    pub path: String,
-    /// The file's name in the volume.
-    pub name: String,
-    /// Bytes that were delivered.
-    pub length_bytes: u64,
-    /// How long that took.
-    pub elapsed_us: u64,
-    /// Blocks that were delivered.
-    pub blocks: u64,
-    /// Blocks that were delivered after their deadline.
-    pub misses: u64,
-    /// The longest time after a deadline.
-    pub lateness_max_us: u64,
-    /// The longest time after a block was due.
-    pub latency_max_us: u64,
-    /// Those times; empty without a rate.
-    pub latencies: Vec<Bucket>,
+    /// What it counted.
+    #[serde(flatten)]
+    pub counted: Counted,
     /// Blocks that had not been read when they were due.
     pub underruns: u64,
-    /// Buffers that there were.
-    pub buffers: u64,
-    /// How many would have been enough; null: more.
-    pub smallest_buffers: Option<u64>,
     /// Bytes whose checksums were compared.
     pub verified_bytes: u64,
-    /// Reads that failed and were repeated.
-    pub retries: u64,
     /// The recording has gaps: `get` NAME.gaps to see where.
     pub has_gaps: bool,
     /// The user ended it.
@@ -225,24 +199,13 @@ pub struct PlayedFile {
 impl PlayedFile {
     /// Says it in words; `device` is what the user called the device.
     pub fn say(&self, console: &Console, device: &str) {
-        let counted = rate_text(self.length_bytes, self.blocks, self.elapsed_us);
+        let has_times = !self.counted.latencies.is_empty();
+        self.counted.say(console, "played", has_times, false);
         let say = |text: String| console.say(text);
-        say(format!("played `{}`: {counted}", shown(&self.name)));
-        if !self.latencies.is_empty() {
-            let latency = latency_text(
-                &self.latencies,
-                self.latency_max_us,
-                self.misses,
-                self.lateness_max_us,
-                false,
-            );
-            say(latency);
-            say(ring_text(self.buffers, self.smallest_buffers));
-        }
         if self.has_gaps {
             say(format!(
                 "the recording has gaps: straightway get {device} '{}.gaps' -",
-                self.name
+                self.counted.name
             ));
         }
     }

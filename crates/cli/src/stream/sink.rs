@@ -1,7 +1,7 @@
 //! Where a playback goes, and the thread that writes it.
 
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::{OpenOutput, Output};
+use crate::guard::{Outlet, Output};
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
 use crate::stream::place::Place;
@@ -13,10 +13,8 @@ use stream::Played;
 /// An open sink.
 #[derive(Debug)]
 pub enum Sink {
-    /// Standard output.
-    Standard(std::io::Stdout),
-    /// A file, a FIFO, a terminal.
-    Output(OpenOutput),
+    /// Standard output, or a file.
+    Outlet(Outlet),
     /// Datagrams.
     Udp(Datagrams),
     /// A connection.
@@ -33,22 +31,15 @@ impl Sink {
     /// # Errors
     /// It cannot be had.
     pub fn open(place: &Place, output: Option<Output>) -> Result<Self> {
-        if let Some(output) = output {
-            return Ok(Self::Output(output.open()?));
-        }
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
                 .hint("a program that listens there")
         };
         match place {
-            Place::Standard => Ok(Self::Standard(std::io::stdout())),
             Place::Pattern => Ok(Self::Pattern),
             Place::Null => Ok(Self::Null),
             // Checked before anything is opened, so it is there.
-            Place::File(path) => Err(Failure::usage(format!(
-                "{} was not checked",
-                path.display()
-            ))),
+            Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output)?)),
             Place::Udp(address) => {
                 let any = match address.starts_with('[') {
                     true => "[::]:0",
@@ -83,10 +74,7 @@ impl Sink {
             Failure::new(Exit::No, format!("sending to {address}: {error}"))
         };
         match self {
-            Self::Standard(stdout) => stdout
-                .write_all(data)
-                .map_err(|error| Failure::stdout(&error)),
-            Self::Output(output) => output.take(data),
+            Self::Outlet(outlet) => outlet.take(data),
             Self::Udp(datagrams) => datagrams
                 .send(data)
                 .map_err(|error| sent(datagrams.address(), error)),
@@ -112,8 +100,7 @@ impl Sink {
     /// Not all of it could be written, or the file could not get its name.
     pub fn end(self, whole: bool) -> Result<()> {
         match self {
-            Self::Standard(mut stdout) => stdout.flush().map_err(|error| Failure::stdout(&error)),
-            Self::Output(output) if whole => output.finish(),
+            Self::Outlet(outlet) if whole => outlet.finish(),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::{self, OpenOutput, Output};
+use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
 use crate::transfer::IoArgs;
 use crate::units::{Size, micros};
 use crate::verbs::put::{Report, check_name};
@@ -10,9 +10,6 @@ use crate::volume::drain::{Part, Sums, drain};
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
-use std::fs::File;
-use std::io::{IsTerminal, Stdout, Write};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use volume::{Entry, Error};
@@ -61,29 +58,11 @@ impl Get {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         let target = self.target()?;
-        if target.is_none() && self.json {
-            return Err(
-                Failure::usage("--json and the data would mix on standard output")
-                    .hint("name a file"),
-            );
-        }
-        if target.is_none() && std::io::stdout().is_terminal() {
-            return Err(Failure::usage("the data would go to the terminal")
-                .hint("redirect it, or name a file"));
+        if target.is_none() {
+            refuse_to_mix(self.json, "name a file")?;
         }
         let drive = Drive::find(&context.roots, &self.device)?;
-        let output = match &target {
-            Some(path) => Some(Output::check(
-                &context.roots,
-                path,
-                self.force,
-                Some(&drive),
-            )?),
-            None => {
-                guard::refuse_standard_output(&context.roots, &drive)?;
-                None
-            }
-        };
+        let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
         let wish = route::wish(&self.way, false);
         let mut store = Store::of(context, drive, &wish)?;
         context
@@ -143,7 +122,7 @@ impl Get {
         }
         let pace = pace(mounted, &self.way)?;
         let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
-        let mut sink = Sink::open(output)?;
+        let mut sink = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(length_bytes));
         let began = Instant::now();
         let part = Part {
@@ -203,44 +182,6 @@ impl Get {
             ))
             .hint(format!("--length {room}"))),
             length => Ok(length.map_or(room, |length| length.0)),
-        }
-    }
-}
-
-/// Where the data goes. A file that is not finished is removed.
-enum Sink {
-    Stdout(Stdout, Option<File>),
-    Output(OpenOutput),
-}
-
-impl Sink {
-    /// None is standard output.
-    fn open(output: Option<Output>) -> Result<Self> {
-        if let Some(output) = output {
-            return Ok(Self::Output(output.open()?));
-        }
-        let stdout = std::io::stdout();
-        // The descriptor itself: the library's buffer would look for lines.
-        let file = stdout.as_fd().try_clone_to_owned().ok().map(File::from);
-        Ok(Self::Stdout(stdout, file))
-    }
-
-    fn take(&mut self, data: &[u8]) -> Result<()> {
-        match self {
-            Self::Stdout(_, Some(file)) => file
-                .write_all(data)
-                .map_err(|error| Failure::stdout(&error)),
-            Self::Stdout(stdout, None) => stdout
-                .write_all(data)
-                .map_err(|error| Failure::stdout(&error)),
-            Self::Output(output) => output.take(data),
-        }
-    }
-
-    fn finish(self) -> Result<()> {
-        match self {
-            Self::Stdout(mut stdout, _) => stdout.flush().map_err(|error| Failure::stdout(&error)),
-            Self::Output(output) => output.finish(),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Output, refuse_standard_output};
+use crate::guard::{Output, output_of, refuse_to_mix};
 use crate::stream::keeper::Keeper;
 use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
-use crate::stream::report::{PlayedFile, buckets};
+use crate::stream::report::{Counted, PlayedFile, buckets};
 use crate::stream::sink::Sink;
 use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
@@ -15,7 +15,6 @@ use crate::verbs::put::check_name;
 use crate::volume::{Access, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
-use std::io::IsTerminal;
 use std::time::Instant;
 use stream::{Error as StreamError, PlayOptions};
 use volume::Error;
@@ -74,26 +73,18 @@ impl Play {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         let to_stdout = self.to.0 == End::Standard;
-        if to_stdout && self.json {
-            return Err(
-                Failure::usage("--json and the data would mix on standard output")
-                    .hint("--to FILE"),
-            );
-        }
-        if to_stdout && std::io::stdout().is_terminal() {
-            return Err(Failure::usage("the data would go to the terminal")
-                .hint("redirect it, or use --to FILE"));
+        if to_stdout {
+            refuse_to_mix(self.json, "--to FILE")?;
         }
         check_block(self.block)?;
         let drive = Drive::find(&context.roots, &self.device)?;
-        let roots = &context.roots;
-        let output = match &self.to.0 {
-            End::File(path) => Some(Output::check(roots, path, self.force, Some(&drive))?),
-            End::Standard => {
-                refuse_standard_output(roots, &drive)?;
-                None
-            }
+        let path = match &self.to.0 {
+            End::File(path) => Some(path.as_path()),
             _ => None,
+        };
+        let output = match to_stdout || path.is_some() {
+            true => output_of(&context.roots, &drive, path, self.force)?,
+            false => None,
         };
         let there = There::open(context, &drive, self.route, self.block, self.buffers)?;
         let (report, failure) = match there {
@@ -111,7 +102,7 @@ impl Play {
                 shown(&self.name)
             ))),
             None if report.stopped => Err(Failure::interrupted("interrupted")),
-            None if report.misses > 0 => Ok(Exit::Late),
+            None if report.counted.misses > 0 => Ok(Exit::Late),
             None => Ok(Exit::Done),
         }
     }
@@ -172,22 +163,24 @@ impl Play {
         let failure = result.and(written).and(closed).err();
         let report = played.report;
         let played = PlayedFile {
-            schema_version: SCHEMA_VERSION,
-            device: keeper.drive().to_string(),
-            path: path.to_owned(),
-            name: self.name.clone(),
-            length_bytes: report.bytes,
-            elapsed_us,
-            blocks: report.blocks,
-            misses: report.misses,
-            lateness_max_us: report.lateness_max_us,
-            latency_max_us: report.latency_max_us,
-            latencies: buckets(&report.latencies),
+            counted: Counted {
+                schema_version: SCHEMA_VERSION,
+                device: keeper.drive().to_string(),
+                path: path.to_owned(),
+                name: self.name.clone(),
+                length_bytes: report.bytes,
+                elapsed_us,
+                blocks: report.blocks,
+                misses: report.misses,
+                lateness_max_us: report.lateness_max_us,
+                latency_max_us: report.latency_max_us,
+                latencies: buckets(&report.latencies),
+                buffers: report.ring_blocks,
+                smallest_buffers: report.smallest_ring_blocks(),
+                retries: report.retries,
+            },
             underruns: report.underruns,
-            buffers: report.ring_blocks,
-            smallest_buffers: report.smallest_ring_blocks(),
             verified_bytes: report.verified_bytes,
-            retries: report.retries,
             has_gaps,
             stopped: context.cancel.is_set(),
         };

@@ -1,8 +1,8 @@
 //! `straightway read DEVICE`: a stretch of a drive, to standard output, a file or a checksum.
 
 use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
-use crate::guard::{self, Grant, OpenOutput, Purpose};
+use crate::failure::{Exit, Result};
+use crate::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
 use crate::path::{self, Opened};
 use crate::transfer::{End, IoArgs, Moved, transfer};
 use crate::units::{Size, micros};
@@ -11,7 +11,6 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -90,29 +89,14 @@ impl Read {
     /// The drive, the path or the output.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let to_stdout = self.output.is_none() && !self.checksum;
-        if to_stdout && self.json {
-            return Err(
-                Failure::usage("--json and the data would mix on standard output")
-                    .hint("--output FILE, or --checksum"),
-            );
-        }
-        if to_stdout && std::io::stdout().is_terminal() {
-            return Err(Failure::usage("the data would go to the terminal")
-                .hint("redirect it, or use --output FILE or --checksum"));
+        if to_stdout {
+            refuse_to_mix(self.json, "--output FILE, or --checksum")?;
         }
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
-        let output = match &self.output {
-            Some(path) => Some(guard::Output::check(
-                &context.roots,
-                path,
-                self.force,
-                Some(&drive),
-            )?),
-            None if to_stdout => {
-                guard::refuse_standard_output(&context.roots, &drive)?;
-                None
-            }
-            None => None,
+        let path = self.output.as_deref();
+        let output = match to_stdout || path.is_some() {
+            true => output_of(&context.roots, &drive, path, self.force)?,
+            false => None,
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
         let mut opened = path::open(&context.roots, &grant, &self.way.wish(false))?;
@@ -132,7 +116,7 @@ impl Read {
         context: &Context,
         drive: &Drive,
         opened: &mut Opened,
-        output: Option<guard::Output>,
+        output: Option<Output>,
     ) -> Result<Report> {
         let size_bytes = opened.device.geometry().size_bytes();
         let to_the_end = size_bytes.saturating_sub(self.offset.0);
@@ -141,65 +125,29 @@ impl Read {
             self.length.map_or(to_the_end, |length| length.0),
         );
         span.check(opened.device.geometry())?;
-        let mut output = Output::open(self, output)?;
+        let mut digest = self.checksum.then(Sha256::new);
+        let mut outlet = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(span.length_bytes));
         let began = Instant::now();
         let moved = transfer(
             opened.device.as_mut(),
             &opened.memory,
             &span,
-            End::Sink(&mut |data| output.take(data)),
+            End::Sink(&mut |data| match &mut digest {
+                Some(digest) => {
+                    digest.update(data);
+                    Ok(())
+                }
+                None => outlet.take(data),
+            }),
             &mut |bytes| bar.set_position(bytes),
             &context.cancel,
         );
         bar.finish_and_clear();
         let mut report = Report::new(drive, opened, self.offset, moved?, began);
-        report.sha256 = output.end()?;
+        outlet.finish()?;
+        let hex = |byte: u8| format!("{byte:02x}");
+        report.sha256 = digest.map(|digest| digest.finalize().into_iter().map(hex).collect());
         Ok(report)
-    }
-}
-
-/// Where the data goes.
-enum Output {
-    Stdout(std::io::Stdout),
-    File(OpenOutput),
-    Digest(Sha256),
-}
-
-impl Output {
-    fn open(read: &Read, output: Option<guard::Output>) -> Result<Self> {
-        match output {
-            Some(output) => Ok(Self::File(output.open()?)),
-            None if read.checksum => Ok(Self::Digest(Sha256::new())),
-            None => Ok(Self::Stdout(std::io::stdout())),
-        }
-    }
-
-    fn take(&mut self, data: &[u8]) -> Result<()> {
-        match self {
-            Self::Stdout(stdout) => {
-                let written = stdout.write_all(data);
-                written.map_err(|error| Failure::stdout(&error))
-            }
-            Self::File(file) => file.take(data),
-            Self::Digest(digest) => {
-                digest.update(data);
-                Ok(())
-            }
-        }
-    }
-
-    fn end(self) -> Result<Option<String>> {
-        match self {
-            Self::Stdout(mut stdout) => {
-                stdout.flush().map_err(|error| Failure::stdout(&error))?;
-                Ok(None)
-            }
-            Self::File(file) => file.finish().map(|()| None),
-            Self::Digest(digest) => {
-                let hex = |byte: u8| format!("{byte:02x}");
-                Ok(Some(digest.finalize().into_iter().map(hex).collect()))
-            }
-        }
     }
 }

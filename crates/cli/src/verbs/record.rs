@@ -7,7 +7,7 @@ use crate::stream::keeper::Keeper;
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::{Plan, Why};
 use crate::stream::recording::{Recorded, Recording};
-use crate::stream::report::{RecordedFile, buckets};
+use crate::stream::report::{Counted, RecordedFile, buckets};
 use crate::stream::source::Source;
 use crate::stream::there::There;
 use crate::stream::{BUFFERS, check_block};
@@ -339,20 +339,23 @@ impl Record {
             Err(of_source) => ("failed", Some(of_source)),
         };
         let report = RecordedFile {
-            schema_version: SCHEMA_VERSION,
-            device: drive.to_string(),
-            path: path.to_owned(),
-            name: self.name.clone(),
+            counted: Counted {
+                schema_version: SCHEMA_VERSION,
+                device: drive.to_string(),
+                path: path.to_owned(),
+                name: self.name.clone(),
+                length_bytes: counted.durable_bytes,
+                elapsed_us: ended.elapsed_us,
+                blocks: counted.blocks,
+                misses: counted.misses,
+                lateness_max_us: counted.lateness_max_us,
+                latency_max_us: counted.latency_max_us,
+                latencies: buckets(&counted.latencies),
+                buffers: u64::from(ended.buffers),
+                smallest_buffers: counted.smallest_ring_blocks(),
+                retries: counted.retries,
+            },
             ended_by,
-            length_bytes: counted.durable_bytes,
-            elapsed_us: ended.elapsed_us,
-            blocks: counted.blocks,
-            misses: counted.misses,
-            lateness_max_us: counted.lateness_max_us,
-            latency_max_us: counted.latency_max_us,
-            latencies: buckets(&counted.latencies),
-            buffers: u64::from(ended.buffers),
-            smallest_buffers: counted.smallest_ring_blocks(),
             smallest_buffer_bytes: counted.smallest_ring_bytes(),
             lost_blocks: counted.lost_blocks,
             lost_bytes: counted.lost_bytes,
@@ -360,7 +363,6 @@ impl Record {
             abandoned_bytes: counted.abandoned_bytes,
             dropped_datagrams: ended.produced.dropped_datagrams,
             tardy_blocks: ended.produced.tardy_blocks,
-            retries: counted.retries,
             commits: counted.commits,
             reservations: counted.reservations,
         };

@@ -3,17 +3,16 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::guard::{Grant, Purpose, refuse_source};
+use crate::guard::{Grant, Purpose};
 use crate::path::{self, Opened, Wish};
+use crate::signals::Cancel;
 use crate::transfer::IoArgs;
 use crate::transfer::{End, Moved, transfer};
 use crate::units::{Size, exact};
 use crate::verbs::read::Report;
+use crate::volume::source::Source;
 use clap::Args;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Write standard input or a file to a drive.
@@ -64,12 +63,7 @@ impl Write {
         let purpose = Purpose::Destroy(self.destroy_data.as_deref());
         let grant = Grant::of(&context.roots, drive, purpose)?;
         let mut input = Input::open(self)?;
-        refuse_source(
-            &context.roots,
-            grant.drive(),
-            input.file.metadata(),
-            &input.name,
-        )?;
+        input.source.refuse_own(&context.roots, grant.drive())?;
         let wish = self.wish(grant.drive());
         let mut opened = path::open(&context.roots, &grant, &wish)?;
         context.console.say(format_args!("path: {}", opened.name));
@@ -106,7 +100,7 @@ impl Write {
         let drive = grant.drive();
         let geometry = *opened.device.geometry();
         let room = geometry.size_bytes().saturating_sub(self.offset.0);
-        let wanted = match (self.length, input.len_bytes) {
+        let wanted = match (self.length, input.source.len_bytes) {
             (Some(length), _) => Some(length.0),
             (None, Some(len)) => Some(self.whole(len, geometry.block_size_bytes(), input)?),
             (None, None) => None,
@@ -133,7 +127,7 @@ impl Write {
             &opened.memory,
             &span,
             End::Source {
-                fill: &mut |data| input.fill(data),
+                fill: &mut |data| input.fill(data, &context.cancel),
                 fua: self.fua,
             },
             &mut |bytes| bar.set_position(bytes),
@@ -145,7 +139,7 @@ impl Write {
             let flushed = block::blocking::flush(opened.device.as_mut());
             flushed.map_err(|error| Failure::request("flushing", error))?;
         }
-        self.check_end(wanted, moved.bytes, input)?;
+        self.check_end(wanted, moved.bytes, input, &context.cancel)?;
         Ok(Report::new(drive, opened, self.offset, moved, began))
     }
 
@@ -155,14 +149,20 @@ impl Write {
             Some(padded) if self.pad || padded == len => Ok(padded),
             _ => Err(Failure::usage(format!(
                 "`{}` has {len} bytes, not a multiple of the drive's block of {block_bytes} bytes",
-                input.name.display()
+                input.source.name.display()
             ))
             .hint("--pad fills the last block with zeros")),
         }
     }
 
     /// Whether the input was as long as it should be.
-    fn check_end(&self, wanted: Option<u64>, written: u64, input: &mut Input) -> Result<()> {
+    fn check_end(
+        &self,
+        wanted: Option<u64>,
+        written: u64,
+        input: &mut Input,
+        cancel: &Cancel,
+    ) -> Result<()> {
         match wanted {
             Some(wanted) if written < wanted => Err(Failure::new(
                 Exit::No,
@@ -170,7 +170,7 @@ impl Write {
             )),
             Some(_) => Ok(()),
             // The drive is full: is there more?
-            None if input.fill(&mut [0])? > 0 => Err(Failure::new(
+            None if input.fill(&mut [0], cancel)? > 0 => Err(Failure::new(
                 Exit::No,
                 format!("the input is longer than the drive: {written} bytes of it were written"),
             )),
@@ -179,71 +179,33 @@ impl Write {
     }
 }
 
-/// Where the data comes from.
+/// The source, with its last block filled up where that is wanted.
 struct Input {
-    file: File,
-    name: PathBuf,
-    /// Known for files alone.
-    len_bytes: Option<u64>,
-    /// The last block is filled up to this length.
+    source: Source,
     pad_bytes: Option<usize>,
 }
 
 impl Input {
     fn open(write: &Write) -> Result<Self> {
-        let Some(path) = &write.input else {
-            let name = PathBuf::from("standard input");
-            // The descriptor itself: the library's buffer would copy.
-            let file = std::io::stdin().as_fd().try_clone_to_owned();
-            let file = file.map_err(|error| Failure::io("opening", &name, &error))?;
-            return Ok(Self {
-                file: file.into(),
-                name,
-                len_bytes: None,
+        let source = Source::open(write.input.as_deref().unwrap_or(Path::new("-")))?;
+        match (source.len_bytes, write.length) {
+            (Some(len), Some(wanted)) if len < wanted.0 => Err(Failure::usage(format!(
+                "{} has {len} bytes, and --length says {}",
+                source.name.display(),
+                wanted.0
+            ))),
+            _ => Ok(Self {
+                source,
                 pad_bytes: None,
-            });
-        };
-        let failed = |error: std::io::Error| Failure::io("opening", path, &error);
-        let file = File::open(path).map_err(failed)?;
-        let data = file.metadata().map_err(failed)?;
-        let len_bytes = data.is_file().then_some(data.len());
-        if let (Some(len), Some(wanted)) = (len_bytes, write.length) {
-            if len < wanted.0 {
-                return Err(Failure::usage(format!(
-                    "{} has {len} bytes, and --length says {}",
-                    path.display(),
-                    wanted.0
-                )));
-            }
+            }),
         }
-        Ok(Self {
-            file,
-            name: path.clone(),
-            len_bytes,
-            pad_bytes: None,
-        })
     }
 
-    /// Fills all of `data`, or as much as there is.
-    fn fill(&mut self, data: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.file.read(rest) {
-                Ok(0) => break,
-                Ok(more) => filled += more,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::io("reading", &self.name, &error)),
-            }
-        }
-        let padded = self
-            .pad_bytes
-            .map_or(filled, |block| filled.next_multiple_of(block));
-        match data.get_mut(filled..padded) {
-            Some(rest) => {
-                rest.fill(0);
-                Ok(padded)
-            }
-            None => Ok(filled),
-        }
+    fn fill(&mut self, data: &mut [u8], cancel: &Cancel) -> Result<usize> {
+        let filled = self.source.fill(data, cancel.flag())?;
+        let block = self.pad_bytes.unwrap_or(1);
+        let padded = filled.next_multiple_of(block).min(data.len());
+        data.get_mut(filled..padded).unwrap_or_default().fill(0);
+        Ok(padded)
     }
 }

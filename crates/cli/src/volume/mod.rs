@@ -30,9 +30,9 @@ pub mod store;
 pub mod wipe;
 pub mod workload;
 
+pub use crate::transfer::Route;
 pub use checksums::Checksums;
 pub use failure::failed;
-pub use route::Route;
 pub use store::{Access, AnyVolume, Mounted, Store};
 
 use crate::failure::Result;

@@ -22,7 +22,8 @@ const WAIT: Timespec = Timespec {
 #[derive(Debug)]
 pub struct Source {
     file: File,
-    name: PathBuf,
+    /// What it is called.
+    pub name: PathBuf,
     /// Known for plain files alone.
     pub len_bytes: Option<u64>,
 }
