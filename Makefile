@@ -16,7 +16,7 @@ help:
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
 	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n)"
-	@echo "make figures    measure the published figures (ONLY=volume for one area)"
+	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
 	@echo "make install    install it with its manual pages and completions (PREFIX=/usr/local DESTDIR=)"
