@@ -44,18 +44,18 @@ module virtio_move
   state_e      state_q, state_d;
   slot_t       slot_q, slot_d;        // the next segment
   address_t    address_q, address_d;  // what is left of this one
-  logic [31:0] length_q, length_d;
+  bytes_t      length_q, length_d;    // a segment is no longer than a chain
   bytes_t      left_q, left_d;        // what is left of the move
   logic        push_q, push_d, bytewise_q, bytewise_d, error_q, error_d;
   logic [1:0]  load_q, load_d, position_q, position_d;  // position: the next byte of the stream's word
   logic [31:0] word_q, word_d;        // the stream's word, while bytes are moved
-  words_t      words_q, words_d;
+  bytes_t      step_q, step_d;        // bytes of this run
 
-  logic [29:0] fits;
+  logic [BytesWidth-3:0] fits;  // words
   logic        in_words;
   logic [7:0]  byte_in, byte_out;
   logic [1:0]  lane;
-  assign fits     = (30'(left_q[BytesWidth-1:2]) < length_q[31:2]) ? 30'(left_q[BytesWidth-1:2]) : length_q[31:2];
+  assign fits     = (left_q[BytesWidth-1:2] < length_q[BytesWidth-1:2]) ? left_q[BytesWidth-1:2] : length_q[BytesWidth-1:2];
   assign in_words = (address_q[1:0] == '0) & (position_q == '0) & (fits != '0);
   assign lane     = address_q[1:0];
   assign byte_in  = mem_i.r_data[8*lane+:8];
@@ -72,7 +72,7 @@ module virtio_move
     if ((state_q == Ask) || (state_q == Run)) begin
       mem_o.write   = push_q;
       mem_o.address = {1'b0, address_q[axi_pkg::AddressWidth-1:2], 2'b00};
-      mem_o.words   = words_q;
+      mem_o.words   = bytewise_q ? words_t'(1) : step_q[BytesWidth-2:2];
       mem_o.strobe  = bytewise_q ? 4'd1 << lane : '1;
       mem_o.w_valid = (state_q == Run) & push_q & (bytewise_q | in_valid_i);
       mem_o.w_data  = bytewise_q ? {4{byte_out}} : in_data_i;
@@ -95,7 +95,7 @@ module virtio_move
     load_d     = load_q;
     position_d = position_q;
     word_d     = word_q;
-    words_d    = words_q;
+    step_d     = step_q;
     unique case (state_q)
       Idle: begin
         if (seek_i) begin
@@ -116,7 +116,7 @@ module virtio_move
         if (load_q == 2'd1) address_d[31:0] = segment_data_i;
         if (load_q == 2'd2) address_d[axi_pkg::AddressWidth-1:32] = segment_data_i[15:0];
         if (load_q == 2'd3) begin
-          length_d = segment_data_i;
+          length_d = bytes_t'(segment_data_i);
           slot_d   = slot_q + slot_t'(1);
           state_d  = Pick;
         end
@@ -124,7 +124,7 @@ module virtio_move
       Pick: begin
         load_d     = '0;
         bytewise_d = ~in_words;
-        words_d    = in_words ? words_t'(fits) : words_t'(1);
+        step_d     = in_words ? {fits, 2'b00} : bytes_t'(1);
         if (left_q == '0)         state_d = Idle;
         else if (length_q == '0)  state_d = Load;
         else if (in_words)        state_d = Ask;
@@ -140,9 +140,9 @@ module virtio_move
         if (mem_i.done) begin
           state_d   = Pick;
           error_d   = error_q | mem_i.error;
-          address_d = address_q + (bytewise_q ? address_t'(1) : {address_t'(words_q) << 2});
-          length_d  = length_q - (bytewise_q ? 32'd1 : {6'd0, words_q, 2'd0});
-          left_d    = left_q - (bytewise_q ? bytes_t'(1) : {1'b0, words_q, 2'd0});
+          address_d = address_q + address_t'(step_q);
+          length_d  = length_q - step_q;
+          left_d    = left_q - step_q;
           if (bytewise_q) position_d = position_q + 2'd1;
           if (bytewise_q && !push_q && (position_q == '1)) state_d = Give;
         end
@@ -168,6 +168,6 @@ module virtio_move
     load_q     <= load_d;
     position_q <= position_d;
     word_q     <= word_d;
-    words_q    <= words_d;
+    step_q     <= step_d;
   end
 endmodule

@@ -64,20 +64,19 @@ module virtio_request
   do_e         do_q, do_d;
   op_e         op_q, op_d;
   blk_status_e status_q, status_d;
-  logic        begun_q, begun_d, fail_q, fail_d;
+  logic        begun_q, begun_d, fail_q, fail_d, first_q, first_d;
   logic [3:0][31:0] words_q;     // the header, or a range
   lba_t        lba_q, lba_d;
   count_t      blocks_q, blocks_d, piece, piece_q, piece_d;
   words_t      last_q, last_d;   // words left of the piece
   bytes_t      rest_q, rest_d;   // of the ranges
-  bytes_t      pushed_q, pushed_d;
   logic [2:0]  id_q, id_d;
 
   // --- The header and the ranges: sectors to blocks ------------------------------------------------
   logic [63:0] sector;
   logic [63+Finer:0] wide;
   bytes_t room, payload, data;
-  logic   sector_bad, count_bad, data_bad;
+  logic   sector_bad, count_bad, data_bad, whole;
   logic [31+Finer:0] count_wide;
 
   assign room       = chain_i.writable - bytes_t'(1);
@@ -89,11 +88,12 @@ module virtio_request
   assign count_bad  = (count_wide[31+Finer:CountWidth] != '0) | ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
   assign data       = (do_q == DoRead) ? room : payload;
   assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
-  // Of what is left when the next request begins.
-  assign piece      = (blocks_d < geometry_i.max_transfer_blocks) ? blocks_d : geometry_i.max_transfer_blocks;
+  // Of what is left when the next request begins; ranges are never cut.
+  assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_q == DoRanges);
+  assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
 
   // --- The device behind ---------------------------------------------------------------------------
-  logic moves, in_data_state, is_id;
+  logic moves, in_data_state, is_id, good, filled;
   logic [31:0] id_word;
   assign moves         = (op_q == OpRead) | (op_q == OpWrite);
   assign in_data_state = state_q == Data;
@@ -102,7 +102,7 @@ module virtio_request
   always_comb begin
     host_o             = '0;
     host_o.req_valid   = state_q == Request;
-    host_o.req         = '{op: op_q, fua: 1'b0, tag: '0, lba: lba_q, count: (op_q == OpFlush) ? '0 : moves ? piece_q : blocks_q};
+    host_o.req         = '{op: op_q, fua: 1'b0, tag: '0, lba: lba_q, count: piece_q};
     host_o.write_valid = in_data_state & (op_q == OpWrite) & out_valid_i;
     host_o.write.last  = last_q == words_t'(1);
     host_o.read_ready  = in_data_state & (op_q == OpRead) & in_ready_i;
@@ -124,8 +124,10 @@ module virtio_request
 
   assign done_o     = state_q == Done;
   assign fail_o     = fail_q;
-  // All that was written from the chain's first writable byte on, without a gap.
-  assign used_len_o = 32'(((pushed_q == room) && !chain_i.too_long) ? chain_i.writable : pushed_q);
+  // What was written from the chain's first writable byte on without a gap: after an error that is the status at most.
+  assign good       = status_q == BlkOk;
+  assign filled     = (room == '0) | (good & ((do_q == DoRead) | ((do_q == DoId) & (room <= bytes_t'(20)))));
+  assign used_len_o = chain_i.too_long ? '0 : filled ? 32'(chain_i.writable) : (good && (do_q == DoId)) ? 32'd20 : '0;
   assign slot_o     = push_o ? slot_t'(chain_i.first_writable) : '0;
 
   always_comb begin
@@ -153,7 +155,7 @@ module virtio_request
     piece_d  = piece_q;
     last_d   = last_q;
     rest_d   = rest_q;
-    pushed_d = pushed_q;
+    first_d  = first_q;
     id_d     = id_q;
     seek_o   = 1'b0;
     move_o   = 1'b0;
@@ -164,7 +166,7 @@ module virtio_request
         status_d = BlkOk;
         begun_d  = 1'b0;
         fail_d   = 1'b0;
-        pushed_d = '0;
+        first_d  = 1'b1;
         id_d     = '0;
         state_d  = Header;
         if (chain_i.too_long || (chain_i.readable < bytes_t'(16))) begin
@@ -241,7 +243,7 @@ module virtio_request
       Data: begin
         // A read's first piece begins with the first writable byte; everything else goes on where it was.
         push_o  = op_q == OpRead;
-        seek_o  = ~begun_q & push_o & (pushed_q == '0);
+        seek_o  = ~begun_q & push_o & first_q;
         move_o  = ~begun_q;
         bytes_o = bytes_t'(piece_q) << BlockSizeLog2;
         begun_d = 1'b1;
@@ -251,7 +253,7 @@ module virtio_request
         if (begun_q && moved_i) begin
           begun_d = 1'b0;
           state_d = Response;
-          if (push_o) pushed_d = pushed_q + bytes_o;
+          first_d = 1'b0;
           if (move_error_i) status_d = BlkIoError;
         end
       end
@@ -279,7 +281,6 @@ module virtio_request
         if (begun_q && moved_i) begin
           begun_d  = 1'b0;
           state_d  = Status;
-          pushed_d = bytes_o;
           if (move_error_i) status_d = BlkIoError;
         end
       end
@@ -311,7 +312,7 @@ module virtio_request
     piece_q  <= piece_d;
     last_q   <= last_d;
     rest_q   <= rest_d;
-    pushed_q <= pushed_d;
+    first_q  <= first_d;
     id_q     <= id_d;
     if (out_valid_i && out_ready_o && !in_data_state) words_q <= {out_data_i, words_q[3:1]};
   end

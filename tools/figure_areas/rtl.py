@@ -1,4 +1,4 @@
-"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py and rtl/sata_figures.py measure."""
+"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py and rtl/virtio_figures.py measure."""
 
 import json
 
@@ -7,6 +7,7 @@ from .support import ROOT, run
 RESULTS = ROOT / "build" / "rtl" / "figures.json"
 HWFS_RESULTS = ROOT / "build" / "rtl" / "hwfs_figures.json"
 SATA_RESULTS = ROOT / "build" / "rtl" / "sata_figures.json"
+VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
 
 
 def raid0(figures):
@@ -27,4 +28,11 @@ def sata(figures):
     """The Serial ATA host: shares of the link, cycles of a command, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/sata_figures.py", SATA_RESULTS])
     for row in json.loads(SATA_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def virtio(figures):
+    """The virtio-blk device: cycles of a request on a disk that costs nothing, its size."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/virtio_figures.py", VIRTIO_RESULTS])
+    for row in json.loads(VIRTIO_RESULTS.read_text()):
         figures.add(*row)
