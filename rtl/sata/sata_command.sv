@@ -131,17 +131,18 @@ module sata_command
 
   // --- Data in: words, zeroes where none came, to the host -----------------------------------------------------------
   logic [$clog2(ReadDepth+1)-1:0] level_q;
-  logic fifo_push, fifo_pop, fifo_valid, pad, sink, is_last;
+  logic fifo_push, fifo_pop, fifo_valid, fifo_room, came, pad, sink, is_last;
 
   assign pad           = (state_q == SFinish) & (words_q != '0) & read_q & room_o;
   assign sink          = (state_q == SFinish) & (words_q != '0) & ~read_q;
   assign is_last       = words_q == words_t'(1);
   assign word_wanted_o = (is_pio & (state_q == SWait) & ~complete) | (transfer_q & read_q & (words_q != '0));
-  assign fifo_push     = (word_valid_i & transfer_q & read_q & (words_q != '0)) | pad;
+  assign came          = word_valid_i & transfer_q & read_q & (words_q != '0);
+  assign fifo_push     = (came & fifo_room) | pad;
   assign room_o        = level_q < ($bits(level_q))'(ReadDepth - Slack);
 
   prim_fifo_ram #(.Width(32 + $bits(beat_t)), .Depth(ReadDepth)) u_read (
-    .clk_i, .rst_ni, .valid_i(fifo_push), .ready_o(), .data_i({transfer_tag_q, is_last, pad ? 32'd0 : word_i}),
+    .clk_i, .rst_ni, .valid_i(fifo_push), .ready_o(fifo_room), .data_i({transfer_tag_q, is_last, pad ? 32'd0 : word_i}),
     .valid_o(fifo_valid), .ready_i(host_i.read_ready), .data_o({dev_o.read, read_data_o})
   );
   assign dev_o.read_valid = fifo_valid;
@@ -228,18 +229,26 @@ module sata_command
 
   // --- Time ----------------------------------------------------------------------------------------------------------
   logic [TimerWidth-1:0] timer_q;
-  logic overdue, progress, host_waits, waiting;
+  logic overdue, progress, host_waits, waiting, stuck_q;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
                       (((state_q == SReady) & (any | transfer_q)));
   // A word that no command asked for is no progress: a frame whose end was lost would never be overdue.
   assign progress   = fis_valid_i | (word_valid_i & word_wanted_o) | sent_word;
   assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o) | (told_q & ~host_i.rsp_ready);
-  assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & (receiving_i | sending_q);
+  // The frame must have been under way for half of that time: one that begins late has done nothing wrong.
+  assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & stuck_q;
   assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                                timer_q <= '0;
     else if (!waiting || progress || host_waits) timer_q <= '0;
     else if (!overdue)                          timer_q <= timer_q + TimerWidth'(1);
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni)                                             stuck_q <= 1'b0;
+    else if (!receiving_i && !sending_q)                     stuck_q <= 1'b0;
+    else if (timer_q == '0)                                  stuck_q <= 1'b0;
+    else if (timer_q == TimerWidth'(TimeoutCycles / 8))      stuck_q <= 1'b1;
   end
 
   // --- The command FIS -------------------------------------------------------------------------------------------------
@@ -323,7 +332,8 @@ module sata_command
       req_d.lba   = req_q.lba + lba_t'(trim_count);
       req_d.count = req_q.count - count_t'(trim_count);
     end
-    if (data_bad_i || (data_sent_i && data_failed_i)) bad_d = 1'b1;
+    // A drive that does not stop at HOLD loses words: the request ends with an error.
+    if (data_bad_i || (data_sent_i && data_failed_i) || (came && !fifo_room)) bad_d = 1'b1;
 
     // A queued transfer begins, goes on, and ends when all its data have arrived well.
     if (got_setup && !transfer_q && look_open) begin

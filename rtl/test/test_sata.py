@@ -36,7 +36,8 @@ def test_random_requests_and_power_cuts(serial, seeds):
     """Drives with and without a queue, latencies, pauses on both sides, stalls, cuts; the block interface checked.
     Over bits: clocks up to 5,700 ppm apart, every rate, wrong bits now and then."""
     program = sata_faults.bench(serial)
-    for seed in range(SEED, SEED + seeds):
+    # 1047: a frame of the drive's that begins when a quarter of the time-out has passed was left by SYNC.
+    for seed in (1047, *range(SEED, SEED + seeds)):
         try:
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
         except RuntimeError as error:

@@ -271,7 +271,7 @@ int fault_run(const std::string& name) {
         model.reorder = true;
         model.command_latency = 100;
         row.shape(model);
-        Bench bench(model, row.depth, 10, 7);
+        Bench bench(model, row.depth, row.stall_percent, 7);
         bench.drive.port.latency = 2;
         bench.drive.port.hold_percent = 5;
         if (row.at_start) row.set(bench.drive);

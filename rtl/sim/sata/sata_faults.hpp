@@ -17,6 +17,7 @@ struct FaultRow {
     bool usable = true;       // the drive works when the fault is gone
     unsigned cancel_at = 0;   // no fault; the host cancels when this request has begun
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
+    unsigned stall_percent = 10;  // how often the host pauses
 };
 
 // Faults of the line's bits and of the start of a link, for a host with its PHY.
@@ -77,6 +78,10 @@ inline std::vector<FaultRow> fault_rows() {
     both("refused-command", "the drive answers R_ERR to the host's 1st frame", [](Drive& d) { d.port.fault.refuse_at = 1; });
     both("refused-frame", "the drive answers R_ERR to the host's 6th frame", [](Drive& d) { d.port.fault.refuse_at = 6; });
     both("sync-in-frame", "the drive leaves a frame of the host's by SYNC", [](Drive& d) { d.port.fault.sync_at = 1000; });
+    auto deaf = [](Drive& d) { d.port.fault.ignore_hold = true; };
+    rows.push_back({"hold-ignored", "the drive does not stop at HOLD, queued, and the host is slow", deaf, 8, false, true, 0, none, 70});
+    rows.push_back({"hold-ignored-single", "the drive does not stop at HOLD, one command at a time, and the host is slow", deaf, 1, false,
+                    true, 0, single, 70});
     both("drive-stuck", "the drive holds indefinitely in a frame of its own", [](Drive& d) { d.port.fault.out_stuck_at = 600; });
     both("host-stuck", "the drive holds indefinitely in a frame of the host's", [](Drive& d) { d.port.fault.in_stuck_at = 1000; });
     both("drop-in-frame", "the link is lost in a frame of the drive's", [](Drive& d) { d.port.fault.drop_at = 6; });

@@ -22,6 +22,7 @@ struct LinkFault {
     uint64_t refuse_at = 0;       // the drive answers a good frame with R_ERR
     uint64_t drop_at = 0;         // the link is lost in the middle of a frame of the drive's
     uint64_t sync_at = 0;         // the drive leaves a host's frame by SYNC
+    bool ignore_hold = false;     // the drive sends on whatever the host says
     uint64_t out_stuck_at = 0;    // behind this data word of its own the drive holds indefinitely ...
     uint64_t in_stuck_at = 0;     // ... or behind this one of the host's, until the frame is left by SYNC
 };
@@ -196,7 +197,7 @@ private:
             return {kAlign, true};
         }
         if (index_ == frames.front().size()) return say(kHold);  // only with an empty frame
-        if (hold_) return say(kHolda);
+        if (hold_ && !happens(fault.ignore_hold)) return say(kHolda);
         if (fault.out_stuck_at && out_data_ >= fault.out_stuck_at && (stuck_ || happens(true))) stuck_ = true;
         bool pause = stuck_ || random_.percent(hold_percent);
         // Behind CONT a primitive goes before the next word.
