@@ -7,14 +7,14 @@ use crate::failure::{Failure, Result};
 use crate::guard::Grant;
 use crate::output::Saving;
 use crate::path::PathChoice;
-use crate::units::Size;
+use crate::units::{self, Size};
 use block::Device as _;
 use clap::Args;
 use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
 use measure::kind::{Group, Kind};
 use measure::run_info::{Figure, Request};
-use measure::{DeviceInfo, Operation, Report};
+use measure::{Access, DeviceInfo, Operation, Pattern, Report};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -47,6 +47,36 @@ pub struct Subject {
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// What is asked of one path.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Asked {
+    /// The path [default: the straight path, or the target's first]
+    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
+    pub path: Option<PathChoice>,
+    /// What is asked
+    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
+    pub operation: Operation,
+    /// The order of offsets
+    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
+    pub pattern: Pattern,
+}
+
+impl Asked {
+    /// The same in blocks of this size.
+    pub const fn access(&self, block: Size) -> Access {
+        Access {
+            operation: self.operation,
+            pattern: self.pattern,
+            block_size_bytes: block.0,
+        }
+    }
+
+    /// What it takes of a drive.
+    pub fn wants(&self, block: Size) -> Wants<'_> {
+        Wants::new(self.path.as_slice(), block.0).writing(&[self.operation])
+    }
 }
 
 /// What a verb wants of a drive.

@@ -3,15 +3,13 @@
 use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::perf::Perf;
-use crate::bench::setup::{Subject, Wants};
+use crate::bench::setup::{Asked, Subject};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::valid;
-use crate::path::PathChoice;
-use crate::units::{self, Size, Time};
+use crate::units::{Size, Time};
 use clap::Args;
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
-use measure::{Access, Operation, Pattern};
 
 /// Tell which functions the processor's time goes to: copying, flushing, locking, each layer.
 ///
@@ -22,18 +20,12 @@ pub struct Profile {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// The path [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
-    pub path: Option<PathChoice>,
+    /// What is asked of which path
+    #[command(flatten)]
+    pub asked: Asked,
     /// How much one operation moves
     #[arg(long, value_name = "SIZE", default_value = "128K")]
     pub block: Size,
-    /// What is asked
-    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
-    pub operation: Operation,
-    /// The order of offsets
-    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
-    pub pattern: Pattern,
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
@@ -58,17 +50,11 @@ impl Profile {
         let mut perf = Perf::new(&context.roots, self.frequency)?;
         let ready = self.subject.ready(
             context,
-            Wants::new(self.path.as_slice(), self.block.0)
-                .writing(&[self.operation])
-                .depth(self.queue_depth),
+            self.asked.wants(self.block).depth(self.queue_depth),
         )?;
         let (_, mut path) = ready.path()?;
         let plan = Plan {
-            access: Access {
-                operation: self.operation,
-                pattern: self.pattern,
-                block_size_bytes: self.block.0,
-            },
+            access: self.asked.access(self.block),
             queue_depth: self.queue_depth,
             duration: self.duration.0,
             span_bytes: ready.plan.span_bytes,

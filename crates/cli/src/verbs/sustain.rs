@@ -2,13 +2,11 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::setup::{Subject, Wants};
+use crate::bench::setup::{Asked, Subject};
 use crate::failure::{Exit, Failure, Result};
-use crate::path::PathChoice;
-use crate::units::{self, Size, Time};
+use crate::units::{Size, Time};
 use clap::Args;
 use measure::sustain::{Question, Verdict, sustain};
-use measure::{Access, Operation, Pattern};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -31,15 +29,9 @@ pub struct Sustain {
     /// From the intended arrival of a block until it must be done
     #[arg(long, value_name = "TIME")]
     pub deadline: Time,
-    /// The path [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
-    pub path: Option<PathChoice>,
-    /// What is asked
-    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
-    pub operation: Operation,
-    /// The order of offsets
-    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
-    pub pattern: Pattern,
+    /// What is asked of which path
+    #[command(flatten)]
+    pub asked: Asked,
     /// How long it is measured
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub duration: Time,
@@ -112,9 +104,7 @@ impl Sustain {
         let arrivals_per_s = self.rate.per_second(self.block.0);
         let ready = self.subject.ready(
             context,
-            Wants::new(self.path.as_slice(), self.block.0)
-                .writing(&[self.operation])
-                .depth(self.queue_depth),
+            self.asked.wants(self.block).depth(self.queue_depth),
         )?;
         let (_, mut path) = ready.path()?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
@@ -124,11 +114,7 @@ impl Sustain {
             path.name()
         ));
         let question = Question {
-            access: Access {
-                operation: self.operation,
-                pattern: self.pattern,
-                block_size_bytes: self.block.0,
-            },
+            access: self.asked.access(self.block),
             arrivals_per_s,
             deadline: self.deadline.0,
             duration: self.duration.0,

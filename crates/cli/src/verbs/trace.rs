@@ -2,17 +2,15 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::setup::{Ready, Subject, Wants};
+use crate::bench::setup::{Asked, Ready, Subject};
 use crate::bench::tracefs::Tracefs;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::valid;
-use crate::path::PathChoice;
-use crate::units::{self, Size};
+use crate::units::Size;
 use clap::Args;
 use measure::kind::{Group, Kind};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
-use measure::{Access, Operation, Pattern};
 
 /// Fewest of the time that the parts must explain.
 const COVERAGE: f64 = 0.95;
@@ -23,18 +21,12 @@ pub struct Trace {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// The path [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
-    pub path: Option<PathChoice>,
+    /// What is asked of which path
+    #[command(flatten)]
+    pub asked: Asked,
     /// How much one request moves
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     pub block: Size,
-    /// What is asked
-    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
-    pub operation: Operation,
-    /// The order of offsets
-    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "sequential")]
-    pub pattern: Pattern,
     /// Requests that are traced
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub requests: u32,
@@ -50,18 +42,11 @@ impl Trace {
     /// It is not permitted, the path or the kernel's events are missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "trace")?;
-        let ready = self.subject.ready(
-            context,
-            Wants::new(self.path.as_slice(), self.block.0).writing(&[self.operation]),
-        )?;
+        let ready = self.subject.ready(context, self.asked.wants(self.block))?;
         let (kind, mut path) = ready.path()?;
         let mut probe = self.probe(context, &ready, kind)?;
         let plan = Plan {
-            access: Access {
-                operation: self.operation,
-                pattern: self.pattern,
-                block_size_bytes: self.block.0,
-            },
+            access: self.asked.access(self.block),
             requests: self.requests,
             durable: self.durable,
             span_bytes: ready.plan.span_bytes,
