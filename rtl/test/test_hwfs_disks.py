@@ -89,7 +89,7 @@ def test_files_on_an_array(array, tmp_path):
 
 
 def test_a_disk_that_fails(array, tmp_path):
-    """One disk's memory fails where a file's data lie. A stripe: Device, and the rest can be read; a mirror: nobody
+    """One disk's memory fails where a file's data lie. A stripe: Device, and the rest can be read; a mirror: nothing
     notices, the disk is given up at the first write, and the others hold a sound volume."""
     program, shape = array
     size = 40000

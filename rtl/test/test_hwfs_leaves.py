@@ -185,16 +185,16 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
     for what, model, repaired in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(10),
                                         f"STRAIGHTWAY_SEED={SEED} {stage}", **options):
         left = {name: hw.contents(repaired, name, tmp_path) for name in model.data if name != "filler"}
-        script = hw.Session(program, tmp_path, mended)
+        script = hw.Session(program, tmp_path, repaired)
         script.mount()
         for file, name in enumerate(left):
             script.open(file, name, "w")
             script.write(file, len(left[name]), b"x" * 3 * UNIT)
             script.close(file)
         script.unmount()
-        script.save(mended)
+        script.save(repaired)
         assert {result.status for result in script.run()} == {hw.OK}, what
-        hw.check(mended)
+        hw.check(repaired)
         for name, held in left.items():
             assert hw.contents(repaired, name, tmp_path) == held + b"x" * 3 * UNIT, what
 

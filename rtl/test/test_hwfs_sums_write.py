@@ -71,7 +71,7 @@ def test_writes_what_the_command_reads(any_width, tmp_path, options):
 @pytest.mark.parametrize("unit", [512, 4096])
 def test_a_power_cut_loses_nothing(program, tmp_path, unit):
     """A short workload over the ends of chunks, cut at writes and flushes (STRAIGHTWAY_CUTS): what is there afterwards
-    has its checksums, whether the core or the command mended the volume."""
+    has its checksums, whether the core or the command repaired the volume."""
     pick = seeded(f"cuts {unit}")
     data = pick.randbytes(2 * CHUNK + 700)
     image = empty_volume(tmp_path / "v", unit=unit, size="1M", slots=8)
@@ -89,8 +89,8 @@ def test_a_power_cut_loses_nothing(program, tmp_path, unit):
             steps.append(((verb, 0), may(at), nothing if verb == "commit" else is_now(at)))
         return model, steps
 
-    for where, _, mended in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(2), f"unit {unit}"):
-        checked(mended)
+    for where, _, repaired in hw.sweep(program, tmp_path, image, fresh, pick, hw.share(2), f"unit {unit}"):
+        checked(repaired)
         script = hw.Session(program, tmp_path, tmp_path / "cut")
         script.mount()
         script.open(0, "one")

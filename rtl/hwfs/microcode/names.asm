@@ -228,7 +228,7 @@ slot_begin_a:
   sub cslot, r0, 1
   ret
 
-; --- The index: a byte a slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 nobody's; bit 6: member B
+; --- The index: a byte a slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 of no name; bit 6: member B
 ; is the newer; bit 7: damaged.
 
 ; Byte `slot` <- r1. Clobbers r2 to r5.
