@@ -23,6 +23,8 @@ from guest import Guest, GuestFailed, Output, RunFolder, TimedOut
 SLOTS = 2
 # For what the lab itself does in the guest: generous, because the host may be busy.
 LIMIT_S = 120
+# So long before its time limit a command that has not ended is looked at.
+LATE_S = 5
 # How a line of the look begins that says whether the kernel warned.
 WARNED = "oops or warning: "
 # A module from outside of the kernel's tree, and without a signature: CharIO's.
@@ -142,7 +144,9 @@ class Resident(Guest):
     def _execute(self, what: str, script: str, timeout: float) -> Done:
         mark = f"lab-end-{secrets.token_hex(16)}"
         outputs = {"stdout": Collected(mark), "stderr": Collected(mark)}
-        line = f"{what} {mark} {base64.b64encode(script.encode()).decode()}\n"
+        # Shortly before the limit the guest says on the console where the command's threads are.
+        late_s = max(int(timeout) - LATE_S, 1)
+        line = f"{what} {mark} {late_s} {base64.b64encode(script.encode()).decode()}\n"
         self._status = b""
         self._streams["status"].sendall(line.encode())
         self._follow(outputs, time.monotonic() + timeout,

@@ -128,7 +128,8 @@ def coprocessor(folder, *options, ready="ready", memory=None):
     finally:
         if process.poll() is None:
             process.terminate()
-        process.wait(timeout=60)
+        # Generous: on a busy machine QEMU takes its time to end.
+        process.wait(timeout=300)
 
 
 def run_to_end(folder, *options):

@@ -11,7 +11,7 @@ import pytest
 
 import pool
 from pool import ROOT, Pool, TestBroke, guests, machine_for
-from resident import Done, Resident
+from resident import LATE_S, Done, Resident
 
 DRIVES = ("--drive", "size=64M,serial=ONE,logical_block_size=4096", "--drive", "size=32M,serial=TWO,iops=1000")
 LEAVE = """
@@ -70,8 +70,12 @@ def test_what_cannot_be_undone_is_named(one):
 
 def test_a_command_that_hangs_is_given_up(one):
     resident, _ = one
+    console = resident.console_size()
     with pytest.raises(guests.TimedOut):
-        resident.execute(["sleep", "1000"], 1)
+        resident.execute(["sh", "-c", "sleep 1000 & wait"], LATE_S + 3)
+    said = [line for line in resident.console_since(console) if "late: " in line]
+    # Where each of its processes waits: the shell and what it started.
+    assert sum("late: sleep S, " in line for line in said) == 1 and any("late: sh S, " in line for line in said), said
 
 
 def test_a_qemu_that_crashes_before_the_command_is_started_once_more_and_a_panic_is_the_test_s(tmp_path, monkeypatch):
