@@ -73,7 +73,7 @@ def test_a_recording_with_a_silent_source_lets_the_drive_go(tmp_path):
       lost "a silent writer, $mode"
       whole mute-$mode
     done
-    # The FIFO has no writer, the port no sender: there is no file yet, or an empty one.
+    # No program writes to the FIFO or connects to the port, so the file is missing or empty.
     "$S" put nvme0 - slow --path vfio </tmp/mute 2>/tmp/err &
     victim=$!
     until_ "the path was said" grep -q 'path: .*vfio' /tmp/err

@@ -65,7 +65,7 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Writes each leaf anew of which one member is invalid. Each turn repairs one, so there are at
+    /// Rewrites each leaf of which one member is invalid. Each turn repairs one, so there are at
     /// most as many turns as the file has leaves, and one more.
     pub(crate) async fn repair_leaves(
         &self,
