@@ -1,7 +1,9 @@
 use super::*;
-use crate::access::{Operation, Pattern};
+use crate::access::{Access, Offsets, Operation, Pattern};
 use crate::host::Monotonic;
-use block::{Completion, Error, Geometry, RamDisk, Refused, Request};
+use crate::path::Region;
+use crate::tally::CellError;
+use block::{Buffer, Completion, Error, Geometry, RamDisk, Refused, Request};
 
 /// A RAM disk whose largest transfer is `max_transfer_blocks`, and that counts and can fail.
 struct Limited {
@@ -69,16 +71,15 @@ fn closed_loop(operation: Operation, block: usize, depth: usize) -> ClosedLoop {
     };
     let offsets = Offsets::new(access, 1 << 20, 1, 0);
     let geometry = *Limited::new(8).geometry();
-    ClosedLoop::new(
+    let made = Operations::new(
         access,
         offsets,
         1 << 20,
         Region::whole(&geometry),
         &geometry,
         buffers(depth, block),
-    )
-    .map_err(|(error, _)| error)
-    .unwrap()
+    );
+    ClosedLoop::new(made.map_err(|(error, _)| error).unwrap())
 }
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -97,7 +98,10 @@ fn a_block_is_split_into_exactly_ceil_requests() {
         );
         assert_eq!(tally.bytes, tally.operations * block as u64);
         assert_eq!(cell.service_times().unwrap().len(), tally.operations);
-        assert_eq!((tally.errors, cell.into_buffers().len()), (0, 2));
+        assert_eq!(
+            (tally.errors, Operations::from(cell).into_buffers().len()),
+            (0, 2)
+        );
         // Queued together, as far as the queue of 8 goes.
         assert_eq!(device.most_outstanding as u64, (2 * expected).min(8));
     }
@@ -120,7 +124,7 @@ fn failures_are_counted_once_an_operation_and_keep_their_status() {
     assert_eq!(tally.operations, 10);
     assert_eq!(tally.first_error, Some(Error::Nvme { status: 0x281 }));
     assert_eq!(device.requests, (tally.operations + tally.errors) * 8);
-    assert_eq!(cell.into_buffers().len(), 1);
+    assert_eq!(Operations::from(cell).into_buffers().len(), 1);
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn a_refusal_ends_the_loop_and_loses_no_buffer() {
     let tally = cell.run(&mut device, &Monotonic, u64::MAX, &GO);
     assert_eq!((tally.operations, tally.errors), (0, 1));
     assert_eq!(tally.first_error, Some(Error::ReadOnly));
-    assert_eq!(cell.into_buffers().len(), 3);
+    assert_eq!(Operations::from(cell).into_buffers().len(), 3);
 }
 
 #[test]
@@ -154,7 +158,7 @@ fn what_does_not_fit_is_refused_with_the_buffers() {
         };
         let offsets = Offsets::new(access, span_bytes, 1, 0);
         let region = Region::whole(&geometry);
-        let made = ClosedLoop::new(
+        let made = Operations::new(
             access,
             offsets,
             span_bytes,

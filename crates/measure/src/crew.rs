@@ -6,6 +6,7 @@
 
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
 use crate::host::Monotonic;
+use crate::operations::Operations;
 use crate::path::{Missing, Path};
 use crate::stage::{Load, prepare, release};
 use block::Device;
@@ -94,7 +95,7 @@ impl Crew {
     pub(crate) fn release(self, path: &mut dyn Path) {
         for (closed, device) in self.members {
             drop(device);
-            release(path, closed.into_buffers());
+            release(path, Operations::from(closed).into_buffers());
         }
     }
 }
@@ -115,6 +116,6 @@ fn member(
     load: &Load,
 ) -> Result<(ClosedLoop, Box<dyn Device + Send>), Missing> {
     let device = path.another()?;
-    let closed = prepare(path, device.geometry(), load, ClosedLoop::new)?;
-    Ok((closed, device))
+    let operations = prepare(path, device.geometry(), load)?;
+    Ok((ClosedLoop::new(operations), device))
 }

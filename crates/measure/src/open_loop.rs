@@ -9,14 +9,13 @@
 //! place before the first arrival. It keeps when an operation began and when it ended; the times
 //! between, and how many arrivals waited, are computed when the run is over.
 
-use crate::access::{Access, Offsets};
-use crate::cell::{CellError, Tally, check};
-use crate::flight::{Flight, is_gone};
+use crate::cell::Tally;
+use crate::flight::is_gone;
 use crate::host::Clock;
-use crate::path::Region;
+use crate::operations::Operations;
 use crate::schedule::FRACTION_BITS;
 pub use crate::schedule::{MAX_ARRIVALS, Schedule};
-use block::{Buffer, Completion, Device};
+use block::{Completion, Device};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long one wait may last before cancellation is looked at.
@@ -49,46 +48,19 @@ pub struct OpenRun {
 /// An open loop over one device.
 #[derive(Debug)]
 pub struct OpenLoop {
-    access: Access,
-    first_lba: u64,
-    offsets: Offsets,
-    flight: Flight,
+    operations: Operations,
+}
+
+impl From<OpenLoop> for Operations {
+    fn from(open: OpenLoop) -> Self {
+        open.operations
+    }
 }
 
 impl OpenLoop {
-    /// A loop with at most one operation in flight for each of `buffers`.
-    ///
-    /// # Errors
-    /// The block size or the span does not fit the device; the buffers are given back.
-    pub fn new(
-        access: Access,
-        offsets: Offsets,
-        span_bytes: u64,
-        region: Region,
-        geometry: &block::Geometry,
-        buffers: Vec<Buffer>,
-    ) -> Result<Self, (CellError, Vec<Buffer>)> {
-        if let Err(error) = check(access, span_bytes, region, geometry, &buffers) {
-            return Err((error, buffers));
-        }
-        Ok(Self {
-            access,
-            first_lba: region.first_lba,
-            offsets,
-            flight: Flight::new(access.operation, buffers),
-        })
-    }
-
-    /// The same, with writes that last when they are done.
-    #[must_use]
-    pub fn durable(mut self, durable: bool) -> Self {
-        self.flight.durable = durable;
-        self
-    }
-
-    /// The buffers that the device gave back.
-    pub fn into_buffers(self) -> Vec<Buffer> {
-        self.flight.into_buffers()
+    /// A loop with at most as many of `operations` in flight as they have buffers.
+    pub const fn new(operations: Operations) -> Self {
+        Self { operations }
     }
 
     /// Runs the schedule. Ends early on cancellation, on a refused request and when the device has
@@ -100,14 +72,12 @@ impl OpenLoop {
         schedule: &Schedule,
         cancel: &AtomicBool,
     ) -> OpenRun {
-        self.flight.prepare(device.geometry());
-        let lba_step = self.access.block_size_bytes >> device.geometry().block_size_log2;
-        let mut served = Served::new(schedule, lba_step);
-        match self.flight.is_whole() {
+        let mut served = Served::new(schedule);
+        match self.operations.prepare(device.geometry()) {
             true => self.serve::<true>(device, clock, cancel, &mut served),
             false => self.serve::<false>(device, clock, cancel, &mut served),
         }
-        served.into_run(self.access.block_size_bytes)
+        served.into_run(self.operations.access.block_size_bytes)
     }
 
     /// The timed path.
@@ -122,7 +92,7 @@ impl OpenLoop {
         served.start(clock.now_ns());
         loop {
             // All that ended first: what is due then goes to the device together.
-            if self.flight.outstanding() > 0 {
+            if self.operations.flight.outstanding() > 0 {
                 if let Some(completion) = device.poll() {
                     self.end::<WHOLE>(completion, clock, served);
                     continue;
@@ -132,16 +102,20 @@ impl OpenLoop {
                 served.tally.cancelled = true;
                 served.stop();
             }
-            while served.is_due() && self.flight.has_idle() {
+            while served.is_due() && self.operations.flight.has_idle() {
                 self.begin::<WHOLE>(device, served);
             }
-            if !self.flight.submit::<WHOLE>(device, &mut served.tally) {
+            if !self
+                .operations
+                .flight
+                .submit::<WHOLE>(device, &mut served.tally)
+            {
                 served.stop();
             }
-            if self.flight.kick(device) {
+            if self.operations.flight.kick(device) {
                 continue;
             }
-            if self.flight.is_empty::<WHOLE>() && served.is_over() {
+            if self.operations.flight.is_empty::<WHOLE>() && served.is_over() {
                 break;
             }
             let next_ns = served.next_ns.saturating_sub(served.now_ns);
@@ -160,6 +134,7 @@ impl OpenLoop {
         served: &mut Served,
     ) {
         let ended = self
+            .operations
             .flight
             .take_back::<WHOLE>(completion, &mut served.tally);
         let Some(ended) = ended else {
@@ -180,14 +155,13 @@ impl OpenLoop {
         if served.now_ns >= served.until_ns {
             return served.stop();
         }
-        let lba = self.first_lba + self.offsets.next_index() * served.lba_step;
         let index = served.take_next();
         if let Some(begun_ns) = served.begun_ns.get_mut(index as usize) {
             *begun_ns = served.now_ns;
         }
         let begun = self
-            .flight
-            .begin::<WHOLE>(device, lba, index, &mut served.tally);
+            .operations
+            .begin::<WHOLE>(device, index, &mut served.tally);
         if !begun {
             served.stop();
         }
@@ -196,11 +170,11 @@ impl OpenLoop {
     /// Waits for a completion or an arrival that can begin, whichever comes first, and reads the
     /// clock.
     fn wait(&self, device: &mut dyn Device, clock: &dyn Clock, next_ns: u64) -> u64 {
-        let wait_ns = match self.flight.has_idle() {
+        let wait_ns = match self.operations.flight.has_idle() {
             true => next_ns.min(WAIT_NS),
             false => WAIT_NS,
         };
-        if self.flight.outstanding() > 0 {
+        if self.operations.flight.outstanding() > 0 {
             device.wait((wait_ns / 1000) as u32);
         } else if wait_ns > SPIN_NS {
             clock.sleep_ns(wait_ns - SPIN_NS);
@@ -223,7 +197,6 @@ fn touched<T: Copy>(count: usize, value: T) -> Vec<T> {
 struct Served {
     schedule: Schedule,
     /// Blocks of the device in one operation.
-    lba_step: u64,
     begun_ns: Vec<u64>,
     ended_ns: Vec<u64>,
     failed: Vec<bool>,
@@ -240,11 +213,10 @@ struct Served {
 }
 
 impl Served {
-    fn new(schedule: &Schedule, lba_step: u64) -> Self {
+    fn new(schedule: &Schedule) -> Self {
         let count = schedule.count as usize;
         Self {
             schedule: *schedule,
-            lba_step,
             begun_ns: touched(count, NEVER),
             ended_ns: touched(count, NEVER),
             failed: touched(count, false),

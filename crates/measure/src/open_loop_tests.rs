@@ -1,7 +1,8 @@
 use super::*;
-use crate::access::{Operation, Pattern};
+use crate::access::{Access, Offsets, Operation, Pattern};
+use crate::path::Region;
 use crate::tail::quantile;
-use block::{Completion, Error, Features, Geometry, Refused, Request};
+use block::{Buffer, Completion, Error, Features, Geometry, Refused, Request};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -122,15 +123,15 @@ fn open(depth: usize, block: u64) -> OpenLoop {
     let server = Server::new(&clock, 1, 1, 0..0);
     let region = Region::whole(&server.geometry);
     let offsets = Offsets::new(access, 1 << 20, 1, 0);
-    OpenLoop::new(
+    let made = Operations::new(
         access,
         offsets,
         1 << 20,
         region,
         &server.geometry,
         buffers(depth, block as usize),
-    )
-    .unwrap()
+    );
+    OpenLoop::new(made.unwrap())
 }
 
 fn run(
@@ -253,5 +254,5 @@ fn ctrl_c_and_a_drive_that_goes_end_the_run_with_what_there_is() {
         "{}",
         run.response_ns.len()
     );
-    assert_eq!(gone.into_buffers().len(), 4);
+    assert_eq!(Operations::from(gone).into_buffers().len(), 4);
 }

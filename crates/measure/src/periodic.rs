@@ -7,7 +7,8 @@
 use crate::access::{Access, Operation, Pattern};
 use crate::distribution::BoxPlot;
 use crate::host::Host;
-use crate::open_loop::{OpenRun, Schedule};
+use crate::open_loop::{OpenLoop, OpenRun, Schedule};
+use crate::operations::Operations;
 use crate::path::{Missing, Path};
 use crate::random::Random;
 use crate::run_info::{Request, RunInfo};
@@ -270,16 +271,16 @@ fn fire(
         schedule(plan.firings.div_ceil(20))?,
         schedule(plan.firings)?,
     );
-    let has_fua = open.device.geometry().features.fua;
-    if cell.synchronous && cell.operation == Operation::Write && !has_fua {
+    let durable = cell.synchronous && cell.operation == Operation::Write;
+    if durable && !open.device.geometry().features.fua {
         return Err(Missing::new(
             "by this path no single write can be made to last (no forced unit access)",
             "--modes async",
         ));
     }
     let load = Task::new(access, plan.span_bytes, 1, seed);
-    let durable = cell.synchronous && cell.operation == Operation::Write;
-    open.open_loop(&load, durable, |open, open_loop| {
+    let make = |all: Operations| OpenLoop::new(all.durable(durable));
+    open.with(&load, make, |open, open_loop| {
         let _load = conditions.load(cell.load)?;
         let _priority = conditions.priority(cell.priority)?;
         let mut run = |schedule| open_loop.run(open.device, open.host.clock(), schedule, cancel);

@@ -255,7 +255,7 @@ impl Session<'_> {
             ..Load::new(cell.access, settings.span_bytes, depth, self.seed)
         };
         let (series, cancel) = (&mut self.series, self.cancel);
-        Some(open.closed(&load, |open, closed| {
+        Some(open.with(&load, ClosedLoop::new, |open, closed| {
             let refused = |error| refused(cell.access, &error);
             if let Entry::Vacant(place) = series.entry(cell) {
                 place.insert(Series::new(cell.access, depth, load.threads).map_err(refused)?);

@@ -1,12 +1,12 @@
 //! What a loop runs on: a path whose group is ready, opened, with buffers of its own.
 //!
-//! [`on_stage`] and [`Open::closed`] undo what they did, whatever comes of the work between: the group is left,
+//! [`on_stage`] and [`Open::with`] undo what they did, whatever comes of the work between: the group is left,
 //! the path closed, the buffers given back.
 
 use crate::access::{Access, Offsets, Operation};
-use crate::cell::{CellError, ClosedLoop};
+use crate::cell::CellError;
 use crate::host::Host;
-use crate::open_loop::OpenLoop;
+use crate::operations::Operations;
 use crate::path::{Missing, Path, Region};
 use crate::random::Random;
 use block::{Buffer, Device, Geometry};
@@ -67,17 +67,12 @@ impl Load {
     }
 }
 
-/// How a loop is made of its buffers.
-pub(crate) type Make<L> =
-    fn(Access, Offsets, u64, Region, &Geometry, Vec<Buffer>) -> Result<L, (CellError, Vec<Buffer>)>;
-
-/// A loop that can begin, on a device of this geometry. Data to be written is random.
-pub(crate) fn prepare<L>(
+/// Operations that can begin, on a device of this geometry. Data to be written is random.
+pub(crate) fn prepare(
     path: &mut dyn Path,
     geometry: &Geometry,
     load: &Load,
-    make: Make<L>,
-) -> Result<L, Missing> {
+) -> Result<Operations, Missing> {
     let access = load.access;
     let (region, span_bytes) = load.part(path.region(geometry), geometry)?;
     let depth = load.queue_depth.min(geometry.queue_depth).max(1);
@@ -90,18 +85,14 @@ pub(crate) fn prepare<L>(
     }
     let seed = load.seed.wrapping_add(u64::from(load.number) << 32);
     let offsets = Offsets::new(access, span_bytes, seed, load.round);
-    let made = make(access, offsets, span_bytes, region, geometry, buffers);
+    let made = Operations::new(access, offsets, span_bytes, region, geometry, buffers);
     made.map_err(|(error, buffers)| {
         release(path, buffers);
         refused(access, &error)
     })
 }
 
-pub(crate) fn allocate(
-    path: &mut dyn Path,
-    count: u16,
-    len_bytes: u64,
-) -> Result<Vec<Buffer>, Missing> {
+fn allocate(path: &mut dyn Path, count: u16, len_bytes: u64) -> Result<Vec<Buffer>, Missing> {
     let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
     let mut buffers = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
@@ -147,31 +138,17 @@ impl Open<'_> {
         wanted.min(self.path.queue_depth()).min(device).max(1)
     }
 
-    /// Does `work` with a closed loop.
-    pub(crate) fn closed<T>(
+    /// Does `work` with the loop that `make` makes of the load's operations.
+    pub(crate) fn with<L: Into<Operations>, T>(
         &mut self,
         load: &Load,
-        work: impl FnOnce(&mut Self, &mut ClosedLoop) -> Result<T, Missing>,
+        make: impl FnOnce(Operations) -> L,
+        work: impl FnOnce(&mut Self, &mut L) -> Result<T, Missing>,
     ) -> Result<T, Missing> {
         let geometry = *self.device.geometry();
-        let mut made = prepare(self.path, &geometry, load, ClosedLoop::new)?;
+        let mut made = make(prepare(self.path, &geometry, load)?);
         let done = work(self, &mut made);
-        release(self.path, made.into_buffers());
-        done
-    }
-
-    /// Does `work` with an open loop, whose writes are `durable` or not.
-    pub(crate) fn open_loop<T>(
-        &mut self,
-        load: &Load,
-        durable: bool,
-        work: impl FnOnce(&mut Self, &mut OpenLoop) -> Result<T, Missing>,
-    ) -> Result<T, Missing> {
-        let geometry = *self.device.geometry();
-        let made = prepare(self.path, &geometry, load, OpenLoop::new)?;
-        let mut made = made.durable(durable);
-        let done = work(self, &mut made);
-        release(self.path, made.into_buffers());
+        release(self.path, made.into().into_buffers());
         done
     }
 }

@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::distribution::{density, exceedance};
 use crate::format::share;
 use crate::host::Host;
-use crate::open_loop::{OpenRun, Schedule};
+use crate::open_loop::{OpenLoop, OpenRun, Schedule};
 use crate::path::{Missing, Path};
 use crate::run_info::{Request, RunInfo};
 use crate::stage::{Load, on_stage};
@@ -253,7 +253,7 @@ pub fn sustain(
     let (depth, run) = on_stage(host, path, |open| {
         let depth = open.depth(question.queue_depth);
         let load = Load::new(question.access, question.span_bytes, depth, request.seed);
-        open.open_loop(&load, false, |open, open_loop| {
+        open.with(&load, OpenLoop::new, |open, open_loop| {
             let mut run =
                 |schedule| open_loop.run(open.device, open.host.clock(), schedule, cancel);
             if let Some(before) = &before {

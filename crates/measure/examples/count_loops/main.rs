@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use straightway_measure::access::Offsets;
 use straightway_measure::cell::ClosedLoop;
 use straightway_measure::open_loop::{OpenLoop, Schedule};
-use straightway_measure::{Access, Clock, Pattern, Region};
+use straightway_measure::{Access, Clock, Operations, Pattern, Region};
 
 /// A device that has done each request when it is asked.
 struct Nothing {
@@ -130,6 +130,10 @@ fn main() {
     let region = Region::whole(&geometry);
     let span = 1 << 20;
     let offsets = Offsets::new(access, span, 1, 0);
+    let operations_in = |buffers| {
+        let made = Operations::new(access, offsets, span, region, &geometry, buffers);
+        made.map_err(|(error, _)| error).expect("it fits")
+    };
     let clock = Counting(Cell::new(0));
     let cancel = AtomicBool::new(false);
     let done = match name.as_str() {
@@ -139,8 +143,7 @@ fn main() {
         }
         "closed" | "closed32" => {
             let depth = if name == "closed" { 1 } else { 32 };
-            let made = ClosedLoop::new(access, offsets, span, region, &geometry, buffers(depth));
-            let mut closed = made.map_err(|(error, _)| error).expect("it fits");
+            let mut closed = ClosedLoop::new(operations_in(buffers(depth)));
             // Each operation reads the clock once, and a reading is a microsecond.
             closed
                 .run(&mut device, &clock, operations * 1000, &cancel)
@@ -150,8 +153,7 @@ fn main() {
             // An arrival every reading: each is due when the one before is done, so none is waited for.
             let schedule =
                 Schedule::new(1e9 / 1000.0, operations * 1000, 1_000_000).expect("it has arrivals");
-            let made = OpenLoop::new(access, offsets, span, region, &geometry, buffers(4));
-            let mut open = made.map_err(|(error, _)| error).expect("it fits");
+            let mut open = OpenLoop::new(operations_in(buffers(4)));
             open.run(&mut device, &clock, &schedule, &cancel)
                 .tally
                 .operations

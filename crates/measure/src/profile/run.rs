@@ -3,6 +3,7 @@
 use super::stacks::Stack;
 use super::{Profiled, shares};
 use crate::access::Access;
+use crate::cell::ClosedLoop;
 use crate::host::Host;
 use crate::path::{Missing, Path};
 use crate::run_info::{Request, RunInfo};
@@ -89,7 +90,7 @@ fn take(
     let queue_depth = open.depth(plan.queue_depth);
     let load = Load::new(plan.access, plan.span_bytes, queue_depth, seed);
     let duration_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
-    let (tally, stacks) = open.closed(&load, |open, closed| {
+    let (tally, stacks) = open.with(&load, ClosedLoop::new, |open, closed| {
         sampler.start()?;
         let tally = closed.run(open.device, open.host.clock(), duration_ns, cancel);
         Ok((tally, sampler.stop()?))

@@ -8,17 +8,18 @@
 pub mod events;
 pub mod parts;
 
-use crate::access::{Access, Offsets, Operation};
+use crate::access::Access;
 use crate::distribution::{density, exceedance};
 use crate::host::{Clock, Host};
+use crate::operations::Operations;
 use crate::path::{Missing, Path};
-use crate::random::Random;
 use crate::run_info::{Request, RunInfo};
 use crate::schema::Ci95;
-use crate::stage::{Open, allocate, on_stage, refused, release};
+use crate::stage::{Load, Open, on_stage};
 use crate::stats;
 use crate::tail;
-use block::{Buffer, Device};
+use crate::tally::Tally;
+use block::Device;
 use events::Event;
 use parts::{PARTS, Split, Stamps, by_events, by_stamps};
 use schemars::JsonSchema;
@@ -157,49 +158,35 @@ fn turns(
     mut probe: Option<&mut (dyn Probe + '_)>,
     cancel: &AtomicBool,
 ) -> Result<Taken, Missing> {
-    let access = plan.access;
-    let geometry = *open.device.geometry();
-    let region = open.path.region(&geometry);
-    let mut buffers = allocate(open.path, 1, access.block_size_bytes)?;
-    if let Err(error) = crate::cell::check(access, plan.span_bytes, region, &geometry, &buffers) {
-        release(open.path, buffers);
-        return Err(refused(access, &error));
-    }
-    let mut buffer = buffers.pop();
-    if let Some(buffer) = &mut buffer {
-        Random::derived(seed, &[0x7472]).fill(buffer);
-    }
-    let mut loop_ = Loop {
-        first_lba: region.first_lba,
-        offsets: Offsets::new(access, plan.span_bytes, seed, 0),
-        durable: plan.durable,
-        operation: access.operation,
-        buffer,
-    };
+    let load = Load::new(plan.access, plan.span_bytes, 1, seed);
+    let make = |all: Operations| all.durable(plan.durable);
     let mut taken = Taken::default();
     let turns = plan.requests.div_ceil(MOST_A_TURN).max(TURNS);
     let each = plan.requests.div_ceil(turns).max(1);
     let mut stamps = vec![Stamps::default(); each as usize];
-    let done = (|| {
-        loop_.take(open.device, open.host.clock(), &mut stamps, cancel)?;
+    open.with(&load, make, |open, operations| {
+        let mut take = |stamps: &mut [Stamps]| {
+            let clock = open.host.clock();
+            stamp(operations, open.device, clock, stamps, cancel)
+        };
+        take(&mut stamps)?;
         for turn in 0..turns {
             // Which comes first changes from turn to turn.
             for with in [turn % 2 == 0, turn % 2 != 0] {
                 let probe = probe.as_deref_mut().filter(|_| with);
                 let Some(probe) = probe else {
-                    if !loop_.take(open.device, open.host.clock(), &mut stamps, cancel)? {
+                    if !take(&mut stamps)? {
                         return Ok(());
                     }
                     taken.without_ns.extend(median(&stamps));
-                    if !with {
-                        continue;
+                    if with {
+                        taken.splits.extend(stamps.iter().map(by_stamps));
+                        taken.with_ns.extend(median(&stamps));
                     }
-                    taken.splits.extend(stamps.iter().map(by_stamps));
-                    taken.with_ns.extend(median(&stamps));
                     continue;
                 };
                 probe.start()?;
-                let looped = loop_.take(open.device, open.host.clock(), &mut stamps, cancel);
+                let looped = take(&mut stamps);
                 let (events, lost) = probe.stop()?;
                 if !looped? {
                     // Some stamps are of an earlier turn.
@@ -213,9 +200,8 @@ fn turns(
             }
         }
         Ok(())
-    })();
-    release(open.path, loop_.buffer.into_iter().collect());
-    done.map(|()| taken)
+    })?;
+    Ok(taken)
 }
 
 fn median(stamps: &[Stamps]) -> Option<f64> {
@@ -226,95 +212,51 @@ fn median(stamps: &[Stamps]) -> Option<f64> {
     stats::median(&totals)
 }
 
-struct Loop {
-    first_lba: u64,
-    offsets: Offsets,
-    durable: bool,
-    operation: Operation,
-    buffer: Option<Buffer>,
-}
-
-impl Loop {
-    /// One request for each place in `stamps`; whether all were done.
-    fn take(
-        &mut self,
-        device: &mut dyn Device,
-        clock: &dyn Clock,
-        stamps: &mut [Stamps],
-        cancel: &AtomicBool,
-    ) -> Result<bool, Missing> {
-        let geometry = *device.geometry();
-        for place in stamps {
-            if cancel.load(Ordering::Relaxed) {
-                return Ok(false);
+/// One request for each place in `stamps`; whether all were done.
+fn stamp(
+    operations: &mut Operations,
+    device: &mut dyn Device,
+    clock: &dyn Clock,
+    stamps: &mut [Stamps],
+    cancel: &AtomicBool,
+) -> Result<bool, Missing> {
+    operations.prepare(device.geometry());
+    let mut tally = Tally::default();
+    for place in stamps {
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        if !operations.flight.has_idle() {
+            return Err(Missing::new("the device kept a buffer", "dmesg"));
+        }
+        let begin_ns = clock.now_ns();
+        let (mut started_ns, mut seen_ns) = (begin_ns, begin_ns);
+        operations.begin::<false>(device, 0, &mut tally);
+        let flight = &mut operations.flight;
+        // Bounded: each pass submits a request or takes one back.
+        while !flight.is_empty::<false>() {
+            flight.submit::<false>(device, &mut tally);
+            if flight.kick(device) {
+                started_ns = clock.now_ns();
             }
-            let Some(buffer) = self.buffer.take() else {
-                return Err(Missing::new("the device kept a buffer", "dmesg"));
-            };
-            let lba = self.first_lba + (self.offsets.next_offset() >> geometry.block_size_log2);
-            let mut lent = block::Lent::new(buffer);
-            let begin_ns = clock.now_ns();
-            let mut started_ns = begin_ns;
-            let mut seen_ns = begin_ns;
-            let mut failed = None;
-            // Bounded: each pass submits a request or takes one back.
-            while failed.is_none() && lent.remaining_bytes() > 0 || device.outstanding() > 0 {
-                let room = usize::from(geometry.queue_depth);
-                let mut submitted = false;
-                while failed.is_none() && lent.remaining_bytes() > 0 && device.outstanding() < room
-                {
-                    let offset = lent.offset_bytes() as u64 >> geometry.block_size_log2;
-                    let buffer = lent.lend(geometry.max_transfer_bytes());
-                    let lba = lba + offset;
-                    let operation = match self.operation {
-                        Operation::Read => block::Operation::Read { lba, buffer },
-                        Operation::Write => block::Operation::Write {
-                            lba,
-                            buffer,
-                            fua: self.durable,
-                        },
-                    };
-                    match device.submit(block::Request { tag: 0, operation }) {
-                        Ok(()) => submitted = true,
-                        Err(refused) => {
-                            failed = Some(refused.error);
-                            if let Some(buffer) = refused.request.operation.into_buffer() {
-                                let _ = lent.give_back(buffer);
-                            }
-                        }
-                    }
-                }
-                if submitted {
-                    device.kick();
-                    started_ns = clock.now_ns();
-                }
-                seen_ns = clock.now_ns();
-                match device.poll() {
-                    Some(completion) => {
-                        if let Some(buffer) = completion.buffer {
-                            let _ = lent.give_back(buffer);
-                        }
-                        if let Err(error) = completion.result {
-                            failed = Some(error);
-                        }
-                    }
-                    None if device.outstanding() > 0 => device.wait(WAIT_US),
-                    None => {}
-                }
-            }
-            *place = Stamps {
-                begin_ns,
-                started_ns,
-                seen_ns,
-                end_ns: clock.now_ns(),
-            };
-            self.buffer = lent.into_whole().ok();
-            if let Some(error) = failed {
-                return Err(Missing::new(format!("a request failed: {error}"), "dmesg"));
+            seen_ns = clock.now_ns();
+            if let Some(completion) = device.poll() {
+                flight.take_back::<false>(completion, &mut tally);
+            } else if flight.outstanding() > 0 {
+                device.wait(WAIT_US);
             }
         }
-        Ok(true)
+        *place = Stamps {
+            begin_ns,
+            started_ns,
+            seen_ns,
+            end_ns: clock.now_ns(),
+        };
+        if let Some(error) = tally.first_error {
+            return Err(Missing::new(format!("a request failed: {error}"), "dmesg"));
+        }
     }
+    Ok(true)
 }
 
 fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -> Traced {
@@ -385,7 +327,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Pattern;
+    use crate::access::{Operation, Pattern};
     use crate::simulated::{Profile, SimulatedHost};
 
     fn plan() -> Plan {
