@@ -2,10 +2,11 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::transfer::IoArgs;
+use crate::transfer::{IoArgs, Moved, Span};
 use crate::units::{exact, micros, rounded};
+use crate::volume::chunks::Chunks;
 use crate::volume::drain::{Part, Sums, drain};
-use crate::volume::fill::{Filled, Pace, fill};
+use crate::volume::fill::fill;
 use crate::volume::source::Source;
 use crate::volume::{Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
@@ -13,6 +14,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
@@ -223,10 +225,10 @@ impl Put {
                 shown(&unfinished)
             ));
         }
-        let filled = self.store(context, mounted, stored, source, checksums, pace, left)?;
+        let (filled, sums) = self.store(context, mounted, stored, source, checksums, pace, left)?;
         let mut elapsed = began.elapsed();
         if self.verify {
-            self.verify(context, mounted, stored, &filled, pace)?;
+            self.verify(context, mounted, stored, filled.bytes, sums, pace)?;
         }
         if replaces {
             let began = Instant::now();
@@ -272,9 +274,9 @@ impl Put {
         name: &str,
         source: &mut Source,
         checksums: bool,
-        pace: Pace,
+        pace: Span,
         left: &mut Left,
-    ) -> Result<Filled> {
+    ) -> Result<(Moved, Vec<u32>)> {
         let doing = format!("making `{}`", shown(name));
         let volume = mounted.volume;
         volume.set_time(now_ns());
@@ -296,12 +298,19 @@ impl Put {
         })?;
         left.name = Some(name.to_owned());
         let bar = context.console.bytes_bar(source.len_bytes);
+        let mut sums = Chunks::default();
+        let mut read = |data: &mut [u8], halt: &AtomicBool| {
+            let len = source.fill(data, halt)?;
+            if self.verify {
+                sums.add(data.get(..len).unwrap_or_default());
+            }
+            Ok(len)
+        };
         let filled = fill(
             mounted,
             file,
             pace,
-            self.verify,
-            &mut |data, stop| source.fill(data, stop),
+            &mut read,
             &mut |bytes| bar.set_position(bytes),
             &context.cancel,
         );
@@ -310,7 +319,7 @@ impl Put {
         let closing = format!("making `{}` durable", shown(name));
         let closed = mounted.run(closing, volume.close(file));
         let failure = match (filled, closed) {
-            (Ok(filled), Ok(())) => return Ok(filled),
+            (Ok(filled), Ok(())) => return Ok((filled, sums.end())),
             (Err(failure), _) | (Ok(_), Err(failure)) => failure,
         };
         if self.keep_partial {
@@ -329,19 +338,20 @@ impl Put {
         context: &Context,
         mounted: &Mounted<'_, '_>,
         name: &str,
-        filled: &Filled,
-        pace: Pace,
+        bytes: u64,
+        sums: Vec<u32>,
+        pace: Span,
     ) -> Result<()> {
         let doing = || format!("reading `{}` back", shown(name));
         let file = mounted.run(doing(), mounted.volume.open(name))?;
-        let bar = context.console.bytes_bar(Some(filled.bytes));
+        let bar = context.console.bytes_bar(Some(bytes));
         let part = Part {
             file,
             name,
             offset_bytes: 0,
-            length_bytes: filled.bytes,
-            size_bytes: filled.bytes,
-            sums: Sums::Given(filled.sums.clone()),
+            length_bytes: bytes,
+            size_bytes: bytes,
+            sums: Sums::Given(sums),
             past_rot: false,
         };
         let read = drain(
@@ -355,10 +365,10 @@ impl Put {
         bar.finish_and_clear();
         let closed = mounted.run(doing(), mounted.volume.close(file));
         let failure = match (read, closed) {
-            (Ok(read), Ok(())) if read.bytes == filled.bytes => return Ok(()),
+            (Ok(read), Ok(())) if read.bytes == bytes => return Ok(()),
             (Ok(read), Ok(())) => Failure::new(
                 Exit::No,
-                format!("only {} of {} bytes came back", read.bytes, filled.bytes),
+                format!("only {} of {} bytes came back", read.bytes, bytes),
             ),
             (Err(failure), _) | (Ok(_), Err(failure)) => failure,
         };

@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::failure::{Exit, Result};
 use crate::guard::{Grant, Outlet, Output, Purpose, output_of, refuse_to_mix};
 use crate::path::{self, Opened};
-use crate::transfer::{End, IoArgs, Moved, transfer};
+use crate::transfer::{self, IoArgs, Moved};
 use crate::units::{Size, micros};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -129,17 +129,17 @@ impl Read {
         let mut outlet = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(span.length_bytes));
         let began = Instant::now();
-        let moved = transfer(
+        let moved = transfer::read(
             opened.device.as_mut(),
             &opened.memory,
             &span,
-            End::Sink(&mut |data| match &mut digest {
+            &mut |data| match &mut digest {
                 Some(digest) => {
                     digest.update(data);
                     Ok(())
                 }
                 None => outlet.take(data),
-            }),
+            },
             &mut |bytes| bar.set_position(bytes),
             &context.cancel,
         );

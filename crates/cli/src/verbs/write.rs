@@ -6,13 +6,13 @@ use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::path::{self, Opened, Wish};
 use crate::signals::Cancel;
-use crate::transfer::IoArgs;
-use crate::transfer::{End, Moved, transfer};
+use crate::transfer::{self, IoArgs, Moved};
 use crate::units::{Size, exact};
 use crate::verbs::read::Report;
 use crate::volume::source::Source;
 use clap::Args;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Write standard input or a file to a drive.
@@ -105,7 +105,7 @@ impl Write {
             (None, Some(len)) => Some(self.whole(len, geometry.block_size_bytes(), input)?),
             (None, None) => None,
         };
-        input.pad_bytes = self.pad.then_some(geometry.block_size_bytes());
+        input.block_bytes = geometry.block_size_bytes();
         let span = self.way.span(self.offset, wanted.unwrap_or(room));
         span.check(&geometry)?;
         if !self.dry_run && geometry.features.read_only {
@@ -122,19 +122,18 @@ impl Write {
             return Ok(report);
         }
         let bar = context.console.bytes_bar(wanted);
-        let moved = transfer(
+        let moved = transfer::write(
             opened.device.as_mut(),
             &opened.memory,
             &span,
-            End::Source {
-                fill: &mut |data| input.fill(data, &context.cancel),
-                fua: self.fua,
-            },
+            self.fua,
+            &mut |data, halt| input.fill(data, halt),
             &mut |bytes| bar.set_position(bytes),
             &context.cancel,
         );
         bar.finish_and_clear();
         let moved = moved?;
+        input.refuse_rest(moved.bytes)?;
         if self.flush {
             let flushed = block::blocking::flush(opened.device.as_mut());
             flushed.map_err(|error| Failure::request("flushing", error))?;
@@ -170,7 +169,7 @@ impl Write {
             )),
             Some(_) => Ok(()),
             // The drive is full: is there more?
-            None if input.fill(&mut [0], cancel)? > 0 => Err(Failure::new(
+            None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Failure::new(
                 Exit::No,
                 format!("the input is longer than the drive: {written} bytes of it were written"),
             )),
@@ -179,10 +178,13 @@ impl Write {
     }
 }
 
-/// The source, with its last block filled up where that is wanted.
+/// The source, with its last block filled up where that is wanted, and left out elsewhere.
 struct Input {
     source: Source,
-    pad_bytes: Option<usize>,
+    pad: bool,
+    block_bytes: usize,
+    /// Bytes that make no block and were left out.
+    rest_bytes: usize,
 }
 
 impl Input {
@@ -196,16 +198,33 @@ impl Input {
             ))),
             _ => Ok(Self {
                 source,
-                pad_bytes: None,
+                pad: write.pad,
+                block_bytes: 1,
+                rest_bytes: 0,
             }),
         }
     }
 
-    fn fill(&mut self, data: &mut [u8], cancel: &Cancel) -> Result<usize> {
-        let filled = self.source.fill(data, cancel.flag())?;
-        let block = self.pad_bytes.unwrap_or(1);
-        let padded = filled.next_multiple_of(block).min(data.len());
-        data.get_mut(filled..padded).unwrap_or_default().fill(0);
-        Ok(padded)
+    fn fill(&mut self, data: &mut [u8], halt: &AtomicBool) -> Result<usize> {
+        let filled = self.source.fill(data, halt)?;
+        let rest_bytes = filled % self.block_bytes;
+        if self.pad {
+            let padded = filled.next_multiple_of(self.block_bytes).min(data.len());
+            data.get_mut(filled..padded).unwrap_or_default().fill(0);
+            return Ok(padded);
+        }
+        self.rest_bytes = rest_bytes;
+        Ok(filled - rest_bytes)
+    }
+
+    fn refuse_rest(&self, written: u64) -> Result<()> {
+        if self.rest_bytes == 0 {
+            return Ok(());
+        }
+        let failure = Failure::usage(format!(
+            "the input's last {} bytes are no whole block of {} bytes and were not written",
+            self.rest_bytes, self.block_bytes
+        ));
+        Err(transfer::before(failure, written).hint("--pad fills the last block with zeros"))
     }
 }

@@ -1,36 +1,48 @@
-//! Buffers on their way into a file or out of it, many in flight, in order.
+//! A file as the end of a transfer: data goes into it or comes out of it, many buffers in flight.
 //!
 //! Each buffer is a [`Transfer`] of the volume; nothing is copied. What one waits for (space, a piece
 //! of the map, room for checksums) is supplied beside the data that is in flight.
 
-use crate::volume::AnyVolume;
-use block::Buffer;
+use crate::failure::Result as CommandResult;
+use crate::path::rig::Recall;
+use crate::transfer::pump::{End, Finished, Piece, State};
+use crate::volume::drain::Sums;
+use crate::volume::{AnyVolume, Mounted, failed};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use volume::layout::CHUNK_BYTES;
 use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
+
+/// Checksums that are read at once: a block of 4 KiB has that many.
+const SUMS: usize = 1024;
+/// With checksums, how much is appended before they are stored: half of what the volume keeps in
+/// memory.
+const STORE_BYTES: u64 = 4 << 20;
 
 /// What metadata work gives: checksums, where it was to read them.
 type Work<'v> = Pin<Box<dyn Future<Output = Result<Vec<u32>, Error>> + 'v>>;
 
-/// A buffer that is whole again.
-#[derive(Debug)]
-pub struct Finished {
-    /// The buffer; None where the device kept a part of it.
-    pub buffer: Option<Buffer>,
-    /// Where it is in the file.
-    pub offset_bytes: u64,
-    /// Bytes of data in it.
-    pub len: usize,
-    /// Whether all of it, and all before it, was moved.
-    pub is_moved: bool,
+/// What is done about the checksums of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SumsFrom {
+    /// Nothing.
+    Nowhere,
+    /// Each piece that is read gets those that were given.
+    Caller,
+    /// Each piece that is read gets those that the volume keeps.
+    Volume,
+    /// Those of what is appended are stored now and then.
+    Data,
 }
 
 /// One file's data on its way.
 pub struct Flow<'v, 'a> {
     volume: &'v AnyVolume<'a>,
+    recall: Recall<'v>,
     file: File,
     direction: Direction,
+    state: State,
     flight: VecDeque<Transfer>,
     work: Option<Work<'v>>,
     /// Nothing can be submitted before the work is done.
@@ -38,115 +50,69 @@ pub struct Flow<'v, 'a> {
     /// What is reserved at once when a reservation ends.
     ahead_bytes: u64,
     next_tag: u16,
-    requests: u64,
-    failure: Option<(u64, Error)>,
+    sums: SumsFrom,
+    /// Checksums of the chunks before this one were read; those of what is in flight are kept.
+    known_chunks: u64,
+    known: VecDeque<u32>,
+    /// Where the last piece ends.
+    pushed_end: u64,
+    /// How much was appended when checksums were stored last.
+    stored_bytes: u64,
 }
 
 impl<'v, 'a> Flow<'v, 'a> {
-    /// A flow to or from `file`.
-    pub const fn new(volume: &'v AnyVolume<'a>, file: File, direction: Direction) -> Self {
+    fn new(mounted: &Mounted<'v, 'a>, file: File, direction: Direction, sums: SumsFrom) -> Self {
         Self {
-            volume,
+            volume: mounted.volume,
+            recall: mounted.recall,
             file,
             direction,
+            state: State::default(),
             flight: VecDeque::new(),
             work: None,
             is_waiting: false,
             ahead_bytes: 8 << 20,
             next_tag: 0,
-            requests: 0,
-            failure: None,
+            sums,
+            known_chunks: 0,
+            known: VecDeque::new(),
+            pushed_end: 0,
+            stored_bytes: 0,
         }
     }
 
-    /// The first failure by offset.
-    pub const fn failure(&self) -> Option<(u64, Error)> {
-        self.failure
-    }
-
-    /// Device commands so far.
-    pub const fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// Buffers that were pushed and not popped.
-    pub fn buffers(&self) -> usize {
-        self.flight.len()
-    }
-
-    /// Whether metadata work is under way.
-    pub const fn is_working(&self) -> bool {
-        self.work.is_some()
-    }
-
-    /// Starts metadata work beside the data, if none is under way.
-    pub fn start(&mut self, work: impl Future<Output = Result<Vec<u32>, Error>> + 'v) {
-        if self.work.is_none() {
-            self.work = Some(Box::pin(work));
-        }
-    }
-
-    /// Nothing more is submitted; what is in flight still comes back.
-    pub fn fail(&mut self, at: u64, error: Error) {
-        if self.failure.is_none_or(|(earlier, _)| at < earlier) {
-            self.failure = Some((at, error));
-        }
-    }
-
-    /// Adds a buffer with `len` bytes of data, or room for so many, at `offset_bytes` of the file.
-    /// It has room for whole blocks.
-    pub fn push(&mut self, buffer: Buffer, offset_bytes: u64, len: usize) {
-        let tag = self.next_tag;
-        self.next_tag = tag.wrapping_add(1);
-        let (file, direction) = (self.file, self.direction);
-        let transfer = Transfer::new(file, direction, offset_bytes, buffer, len, tag);
-        self.flight.push_back(transfer);
-    }
-
-    /// Takes in what has finished, goes on with metadata work, and submits what the volume takes.
-    /// Gives what the work gave, if it ended; whether anything happened is in the second value.
-    pub fn turn(&mut self) -> (Option<Vec<u32>>, bool) {
-        let mut happened = false;
-        while let Some(event) = self.volume.poll() {
-            self.take_back(event);
-            happened = true;
-        }
-        let mut given = None;
-        if let Some(work) = &mut self.work {
-            let mut context = Context::from_waker(Waker::noop());
-            if let Poll::Ready(result) = work.as_mut().poll(&mut context) {
-                self.work = None;
-                self.is_waiting = false;
-                happened = true;
-                match result {
-                    Ok(value) => given = Some(value),
-                    Err(error) => self.fail(self.next_offset(), error),
-                }
-            }
-        }
-        happened |= self.submit();
-        self.volume.kick();
-        (given, happened)
-    }
-
-    /// The oldest buffer, if it is whole again.
-    pub fn pop(&mut self) -> Option<Finished> {
-        let failed_at = self.failure.map(|(at, _)| at);
-        let oldest = self.flight.front()?;
-        // After a failure the rest is never submitted.
-        let is_whole = oldest.is_submitted() && oldest.failure().is_none();
-        if oldest.pieces_out() > 0 || !(is_whole || failed_at.is_some()) {
-            return None;
-        }
-        let oldest = self.flight.pop_front()?;
-        let (offset_bytes, len) = (oldest.offset(), oldest.len_bytes());
-        let end = offset_bytes + len as u64;
-        Some(Finished {
-            buffer: oldest.end().0,
-            offset_bytes,
-            len,
-            is_moved: is_whole && failed_at.is_none_or(|at| end <= at),
+    /// The end of a file, to which data is appended.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn append(mounted: &Mounted<'v, 'a>, file: File) -> CommandResult<Self> {
+        let status = mounted.volume.file_status(file);
+        let status = status.map_err(|error| failed(mounted.drive, error))?;
+        let sums = match status.checksums {
+            true => SumsFrom::Data,
+            false => SumsFrom::Nowhere,
+        };
+        Ok(Self {
+            stored_bytes: status.appended_bytes,
+            ..Self::new(mounted, file, Direction::Append, sums)
         })
+    }
+
+    /// A file that is read from `first_chunk` on, with checksums from where `sums` says.
+    pub fn read(mounted: &Mounted<'v, 'a>, file: File, sums: &Sums, first_chunk: u64) -> Self {
+        let (from, known) = match sums {
+            Sums::Ignored => (SumsFrom::Nowhere, VecDeque::new()),
+            Sums::Stored => (SumsFrom::Volume, VecDeque::new()),
+            Sums::Given(all) => {
+                let from_first = all.iter().skip(first_chunk as usize);
+                (SumsFrom::Caller, from_first.copied().collect())
+            }
+        };
+        Self {
+            known_chunks: first_chunk,
+            known,
+            ..Self::new(mounted, file, Direction::Read, from)
+        }
     }
 
     /// Where the next piece that is not submitted goes.
@@ -162,13 +128,13 @@ impl<'v, 'a> Flow<'v, 'a> {
         let transfer = flight.find(|transfer| transfer.tag() == event.tag);
         if let Some(transfer) = transfer {
             transfer.take_back(event);
-            self.failure = earliest(self.failure, transfer);
+            note(&mut self.state, transfer);
         }
     }
 
     fn submit(&mut self) -> bool {
         let mut happened = false;
-        while !self.is_waiting && self.failure.is_none() {
+        while !self.is_waiting && self.state.failure.is_none() {
             let mut flight = self.flight.iter_mut();
             let Some(transfer) = flight.find(|transfer| !transfer.is_submitted()) else {
                 break;
@@ -176,9 +142,9 @@ impl<'v, 'a> Flow<'v, 'a> {
             let before = transfer.pieces_out();
             let progress = transfer.go_on(self.volume);
             let pieces = transfer.pieces_out() - before;
-            self.requests += u64::from(pieces);
+            self.state.requests += u64::from(pieces);
             happened |= pieces > 0;
-            self.failure = earliest(self.failure, transfer);
+            note(&mut self.state, transfer);
             match progress {
                 Progress::Done | Progress::Submitted => {}
                 Progress::Blocked => break,
@@ -191,6 +157,36 @@ impl<'v, 'a> Flow<'v, 'a> {
         happened
     }
 
+    /// Checksums are read ahead of the data, and stored behind it, beside both.
+    fn look_after_sums(&mut self) {
+        if self.work.is_some() || self.state.failure.is_some() {
+            return;
+        }
+        let (volume, file) = (self.volume, self.file);
+        let known = self.known_chunks;
+        if self.sums == SumsFrom::Volume && known < self.pushed_end.div_ceil(CHUNK_BYTES) {
+            self.work = Some(Box::pin(async move {
+                let mut sums = vec![0; SUMS];
+                let count = volume.checksums(file, known, &mut sums).await?;
+                sums.truncate(count);
+                match count {
+                    // A file that has no more would be asked without end.
+                    0 => Err(Error::PastEnd),
+                    _ => Ok(sums),
+                }
+            }));
+        } else if self.sums == SumsFrom::Data {
+            let now = volume.file_status(file).map_or(0, |now| now.appended_bytes);
+            if now.saturating_sub(self.stored_bytes) >= STORE_BYTES {
+                self.stored_bytes = now;
+                self.work = Some(Box::pin(async move {
+                    volume.store_checksums(file).await?;
+                    Ok(Vec::new())
+                }));
+            }
+        }
+    }
+
     /// Starts what a piece waits for.
     fn provide(&mut self, need: Need) {
         self.is_waiting = true;
@@ -198,8 +194,7 @@ impl<'v, 'a> Flow<'v, 'a> {
             // What is under way may be just that; afterwards the piece is tried again.
             return;
         }
-        let (volume, file) = (self.volume, self.file);
-        let ahead = self.ahead_bytes;
+        let (volume, file, ahead) = (self.volume, self.file, self.ahead_bytes);
         if let Need::Space(_) = need {
             self.ahead_bytes = (ahead * 2).min(1 << 30);
         }
@@ -214,14 +209,99 @@ impl<'v, 'a> Flow<'v, 'a> {
     }
 }
 
-/// The first failure by offset in the file, with that of `transfer`.
-fn earliest(known: Option<(u64, Error)>, transfer: &Transfer) -> Option<(u64, Error)> {
-    let (at, error) = match transfer.failure() {
-        Some((at, error)) => (transfer.offset() + at as u64, error),
-        None => return known,
-    };
-    match known {
-        Some((earlier, _)) if earlier <= at => known,
-        _ => Some((at, error)),
+impl End for Flow<'_, '_> {
+    fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn push(&mut self, piece: Piece) {
+        let Piece {
+            buffer,
+            offset_bytes,
+            len,
+        } = piece;
+        let tag = self.next_tag;
+        self.next_tag = tag.wrapping_add(1);
+        self.pushed_end = offset_bytes + len as u64;
+        let (file, direction) = (self.file, self.direction);
+        let transfer = Transfer::new(file, direction, offset_bytes, buffer, len, tag);
+        self.flight.push_back(transfer);
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut happened = false;
+        while let Some(event) = self.volume.poll() {
+            self.take_back(event);
+            happened = true;
+        }
+        if let Some(work) = &mut self.work {
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(result) = work.as_mut().poll(&mut context) {
+                self.work = None;
+                self.is_waiting = false;
+                happened = true;
+                match result {
+                    Ok(sums) => {
+                        self.known_chunks += sums.len() as u64;
+                        self.known.extend(sums);
+                    }
+                    Err(error) => self.state.fail(self.next_offset(), error),
+                }
+            }
+        }
+        happened |= self.submit();
+        self.volume.kick();
+        self.look_after_sums();
+        happened
+    }
+
+    fn pop(&mut self) -> Option<Finished> {
+        let failed_at = self.state.failure.map(|(at, _)| at);
+        let oldest = self.flight.front()?;
+        let chunks = match self.sums {
+            SumsFrom::Caller | SumsFrom::Volume => {
+                (oldest.len_bytes() as u64).div_ceil(CHUNK_BYTES) as usize
+            }
+            SumsFrom::Nowhere | SumsFrom::Data => 0,
+        };
+        // After a failure the rest is never submitted, and no more checksums are read.
+        let is_known = self.sums != SumsFrom::Volume || self.known.len() >= chunks;
+        let is_whole = is_known && oldest.is_submitted() && oldest.failure().is_none();
+        if oldest.pieces_out() > 0 || !(is_whole || failed_at.is_some()) {
+            return None;
+        }
+        let oldest = self.flight.pop_front()?;
+        let (offset_bytes, len) = (oldest.offset(), oldest.len_bytes());
+        let end = offset_bytes + len as u64;
+        Some(Finished {
+            buffer: oldest.end().0,
+            offset_bytes,
+            len,
+            is_moved: is_whole && failed_at.is_none_or(|at| end <= at),
+            sums: self.known.drain(..chunks.min(self.known.len())).collect(),
+        })
+    }
+
+    fn wait(&mut self, timeout_us: u32) -> bool {
+        let is_busy = self.volume.outstanding() > 0;
+        if is_busy {
+            self.volume.wait(timeout_us);
+        }
+        is_busy
+    }
+
+    fn is_working(&self) -> bool {
+        self.work.is_some()
+    }
+
+    fn is_recalled(&self) -> bool {
+        self.recall.is_requested()
+    }
+}
+
+/// The first failure by offset in the file counts.
+fn note(state: &mut State, transfer: &Transfer) {
+    if let Some((at, error)) = transfer.failure() {
+        state.fail(transfer.offset() + at as u64, error);
     }
 }

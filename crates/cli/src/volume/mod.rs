@@ -36,8 +36,7 @@ pub use failure::failed;
 pub use store::{Access, AnyVolume, Mounted, Store};
 
 use crate::failure::Result;
-use crate::transfer::IoArgs;
-use fill::Pace;
+use crate::transfer::{IoArgs, Span};
 
 /// The CRC32C of data, by the processor's instruction where it has one.
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
@@ -50,12 +49,12 @@ pub fn now_ns() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// How a way moves data of a file: whole blocks of the device, and as many buffers as the user
+/// How a way moves all of a file: in whole blocks of the device, and with as many buffers as the user
 /// said, up to what a file takes at once.
 ///
 /// # Errors
 /// The block size is none.
-pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Pace> {
+pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Span> {
     let geometry = mounted.volume.geometry();
     let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
     let block = geometry.block_size_bytes() as u64;
@@ -64,9 +63,11 @@ pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Pace> {
         let what = format!("--block-size is {bytes} bytes, no multiple of the device's {block}");
         return Err(crate::Failure::usage(what).hint("--block-size 1M"));
     }
-    Ok(Pace {
-        buffer_bytes: bytes.min(route::MAX_BUFFER_BYTES) as usize,
-        depth: usize::from(way.queue_depth.min(64)),
+    Ok(Span {
+        offset_bytes: 0,
+        length_bytes: u64::MAX,
+        operation_bytes: bytes.min(route::MAX_BUFFER_BYTES),
+        depth: way.queue_depth.min(64),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use crate::signals::Cancel;
-use crate::transfer::{End, Span, transfer};
+use crate::transfer::{self, Span};
 use crate::volume::found::{Ends, HEAD_BYTES, Signature, TAIL_BYTES};
 use crate::volume::{Store, failed};
 use block::blocking::{read, write};
@@ -20,7 +20,7 @@ pub fn look(store: &mut Store, cancel: &Cancel) -> Result<Ends> {
     let (head, tail) = (HEAD_BYTES.min(size_bytes), TAIL_BYTES.min(size_bytes));
     let mut part = |offset_bytes, length_bytes| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        transfer(
+        transfer::read(
             store.opened.device.as_mut(),
             &store.opened.memory,
             &Span {
@@ -29,10 +29,10 @@ pub fn look(store: &mut Store, cancel: &Cancel) -> Result<Ends> {
                 operation_bytes: block.max(64 << 10),
                 depth: 1,
             },
-            End::Sink(&mut |data| {
+            &mut |data| {
                 bytes.extend_from_slice(data);
                 Ok(())
-            }),
+            },
             &mut |_| {},
             cancel,
         )?;

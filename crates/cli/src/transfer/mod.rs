@@ -4,18 +4,20 @@
 //! becomes as few requests as it can. Requests go round a ring of buffers, so that data leaves in
 //! order however requests complete.
 
+mod blocks;
+pub mod pump;
+
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::straight::MAX_TRANSFER_BYTES;
 use crate::path::{Mode, PATH_HELP, PathChoice, Wish};
 use crate::signals::Cancel;
 use crate::units::Size;
-use block::{Buffer, Device, Lent, Operation, Request};
+use block::Device;
+use blocks::Blocks;
 use clap::Args;
-use std::collections::VecDeque;
-
-/// How long one wait may last before the user's wish to end is looked at.
-const WAIT_US: u32 = 100_000;
+use pump::{Fill, Finished, Job, Sink, drain, fill};
+use std::fmt::Display;
 
 /// How to get to the device.
 #[derive(Clone, Copy, Debug, Args)]
@@ -70,8 +72,12 @@ impl IoArgs {
             namespace: self.route.namespace,
             write,
             // A few pages more, because each buffer starts with its own.
-            buffer_bytes: buffer_bytes(self.block_size.0, self.queue_depth, MAX_TRANSFER_BYTES * 4)
-                .saturating_add(1 << 20),
+            buffer_bytes: buffer_bytes(
+                self.block_size.0,
+                self.queue_depth.saturating_add(2),
+                MAX_TRANSFER_BYTES * 4,
+            )
+            .saturating_add(1 << 20),
             queue_depth: self.queue_depth,
         }
     }
@@ -101,6 +107,19 @@ pub struct Span {
 }
 
 impl Span {
+    /// Where each piece begins, and its length. One ends with its operation, so that operations are split as few
+    /// times as possible.
+    pub fn pieces(self, most_bytes: usize) -> impl Iterator<Item = (u64, usize)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let left = self.operation_bytes - done % self.operation_bytes;
+            let len = left.min(self.length_bytes - done).min(most_bytes as u64);
+            let offset_bytes = self.offset_bytes + done;
+            done += len;
+            (len > 0).then_some((offset_bytes, len as usize))
+        })
+    }
+
     /// Checks it against the device, before anything is moved.
     ///
     /// # Errors
@@ -164,255 +183,97 @@ pub struct Moved {
     pub requests: u64,
 }
 
-/// Where the data goes, or comes from.
-pub enum End<'a> {
-    /// A read: takes each piece in order.
-    Sink(&'a mut dyn FnMut(&[u8]) -> Result<()>),
-    /// A write: fills as much of the piece as there is; less than all of it at the end only.
-    Source {
-        /// Fills.
-        fill: &'a mut dyn FnMut(&mut [u8]) -> Result<usize>,
-        /// Whether each write completes only when it is durable.
-        fua: bool,
-    },
-}
-
-/// Buffers that [`transfer`] needs, in bytes.
+/// Buffers that [`read`] and [`write`] need, in bytes.
 pub fn buffer_bytes(operation_bytes: u64, depth: u16, max_transfer_bytes: usize) -> usize {
     let piece = (max_transfer_bytes as u64).min(operation_bytes).max(512);
     let piece = piece.next_multiple_of(4096);
     usize::try_from(piece.saturating_mul(u64::from(depth))).unwrap_or(usize::MAX)
 }
 
-struct Piece {
-    tag: u32,
-    offset_bytes: u64,
-    len: usize,
-    lent: Lent,
-    result: Option<std::result::Result<(), block::Error>>,
-}
-
-/// Moves what `span` says. Nothing is in flight when it returns.
+/// Reads the span into `sink`. Nothing is in flight when it returns.
 ///
 /// # Errors
-/// The first failure by address, the stream's, or the user's wish to end. What was moved before it
+/// The first failure by address, the sink's, or the user's wish to end. What was moved before it
 /// is in the message.
-pub fn transfer(
+pub fn read(
     device: &mut dyn Device,
     memory: &Memory,
     span: &Span,
-    mut end: End<'_>,
+    sink: &mut Sink<'_>,
     progress: &mut dyn FnMut(u64),
     cancel: &Cancel,
 ) -> Result<Moved> {
-    let geometry = *device.geometry();
-    span.check(&geometry)?;
-    let max_bytes = geometry.max_transfer_bytes() as u64;
-    let piece_bytes = usize::try_from(span.operation_bytes.min(max_bytes)).unwrap_or(usize::MAX);
-    let depth = span.depth.min(geometry.queue_depth);
-    let mut idle: Vec<Buffer> = Vec::new();
-    for _ in 0..depth {
-        idle.push(memory.allocate(piece_bytes)?);
-    }
-    let mut flight: VecDeque<Piece> = VecDeque::new();
-    let mut run = Run {
-        device,
-        geometry,
-        span,
-        moved: Moved::default(),
-        started_bytes: 0,
-        next_tag: 0,
-        source_is_empty: false,
-        failure: None,
-        remark: None,
+    // The device works while this thread writes: another would only cost its waking.
+    let is_beside = device.geometry().queue_depth < 2;
+    let mut bytes = 0;
+    let mut sink = |finished: &Finished| {
+        sink(finished.data())?;
+        bytes += finished.len as u64;
+        Ok(())
     };
-    loop {
-        if cancel.is_set() && run.failure.is_none() {
-            run.failure = Some(Failure::interrupted("interrupted"));
-        }
-        while run.failure.is_none() {
-            let Some(buffer) = idle.pop() else { break };
-            match run.start(buffer, &mut end) {
-                Ok(piece) => flight.push_back(piece),
-                Err(buffer) => {
-                    idle.push(buffer);
-                    break;
-                }
-            }
-        }
-        run.device.kick();
-        while let Some(completion) = run.device.poll() {
-            let piece = flight.iter_mut().find(|piece| piece.tag == completion.tag);
-            if let Some(piece) = piece {
-                if let Some(buffer) = completion.buffer {
-                    // A piece of another buffer stays out; `into_whole` then reports the loss.
-                    let _ = piece.lent.give_back(buffer);
-                }
-                piece.result = Some(completion.result);
-            }
-        }
-        let mut emitted = false;
-        while flight.front().is_some_and(|piece| piece.result.is_some()) {
-            emitted = true;
-            if let Some(piece) = flight.pop_front() {
-                idle.extend(run.finish(piece, &mut end));
-                progress(run.moved.bytes);
-            }
-        }
-        if flight.is_empty() && (run.failure.is_some() || !run.has_more()) {
-            break;
-        }
-        if !emitted {
-            run.device.wait(WAIT_US);
-        }
-    }
-    for buffer in idle {
-        memory.give_back(buffer);
-    }
-    let moved = run.moved;
-    match run.failure.or(run.remark) {
-        None => Ok(moved),
-        Some(failure) if failure.is_silent() => Err(failure),
-        Some(failure) => Err(failure.and(format_args!("{} bytes were moved before", moved.bytes))),
-    }
+    let stop = || cancel.is_set();
+    let job = job(device, memory, span, &"reading", progress, &stop)?;
+    let moved = drain(&mut Blocks::new(device, None), job, is_beside, &mut sink);
+    moved.map_err(|failure| before(failure, bytes))
 }
 
-struct Run<'a> {
-    device: &'a mut dyn Device,
-    geometry: block::Geometry,
-    span: &'a Span,
-    moved: Moved,
-    started_bytes: u64,
-    next_tag: u32,
-    source_is_empty: bool,
-    failure: Option<Failure>,
-    /// What is told once everything that was started has succeeded.
-    remark: Option<Failure>,
+/// Writes what `source` gives to the span, durably where `fua` says so. Nothing is in flight when it returns.
+///
+/// # Errors
+/// As [`read`].
+pub fn write(
+    device: &mut dyn Device,
+    memory: &Memory,
+    span: &Span,
+    fua: bool,
+    source: &mut Fill<'_>,
+    progress: &mut dyn FnMut(u64),
+    cancel: &Cancel,
+) -> Result<Moved> {
+    let mut bytes = 0;
+    let mut told = |now| {
+        bytes = now;
+        progress(now);
+    };
+    let stop = || cancel.is_set();
+    let job = job(device, memory, span, &"writing", &mut told, &stop)?;
+    let moved = fill(&mut Blocks::new(device, Some(fua)), job, source);
+    moved.map_err(|failure| before(failure, bytes))
 }
 
-impl Run<'_> {
-    fn has_more(&self) -> bool {
-        self.started_bytes < self.span.length_bytes && !self.source_is_empty
-    }
+fn job<'j>(
+    device: &dyn Device,
+    memory: &'j Memory,
+    span: &Span,
+    doing: &'j dyn Display,
+    progress: &'j mut dyn FnMut(u64),
+    stop: &'j dyn Fn() -> bool,
+) -> Result<Job<'j>> {
+    let geometry = device.geometry();
+    span.check(geometry)?;
+    let depth = span.depth.min(geometry.queue_depth);
+    Ok(Job {
+        doing,
+        span: Span { depth, ..*span },
+        most_bytes: geometry.max_transfer_bytes(),
+        memory,
+        progress,
+        stop,
+    })
+}
 
-    /// Starts the next piece in `buffer`, or gives the buffer back when there is none.
-    fn start(
-        &mut self,
-        mut buffer: Buffer,
-        end: &mut End<'_>,
-    ) -> std::result::Result<Piece, Buffer> {
-        if !self.has_more() {
-            return Err(buffer);
-        }
-        // A piece ends with its operation, so that operations are split as few times as possible.
-        let left = self.span.length_bytes - self.started_bytes;
-        let in_operation =
-            self.span.operation_bytes - self.started_bytes % self.span.operation_bytes;
-        let mut len = (buffer.len() as u64).min(left).min(in_operation) as usize;
-        let offset_bytes = self.span.offset_bytes + self.started_bytes;
-        if let End::Source { fill, .. } = end {
-            let filled = fill(buffer.get_mut(..len).unwrap_or_default());
-            match filled {
-                Ok(filled) => len = self.take_filled(filled, len),
-                Err(failure) => {
-                    self.failure = Some(failure);
-                    return Err(buffer);
-                }
-            }
-            if len == 0 {
-                return Err(buffer);
-            }
-        }
-        let mut lent = Lent::new(buffer);
-        let lba = offset_bytes >> self.geometry.block_size_log2;
-        let buffer = lent.lend(len);
-        let operation = match end {
-            End::Sink(_) => Operation::Read { lba, buffer },
-            End::Source { fua, .. } => Operation::Write {
-                lba,
-                buffer,
-                fua: *fua,
-            },
-        };
-        let tag = self.next_tag;
-        self.next_tag = tag.wrapping_add(1);
-        self.started_bytes += len as u64;
-        let result = match self.device.submit(Request { tag, operation }) {
-            Ok(()) => None,
-            Err(refused) => {
-                if let Some(buffer) = refused.request.operation.into_buffer() {
-                    let _ = lent.give_back(buffer);
-                }
-                Some(Err(refused.error))
-            }
-        };
-        Ok(Piece {
-            tag,
-            offset_bytes,
-            len,
-            lent,
-            result,
-        })
-    }
-
-    /// How much of what the source gave is written: whole blocks only.
-    fn take_filled(&mut self, filled: usize, wanted: usize) -> usize {
-        if filled == wanted {
-            return wanted;
-        }
-        self.source_is_empty = true;
-        let block_bytes = self.geometry.block_size_bytes();
-        let rest = filled % block_bytes;
-        if rest != 0 {
-            self.remark = Some(
-                Failure::usage(format!(
-                    "the input's last {rest} bytes are no whole block of {block_bytes} bytes \
-                     and were not written"
-                ))
-                .hint("--pad fills the last block with zeros"),
-            );
-        }
-        filled - rest
-    }
-
-    /// Accounts for the oldest piece; gives its buffer back.
-    fn finish(&mut self, piece: Piece, end: &mut End<'_>) -> Option<Buffer> {
-        let buffer = piece.lent.into_whole().ok();
-        let failed = |error| {
-            let doing = match end {
-                End::Sink(_) => "reading",
-                End::Source { .. } => "writing",
-            };
-            let doing = format!("{doing} {} bytes at byte {}", piece.len, piece.offset_bytes);
-            Failure::request(doing, error)
-        };
-        match piece.result {
-            // After a failure nothing more is counted: there is a gap before it.
-            _ if self.failure.is_some() => {}
-            Some(Ok(())) => {
-                self.moved.requests += 1;
-                let taken = match (end, &buffer) {
-                    (End::Sink(sink), Some(buffer)) => {
-                        sink(buffer.get(..piece.len).unwrap_or_default())
-                    }
-                    _ => Ok(()),
-                };
-                match taken {
-                    Ok(()) => self.moved.bytes += piece.len as u64,
-                    Err(failure) => self.failure = Some(failure),
-                }
-            }
-            Some(Err(error)) => self.failure = Some(failed(error)),
-            None => self.failure = Some(failed(block::Error::Gone)),
-        }
-        buffer
+/// A failure says how much was moved before it.
+pub fn before(failure: Failure, bytes: u64) -> Failure {
+    match failure.is_silent() {
+        true => failure,
+        false => failure.and(format_args!("{bytes} bytes were moved before")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Completion, Geometry, RamDisk, Refused};
+    use block::{Completion, Geometry, Operation, RamDisk, Refused, Request};
     use linux::HostMemory;
 
     /// A RAM disk that completes the newest request first, and fails at one block.
@@ -472,14 +333,14 @@ mod tests {
     fn read(device: &mut Awkward, span: &Span) -> (Result<Moved>, Vec<u8>) {
         let memory = HostMemory::new(1 << 20).unwrap();
         let mut data = Vec::new();
-        let moved = transfer(
+        let moved = super::read(
             device,
             &Memory::Host(memory.clone()),
             span,
-            End::Sink(&mut |piece| {
+            &mut |piece| {
                 data.extend_from_slice(piece);
                 Ok(())
-            }),
+            },
             &mut |_| {},
             &Cancel::default(),
         );

@@ -1,0 +1,342 @@
+//! A stream to or from a device, with many pieces in flight, in order. The bytes are never copied.
+//!
+//! [`drain`] and [`fill`] are the same loop: a buffer that is idle becomes a piece, the piece goes to the device's
+//! [`End`], and what comes back of it goes on. They move a stretch of a device and the data of a file alike.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::path::memory::Memory;
+use crate::transfer::{Moved, Span};
+use crate::volume::failed;
+use block::Buffer;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+use volume::Error;
+
+/// How long one wait may last before the user's wish to end is looked at.
+const WAIT_US: u32 = 100_000;
+
+/// Takes each piece in order.
+pub type Sink<'s> = dyn FnMut(&[u8]) -> Result<()> + Send + 's;
+
+/// Fills all of a piece, or as much as there is; less than all of it at the end only. It looks at
+/// the flag while it waits, and fails once that is set.
+pub type Fill<'s> = dyn FnMut(&mut [u8], &AtomicBool) -> Result<usize> + Send + 's;
+
+/// A buffer on its way to the device.
+#[derive(Debug)]
+pub struct Piece {
+    pub buffer: Buffer,
+    /// Where it belongs on the device, or in the file.
+    pub offset_bytes: u64,
+    /// Bytes of data in it, or room for that many.
+    pub len: usize,
+}
+
+/// A buffer that is whole again.
+#[derive(Debug)]
+pub struct Finished {
+    /// The buffer; None where the device kept a part of it.
+    pub buffer: Option<Buffer>,
+    /// Where it belongs.
+    pub offset_bytes: u64,
+    /// Bytes of data in it.
+    pub len: usize,
+    /// Whether all of it, and all before it, was moved.
+    pub is_moved: bool,
+    /// The checksums that its chunks must have, where they are known.
+    pub sums: Vec<u32>,
+}
+
+impl Finished {
+    /// Its data.
+    pub fn data(&self) -> &[u8] {
+        let buffer = self.buffer.as_deref();
+        buffer
+            .and_then(|bytes| bytes.get(..self.len))
+            .unwrap_or_default()
+    }
+}
+
+/// How far a transfer is, at the device's end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct State {
+    /// Device commands so far.
+    pub requests: u64,
+    /// The first failure by offset.
+    pub failure: Option<(u64, Error)>,
+}
+
+impl State {
+    /// Nothing more is submitted; what is in flight still comes back.
+    pub fn fail(&mut self, at: u64, error: impl Into<Error>) {
+        if self.failure.is_none_or(|(earlier, _)| at < earlier) {
+            self.failure = Some((at, error.into()));
+        }
+    }
+}
+
+/// The device's end of a transfer. Pieces are finished in the order in which they were pushed.
+pub trait End {
+    /// What is known so far.
+    fn state(&mut self) -> &mut State;
+    /// Adds a piece, which has room for whole blocks.
+    fn push(&mut self, piece: Piece);
+    /// Takes in what has finished and submits what there is room for; whether anything happened.
+    fn turn(&mut self) -> bool;
+    /// The oldest piece, when it is finished. After a failure the others come back as they are.
+    fn pop(&mut self) -> Option<Finished>;
+    /// Waits for the device, if it has anything to do.
+    fn wait(&mut self, timeout_us: u32) -> bool;
+    /// Whether it does something beside the pieces.
+    fn is_working(&self) -> bool {
+        false
+    }
+    /// Whether the drive is wanted back.
+    fn is_recalled(&self) -> bool {
+        false
+    }
+}
+
+/// What to move, and who is told.
+pub struct Job<'j> {
+    /// For the message of a failure.
+    pub doing: &'j dyn Display,
+    pub span: Span,
+    /// The longest piece.
+    pub most_bytes: usize,
+    /// Where the buffers are from.
+    pub memory: &'j Memory,
+    pub progress: &'j mut dyn FnMut(u64),
+    /// Whether it is to end early.
+    pub stop: &'j dyn Fn() -> bool,
+}
+
+impl Job<'_> {
+    /// A buffer for each piece in flight, and two for the other end.
+    fn buffers(&self, to: &Sender<Buffer>) -> Result<()> {
+        let bytes = usize::try_from(self.span.operation_bytes).unwrap_or(usize::MAX);
+        let mut result = Ok(());
+        for _ in 0..self.span.depth + 2 {
+            match self.memory.allocate(bytes.min(self.most_bytes)) {
+                Ok(buffer) => result = to.send(buffer).map_err(|_| ended("moving")),
+                Err(failure) => result = Err(failure),
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        result
+    }
+
+    fn give_back(&self, buffers: impl Iterator<Item = Buffer>) {
+        buffers.for_each(|buffer| self.memory.give_back(buffer));
+    }
+}
+
+fn ended(doing: &str) -> Failure {
+    Failure::new(Exit::No, format!("the {doing} thread ended"))
+}
+
+fn receive<T>(from: &Receiver<T>, waits: bool) -> std::result::Result<T, TryRecvError> {
+    match waits {
+        false => from.try_recv(),
+        true => from
+            .recv_timeout(Duration::from_micros(u64::from(WAIT_US)))
+            .map_err(|error| match error {
+                std::sync::mpsc::RecvTimeoutError::Timeout => TryRecvError::Empty,
+                std::sync::mpsc::RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
+            }),
+    }
+}
+
+/// Moves the pieces that `next` gives, until it has no more or something fails. Nothing is in flight when it returns.
+fn pump(
+    end: &mut dyn End,
+    job: &mut Job<'_>,
+    next: &mut dyn FnMut(bool) -> std::result::Result<Piece, TryRecvError>,
+    done: &mut dyn FnMut(Finished),
+) -> Result<Moved> {
+    let (mut inside, mut pushed, mut bytes) = (0, job.span.offset_bytes, 0);
+    let (mut is_ended, mut is_stopped, mut waits) = (false, false, false);
+    loop {
+        if !is_stopped && (job.stop)() {
+            is_stopped = true;
+            end.state().fail(pushed, Error::Busy);
+        }
+        let mut happened = end.turn();
+        while let Some(finished) = end.pop() {
+            happened = true;
+            inside -= 1;
+            if finished.buffer.is_none() {
+                end.state().fail(finished.offset_bytes, block::Error::Gone);
+            } else if finished.is_moved {
+                bytes += finished.len as u64;
+                (job.progress)(bytes);
+            }
+            done(finished);
+        }
+        while end.state().failure.is_none() && !is_ended && inside < job.span.depth {
+            match next(std::mem::take(&mut waits)) {
+                Ok(piece) => {
+                    pushed = piece.offset_bytes + piece.len as u64;
+                    end.push(piece);
+                    inside += 1;
+                    happened = true;
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => is_ended = true,
+            }
+        }
+        let is_over = is_ended || end.state().failure.is_some();
+        if is_over && inside == 0 && !end.is_working() {
+            break;
+        }
+        if happened || end.wait(WAIT_US) || inside > 0 || end.is_working() {
+            continue;
+        }
+        // Nothing is in flight, so the drive could not say that it is wanted back.
+        if end.is_recalled() {
+            end.state().fail(pushed, block::Error::Gone);
+        }
+        waits = true;
+    }
+    match *end.state() {
+        _ if is_stopped => Err(Failure::interrupted("interrupted")),
+        State {
+            failure: Some((at, error)),
+            ..
+        } => Err(failed(format_args!("{} at byte {at}", job.doing), error)),
+        State { requests, .. } => Ok(Moved { bytes, requests }),
+    }
+}
+
+/// Moves the span from `end` to `sink`; beside the device in a thread of its own, where that is worth its waking.
+///
+/// # Errors
+/// The device's or the sink's failure, or the user's wish to end. Everything before it was delivered.
+pub fn drain(
+    end: &mut dyn End,
+    job: Job<'_>,
+    is_beside: bool,
+    sink: &mut (dyn FnMut(&Finished) -> Result<()> + Send),
+) -> Result<Moved> {
+    let (idle_to, idle) = channel();
+    let has_failed = AtomicBool::new(false);
+    let mut delivered = Ok(());
+    let stop = || (job.stop)() || has_failed.load(Ordering::Relaxed);
+    let mut job = Job {
+        progress: &mut *job.progress,
+        stop: &stop,
+        ..job
+    };
+    let allocated = job.buffers(&idle_to);
+    let mut pieces = job.span.pieces(job.most_bytes).peekable();
+    let mut next = |waits| {
+        if pieces.peek().is_none() {
+            return Err(TryRecvError::Disconnected);
+        }
+        let buffer = receive(&idle, waits)?;
+        let (offset_bytes, len) = pieces.next().ok_or(TryRecvError::Disconnected)?;
+        Ok(Piece {
+            buffer,
+            offset_bytes,
+            len,
+        })
+    };
+    let mut take = |finished: Finished| {
+        if delivered.is_ok() && finished.is_moved {
+            delivered = sink(&finished);
+            has_failed.store(delivered.is_err(), Ordering::Relaxed);
+        }
+        let _ = finished.buffer.map(|buffer| idle_to.send(buffer));
+    };
+    let moved = allocated.and_then(|()| match is_beside {
+        false => pump(end, &mut job, &mut next, &mut take),
+        true => thread::scope(|scope| {
+            let (full_to, full) = channel::<Finished>();
+            let thread = scope.spawn(move || full.into_iter().for_each(take));
+            let mut give = |finished| {
+                if full_to.send(finished).is_err() {
+                    has_failed.store(true, Ordering::Relaxed);
+                }
+            };
+            let moved = pump(end, &mut job, &mut next, &mut give);
+            drop(full_to);
+            thread.join().map_err(|_| ended("writing")).and(moved)
+        }),
+    });
+    job.give_back(idle.try_iter());
+    // The sink's failure is why the device's end stopped early.
+    delivered.and(moved)
+}
+
+/// Moves all of `source` to `end`, as far as the span goes; a thread of its own reads ahead.
+///
+/// # Errors
+/// The device's or the source's failure, or the user's wish to end.
+pub fn fill(end: &mut dyn End, mut job: Job<'_>, source: &mut Fill<'_>) -> Result<Moved> {
+    let (idle_to, idle) = channel();
+    let (full_to, full) = channel();
+    let halt = AtomicBool::new(false);
+    let allocated = job.buffers(&idle_to);
+    let (pieces, memory) = (job.span.pieces(job.most_bytes), job.memory);
+    thread::scope(|scope| {
+        let halt = &halt;
+        let reader = scope.spawn(move || read_ahead(source, pieces, &idle, full_to, memory, halt));
+        let moved = allocated.and_then(|()| {
+            let mut give = |finished: Finished| {
+                let _ = finished.buffer.map(|buffer| idle_to.send(buffer));
+            };
+            pump(end, &mut job, &mut |waits| receive(&full, waits), &mut give)
+        });
+        halt.store(true, Ordering::Relaxed);
+        drop(idle_to);
+        let read = reader.join().unwrap_or_else(|_| Err(ended("reading")));
+        job.give_back(full.try_iter().map(|piece: Piece| piece.buffer));
+        // What the device refused comes first: it ended the reading.
+        moved.and_then(|moved| read.map(|()| moved))
+    })
+}
+
+/// Fills idle buffers until the source has no more, then gives back those that still come.
+fn read_ahead(
+    source: &mut Fill<'_>,
+    mut pieces: impl Iterator<Item = (u64, usize)>,
+    idle: &Receiver<Buffer>,
+    full_to: Sender<Piece>,
+    memory: &Memory,
+    halt: &AtomicBool,
+) -> Result<()> {
+    let (mut full, mut result) = (Some(full_to), Ok(()));
+    while let Ok(mut buffer) = idle.recv() {
+        let wanted = pieces.next().filter(|_| !halt.load(Ordering::Relaxed));
+        let (Some((offset_bytes, most)), Some(to)) = (wanted, &full) else {
+            full = None;
+            memory.give_back(buffer);
+            continue;
+        };
+        let filled = source(buffer.get_mut(..most).unwrap_or_default(), halt);
+        let len = filled.unwrap_or_else(|failure| {
+            result = Err(failure);
+            0
+        });
+        // The rest of its last block.
+        buffer.get_mut(len..).unwrap_or_default().fill(0);
+        let piece = Piece {
+            buffer,
+            offset_bytes,
+            len,
+        };
+        match len {
+            0 => memory.give_back(piece.buffer),
+            _ => drop(to.send(piece)),
+        }
+        if len < most {
+            full = None;
+        }
+    }
+    result
+}
