@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the Serial ATA host against the model of a drive; `tools/figures sata` compares with the targets.
+"""Measures the Serial ATA host, and the file system on it, against the model of a drive; `tools/figures sata` compares with the targets.
 
 Writes a JSON list of [name, value, unit, target] to the file named. The drive answers at once (its latency is that
 of the cable alone), so what is measured is the host and the protocol.
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import cores
+import hwfs_sata_figures
 import sata_faults
 import sizes
 
@@ -42,9 +43,10 @@ def main():
         rows.append([f"sata.{op}_4k_qd1_line", rate(op, "single", 8, 1, 0, 20, of=line)[0], "cycles", None])
         rows.append([f"sata.{op}_4k_qd32", rate(op, "queued", 8, 32, 0, 320)[0], "cycles", "<= 1150"])
         rows.append([f"sata.{op}_2m_qd4_share", rate(op, "queued", LONG, 4, 0, 10)[1], "payload words/cycle", None])
+    rows += hwfs_sata_figures.rows()
     # With all recovery, and with the gate of the block interface, which the cores of others do not have: its size is
     # given too (block_front_32).
-    names = ["block_front_32", *(name for name in sizes.CONFIGURATIONS if name.startswith("sata"))]
+    names = ["block_front_32", *(name for name in sizes.CONFIGURATIONS if name.startswith(("sata", "hwfs_sata")))]
     for name in names:
         core_2012 = name == "sata_one_at_a_time"
         for family in sizes.FAMILIES if core_2012 else ("xc7",):

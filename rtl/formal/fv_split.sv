@@ -1,5 +1,6 @@
 // raid_split, three disks (so that it divides): the pieces of any request cover its blocks once, in
-// order, each on the right disk at the right address, within one slot; and it never hangs.
+// order, each on the right disk at the right address, within one stripe (reads: one slot), and no shorter than it must
+// be; and it never hangs.
 module fv_split
   import block_pkg::*;
   import raid_pkg::*;
@@ -34,6 +35,8 @@ module fv_split
   logic [3:0] still_q;
   initial started_q = 1'b0;
 
+  logic [63:0] room;
+  assign room = (req_q.op == OpRead) ? 64'(SlotBlocks) : 64'(StripeBlocks);
   logic [LbaBits:0] stripe;
   assign stripe = lba_q / StripeBlocks;
 
@@ -66,7 +69,8 @@ module fv_split
           a_disk: assert (32'(disk) == 32'(stripe) % Disks);
           a_lba:  assert (64'(piece.lba) == 64'(stripe) / Disks * StripeBlocks + 64'(lba_q) % StripeBlocks);
           a_some: assert ((piece.count != '0) && (piece.count <= count_t'(left_q)));
-          a_slot: assert (64'(piece.lba) % SlotBlocks + 64'(piece.count) <= 64'(SlotBlocks));
+          a_slot: assert (64'(piece.lba) % room + 64'(piece.count) <= room);
+          a_long: assert (last || (64'(piece.lba) % room + 64'(piece.count) == room));
           a_last: assert (last == (piece.count == count_t'(left_q)));
         end
         if (ready_i) begin

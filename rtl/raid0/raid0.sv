@@ -1,4 +1,5 @@
-// Several disks as one block device: striped (RAID-0) or, with `Mirror`, each a copy (RAID-1).
+// Several disks as one block device: striped (RAID-0) or, with `Mirror`, each a copy (RAID-1). One disk alone whose
+// reads come in its own order: theirs is restored, and they still overlap.
 //
 // Takes requests of any legal length, cuts them at stripes, and keeps all disks busy at once. Read
 // data leave in the order of the reads and of their blocks, whatever order the disks answer in;
@@ -8,19 +9,21 @@
 // Does not pass `cancel` on to the disks: each piece under way ends as its disk ends it.
 //
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
-// live disks and are read again elsewhere on an error; a disk that fails a write which another did
-// is stale: `failed_o` is set until reset and the disk is not used. Whoever owns the array keeps
+// live disks and are read again elsewhere on an error; a disk that fails a write which another did,
+// or that leaves while another stays, is stale: `failed_o` is set until reset and the disk is not used. A mirror
+// begins when all enabled disks are ready. Whoever owns the array keeps
 // that in mind over a reset with `enable_i` (constant from reset on; the geometry of each enabled
-// disk counts), and copies before it enables the disk again.
+// disk counts), and copies before it enables the disk again. A power cut may leave copies that differ in what no
+// flush had covered: one is enabled then, and copied to the others.
 //
-// Disks          2 to 8
+// Disks          1 to 8; mirrors: 2 to 8
 // UpWidth        bits of the array's data streams: DiskWidth times a power of two. At DiskWidth *
 //                Disks the array is as fast as all disks together
 // DiskWidth      bits of each disk's
 // BlockSizeLog2  log2 of a block's bytes, the same for all; a block is at least one UpWidth word
-// StripeBlocks   blocks in a stripe, a power of two; no meaning for mirrors
-// SlotBlocks     blocks in a piece, a power of two, at most StripeBlocks (mirrors: any)
-// Slots          read pieces under way on each disk, a power of two, 2 to 8
+// StripeBlocks   blocks in a stripe, a power of two, and the longest piece: at most what each disk takes at once
+// SlotBlocks     blocks in a piece of a read, a power of two, at most StripeBlocks (mirrors: any)
+// Slots          read pieces under way on each disk, a power of two, 2 to 16; mirrors: 2 to 8
 // WritePlaces    other pieces under way on each disk, a power of two, 2 to 16
 // WriteSlots     write data queued for each disk, in slots, a power of two
 // LbaBits        bits of the array's block addresses
@@ -66,10 +69,10 @@ module raid0
 );
   localparam int unsigned WordsLog2  = BlockSizeLog2 - $clog2(UpWidth / 8);
   localparam int unsigned StripeLog2 = $clog2(StripeBlocks);
-  localparam int unsigned LaneWidth  = $clog2(Disks);
+  localparam int unsigned LaneWidth  = (Disks > 1) ? $clog2(Disks) : 1;
   // A mirror's pieces are cut for one disk only; which one is chosen below.
   localparam int unsigned SplitDisks  = Mirror ? 1 : Disks;
-  localparam int unsigned SplitStripe = Mirror ? SlotBlocks : StripeBlocks;
+  localparam int unsigned SplitStripe = (Mirror && (StripeBlocks < SlotBlocks)) ? SlotBlocks : StripeBlocks;
   localparam int unsigned SplitWidth  = (SplitDisks > 1) ? $clog2(SplitDisks) : 1;
   typedef logic [LaneWidth-1:0] lane_t;
 
@@ -77,31 +80,60 @@ module raid0
   geometry_t [Disks-1:0] disk_geometry;  // as it is on this side of the clock crossings
 
   // --- Geometry: the smallest disk's size, and what all can do --------------------------------
+  geometry_t joint;
   always_comb begin
     lba_t least;
-    geometry_o                     = '0;
-    geometry_o.max_transfer_blocks = '1;
-    geometry_o.fua                 = 1'b1;
-    geometry_o.discard             = 1'b1;
-    geometry_o.write_zeroes        = 1'b1;
-    geometry_o.block_size_log2     = 5'(BlockSizeLog2);
-    geometry_o.ready               = Mirror ? |live : &live;
-    least                          = '1;
+    joint                     = '0;
+    joint.max_transfer_blocks = '1;
+    joint.fua                 = 1'b1;
+    joint.discard             = 1'b1;
+    joint.write_zeroes        = 1'b1;
+    joint.block_size_log2     = 5'(BlockSizeLog2);
+    joint.ready               = &live;
+    least                     = '1;
     for (int unsigned i = 0; i < Disks; i++) begin
       // A new medium in any disk is a new one of the array.
-      geometry_o.generation += disk_geometry[i].generation;
-      // Not `live`: the size does not change when a disk fails.
-      if (enable_i[i] || !Mirror) begin
+      joint.generation += disk_geometry[i].generation;
+      if ((enable_i[i] && !failed_q[i]) || !Mirror) begin
         if (disk_geometry[i].block_count < least) least = disk_geometry[i].block_count;
-        geometry_o.fua                  &= disk_geometry[i].fua;
-        geometry_o.discard              &= disk_geometry[i].discard;
-        geometry_o.write_zeroes         &= disk_geometry[i].write_zeroes;
-        geometry_o.read_only            |= disk_geometry[i].read_only;
-        geometry_o.volatile_write_cache |= disk_geometry[i].volatile_write_cache;
+        joint.fua                  &= disk_geometry[i].fua;
+        joint.discard              &= disk_geometry[i].discard;
+        joint.write_zeroes         &= disk_geometry[i].write_zeroes;
+        joint.read_only            |= disk_geometry[i].read_only;
+        joint.volatile_write_cache |= disk_geometry[i].volatile_write_cache;
       end
     end
-    geometry_o.block_count = Mirror ? least : ((least >> StripeLog2) << StripeLog2) * lba_t'(Disks);
-    if ((geometry_o.block_count >> LbaBits) != '0) geometry_o.block_count = lba_t'(1) << LbaBits;
+    joint.block_count = Mirror ? least : ((least >> StripeLog2) << StripeLog2) * lba_t'(Disks);
+    if ((joint.block_count >> LbaBits) != '0) joint.block_count = lba_t'(1) << LbaBits;
+  end
+
+  logic begun;  // a mirror with disks that count on each other
+  if (Mirror) begin : gen_kept
+    // A disk that leaves or comes back does not change what the host was told (B14).
+    logic up_q, begun_q;
+    logic [3:0] generation_q;
+    geometry_t  kept_q;
+    assign begun = begun_q;
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) begin
+        up_q         <= 1'b0;
+        begun_q      <= 1'b0;
+        generation_q <= '0;
+      end else begin
+        begun_q <= begun_q | ((enable_i != '0) & (live == enable_i));
+        up_q    <= begun_q & (|live);
+        if (!up_q && begun_q && (|live)) generation_q <= generation_q + 4'd1;
+      end
+    end
+    always_ff @(posedge clk_i) if (!up_q) kept_q <= joint;
+    always_comb begin
+      geometry_o            = kept_q;
+      geometry_o.ready      = up_q;
+      geometry_o.generation = generation_q;
+    end
+  end else begin : gen_found
+    assign begun      = 1'b0;
+    assign geometry_o = joint;
   end
 
   // --- Requests -------------------------------------------------------------------------------
@@ -309,7 +341,7 @@ module raid0
   );
 
   raid_write_join #(
-    .Disks(Disks), .WordsLog2(WordsLog2), .SlotBlocks(SlotBlocks),
+    .Disks(Disks), .WordsLog2(WordsLog2), .PieceBlocks(SplitStripe),
     .Pieces(Disks * WritePlaces), .Mirror(Mirror)
   ) u_write_join (
     .clk_i,
@@ -355,8 +387,10 @@ module raid0
   assign failed_o = failed_q;
   assign error_o  = read_error | write_error;
 
+  // A mirror's disk that leaves misses writes, and may lose its cache; but the last one is all that there is.
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) failed_q <= '0;
-    else         failed_q <= failed_q | write_fail;
+    if (!rst_ni)                failed_q <= '0;
+    else if (begun && (|live)) failed_q <= failed_q | write_fail | (enable_i & ~ready);
+    else                        failed_q <= failed_q | write_fail;
   end
 endmodule

@@ -9,7 +9,7 @@
 //
 // UpWidth, DiskWidth  bits of the two data streams; the first is a multiple of the second
 // SlotWords           words of UpWidth in a slot, a power of two
-// Slots               slots in the ring, a power of two, 2 to 8
+// Slots               slots in the ring, a power of two, 2 to 16; with Whole to 8
 // Whole               see above; for mirrors
 module raid_lane_read
   import block_pkg::*;

@@ -17,7 +17,7 @@ module raid_read_join
   parameter int unsigned SlotBlocks = 8,
   parameter int unsigned Pieces     = 8,
   parameter bit          Mirror     = 1'b0,
-  localparam int unsigned LaneWidth = $clog2(Disks)
+  localparam int unsigned LaneWidth = (Disks > 1) ? $clog2(Disks) : 1
 ) (
   input  logic                          clk_i,
   input  logic                          rst_ni,

@@ -1,4 +1,4 @@
-// Cuts each request into pieces: a piece lies on one disk, in one stripe, within one slot. Finds the
+// Cuts each request into pieces: a piece lies on one disk, in one stripe; a read's also within one slot. Finds the
 // disk and the address there: stripe s of the array is stripe s / Disks of disk s mod Disks.
 //
 // Owns one request at a time. A number of disks that is no power of two is divided by four bits in
@@ -6,8 +6,8 @@
 // 1 here) keep the address.
 //
 // Disks         number of disks, 1 to 8
-// StripeBlocks  blocks in a stripe, a power of two
-// SlotBlocks    the longest piece, a power of two, at most StripeBlocks
+// StripeBlocks  blocks in a stripe, a power of two: the longest piece
+// SlotBlocks    the longest piece of a read, a power of two, at most StripeBlocks
 // LbaBits       bits of the array's block addresses
 module raid_split
   import block_pkg::*;
@@ -70,15 +70,23 @@ module raid_split
     end
   end
 
-  // The piece: to the end of the slot, or of the request.
+  // The piece: to the end of the slot or stripe, or of the request.
   count_t room, count;
   array_t lba_next;
   logic   ranged, ends_stripe;
+  count_t slot_room, stripe_room;
   if (SlotLog2 == 0) begin : gen_one
-    assign room = count_t'(1);
+    assign slot_room = count_t'(1);
   end else begin : gen_more
-    assign room = count_t'(SlotBlocks) - count_t'(lba_q[SlotLog2-1:0]);
+    assign slot_room = count_t'(SlotBlocks) - count_t'(lba_q[SlotLog2-1:0]);
   end
+  if (StripeLog2 == 0) begin : gen_one_block
+    assign stripe_room = count_t'(1);
+  end else begin : gen_more_blocks
+    assign stripe_room = count_t'(StripeBlocks) - count_t'(lba_q[StripeLog2-1:0]);
+  end
+  // What waits in a slot is read; the rest goes through as it comes.
+  assign room        = (req_q.op == OpRead) ? slot_room : stripe_room;
   assign ranged      = req_q.op != OpFlush;
   assign last_o      = req_q.count <= room;
   assign count       = last_o ? req_q.count : room;

@@ -6,16 +6,16 @@
 // did it; a disk that failed one that another did is stale, and `fail_o` says so in the cycle of the
 // result, so the array stops using it before the host learns that its data are safe.
 //
-// Disks, WordsLog2 (UpWidth words in a block), SlotBlocks, Pieces (pieces under way at most)
+// Disks, WordsLog2 (UpWidth words in a block), PieceBlocks (the longest piece), Pieces (pieces under way at most)
 module raid_write_join
   import block_pkg::*;
   import raid_pkg::*;
 #(
-  parameter int unsigned Disks      = 2,
-  parameter int unsigned WordsLog2  = 7,
-  parameter int unsigned SlotBlocks = 8,
-  parameter int unsigned Pieces     = 8,
-  parameter bit          Mirror     = 1'b0
+  parameter int unsigned Disks       = 2,
+  parameter int unsigned WordsLog2   = 7,
+  parameter int unsigned PieceBlocks = 8,
+  parameter int unsigned Pieces      = 8,
+  parameter bit          Mirror      = 1'b0
 ) (
   input  logic                clk_i,
   input  logic                rst_ni,
@@ -45,7 +45,7 @@ module raid_write_join
   input  logic                rsp_ready_i,
   output rsp_t                rsp_o
 );
-  localparam int unsigned CountBits = $clog2(SlotBlocks + 1);
+  localparam int unsigned CountBits = $clog2(PieceBlocks + 1);
   localparam int unsigned WordsBits = CountBits + WordsLog2;
   typedef logic [WordsBits-1:0] words_t;
 
@@ -104,6 +104,8 @@ module raid_write_join
     end
     any_good = |(done_lanes & ~bad & ~failed_i);
     if (Mirror && any_good) joined = ResultOk;
+    // All disks left before this piece was given to any.
+    if (Mirror && (done_lanes == '0)) joined = '{status: StatusGone, detail: '0};
   end
 
   assign here        = done_valid & (&(result_valid_i | ~done_lanes));

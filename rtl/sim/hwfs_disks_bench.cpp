@@ -4,14 +4,9 @@
 //
 //   load IMAGE            the core is reset, and the image's blocks that are not zero go onto the disks
 //   save IMAGE BYTES      the core is reset, and the first bytes of the disks go into the file
-//   mount | unmount
-//   put NAME BYTES SEED   create, write and sync in one command
-//   create FILE NAME BYTES | open FILE NAME | openw FILE NAME | close FILE | sync FILE
-//   write FILE OFFSET BYTES SEED
-//   get NAME OFFSET BYTES SEED | read FILE OFFSET BYTES SEED
+//   the commands of hwfs_verbs.hpp
 //   random FILE BYTES LENGTH COUNT SEED   COUNT reads of LENGTH bytes at random places of a file of BYTES; prints
 //                         `random`, the cycles of all, the most node reads for one, node reads of all
-//   delete NAME
 //   fault DISK ADDRESS | fault none       that disk's memory fails what touches the address
 //   count                 node reads, data reads, writes and flushes of the core so far, failed disks
 //   speed                 million cycles a second of processor time, since the last load
@@ -20,13 +15,12 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 
 #include "Vhwfs_disks_sim.h"
 #include "block_host.hpp"
-#include "hwfs_app.hpp"
+#include "hwfs_verbs.hpp"
 #include "verilated.h"
 
 using namespace straightway;
@@ -36,12 +30,6 @@ namespace {
 constexpr unsigned kBlockBytes = 1u << BLOCK_SIZE_LOG2;
 constexpr unsigned kDataBytes = DATA_WIDTH / 8;
 constexpr unsigned kLongest = 64;  // blocks of a bench's own request
-using Bytes = std::vector<uint8_t>;
-
-// The byte of a file at an offset: eight bytes from each eighth, so that a shift of any kind shows.
-uint8_t byte_at(uint64_t seed, uint64_t offset) {
-    return ((offset >> 3) + seed) * 0x9e3779b97f4a7c15ull >> (8 * (offset & 7));
-}
 
 struct Bench {
     VerilatedContext context;
@@ -124,9 +112,9 @@ struct Bench {
         });
         return image;
     }
-    const Answer& run(Command op, unsigned file, unsigned flags, const std::string& name, uint64_t offset,
-                      uint64_t length, Bytes data = {}) {
-        app.begin(op, file, flags, name, "", offset, length, std::move(data));
+    const Answer& run(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
+                      uint64_t offset, uint64_t length, Bytes data) {
+        app.begin(op, file, flags, name, name2, offset, length, std::move(data));
         uint64_t limit = cycles + 2'000'000'000;
         while (!app.done()) {
             edge();
@@ -136,27 +124,17 @@ struct Bench {
         }
         return app.answer();
     }
-    const Answer& read(unsigned file, const std::string& name, uint64_t offset, uint64_t length, uint64_t seed) {
-        const Answer& answer = run(kReadFile, file, 0, name, offset, length);
-        if (answer.status == 0 && answer.data.size() != length) throw std::runtime_error("a read has not all its bytes");
-        for (uint64_t i = 0; i < answer.data.size() && answer.status == 0; ++i)
-            if (answer.data[i] != byte_at(seed, offset + i)) throw std::runtime_error("what was read differs at " + std::to_string(offset + i));
-        return answer;
+    auto runner() {
+        return [this](auto&&... command) -> const Answer& { return run(std::forward<decltype(command)>(command)...); };
     }
 };
-
-Bytes pattern(uint64_t seed, uint64_t offset, uint64_t length) {
-    Bytes data(length);
-    for (uint64_t i = 0; i < length; ++i) data[i] = byte_at(seed, offset + i);
-    return data;
-}
 
 void random_reads(Bench& bench, unsigned file, uint64_t size, uint64_t length, uint64_t count, uint64_t seed) {
     Random random(seed);
     uint64_t cycles = 0, most = 0, all = 0;
     for (uint64_t i = 0; i < count; ++i) {
         uint64_t before = bench.top->loads;
-        const Answer& answer = bench.read(file, "", random.below(size - length + 1), length, seed);
+        const Answer& answer = compared_read(bench.runner(), file, "", random.below(size - length + 1), length, seed);
         if (answer.status != 0) throw std::runtime_error("a random read ended with " + std::to_string(answer.status));
         cycles += answer.cycles;
         most = std::max<uint64_t>(most, bench.top->loads - before);
@@ -172,13 +150,10 @@ int run() {
         std::istringstream words(line);
         std::string verb, name;
         uint64_t file = 0, offset = 0, length = 0, seed = 0, count = 0;
-        const Answer* answer = nullptr;
         if (!(words >> verb)) continue;
         if (verb == "load") {
             words >> name;
-            std::ifstream input(name, std::ios::binary);
-            if (!input) throw std::runtime_error("cannot read " + name);
-            bench.load(Bytes(std::istreambuf_iterator<char>(input), {}));
+            bench.load(bytes_of(name));
         } else if (verb == "save") {
             words >> name >> length;
             Bytes image = bench.save(length);
@@ -197,20 +172,9 @@ int run() {
         } else if (verb == "random") {
             words >> file >> offset >> length >> count >> seed;
             random_reads(bench, file, offset, length, count, seed);
-        } else if (verb == "mount") answer = &bench.run(kMount, 0, 0, "", 0, 0);
-        else if (verb == "unmount") answer = &bench.run(kUnmount, 0, 0, "", 0, 0);
-        else if (verb == "put") words >> name >> length >> seed, answer = &bench.run(kCreate, 0, 1, name, 0, length, pattern(seed, 0, length));
-        else if (verb == "create") words >> file >> name >> length, answer = &bench.run(kCreate, file, 0, name, 0, length);
-        else if (verb == "open" || verb == "openw") words >> file >> name, answer = &bench.run(kOpen, file, verb == "openw", name, 0, 0);
-        else if (verb == "close") words >> file, answer = &bench.run(kClose, file, 0, "", 0, 0);
-        else if (verb == "sync") words >> file, answer = &bench.run(kSync, file, 0, "", 0, 0);
-        else if (verb == "write") words >> file >> offset >> length >> seed, answer = &bench.run(kWriteFile, file, 0, "", offset, length, pattern(seed, offset, length));
-        else if (verb == "get") words >> name >> offset >> length >> seed, answer = &bench.read(0, name, offset, length, seed);
-        else if (verb == "read") words >> file >> offset >> length >> seed, answer = &bench.read(file, "", offset, length, seed);
-        else if (verb == "delete") words >> name, answer = &bench.run(kDelete, 0, 0, name, 0, 0);
-        else throw std::runtime_error("no such verb: " + verb);
-        if (answer != nullptr)
-            std::printf("%u %llu %llu\n", answer->status, (unsigned long long)answer->value, (unsigned long long)answer->cycles);
+        } else {
+            print(file_verb(bench.runner(), verb, words));
+        }
     }
     return 0;
 }

@@ -44,30 +44,7 @@ module hwfs_disks_sim
   output logic [31:0] writes,
   output logic [31:0] flushes,
 
-  input  logic        cmd_valid,
-  output logic        cmd_ready,
-  input  logic [3:0]  cmd_op,
-  input  logic [3:0]  cmd_flags,
-  input  logic [2:0]  cmd_file,
-  input  logic [6:0]  cmd_name_bytes,
-  input  logic [6:0]  cmd_name2_bytes,
-  input  logic [63:0] cmd_offset,
-  input  logic [63:0] cmd_length,
-  input  logic        name_valid,
-  output logic        name_ready,
-  input  logic [31:0] name_data,
-  output logic        answer_valid,
-  input  logic        answer_ready,
-  output logic [5:0]  answer_status,
-  output logic [63:0] answer_value,
-  input  logic        give_valid,
-  output logic        give_ready,
-  input  logic [DataWidth-1:0] give_data,
-  output logic        take_valid,
-  input  logic        take_ready,
-  output logic [DataWidth-1:0] take_data,
-  output logic [DataWidth/8-1:0] take_keep,
-  output logic        take_last,
+  `HWFS_APP_PINS(DataWidth),
 
   // The bench as host.
   `BLOCK_HOST_PINS(DataWidth)
@@ -95,8 +72,7 @@ module hwfs_disks_sim
 
   assign pins = '{
     loading: loading, fault: fault, fault_address: fault_address, cmd_valid: cmd_valid,
-    cmd: '{op: cmd_op_e'(cmd_op), flags: cmd_flags, file: cmd_file, name_bytes: cmd_name_bytes,
-           name2_bytes: cmd_name2_bytes, offset: cmd_offset, length: cmd_length},
+    cmd: `HWFS_APP_COMMAND,
     name_valid: name_valid, name_data: name_data, answer_ready: answer_ready, give_valid: give_valid,
     give_data: give_data, take_ready: take_ready, host: pins_host, write_data: write_data
   };

@@ -1,5 +1,5 @@
-"""The file system core on arrays of RAM disks: striped and mirrored, in several shapes; the command reads what it
-leaves, and a disk that fails is an error of a stripe and no more than a remark of a mirror.
+"""The file system core on striped arrays of RAM disks, in several shapes; the command reads what it leaves, and a disk
+that fails is an error of what lies there. Mirrors: test_hwfs_sata.py.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -23,8 +23,6 @@ SHAPES = {
                      "Outstanding": 7},
     "eight_striped": {"Disks": 8, "DataWidth": 256, "StripeBlocks": 4, "SlotBlocks": 2, "NodeLog2Max": 12, "Files": 8,
                       "Outstanding": 8},
-    "three_mirrored": {"Disks": 3, "Mirror": 1, "DataWidth": 32, "StripeBlocks": 4, "NodeLog2Max": 9, "Files": 1,
-                       "Outstanding": 1},
 }
 IMAGE_BYTES = 1 << 20
 
@@ -39,7 +37,7 @@ def pattern(seed, offset, size):
 
 @pytest.fixture(scope="module", params=SHAPES)
 def array(request):
-    """A bench, and whether it is a mirror."""
+    """A bench and its shape."""
     shape = {"BlockSizeLog2": 6, "DiskWidth": 32, "DiskBlocks": 20000, "TimeoutCycles": 20000, **SLOW, **SHAPES[request.param]}
     program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape)
     return program, SHAPES[request.param]
@@ -89,18 +87,15 @@ def test_files_on_an_array(array, tmp_path):
 
 
 def test_a_disk_that_fails(array, tmp_path):
-    """One disk's memory fails where a file's data lie. A stripe: Device, and the rest can be read; a mirror: nothing
-    notices, the disk is given up at the first write, and the others hold a sound volume."""
+    """One disk's memory fails where a file's data lie: Device, and the rest can be read."""
     program, shape = array
     size = 40000
     image = volume_with(tmp_path / "v", {"one": pattern(3, 0, size)}, size="1M", node=1 << shape["NodeLog2Max"],
                         slots=16)
     data = int.from_bytes(image.read_bytes()[104:112], "little")
-    mirror = "Mirror" in shape
     # A file's first byte on an empty volume is where the data begin.
     stripe = shape["StripeBlocks"] * 64
-    disk, address = (0, data) if mirror else (
-        data // stripe % shape["Disks"], data // stripe // shape["Disks"] * stripe + data % stripe)
+    disk, address = data // stripe % shape["Disks"], data // stripe // shape["Disks"] * stripe + data % stripe
     lines = [f"load {image}", "mount", f"fault {disk} {address}", f"get one 0 {size} 3", f"get one {size // 2} 1000 3",
              "openw 0 one", "write 0 0 1000 3", "count", "close 0", f"get one {size // 2} 1000 3", "fault none",
              "mount", "put two 3000 4", f"get one {size // 2} 1000 3", "unmount",
@@ -108,15 +103,9 @@ def test_a_disk_that_fails(array, tmp_path):
     results = run(program, lines)
     failed = next(int(result[5]) for result in results if result[0] == "count")
     got = statuses(results)
-    if mirror:
-        assert got[:5] == [hw.OK] * 5 and failed == 1
-        assert set(got[5:7]) == {hw.OK}, got
-        assert set(got[9:]) == {hw.OK}, got
-        assert hw.contents(tmp_path / "after", "one", tmp_path) == pattern(3, 0, size)
-    else:
-        assert got[:4] == [hw.OK, hw.DEVICE, hw.OK, hw.OK] and failed == 0
-        assert got[4] == hw.DEVICE
-        assert set(got[9:]) == {hw.OK}, got
+    assert got[:4] == [hw.OK, hw.DEVICE, hw.OK, hw.OK] and failed == 0
+    assert got[4] == hw.DEVICE
+    assert set(got[9:]) == {hw.OK}, got
     assert "2 files" in hw.check(tmp_path / "after")
     assert hw.names_on(tmp_path / "after") == {"one", "two"}
     assert hw.contents(tmp_path / "after", "two", tmp_path) == pattern(4, 0, 3000)

@@ -18,10 +18,10 @@ SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.ur
 
 # Name: disks, mirror, array width, disk width, log2 of the block size, stripe, slot, clocks apart.
 ARRAYS = {
+    "one_in_order": (1, 0, 32, 32, 6, 8, 2, 1),
     "two_striped_wide": (2, 0, 64, 32, 6, 4, 2, 0),
     "three_striped_apart": (3, 0, 64, 32, 6, 2, 2, 1),
     "four_striped_wide": (4, 0, 128, 32, 6, 8, 4, 0),
-    "six_striped_wide": (6, 0, 128, 32, 6, 4, 2, 0),
     "seven_striped": (7, 0, 64, 32, 6, 1, 1, 0),
     "eight_striped_wide": (8, 0, 256, 32, 6, 8, 4, 0),
     "three_mirrored": (3, 1, 32, 32, 6, 1, 2, 0),
@@ -33,6 +33,7 @@ ARRAYS = {
     ("ramdisk", "ramdisk", {"DataWidth": 256, "BlockSizeLog2": 6}),
     ("block_cdc", "block", {}),
     ("raid0", "raid0", {}),
+    ("raid0", "raid0", {"Disks": 1, "Slots": 16, "WritePlaces": 16, "StripeBlocks": 32768, "SlotBlocks": 8}),
     ("raid0", "raid0", {"Mirror": 1, "Disks": 3, "SlotBlocks": 4}),
     ("raid0", "raid0", {"Disks": 8, "UpWidth": 256, "Async": 1, "StripeBlocks": 4, "SlotBlocks": 2}),
     ("raid0_sim", "sim", {}),

@@ -25,7 +25,7 @@ def hwfs(figures):
 
 
 def sata(figures):
-    """The Serial ATA host: shares of the link, cycles of a command, its size."""
+    """The Serial ATA host: shares of the link, cycles of a command; the file system on one drive and on two; their sizes."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/sata_figures.py", SATA_RESULTS])
     for row in json.loads(SATA_RESULTS.read_text()):
         figures.add(*row)

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "sata_port.hpp"
 
@@ -16,7 +19,8 @@ struct DriveModel {
     bool reorder = false;
     bool big_sectors = false;     // says that its sectors have 4 KiB
     bool is_packet = false;       // signature of a packet device
-    unsigned command_latency = 0; // cycles from a command to what it causes
+    unsigned command_latency = 0; // cycles from a command to what it causes; those of queued commands overlap
+    int write_latency = -1;       // the same of a write, where it is another
     uint64_t stall_after = 0;     // words written until the drive pauses for stall_cycles
     uint64_t stall_cycles = 0;
     unsigned start_cycles = 200;  // from COMRESET to the signature
@@ -37,17 +41,34 @@ struct DriveFault {
     bool short_read = false;      // the `error_at`-th read ends without its data and without an error
 };
 
+// Zeroes until they are written, which cost no memory.
+class Store {
+public:
+    explicit Store(size_t size) : size_(size), bytes_(static_cast<uint8_t*>(std::calloc(size, 1))) {
+        if (!bytes_) throw std::bad_alloc();
+    }
+    size_t size() const { return size_; }
+    uint8_t& operator[](size_t at) { return bytes_.get()[at]; }
+
+private:
+    struct Free {
+        void operator()(uint8_t* bytes) const { std::free(bytes); }
+    };
+    size_t size_;
+    std::unique_ptr<uint8_t, Free> bytes_;
+};
+
 class Drive {
 public:
     static constexpr unsigned kBlock = 512, kFrameWords = 2048;
     Port port;
     DriveModel model;
     DriveFault fault;
-    std::vector<uint8_t> bytes;
+    Store bytes;
     uint64_t commands = 0, resets = 0, words_written = 0;
 
     Drive(DriveModel model_, uint64_t seed)
-        : port(seed), model(model_), bytes(model_.blocks * kBlock), durable_(bytes), random_(seed + 1) {
+        : port(seed), model(model_), bytes(model_.blocks * kBlock), random_(seed + 1) {
         port.received = [this](const std::vector<uint32_t>& frame) { receive(frame); };
         port.sent = [this](bool good) { sent(good); };
         port.damaged = [this] { if (expecting_ != 0) data_refused_ = true; };
@@ -84,12 +105,13 @@ public:
 
     // The power goes and comes back: each block in the cache is lost or kept.
     void cut() {
-        for (auto& [lba, block] : cache_)
-            if (random_.below(2)) std::memcpy(&durable_[lba * kBlock], block.data(), kBlock);
-        cache_.clear();
-        bytes = durable_;
+        for (auto& [lba, block] : cached_)
+            if (!random_.below(2)) std::memcpy(&bytes[lba * kBlock], block.data(), kBlock);
+        cached_.clear();
         down(50);
     }
+    // Reads and writes so far: `fault` counts them.
+    uint64_t ios() const { return ios_; }
 
 private:
     struct Command {
@@ -142,7 +164,7 @@ private:
         }
         command.write = command.code == 0x61 || command.code == 0x35 || command.code == 0x3D || command.code == 0x06;
         command.fua |= command.code == 0x3D;
-        command.due = now_ + model.command_latency;
+        command.due = now_ + (command.write && model.write_latency >= 0 ? model.write_latency : model.command_latency);
         ++commands;
         bool io = command.queued || command.code == 0x25 || command.code == 0x35 || command.code == 0x3D;
         if (io) {
@@ -176,8 +198,7 @@ private:
         case 0x2F: return send_log();
         case 0xEF: return finish();
         case 0xEA:
-            for (auto& [lba, block] : cache_) std::memcpy(&durable_[lba * kBlock], block.data(), kBlock);
-            cache_.clear();
+            cached_.clear();
             return finish();
         case 0x06: left_ = expecting_ = 128; return send({0x00000039});
         case 0x60: case 0x61: setup(); break;
@@ -252,23 +273,18 @@ private:
                 uint64_t lba = frame[i] | uint64_t(frame[i + 1] & 0xFFFF) << 32;
                 for (uint32_t n = frame[i + 1] >> 16; n != 0 && lba < model.blocks; --n, ++lba) {
                     std::memset(&bytes[lba * kBlock], 0, kBlock);
-                    std::memset(&durable_[lba * kBlock], 0, kBlock);
-                    cache_.erase(lba);
+                    cached_.erase(lba);
                 }
             }
             return finish();
         }
         size_t count = (frame.size() - 1) * 4;
         if (offset_ + count <= bytes.size()) {
-            std::memcpy(&bytes[offset_], &frame[1], count);
             for (uint64_t at = offset_; at < offset_ + count; at += kBlock) {
-                if (command.fua) {
-                    std::memcpy(&durable_[at], &bytes[at], kBlock);
-                    cache_.erase(at / kBlock);
-                } else {
-                    cache_[at / kBlock] = {bytes.begin() + at, bytes.begin() + at + kBlock};
-                }
+                if (command.fua) cached_.erase(at / kBlock);
+                else if (!cached_.count(at / kBlock)) std::memcpy(cached_[at / kBlock].data(), &bytes[at], kBlock);
             }
+            std::memcpy(&bytes[offset_], &frame[1], count);
         }
         offset_ += count;
         left_ -= count / 4;
@@ -316,8 +332,7 @@ private:
         return words;
     }
 
-    std::vector<uint8_t> durable_;
-    std::map<uint64_t, std::vector<uint8_t>> cache_;
+    std::map<uint64_t, std::array<uint8_t, kBlock>> cached_;  // what a cut brings back of a block that no flush covers
     Random random_;
     std::vector<Command> waiting_;
     Command now_served_{};

@@ -1,0 +1,130 @@
+"""The file system core on Serial ATA drives, in MB/s (10^6 bytes) at the clocks of 2012: the core at 150 MHz, each drive's
+host at 75 MHz, 3 Gb/s links. `sata_figures.py` writes the rows.
+
+Two kinds of drives. An ideal one answers at once, so that only the link and the hardware count. The other has the latencies
+that explain the figures of 2012 with one command at a time: 4 KiB took 56.9 us to read and 42.7 us to write, of which the
+Serial ATA core of then had 1,153 and 1,638 cycles; the rest is the drive's, before its data or before it takes them.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cores
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "test"))
+import make_volume  # noqa: E402
+
+CLOCK_MHZ, DRIVE_MHZ = 150, 75
+LATENCIES = {"read_latency": round(4096 / 72 * DRIVE_MHZ) - 1153, "write_latency": round(4096 / 96 * DRIVE_MHZ) - 1638}
+DRIVES = {"ideal": {}, "drive_2012": LATENCIES}
+SHAPES = {
+    # One piece at a time: a clock crossing and no buffer.
+    "one": {"Disks": 1, "Slots": 0, "StripeBlocks": 32768},
+    # Reads of 4 KiB, 16 at once, in 64 KiB of RAM.
+    "one_in_order": {"Disks": 1, "Slots": 16, "SlotBlocks": 8, "StripeBlocks": 32768},
+    # 16 KiB stripes, 8 reads at once from each drive, in 128 KiB of RAM each.
+    "two_striped": {"Disks": 2, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32, "WriteSlots": 2},
+    "two_mirrored": {"Disks": 2, "Mirror": 1, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32768},
+}
+UNIT = NODE = 4096
+LONG, BIG = 8 << 20, 1 << 30
+RANDOM, TIMES = 64 << 10, 24
+
+
+def build(shape):
+    return cores.build_bench(f"hwfs_sata_{shape}_fast", "hwfs_sata_sim", "sata/hwfs_sata_bench.cpp",
+                             {"NodeLog2Max": 12, "DriveTimeoutCycles": 1_000_000, "TimeoutCycles": 4_000_000,
+                              **SHAPES[shape]}, fast=True, core="hwfs_sata_sim")
+
+
+def run(shape, lines):
+    done = subprocess.run([build(shape)], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, text=True)
+    words = [line.split() for line in done.stdout.splitlines()]
+    if done.returncode != 0 or any(line[0] not in ("0", "random") for line in words):
+        raise RuntimeError(f"{shape}: {done.stdout[-500:]}")
+    return words
+
+
+def rate(size, cycles):
+    return size / int(cycles) * CLOCK_MHZ
+
+
+def drives(size, **options):
+    return " ".join([f"drives {size // 512}", *(f"{key}={value}" for key, value in options.items())])
+
+
+def sparse(path, image):
+    """The image without its zeroes, which cost no disk."""
+    with open(path, "wb") as file:
+        for at in range(0, len(image), 1 << 16):
+            piece = image[at:at + (1 << 16)]
+            if piece.strip(b"\0"):
+                file.seek(at)
+                file.write(piece)
+        file.truncate(len(image))
+    return path
+
+
+def streams(folder, shape, **options):
+    """MB/s of a long file as the file system lays it, written and read: {read, write}."""
+    image = sparse(folder / "empty", make_volume.make(LONG * 2, UNIT, NODE, 64, 512))
+    found = run(shape, [drives(LONG * 2, **options), f"load {image}", "mount", "put warm 1 1", f"put file {LONG} 2",
+                        f"get file 0 {LONG} 2"])
+    return {"write": rate(LONG, found[2][2]), "read": rate(LONG, found[3][2])}
+
+
+def pieces(folder, shape, piece, **options):
+    """The same of a file whose every `piece` bytes lie elsewhere: read, and overwritten."""
+    image = make_volume.make(LONG * 2, UNIT, NODE, 64, 512)
+    places = make_volume.scatter(image, "file", LONG, piece)
+    lines = [drives(LONG * 2, **options), f"load {sparse(folder / 'pieces', image)}",
+             *(f"paint {at} {piece} {number * piece} 2" for number, at in enumerate(places)),
+             "mount", "openw 0 file", f"read 0 0 {LONG} 2", f"write 0 0 {LONG} 3", f"read 0 0 {LONG} 3"]
+    found = run(shape, lines)
+    return {"read": rate(LONG, found[2][2]), "write": rate(LONG, found[3][2])}
+
+
+def scattered(folder, shape, **options):
+    """64 KiB at random places of a file of 1 GiB: read, and overwritten."""
+    image = make_volume.make(BIG + (16 << 20), UNIT, NODE, 64, 512)
+    (start, *_) = make_volume.scatter(image, "file", BIG, BIG)
+    lines = [drives(BIG + (16 << 20), **options), f"load {sparse(folder / 'big', image)}", f"paint {start} {BIG} 0 2",
+             "mount", "openw 0 file", f"random read 0 {BIG} {RANDOM} {TIMES} 2", f"random write 0 {BIG} {RANDOM} {TIMES} 2"]
+    found = run(shape, lines)
+    return {"read": rate(RANDOM * TIMES, found[2][1]), "write": rate(RANDOM * TIMES, found[3][1])}
+
+
+def rows():
+    """[name, value, unit, target] of each figure. The targets are the figures of 2012 for that work."""
+    found = []
+
+    def add(name, values, read=None, write=None):
+        for op, target in (("read", read), ("write", write)):
+            found.append([f"hwfs_sata.{name}_{op}", values[op], "MB/s", target and f"> {target}"])
+        return values
+
+    with tempfile.TemporaryDirectory(dir=cores.BUILD) as name:
+        folder = Path(name)
+        for drive, model in DRIVES.items():
+            # A drive without a queue. In 2012, one command at a time, with blocks of 4 and of 16 KB.
+            single = add(f"{drive}_single_long", streams(folder, "one", queue=0, **model), 72, 96)
+            add(f"{drive}_single_4K_pieces", pieces(folder, "one", UNIT, queue=0, **model), 72, 96)
+            add(f"{drive}_single_16K_pieces", pieces(folder, "one", 4 * UNIT, queue=0, **model), 152, 190)
+            # A queue. In 2012, 32 commands of 4 KB, and its best: 16 of 16 KB.
+            queued = add(f"{drive}_queued_long", streams(folder, "one", reorder=1, **model), 241.2, 219.85)
+            ordered = add(f"{drive}_in_order_long", streams(folder, "one_in_order", reorder=1, **model), 241.2, 219.85)
+            add(f"{drive}_in_order_4K_pieces", pieces(folder, "one_in_order", UNIT, reorder=1, **model), 170, 181)
+            add(f"{drive}_in_order_random_64K", scattered(folder, "one_in_order", reorder=1, **model), 129.6, 136.18)
+            two = add(f"{drive}_two_striped_long", streams(folder, "two_striped", reorder=1, **model), 430.56, 383.29)
+            for op in ("read", "write"):
+                best = max(single[op], queued[op], ordered[op])  # whichever way serves one drive best
+                found.append([f"hwfs_sata.{drive}_two_striped_{op}_speedup", two[op] / best, "times", ">= 1.95"])
+            add(f"{drive}_two_mirrored_long", streams(folder, "two_mirrored", reorder=1, **model))
+    return found
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(*row, flush=True)
