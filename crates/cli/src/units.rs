@@ -155,31 +155,24 @@ pub fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A parser of one of these words, each of which stands for a value.
-pub fn choice<T: Clone + Send + Sync + 'static>(
-    all: &'static [(&'static str, T)],
+/// One of these, by the name that it shows.
+pub fn choice<T: Clone + fmt::Display + Send + Sync>(
+    all: &'static [T],
 ) -> impl TypedValueParser<Value = T> {
-    let names = all.iter().map(|(name, _)| *name);
-    PossibleValuesParser::new(names).try_map(|text| {
-        let mut all = all.iter();
-        let found = all.find(|(name, _)| *name == text);
-        found
-            .map(|(_, value)| value.clone())
-            .ok_or("no such choice")
+    PossibleValuesParser::new(all.iter().map(T::to_string)).try_map(|text| {
+        let found = all.iter().find(|one| one.to_string() == text);
+        found.cloned().ok_or("no such choice")
     })
 }
 
-/// A parser of reads and writes.
+/// `read` or `write`.
 pub fn operation() -> impl TypedValueParser<Value = Operation> {
-    choice(&[("read", Operation::Read), ("write", Operation::Write)])
+    choice(&[Operation::Read, Operation::Write])
 }
 
-/// A parser of patterns.
+/// `sequential` or `random`.
 pub fn pattern() -> impl TypedValueParser<Value = Pattern> {
-    choice(&[
-        ("sequential", Pattern::Sequential),
-        ("random", Pattern::Random),
-    ])
+    choice(&[Pattern::Sequential, Pattern::Random])
 }
 
 #[cfg(test)]

@@ -133,70 +133,14 @@ pub fn active_namespaces(file: impl AsFd) -> Answer<Vec<u32>> {
     Ok(nvme::active_namespaces(&list[..], 0).collect())
 }
 
-/// What the drive counted, of its SMART / Health Information log page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Read commands that completed.
-    pub read_commands: u128,
-    /// Write commands that completed.
-    pub write_commands: u128,
-    /// Data read, in units of 1,000 times 512 bytes, rounded up.
-    pub read_units: u128,
-    /// Data written, in units of 1,000 times 512 bytes, rounded up.
-    pub write_units: u128,
-    /// The composite temperature in kelvins.
-    pub temperature_k: u16,
-    /// Unrecovered errors of data integrity.
-    pub media_errors: u128,
-}
-
-impl Counts {
-    /// Reads the log page of the drive at `path`, as `/dev/nvme0`.
-    ///
-    /// # Errors
-    /// If the device cannot be opened or does not answer.
-    pub fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("opening", path, source))?;
-        let smart = smart(&file).map_err(|source| Error::Device {
-            doing: "reading the drive's SMART log page",
-            source,
-        })?;
-        Ok(smart.into())
-    }
-}
-
-impl From<Smart> for Counts {
-    fn from(smart: Smart) -> Self {
-        Self {
-            temperature_k: smart.temperature_kelvin,
-            read_units: smart.data_units_read,
-            write_units: smart.data_units_written,
-            read_commands: smart.host_read_commands,
-            write_commands: smart.host_write_commands,
-            media_errors: smart.media_errors,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_stand_where_the_specification_puts_them() {
-        let mut page = [0; SMART_BYTES];
-        page[1..3].copy_from_slice(&300u16.to_le_bytes());
-        for (at, value) in [(32, 1u128), (48, 2), (64, 3), (80, 1 << 70), (160, 5)] {
-            page[at..at + 16].copy_from_slice(&value.to_le_bytes());
-        }
-        let counts = Counts {
-            temperature_k: 300,
-            read_units: 1,
-            write_units: 2,
-            read_commands: 3,
-            write_commands: 1 << 70,
-            media_errors: 5,
-        };
-        assert_eq!(Counts::from(Smart::parse(&page)), counts);
-    }
+/// What the drive at `path` counted, as `/dev/nvme0`: its SMART / Health Information log page.
+///
+/// # Errors
+/// If the device cannot be opened or does not answer.
+pub fn smart_of(path: &Path) -> Result<Smart> {
+    let file = File::open(path).map_err(|source| Error::io("opening", path, source))?;
+    smart(&file).map_err(|source| Error::Device {
+        doing: "reading the drive's SMART log page",
+        source,
+    })
 }

@@ -29,23 +29,7 @@ pub enum Pattern {
     Random,
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Operation::Read => "read",
-            Operation::Write => "write",
-        })
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Pattern::Sequential => "sequential",
-            Pattern::Random => "random",
-        })
-    }
-}
+shown_as_in_json!(Operation, Pattern);
 
 /// One kind of access.
 #[derive(

@@ -48,6 +48,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+/// What JSON calls a value is what people read, too.
+macro_rules! shown_as_in_json {
+    ($($name:ty),+) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, f)
+            }
+        }
+    )+};
+}
+
 pub mod access;
 mod advice;
 pub mod cell;

@@ -42,24 +42,7 @@ pub enum Load {
     High,
 }
 
-impl std::fmt::Display for Priority {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Priority::Normal => "normal",
-            Priority::Fifo => "fifo",
-        })
-    }
-}
-
-impl std::fmt::Display for Load {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Load::None => "none",
-            Load::Medium => "medium",
-            Load::High => "high",
-        })
-    }
-}
+shown_as_in_json!(Priority, Load);
 
 /// Priority and load, as the machine gives them. What it returns is undone when it is dropped.
 pub trait Conditions {

@@ -6,18 +6,26 @@
 
 use crate::path::kernel::Nodes;
 use crate::path::rig::Rig;
-use linux::Roots;
-use linux::admin::Counts;
+use linux::{Roots, admin};
 use measure::{Counters, interrupts};
+use nvme::Smart;
 
-fn narrow(count: u128) -> Option<u64> {
-    u64::try_from(count).ok()
+/// What the drive's log and the interrupts' lines say; without lines the reason.
+fn counters(smart: &Smart, interrupts: Option<u64>, why: &str) -> Counters {
+    Counters {
+        read_commands: u64::try_from(smart.host_read_commands).ok(),
+        write_commands: u64::try_from(smart.host_write_commands).ok(),
+        interrupts,
+        reason: interrupts.is_none().then(|| why.to_owned()),
+    }
 }
+
+const NO_LINES: &str = "the driver has no interrupt lines";
 
 /// The counters while the kernel's driver has the drive.
 pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
-    let counts = match Counts::read(&nodes.controller) {
-        Ok(counts) => counts,
+    let smart = match admin::smart_of(&nodes.controller) {
+        Ok(smart) => smart,
         Err(error) => return Counters::uncounted(error.to_string()),
     };
     let (is_queue, admin) = (
@@ -25,15 +33,7 @@ pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
         format!("{}q0", nodes.controller_name),
     );
     let interrupts = interrupts_of(|action| is_queue(action) && action != admin);
-    let reason = interrupts
-        .is_none()
-        .then(|| "the driver has no interrupt lines".to_owned());
-    Counters {
-        read_commands: narrow(counts.read_commands),
-        write_commands: narrow(counts.write_commands),
-        interrupts,
-        reason,
-    }
+    counters(&smart, interrupts, NO_LINES)
 }
 
 /// The counters while the drive is ours; `address` is its PCI address if it has one.
@@ -48,15 +48,7 @@ pub(super) fn of_rig(rig: &dyn Rig, address: Option<&str>, polls: bool) -> Count
         (None, true) => Some(0),
         (counted, _) => counted,
     };
-    let reason = interrupts
-        .is_none()
-        .then(|| "the drive's interrupts have no line".to_owned());
-    Counters {
-        read_commands: narrow(smart.host_read_commands),
-        write_commands: narrow(smart.host_write_commands),
-        interrupts,
-        reason,
-    }
+    counters(&smart, interrupts, "the drive's interrupts have no line")
 }
 
 /// The counters while CharIO's driver has the drive; `name` as `chardisk0n1`.
@@ -66,7 +58,6 @@ pub(super) fn of_chario(roots: &Roots, name: &str) -> Counters {
     let Some(page) = page.filter(|page| page.len() == nvme::SMART_BYTES) else {
         return Counters::uncounted(format!("{} cannot be read", log.display()));
     };
-    let counts = Counts::from(nvme::Smart::parse(&page));
     // chardisk0n1 is a namespace of the controller whose lines are chario0q1, chario0q2, ...
     let instance = name
         .trim_start_matches("chardisk")
@@ -75,14 +66,7 @@ pub(super) fn of_chario(roots: &Roots, name: &str) -> Counters {
         .unwrap_or_default();
     let controller = format!("chario{instance}");
     let interrupts = interrupts_of(interrupts::is_nvme_queue_of(&controller));
-    Counters {
-        read_commands: narrow(counts.read_commands),
-        write_commands: narrow(counts.write_commands),
-        interrupts,
-        reason: interrupts
-            .is_none()
-            .then(|| "the driver has no interrupt lines".to_owned()),
-    }
+    counters(&Smart::parse(&page), interrupts, NO_LINES)
 }
 
 fn interrupts_of(matches: impl Fn(&str) -> bool) -> Option<u64> {

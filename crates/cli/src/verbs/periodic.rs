@@ -9,6 +9,7 @@ use crate::output::valid;
 use crate::path::PathChoice;
 use crate::units::{self, Size, Time};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use linux::RealTime;
 use measure::periodic::{Conditions, Load, Plan, Priority, periodic};
 use measure::{Missing, Operation};
@@ -20,14 +21,12 @@ use std::thread::JoinHandle;
 /// The priority of a task under SCHED_FIFO.
 const FIFO_PRIORITY: i32 = 10;
 
-const PRIORITIES: [(&str, Priority); 2] = [("normal", Priority::Normal), ("fifo", Priority::Fifo)];
-const LOADS: [(&str, Load); 3] = [
-    ("none", Load::None),
-    ("medium", Load::Medium),
-    ("high", Load::High),
-];
-/// Whether each write is durable when it is done.
-const MODES: [(&str, bool); 2] = [("sync", true), ("async", false)];
+const PRIORITIES: [Priority; 2] = [Priority::Normal, Priority::Fifo];
+const LOADS: [Load; 3] = [Load::None, Load::Medium, Load::High];
+/// Whether writes are synchronous.
+fn mode() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["sync", "async"]).map(|mode| mode == "sync")
+}
 
 /// Time a task that moves a buffer every period, at priorities and under loads.
 #[derive(Clone, Debug, Args)]
@@ -62,7 +61,7 @@ pub struct Periodic {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&LOADS), default_value = "none,medium,high")]
     pub loads: Vec<Load>,
     /// sync (a write lasts when it is done), async
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&MODES), default_value = "sync,async")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = mode(), default_value = "sync,async")]
     pub modes: Vec<bool>,
 }
 

@@ -18,20 +18,9 @@ use volume::{CreateOptions, Error, File};
 const PREFIX: &str = "workload.";
 
 /// What a thread wants of the volume.
-enum Want {
-    Begin,
-    Act {
-        op: Op,
-        name: String,
-        len_bytes: u64,
-        piece_bytes: u64,
-        pick: u64,
-        sync: bool,
-    },
-    Clear,
-}
-
+type Want = Box<dyn FnOnce(&mut Served<'_, '_, '_>) -> Answer + Send>;
 type Answer = io::Result<u64>;
+type Done = std::result::Result<u64, Error>;
 
 /// The threads' end.
 pub struct VolumeFiles {
@@ -50,11 +39,11 @@ pub fn files_of(place: String) -> (VolumeFiles, Service) {
 }
 
 impl VolumeFiles {
-    fn ask(&self, want: Want) -> Answer {
+    fn ask(&self, want: impl FnOnce(&mut Served<'_, '_, '_>) -> Answer + Send + 'static) -> Answer {
         let ended = || io::Error::other("the volume is not mounted any more");
         let (sender, receiver) = channel();
         let wants = self.wants.lock().map_err(|_| ended())?.clone();
-        wants.send((want, sender)).map_err(|_| ended())?;
+        wants.send((Box::new(want), sender)).map_err(|_| ended())?;
         receiver.recv().map_err(|_| ended())?
     }
 }
@@ -65,22 +54,17 @@ impl Store for VolumeFiles {
     }
 
     fn begin(&self) -> io::Result<()> {
-        self.ask(Want::Begin).map(|_| ())
+        self.ask(|served| served.begin()).map(|_| ())
     }
 
     fn act(&self, ask: &Ask<'_>, _buffer: &mut [u8]) -> io::Result<u64> {
-        self.ask(Want::Act {
-            op: ask.op,
-            name: format!("{PREFIX}{}.{}", ask.set, ask.number),
-            len_bytes: ask.len_bytes,
-            piece_bytes: ask.piece_bytes,
-            pick: ask.pick,
-            sync: ask.sync,
-        })
+        let name = format!("{PREFIX}{}.{}", ask.set, ask.number);
+        let ask = Ask { set: "", ..*ask };
+        self.ask(move |served| served.act(&name, &ask).map_err(|error| told(&name, error)))
     }
 
     fn clear(&self) -> io::Result<()> {
-        self.ask(Want::Clear).map(|_| ())
+        self.ask(|served| served.clear()).map(|_| ())
     }
 }
 
@@ -91,7 +75,6 @@ impl Service {
     /// There is no memory for a buffer.
     pub fn serve(self, mounted: &Mounted<'_, '_>) -> Result<()> {
         let mut memory = mounted.memory.allocate(LONGEST as usize)?;
-        // Not all zeros: a drive may treat those in a way of its own.
         for (index, byte) in memory.iter_mut().enumerate() {
             *byte = ((index * 31) >> 3) as u8;
         }
@@ -100,8 +83,7 @@ impl Service {
             buffer: Some(memory),
         };
         while let Ok((want, answer)) = self.0.recv() {
-            // A thread that has gone wants no answer.
-            let _ = answer.send(served.answer(want));
+            let _ = answer.send(want(&mut served));
         }
         if let Some(buffer) = served.buffer.take() {
             mounted.memory.give_back(buffer);
@@ -117,33 +99,6 @@ struct Served<'m, 'v, 'a> {
 }
 
 impl Served<'_, '_, '_> {
-    fn answer(&mut self, want: Want) -> Answer {
-        match want {
-            Want::Begin => self.begin(),
-            Want::Clear => self.clear(),
-            Want::Act {
-                op,
-                name,
-                len_bytes,
-                piece_bytes,
-                pick,
-                sync,
-            } => {
-                let done = match op {
-                    Op::CreateFile => self.create(&name, len_bytes, piece_bytes, sync),
-                    Op::Delete => self.remove(&name),
-                    Op::Stat => self.stat(&name),
-                    Op::Pause => Ok(0),
-                    Op::ReadFile | Op::ReadBlock | Op::Rewrite | Op::WriteBlock => {
-                        self.touch(op, &name, piece_bytes, pick, sync)
-                    }
-                    Op::Append => self.append(&name, piece_bytes, sync),
-                };
-                done.map_err(|error| told(&name, error))
-            }
-        }
-    }
-
     fn begin(&mut self) -> Answer {
         match self.first_of_ours(0)? {
             None => Ok(0),
@@ -167,7 +122,6 @@ impl Served<'_, '_, '_> {
             let Some(entry) = found else {
                 return Ok(None);
             };
-            // Each turn passes a slot.
             from = entry.slot + 1;
             let name = entry.name.as_str();
             if name.starts_with(PREFIX) {
@@ -177,118 +131,95 @@ impl Served<'_, '_, '_> {
     }
 
     fn clear(&mut self) -> Answer {
-        let mut from = 0;
+        let (volume, mut from) = (self.mounted.volume, 0);
         while let Some((next, name)) = self.first_of_ours(from)? {
-            self.remove(&name).map_err(|error| told(&name, error))?;
+            let removed = blocking::run(volume, volume.remove(&name));
+            removed.map_err(|error| told(&name, error))?;
             from = next;
         }
         Ok(0)
     }
 
-    fn create(
-        &mut self,
-        name: &str,
-        len_bytes: u64,
-        piece_bytes: u64,
-        sync: bool,
-    ) -> std::result::Result<u64, Error> {
+    fn act(&mut self, name: &str, ask: &Ask<'_>) -> Done {
         let volume = self.mounted.volume;
-        let options = CreateOptions {
-            reserve_bytes: len_bytes,
-            ..CreateOptions::default()
-        };
-        let create = volume.with_space(|| volume.create(name, &options));
-        let file = blocking::run(volume, create)?;
-        self.on(file, |this| {
-            let mut done = 0;
-            while done < len_bytes {
-                let len = piece_bytes.min(len_bytes - done);
-                this.moved(len, |piece| {
-                    blocking::append(volume, file, piece, len as usize)
-                })?;
-                done += len;
+        match ask.op {
+            Op::Pause => Ok(0),
+            Op::Delete => blocking::run(volume, volume.remove(name)).map(|()| 0),
+            Op::Stat => blocking::run(volume, volume.find(name)).map(|_| 0),
+            Op::CreateFile => {
+                let options = CreateOptions {
+                    reserve_bytes: ask.len_bytes,
+                    ..CreateOptions::default()
+                };
+                let create = volume.with_space(|| volume.create(name, &options));
+                let file = blocking::run(volume, create)?;
+                self.append(file, ask, ask.len_bytes)
             }
-            if sync {
-                blocking::run(volume, volume.sync(file))?;
+            Op::Append => {
+                let file = blocking::run(volume, volume.open_to_write(name))?;
+                self.append(file, ask, ask.piece_bytes)
             }
-            Ok(done)
-        })
+            Op::ReadFile | Op::ReadBlock => {
+                let file = blocking::run(volume, volume.open(name))?;
+                let ask = Ask {
+                    sync: false,
+                    ..*ask
+                };
+                self.touch(file, &ask, |at, piece| {
+                    blocking::read(volume, file, at, piece)
+                })
+            }
+            Op::Rewrite | Op::WriteBlock => {
+                let file = blocking::run(volume, volume.open_to_write(name))?;
+                self.touch(file, ask, |at, piece| {
+                    blocking::overwrite(volume, file, at, piece)
+                })
+            }
+        }
     }
 
-    fn append(
-        &mut self,
-        name: &str,
-        piece_bytes: u64,
-        sync: bool,
-    ) -> std::result::Result<u64, Error> {
+    fn append(&mut self, file: File, ask: &Ask<'_>, bytes: u64) -> Done {
         let volume = self.mounted.volume;
-        let file = blocking::run(volume, volume.open_to_write(name))?;
-        self.on(file, |this| {
-            let len = piece_bytes as usize;
-            this.moved(piece_bytes, |piece| {
-                blocking::append(volume, file, piece, len)
-            })?;
-            if sync {
-                blocking::run(volume, volume.sync(file))?;
-            }
-            Ok(piece_bytes)
+        self.pieces(file, ask, Ok((0, bytes)), |_, piece| {
+            let len = piece.len();
+            blocking::append(volume, file, piece, len)
         })
     }
 
     /// Reads or overwrites a file, or a piece of it.
     fn touch(
         &mut self,
-        op: Op,
-        name: &str,
-        piece_bytes: u64,
-        pick: u64,
-        sync: bool,
-    ) -> std::result::Result<u64, Error> {
+        file: File,
+        ask: &Ask<'_>,
+        transfer: impl Fn(u64, Buffer) -> Outcome,
+    ) -> Done {
+        let status = self.mounted.volume.file_status(file);
+        let range = status.map(|now| part(ask, now.completed_bytes));
+        self.pieces(file, ask, range, transfer)
+    }
+
+    /// Moves the file's range piece by piece, makes that last if it is to, and closes the file.
+    fn pieces(
+        &mut self,
+        file: File,
+        ask: &Ask<'_>,
+        range: std::result::Result<(u64, u64), Error>,
+        transfer: impl Fn(u64, Buffer) -> Outcome,
+    ) -> Done {
         let volume = self.mounted.volume;
-        let reads = matches!(op, Op::ReadFile | Op::ReadBlock);
-        let file = match reads {
-            true => blocking::run(volume, volume.open(name))?,
-            false => blocking::run(volume, volume.open_to_write(name))?,
-        };
-        self.on(file, |this| {
-            let size = volume.file_status(file)?.completed_bytes;
-            let (mut at, end) = part(op, size, piece_bytes, pick);
-            let begin = at;
+        let done = range.and_then(|(begin, end)| {
+            let mut at = begin;
             while at < end {
-                let len = piece_bytes.min(end - at);
-                this.moved(len, |piece| match reads {
-                    true => blocking::read(volume, file, at, piece),
-                    false => blocking::overwrite(volume, file, at, piece),
-                })?;
+                let len = ask.piece_bytes.min(end - at);
+                self.moved(len, |piece| transfer(at, piece))?;
                 at += len;
             }
-            if sync && !reads {
+            if ask.sync {
                 blocking::run(volume, volume.sync(file))?;
             }
             Ok(at - begin)
-        })
-    }
-
-    fn remove(&mut self, name: &str) -> std::result::Result<u64, Error> {
-        let volume = self.mounted.volume;
-        blocking::run(volume, volume.remove(name)).map(|()| 0)
-    }
-
-    fn stat(&mut self, name: &str) -> std::result::Result<u64, Error> {
-        let volume = self.mounted.volume;
-        blocking::run(volume, volume.find(name)).map(|_| 0)
-    }
-
-    /// Does something with an open file, and closes it.
-    fn on(
-        &mut self,
-        file: File,
-        work: impl FnOnce(&mut Self) -> std::result::Result<u64, Error>,
-    ) -> std::result::Result<u64, Error> {
-        let volume = self.mounted.volume;
-        let done = work(self);
-        let closed = blocking::run(volume, volume.close(file));
-        closed.and(done)
+        });
+        blocking::run(volume, volume.close(file)).and(done)
     }
 
     /// Lends `len` bytes of the buffer to a transfer.
@@ -309,11 +240,11 @@ impl Served<'_, '_, '_> {
 }
 
 /// The bytes that an operation touches of a file of `size` bytes.
-fn part(op: Op, size: u64, piece_bytes: u64, pick: u64) -> (u64, u64) {
-    match op {
+fn part(ask: &Ask<'_>, size: u64) -> (u64, u64) {
+    match ask.op {
         Op::ReadBlock | Op::WriteBlock => {
-            let at = pick % (size / piece_bytes).max(1) * piece_bytes;
-            (at, size.min(at + piece_bytes))
+            let at = ask.pick % (size / ask.piece_bytes).max(1) * ask.piece_bytes;
+            (at, size.min(at + ask.piece_bytes))
         }
         _ => (0, size),
     }
@@ -335,13 +266,26 @@ fn told(name: &str, error: Error) -> io::Error {
 mod tests {
     use super::*;
 
+    fn part_of(op: Op, size: u64, pick: u64) -> (u64, u64) {
+        let ask = Ask {
+            op,
+            set: "",
+            number: 0,
+            len_bytes: 0,
+            piece_bytes: 16_384,
+            pick,
+            sync: false,
+        };
+        part(&ask, size)
+    }
+
     #[test]
     fn a_piece_lies_inside_its_file() {
         for pick in 0..40 {
-            let (at, end) = part(Op::ReadBlock, 40_960, 16_384, pick);
+            let (at, end) = part_of(Op::ReadBlock, 40_960, pick);
             assert!(at % 16_384 == 0 && end <= 40_960 && at < end, "{pick}");
         }
-        assert_eq!(part(Op::ReadBlock, 4096, 16_384, 7), (0, 4096));
-        assert_eq!(part(Op::ReadFile, 40_960, 16_384, 7), (0, 40_960));
+        assert_eq!(part_of(Op::ReadBlock, 4096, 7), (0, 4096));
+        assert_eq!(part_of(Op::ReadFile, 40_960, 7), (0, 40_960));
     }
 }

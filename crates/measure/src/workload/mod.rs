@@ -135,6 +135,8 @@ pub enum Op {
     Pause,
 }
 
+shown_as_in_json!(Op);
+
 /// Why a text is no workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

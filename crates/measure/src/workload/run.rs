@@ -259,9 +259,7 @@ impl Shared<'_> {
         };
         let done = self.act(step, set, random, buffer);
         let taken = Monotonic.now_ns().saturating_sub(begin_ns);
-        let name = serde_json::to_value(step.op);
-        let name = name.ok().and_then(|name| name.as_str().map(str::to_owned));
-        let key = (group.name.clone(), name.unwrap_or_default());
+        let key = (group.name.clone(), step.op.to_string());
         let tally = tallies.entry(key).or_default();
         match done {
             Ok(bytes) => {
