@@ -60,10 +60,13 @@ static int check(struct chario_ctrl *ctrl, u64 start, u64 length)
 		return -EINVAL;
 	if (last > (u64)(phys_addr_t)-1 || length > SIZE_MAX || length > LONG_MAX)
 		return -EINVAL;
+	/* What the kernel can describe and this processor can address: more would be a corrupt page table. */
 #ifdef MAX_PHYSMEM_BITS
 	if (MAX_PHYSMEM_BITS < 64 && last >> (MAX_PHYSMEM_BITS & 63))
 		return -EINVAL;
 #endif
+	if (last > iomem_resource.end)
+		return -EINVAL;
 	if (region_intersects(start, length, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
 	    REGION_DISJOINT)
 		return -EPERM;

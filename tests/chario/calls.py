@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import select
 import struct
 import fcntl
@@ -234,6 +235,12 @@ def test_windows_are_denied():
     ram = [line for line in open("/proc/iomem") if "System RAM" in line]
     first = [int(part, 16) for part in ram[-1].split(":")[0].split("-")]
     d.fails(errno.EPERM, d.grant, file, first[0] & ~4095, 4096)
+    # What no processor here can address: who mapped it would be told that its page table is corrupt.
+    sizes = next((line for line in open("/proc/cpuinfo") if line.startswith("address sizes")), None)
+    if sizes:
+        beyond = 1 << int(re.search(r"(\d+) bits physical", sizes)[1])
+        d.fails(errno.EINVAL, d.grant, file, beyond, 4096)
+        d.fails(errno.EINVAL, d.grant, file, beyond - 4096, 8192)
     d.fails(errno.EPERM, d.grant, file, first[1] & ~4095, 4096)
     d.fails(errno.EPERM, d.grant, file, 0xFEE00000, 4096)
     d.fails(errno.EPERM, d.grant, file, 0, 1 << 40)
