@@ -30,6 +30,10 @@ no_trouble() {
 """
 
 
+# The module runs on several processors and on one, and both kernels have it.
+CPUS = {"stock": "2", "rt": "1"}
+
+
 def built(kernel="stock", arch="x86_64"):
     """Builds the module for a kernel of the lab; skips where its headers are not set up."""
     name = f"{kernel}-{arch}"
@@ -52,4 +56,5 @@ def chario(script, *options, kernel="stock", load="", bind=True, timeout=600, ow
     """Runs `script` in a guest (`own`: that boots for it alone) with the drive at CharIO's driver, and fails if the kernel
     complained."""
     run = own_guest if own else guest
-    return run(prelude(kernel, load, bind) + script + "\nno_trouble\n", "--kernel", kernel, *options, timeout=timeout)
+    machine = ("--kernel", kernel, "--cpus", CPUS[kernel])
+    return run(prelude(kernel, load, bind) + script + "\nno_trouble\n", *machine, *options, timeout=timeout)

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 
-from scripted import PRELUDE, ROOT
+from scripted import ONE_CPU, PRELUDE, ROOT
 from resident import Control
 
 ID, PORT, NODE = "nvme0", "port0", "drive0-1"
@@ -38,7 +38,7 @@ def obey(control, what, serial):
 def hotplug_guest(script, folder, *options, size="128M", serial="LAB1", timeout=900):
     """Runs `script` as `own_guest` does, with one drive in a port of its own. `folder` is the test's."""
     path = folder / "qmp"
-    command = [ROOT / "lab" / "run", *options, "--drive", f"size={size},serial={serial},port=on", "--qmp", path,
+    command = [ROOT / "lab" / "run", *ONE_CPU, *options, "--drive", f"size={size},serial={serial},port=on", "--qmp", path,
                "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + FUNCTIONS + script]  # fmt: skip
     control, said = None, []
     with open(folder / "errors", "w+") as errors:

@@ -22,13 +22,13 @@ def test_every_path_is_compared_and_counted():
     guest(
         rf"insmod build/chario/{module}/chario.ko windows=0x20000000:64M" + r"""
         rm -rf out/test-compare
-        measured $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --rounds 5 --cell-duration 60ms \
+        measured $S compare /dev/nvme0n1 --destroy-data LAB1 --sizes 4K,1M --rounds 5 --cell-duration 30ms \
           --output out/test-compare
         grep -q straightway-poll /tmp/out || fail "no table was printed"
         driver_is nvme
         rmmod chario || fail "it is not unloaded"
         """,
-        "--drive", "size=512M,serial=LAB1,mdts=5", timeout=600,
+        "--cpus", "2", "--drive", "size=512M,serial=LAB1,mdts=5", timeout=600,
     )
     comparison = json.loads((folder / "compare.json").read_text())
     results = comparison["results"]

@@ -70,7 +70,7 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
+        measured $S sweep /dev/nvme0n1 --sizes 4K --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
@@ -80,14 +80,14 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     assert disturbed(sweep), sweep["invalid_reasons"]
     assert [one["queue_depth"] for one in sweep["comparisons"]] == [1, 4]
     agreements = sweep["agreements"]
-    # Two sizes by pread at its one depth, and by io_uring at two.
-    assert len(agreements) == 2 + 4
+    # By pread at its one depth, and by io_uring at two.
+    assert len(agreements) == 1 + 2
     for one in agreements:
         print(one["path"], one["block_size_bytes"], one["queue_depth"], one["ours_mean_mib_s"], one["fio_mean_mib_s"],
               f"fio itself {one['fio_own_percent']:.1f} % of a processor", one["agrees"], one["explained"])
     # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share
     # with whatever else runs here.
-    assert sum(one["agrees"] or one["explained"] for one in agreements) >= 4
+    assert sum(one["agrees"] or one["explained"] for one in agreements) >= 2
     assert 0.5 < statistics.median(one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements) < 2
     for comparison in sweep["comparisons"]:
         for one in comparison["results"]:
@@ -103,8 +103,8 @@ def test_a_periodic_task_has_a_box_under_each_condition_on_both_kernels():
         guest(
             rf"""
             rm -rf out/test-instrument/periodic-{kernel}
-            measured $S periodic /dev/nvme0n1 --destroy-data LAB1 --paths block-direct,straightway-interrupt --period 40ms \
-              --firings 15 --loads none,high --span 16M --output out/test-instrument/periodic-{kernel}
+            measured $S periodic /dev/nvme0n1 --destroy-data LAB1 --paths block-direct,straightway-interrupt --period 30ms \
+              --firings 10 --loads none,high --span 16M --output out/test-instrument/periodic-{kernel}
             driver_is nvme
             """,
             "--kernel", kernel, "--drive", "size=128M,serial=LAB1", timeout=600,
@@ -112,7 +112,7 @@ def test_a_periodic_task_has_a_box_under_each_condition_on_both_kernels():
         periodic = load(f"periodic-{kernel}", "periodic.json")
         # Reads, synchronous and asynchronous writes; two priorities; two loads; two paths.
         assert len(periodic["cells"]) == 3 * 2 * 2 * 2, periodic["missing"]
-        assert all(cell["response"]["count"] == 15 for cell in periodic["cells"])
+        assert all(cell["response"]["count"] == 10 for cell in periodic["cells"])
 
 
 def test_a_limit_is_named_and_confirmed():
@@ -165,9 +165,9 @@ def test_a_profile_tells_copying_from_the_rest():
     guest(
         r"""
         rm -rf out/test-instrument/profile-*
-        for path in block-buffered block-direct; do
-          measured $S profile /dev/nvme0n1 --path $path --block 1M --duration 1s --span 48M --output out/test-instrument/profile-$path
-        done
+        # Past the page cache the processor is idle for most of the time: it takes longer to get as many samples.
+        measured $S profile /dev/nvme0n1 --path block-buffered --block 1M --duration 500ms --span 48M --output out/test-instrument/profile-block-buffered
+        measured $S profile /dev/nvme0n1 --path block-direct --block 1M --duration 3s --span 48M --output out/test-instrument/profile-block-direct
         ls /tmp/straightway-perf-* 2>/dev/null && fail "perf's files were left"
         # Nor copies of what ran, which perf keeps in the user's home unless it is told not to.
         [ ! -e /run/lab/upper$HOME/.debug ] || fail "perf left $(du -sh /run/lab/upper$HOME/.debug)"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from scripted import PRELUDE, ROOT
+from scripted import ONE_CPU, PRELUDE, ROOT
 from volatile_drive import Drive, Durable
 
 SIZE = 96 << 20
@@ -58,7 +58,7 @@ def run_until_killed(drive, options, kill_after, delay):
     acknowledged offset with the place in the drive's log at which it was known."""
     words = " ".join(f"--{name} {value}".strip() for name, value in (RECORD | options).items())
     script = PRELUDE + f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
-    command = [ROOT / "lab" / "run", "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "120",
+    command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "120",
                "--", "bash", "-c", script]
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, errors="replace")

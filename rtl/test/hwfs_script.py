@@ -27,9 +27,9 @@ def straightway():
     return os.environ.get("STRAIGHTWAY", str(cores.ROOT / "target" / "release" / "straightway"))
 
 
-def build(name, fast=False, **parameters):
+def build(name, fast=False, level=None, **parameters):
     return cores.build_bench(f"hwfs_{name}" + ("_fast" if fast else ""), "hwfs_sim", "hwfs_bench.cpp",
-                             {**PARAMETERS, **parameters}, fast)
+                             {**PARAMETERS, **parameters}, fast, level=level)
 
 
 @dataclass

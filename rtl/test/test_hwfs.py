@@ -30,7 +30,7 @@ def program():
 def any_width(request):
     if request.param == 32:
         return request.getfixturevalue("program")
-    return hw.build(f"test_{request.param}", DataWidth=request.param, BlockSizeLog2=6)
+    return hw.build(f"test_{request.param}", level="-O0", DataWidth=request.param, BlockSizeLog2=6)
 
 
 def seeded(name):

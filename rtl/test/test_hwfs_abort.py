@@ -18,7 +18,7 @@ DATA = bytes(range(256)) * 40
 def device(request, tmp_path_factory):
     """A core, and a volume with the file `one`, with checksums of its data where the core knows them."""
     name, parameters = {"plain": ("test", {}), "sums": ("sums", {"DataChecksums": 1}),
-                        "wide": ("test_256", {"DataWidth": 256, "BlockSizeLog2": 6})}[request.param]
+                        "wide": ("test_256", {"level": "-O0", "DataWidth": 256, "BlockSizeLog2": 6})}[request.param]
     program = hw.build(name, **parameters)
     folder = tmp_path_factory.mktemp("abort")
     image = folder / "v"

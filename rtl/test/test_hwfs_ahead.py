@@ -17,7 +17,7 @@ from test_hwfs import SEED, seeded, slot_of, volume_with  # noqa: E402
 # Outstanding 1: a device that may answer in any order, so nothing is asked for ahead.
 @pytest.fixture(scope="module", params=[2, 1])
 def program(request):
-    return hw.build("test" if request.param == 2 else "test_one", Outstanding=request.param)
+    return hw.build("test") if request.param == 2 else hw.build("test_one", level="-O0", Outstanding=request.param)
 
 
 def test_gets_by_name(program, tmp_path):

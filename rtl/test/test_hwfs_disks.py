@@ -39,7 +39,7 @@ def pattern(seed, offset, size):
 def array(request):
     """A bench and its shape."""
     shape = {"BlockSizeLog2": 6, "DiskWidth": 32, "DiskBlocks": 20000, "TimeoutCycles": 20000, **SLOW, **SHAPES[request.param]}
-    program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape)
+    program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0")
     return program, SHAPES[request.param]
 
 

@@ -23,7 +23,7 @@ def program():
 def any_width(request):
     if request.param == 32:
         return hw.build("test")
-    return hw.build("test_256", DataWidth=256, BlockSizeLog2=6)
+    return hw.build("test_256", level="-O0", DataWidth=256, BlockSizeLog2=6)
 
 
 @pytest.mark.parametrize("unit", [512, 2048])

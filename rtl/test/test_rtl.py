@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cocotb_tools.runner import get_results, get_runner
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import cores  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cocotb_bench  # noqa: E402
+from hwfs_script import cores  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
@@ -78,37 +78,23 @@ def fusesoc(folder, *arguments):
     ("two_disks", {"Disks": 2, "UpWidth": 64}),
 ])
 def test_ramdisk(name, parameters, monkeypatch):
-    for key in ("PATH", "VERILATOR_ROOT"):
-        monkeypatch.setenv(key, cores.environment()[key])
-    monkeypatch.setenv("MAKEFLAGS", cores.make_flags("-O0")[1])
-    monkeypatch.setenv("STRAIGHTWAY_SEED", str(SEED))
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    runner = get_runner("verilator")
-    folder = cores.BUILD / f"cocotb_ramdisk_{name}"
     disk_blocks = 1024 // parameters.get("Disks", 1)
-    runner.build(sources=cores.files("sim"), hdl_toplevel="ramdisk_sim", build_dir=folder, always=True,
-                 build_args=["--assert"], parameters={"DiskBlocks": disk_blocks, **parameters},
-                 log_file=folder.with_suffix(".build.log"))
     tests = ["reads_back_what_was_written", "writes_zeroes_between_writes_with_data",
              "a_wrong_request_is_refused_and_counted_to_the_word"]
     if parameters.get("Disks", 1) == 1:
         tests.append("a_memory_fault_is_on_the_request_that_met_it")
     else:
         tests.remove("a_wrong_request_is_refused_and_counted_to_the_word")  # an array does more: DISCARD, sizes
-    results = runner.test(hdl_toplevel="ramdisk_sim", test_module="bench_ramdisk", build_dir=folder,
-                          test_dir=folder, testcase=tests, log_file=folder.with_suffix(".log"))
-    ran, failed = get_results(results)
-    log = folder.with_suffix(".log").read_text("utf-8", errors="replace")
-    assert failed == 0, f"STRAIGHTWAY_SEED={SEED}\n{log[-3000:]}"
-    assert ran == len(tests), log[-3000:]
+    ran = cocotb_bench.run(monkeypatch, "ramdisk_sim", f"ramdisk_{name}", "bench_ramdisk",
+                           {"DiskBlocks": disk_blocks, **parameters}, tests)
+    assert ran == len(tests)
 
 
-def build_array(name, fast=False):
+def build_array(name):
     disks, mirror, up, disk, log2, stripe, slot, apart = ARRAYS[name]
     parameters = {"Disks": disks, "Mirror": mirror, "UpWidth": up, "DiskWidth": disk, "BlockSizeLog2": log2,
                   "StripeBlocks": stripe, "SlotBlocks": slot, "Async": apart, "DiskBlocks": 200}
-    return cores.build_bench(f"array_{name}" + ("_fast" if fast else ""), "raid0_sim", "array_bench.cpp",
-                             parameters, fast)
+    return cores.build_bench(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters, level="-O0")
 
 
 @pytest.mark.parametrize("name", ARRAYS)

@@ -45,7 +45,8 @@ def test_random_requests_and_power_cuts(serial, seeds):
 
 
 def parts(*arguments):
-    program = cores.build_bench("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim")
+    program = cores.build_bench("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim",
+                                level="-O0")
     return sata_faults.run(program, *arguments)
 
 

@@ -60,7 +60,7 @@ def test_stock_virtio_blk(name, tmp_path):
     parameters, cache, more = DISKS[name]
     program = cores.build_bench(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
                                 {"Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
-                                core="virtio_sim")
+                                core="virtio_sim", level="-O1")
     socket = tmp_path / "socket"
     with open(tmp_path / "log", "w") as log:
         server = subprocess.Popen([program, socket, *([str(BAD_BYTE)] if more == BAD else [])], stdout=log, stderr=log)

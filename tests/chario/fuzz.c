@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Hostile callers of /dev/chardiskXnY: ioctls, vectors, mappings and closes with random arguments, from
- * several threads that share files and memory, for a bounded time.
+ * several threads that share files and memory.
  *
- *     fuzz NODE SEED SECONDS
+ *     fuzz NODE SEED CALLS
  *
  * It writes to the drive. A call that fails is what is expected; a kernel that complains, a pin that stays
  * or a call that does not return is what the caller of this looks for.
@@ -21,7 +21,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "chario.h"
@@ -34,8 +33,7 @@
 static const char *node;
 static int files[FILES];
 static uint8_t *memory, *holes;
-static time_t end_time;
-static uint64_t calls, good;
+static uint64_t calls, most_calls, good;
 
 struct thread {
 	pthread_t id;
@@ -229,7 +227,7 @@ static void *run(void *argument)
 {
 	struct thread *t = argument;
 
-	while (time(NULL) < end_time) {
+	while (__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) < most_calls) {
 		int file = files[below(t, FILES)];
 
 		switch (below(t, 4)) {
@@ -242,7 +240,6 @@ static void *run(void *argument)
 		default:
 			requests(t, file);
 		}
-		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
@@ -263,11 +260,11 @@ int main(int argc, char **argv)
 	int index;
 
 	if (argc != 4) {
-		fprintf(stderr, "usage: fuzz NODE SEED SECONDS\n");
+		fprintf(stderr, "usage: fuzz NODE SEED CALLS\n");
 		return 2;
 	}
 	node = argv[1];
-	end_time = time(NULL) + atoi(argv[3]);
+	most_calls = strtoull(argv[3], NULL, 0);
 	memory = guarded(MEMORY);
 	holes = guarded(MEMORY);
 	if (!memory || !holes)
@@ -290,7 +287,7 @@ int main(int argc, char **argv)
 	}
 	for (index = 0; index < THREADS; index++)
 		pthread_join(threads[index].id, NULL);
-	printf("seed %s: %llu calls, %llu did something\n", argv[2], (unsigned long long)calls,
+	printf("seed %s: %llu calls, %llu did something\n", argv[2], (unsigned long long)most_calls,
 	       (unsigned long long)good);
 	return 0;
 }

@@ -1,15 +1,24 @@
 """How long a randomised test may search: STRAIGHTWAY_BUDGET, as the Rust tests have it (`crash::Budget`)."""
 
 import os
+import re
 
 VARIABLE = "STRAIGHTWAY_BUDGET"
 
 
 def seconds(default):
     """The budget in whole seconds; a budget in states is for searches that count them, and leaves the default."""
+    return _of(r"(\d+)s", default)
+
+
+def states(default):
+    """The same for a search that counts: states, calls, cycles."""
+    return _of(r"(\d+)", default)
+
+
+def _of(kind, default):
     text = os.environ.get(VARIABLE, "")
-    if not text or text.isdigit():
-        return default
-    if not (text.endswith("s") and text[:-1].isdigit()):
+    if text and not re.fullmatch(r"\d+s?", text):
         raise ValueError(f"{VARIABLE}={text}: give states (300000) or seconds (20s)")
-    return int(text[:-1])
+    found = re.fullmatch(kind, text)
+    return int(found[1]) if found else default

@@ -1,0 +1,33 @@
+"""Builds a verilated top for cocotb and runs a module's tests on it."""
+
+import os
+from pathlib import Path
+
+from cocotb_tools.runner import get_results, get_runner
+from hwfs_script import cores
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+
+
+def run(monkeypatch, top, name, module, parameters, tests=None, environment=None):
+    """How many tests ran; all of them passed. `tests`: the module's tests that are wanted."""
+    for key in ("PATH", "VERILATOR_ROOT"):
+        monkeypatch.setenv(key, cores.environment()[key])
+    monkeypatch.setenv("MAKEFLAGS", cores.make_flags("-O0")[1])
+    monkeypatch.setenv("STRAIGHTWAY_SEED", str(SEED))
+    for key, value in (environment or {}).items():
+        monkeypatch.setenv(key, str(value))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    runner = get_runner("verilator")
+    folder = cores.BUILD / f"cocotb_{name}"
+    # Cocotb makes all signals public, so Verilator sees structures as wholes and a loop where fields have none.
+    with cores.runtime("cocotb", folder):
+        runner.build(sources=cores.files("sim"), hdl_toplevel=top, build_dir=folder, always=True,
+                     build_args=["--assert", "-Wno-UNOPTFLAT"], parameters=parameters,
+                     log_file=folder.with_suffix(".build.log"))
+    results = runner.test(hdl_toplevel=top, test_module=module, build_dir=folder, test_dir=folder, testcase=tests,
+                          log_file=folder.with_suffix(".log"))
+    ran, failed = get_results(results)
+    log = folder.with_suffix(".log").read_text("utf-8", errors="replace")
+    assert failed == 0, f"STRAIGHTWAY_SEED={SEED}\n{log[-3000:]}"
+    return ran
