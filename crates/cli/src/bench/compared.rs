@@ -32,7 +32,7 @@ impl Cells {
     /// Settings with these sizes and so much in flight.
     pub fn settings(&self, ready: &Ready, sizes: &[Size], queue_depth: u16) -> Settings {
         Settings {
-            operations: operations(&self.operations, ready.plan.destroys),
+            operations: operations(&self.operations, ready.bench.plan.destroys),
             patterns: self.patterns.clone(),
             rounds: self.rounds,
             queue_depth,
@@ -47,7 +47,7 @@ pub fn settings(cell: Time, sizes: &[Size], ready: &Ready) -> Settings {
         cell_duration: cell.0,
         warm_up: cell.0 / 5,
         block_sizes_bytes: sizes.iter().map(|size| size.0).collect(),
-        span_bytes: ready.plan.span_bytes,
+        span_bytes: ready.bench.plan.span_bytes,
         ..Settings::default()
     }
 }

@@ -79,15 +79,15 @@ impl Drop for Mounted {
 /// # Errors
 /// A tool is missing, or the drive does not do it.
 pub fn prepare(bench: &Bench, with_ext4: bool, seed: u64, cancel: &Cancel) -> Result<()> {
-    if !bench.destroys {
+    if !bench.plan.destroys {
         return Ok(());
     }
     let nodes = bench.nodes()?;
     write_raw(bench, &nodes, seed, cancel)?;
     if with_ext4 {
-        make(&nodes.block, bench.raw_offset_bytes)?;
+        make(&nodes.block, bench.plan.raw_offset_bytes)?;
         let mounted = Mounted::mount(&nodes)?;
-        write_file(&mounted.file(), bench.span_bytes, seed, cancel)?;
+        write_file(&mounted.file(), bench.plan.span_bytes, seed, cancel)?;
         mounted.unmount()?;
     }
     Ok(())
@@ -130,12 +130,12 @@ fn write_raw(bench: &Bench, nodes: &Nodes, seed: u64, cancel: &Cancel) -> Result
     let mut device = SyncFile::open_direct(&bench.claim(&nodes.block)?)?;
     let shift = block::Device::geometry(&device).block_size_log2;
     let mut spare = Some(bench.memory.allocate(CHUNK_BYTES)?);
-    let written = each_chunk(bench.span_bytes, seed, cancel, |offset, chunk| {
+    let written = each_chunk(bench.plan.span_bytes, seed, cancel, |offset, chunk| {
         let Some(mut buffer) = spare.take() else {
             return Err(Failure::missing("the buffer was lost"));
         };
         buffer.copy_from_slice(chunk);
-        let lba = (bench.raw_offset_bytes + offset) >> shift;
+        let lba = (bench.plan.raw_offset_bytes + offset) >> shift;
         let done = block::blocking::write(&mut device, lba, buffer, false);
         spare = Some(done.buffer);
         done.result

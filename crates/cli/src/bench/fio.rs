@@ -34,7 +34,7 @@ pub struct FioCell {
 /// # Errors
 /// The reason.
 pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, String> {
-    let engine = kind.fio.filter(|_| bench.target.has(kind));
+    let engine = kind.fio.filter(|_| bench.drive().has(kind));
     engine.ok_or_else(|| format!("{} is a path that fio does not know", kind.name))
 }
 
@@ -77,8 +77,8 @@ pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
         .arg(format!("--filename={}", file.display()))
         .arg(format!("--rw={rw}"))
         .arg(format!("--bs={}", cell.access.block_size_bytes))
-        .arg(format!("--offset={}", ready.plan.raw_offset_bytes))
-        .arg(format!("--size={}", ready.plan.span_bytes))
+        .arg(format!("--offset={}", ready.bench.plan.raw_offset_bytes))
+        .arg(format!("--size={}", ready.bench.plan.span_bytes))
         .arg(format!("--runtime={}ms", cell.duration.as_millis()))
         .arg(format!("--ramp_time={}ms", cell.warm_up.as_millis()))
         .arg(format!("--randseed={}", cell.seed))

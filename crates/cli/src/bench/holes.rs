@@ -1,7 +1,7 @@
 //! A file with holes is no measure of the drive: the file system answers reads of a hole from
 //! nothing, and allocates where one is written.
 
-use super::Target;
+use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
@@ -10,8 +10,8 @@ use std::fs::File;
 ///
 /// # Errors
 /// It has one, or cannot be opened.
-pub fn refuse(target: &Target, span_bytes: u64) -> Result<()> {
-    let Target::File(path) = target else {
+pub fn refuse(drive: &Drive, span_bytes: u64) -> Result<()> {
+    let Drive::File(path) = drive else {
         return Ok(());
     };
     let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;

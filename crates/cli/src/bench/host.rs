@@ -1,7 +1,8 @@
 //! The machine: its settings, and which driver has the drive.
 
+use super::Bench;
 use super::filesystem::Mounted;
-use super::{Bench, Target};
+use crate::drive::Drive;
 use crate::failure::Failure;
 use crate::path::held::Ends;
 use crate::path::kernel::Nodes;
@@ -24,17 +25,17 @@ impl BenchHost {
     }
 
     fn take_controller(&self) -> Result<(), Failure> {
-        let rig = match &self.bench.target {
-            Target::Nvme { resolved, .. } => {
+        let rig = match self.bench.drive() {
+            Drive::Nvme(resolved) => {
                 let behind_iommu = resolved.controller.iommu_group.is_some();
                 let buffer_bytes = self.bench.buffer_bytes;
                 straight::open(&self.bench.roots, resolved, behind_iommu, buffer_bytes)?
             }
-            Target::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
-            Target::Coprocessor(_) => {
+            Drive::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
+            Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported("the controller is the coprocessor's"));
             }
-            Target::File(_) | Target::Ram => {
+            Drive::File(_) | Drive::Ram(_) => {
                 return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
@@ -50,8 +51,8 @@ impl Host for BenchHost {
             let name = nodes.block.file_name()?.to_str()?;
             Some(name.to_owned())
         };
-        let subject = match &self.bench.target {
-            Target::Nvme { resolved, .. } => Subject {
+        let subject = match self.bench.drive() {
+            Drive::Nvme(resolved) => Subject {
                 block_device: self.bench.nodes().ok().and_then(block),
                 pci_address: Some(resolved.controller.address.to_string()),
             },
@@ -62,7 +63,7 @@ impl Host for BenchHost {
 
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
         match Group::named(group) {
-            Some(Group::Ext4) if !self.bench.destroys => Err(Missing::new(
+            Some(Group::Ext4) if !self.bench.plan.destroys => Err(Missing::new(
                 "ext4 needs a file system of its own on the drive",
                 "--destroy-data SERIAL",
             )),
@@ -76,7 +77,7 @@ impl Host for BenchHost {
                 Ok(())
             }
             Some(Group::Chario) => {
-                let (resolved, _) = self.bench.namespace()?;
+                let resolved = self.bench.resolved()?;
                 *self.bench.loan.borrow_mut() = chario::borrow(&self.bench.roots, resolved)?;
                 Ok(())
             }

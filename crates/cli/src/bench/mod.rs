@@ -19,66 +19,33 @@ pub mod tracefs;
 pub use filesystem::prepare;
 pub use host::{BenchHost, drop_caches};
 
-use crate::drive::ModelDrive;
+use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
-use crate::path::PathChoice;
 use crate::path::borrow::Loan;
 use crate::path::kernel::Nodes;
 use crate::path::rig::Rig;
+use crate::path::{PathChoice, chario};
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
-use measure::kind::{self, Carrier, Group, Kind};
-use measure::{DeviceInfo, Missing, Path};
+use measure::kind::{self, Group, Kind};
+use measure::{Missing, Path};
 use paths::BenchPath;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is measured.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A namespace of a controller of this machine.
-    Nvme {
-        /// The controller.
-        resolved: Box<Resolved>,
-        /// The namespace.
-        namespace: u32,
-    },
-    /// A model controller's namespace.
-    Model(ModelDrive),
-    /// The drive behind a coprocessor, whose window this is.
-    Coprocessor(PathBuf),
-    /// A plain file.
-    File(PathBuf),
-    /// Memory.
-    Ram,
-}
-
-impl Target {
+impl Drive {
     /// Whether it is a drive of this machine.
     pub const fn is_nvme(&self) -> bool {
-        matches!(self, Target::Nvme { .. })
-    }
-}
-
-impl Target {
-    /// Whether it has this path. A coprocessor's drive can be named beside another one.
-    pub fn has(&self, kind: &Kind) -> bool {
-        match self {
-            Target::Nvme { .. } => kind.group != Group::Plain,
-            Target::Model(_) => kind.group == Group::Straightway,
-            Target::Coprocessor(_) => kind.group == Group::Coprocessor,
-            Target::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
-            Target::Ram => kind.carrier == Carrier::Memory,
-        }
+        matches!(self, Drive::Nvme(_))
     }
 
     /// The path of this choice; the one that is taken where none is named for `auto`.
     ///
     /// # Errors
-    /// The table has none for this target.
+    /// The table has none for this drive.
     pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
         let chosen = choice.kind(|kind| self.has(kind));
         let mut all = kind::KINDS.iter();
@@ -91,7 +58,7 @@ impl Target {
     /// The paths of these choices, each once.
     ///
     /// # Errors
-    /// As [`kind`](Target::kind).
+    /// As [`kind`](Drive::kind).
     pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
         let mut kinds = Vec::new();
         for choice in choices {
@@ -105,12 +72,12 @@ impl Target {
 
     /// The paths that are measured where none is named, in the order of tables that are not sorted.
     pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static Kind> {
-        let is_coprocessor = matches!(self, Target::Coprocessor(_));
+        let is_coprocessor = matches!(self, Drive::Coprocessor(_));
         let is_meant = |kind: &&Kind| {
             self.has(kind)
                 && kind.is_usual
                 // The model raises its interrupts by a call: that tells nothing of any drive.
-                && (kind.is_first || !matches!(self, Target::Model(_)))
+                && (kind.is_first || !matches!(self, Drive::Model(_)))
                 && (kind.group != Group::Coprocessor || is_coprocessor || with_coprocessor)
         };
         kind::KINDS.iter().filter(is_meant).collect()
@@ -121,18 +88,12 @@ impl Target {
 pub struct Bench {
     /// Where the kernel's files are.
     pub roots: Roots,
-    /// What is measured.
-    pub target: Target,
-    /// The permission to use it, and its lock.
+    /// The permission to use the drive that is measured, and its lock.
     grant: Grant,
-    /// Whether the drive's data may be destroyed.
-    pub destroys: bool,
-    /// Where the raw paths' stretch starts.
-    pub raw_offset_bytes: u64,
-    /// How long each path's stretch is.
-    pub span_bytes: u64,
-    /// Operations in flight.
-    pub queue_depth: u16,
+    /// Its namespace.
+    pub namespace: u32,
+    /// How much of it is used, and for what.
+    pub plan: Plan,
     /// Memory for buffers, all together.
     pub buffer_bytes: usize,
     /// The buffers of the paths through the kernel.
@@ -155,22 +116,19 @@ impl Bench {
     pub fn new(
         roots: &Roots,
         grant: Grant,
-        target: Target,
-        plan: &Plan,
+        namespace: u32,
+        plan: Plan,
         window: Option<PathBuf>,
     ) -> Result<Rc<Self>> {
-        holes::refuse(&target, plan.span_bytes)?;
+        holes::refuse(grant.drive(), plan.span_bytes)?;
         let largest = plan.largest_bytes.next_multiple_of(4096);
         let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
         let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);
         Ok(Rc::new(Self {
             roots: roots.clone(),
             grant,
-            target,
-            destroys: plan.destroys,
-            raw_offset_bytes: plan.raw_offset_bytes,
-            span_bytes: plan.span_bytes,
-            queue_depth: plan.queue_depth,
+            namespace,
+            plan,
             buffer_bytes,
             memory: HostMemory::new(buffer_bytes)?,
             rig: RefCell::new(None),
@@ -180,9 +138,14 @@ impl Bench {
         }))
     }
 
+    /// What is measured.
+    pub fn drive(&self) -> &Drive {
+        self.grant.drive()
+    }
+
     /// The claim to a file or a device, to write if that is what is measured.
     fn claim(&self, node: &std::path::Path) -> Result<Claim> {
-        self.grant.claim(&self.roots, node, self.destroys)
+        self.grant.claim(&self.roots, node, self.plan.destroys)
     }
 
     /// What a program opens to reach it through the kernel.
@@ -190,8 +153,8 @@ impl Bench {
     /// # Errors
     /// The kernel does not have it.
     pub fn file(&self) -> Result<PathBuf> {
-        match &self.target {
-            Target::File(path) => Ok(path.clone()),
+        match self.drive() {
+            Drive::File(path) => Ok(path.clone()),
             _ => Ok(self.nodes()?.block),
         }
     }
@@ -201,13 +164,10 @@ impl Bench {
         self.nodes().ok().map(|nodes| nodes.controller_name)
     }
 
-    /// The drive as the system knows it, and the namespace.
-    fn namespace(&self) -> Result<(&Resolved, u32)> {
-        match &self.target {
-            Target::Nvme {
-                resolved,
-                namespace,
-            } => Ok((resolved, *namespace)),
+    /// The drive as the system knows it.
+    fn resolved(&self) -> Result<&Resolved> {
+        match self.drive() {
+            Drive::Nvme(resolved) => Ok(resolved),
             _ => Err(Failure::unsupported(
                 "this drive is not known to the kernel",
             )),
@@ -215,14 +175,12 @@ impl Bench {
     }
 
     fn nodes(&self) -> Result<Nodes> {
-        let (resolved, namespace) = self.namespace()?;
-        Nodes::of(&self.roots, resolved, Some(namespace))
+        Nodes::of(&self.roots, self.resolved()?, Some(self.namespace))
     }
 
     /// The name of the namespace's device at CharIO's driver.
     fn chario_node(&self) -> Result<PathBuf> {
-        let (resolved, namespace) = self.namespace()?;
-        crate::path::chario::node(&self.roots, resolved, Some(namespace))
+        chario::node(&self.roots, self.resolved()?, Some(self.namespace))
     }
 
     /// The file that is measured through ext4.
@@ -248,38 +206,12 @@ pub struct Plan {
     pub queue_depth: u16,
 }
 
-impl Plan {
-    /// The plan for a target: all of a file or of memory, as [`new`](Plan::new) says of a drive.
-    pub fn of(target: &Target, device: &DeviceInfo, wished_span_bytes: u64, largest: u64) -> Self {
-        let size_bytes = device.size_bytes.unwrap_or(0);
-        match target {
-            Target::Nvme { .. } | Target::Model(_) | Target::Coprocessor(_) => {
-                Self::new(size_bytes, wished_span_bytes, largest)
-            }
-            Target::File(_) | Target::Ram => Self {
-                destroys: false,
-                raw_offset_bytes: 0,
-                span_bytes: wished_span_bytes.min(size_bytes) & !511,
-                largest_bytes: largest,
-                queue_depth: 1,
-            },
-        }
-    }
-
-    /// Fits the stretch that was wished for into a drive of `size_bytes`: at most three quarters
-    /// of a half, for the file system needs some of its half itself.
-    pub fn new(size_bytes: u64, wished_span_bytes: u64, largest_bytes: u64) -> Self {
-        let half = (size_bytes / 2) & !((1 << 20) - 1);
-        let room = half / 4 * 3;
-        let span_bytes = wished_span_bytes.min(room);
-        Self {
-            destroys: false,
-            raw_offset_bytes: half,
-            span_bytes: span_bytes & !((1 << 20) - 1),
-            largest_bytes,
-            queue_depth: 1,
-        }
-    }
+/// Where a path's stretch of a drive of `size_bytes` starts, and its length: at most three quarters of a half, for
+/// the file system needs some of its half itself.
+fn stretch(size_bytes: u64, wished_span_bytes: u64) -> (u64, u64) {
+    let in_mib = |bytes: u64| bytes & !((1 << 20) - 1);
+    let half = in_mib(size_bytes / 2);
+    (half, in_mib(wished_span_bytes.min(half / 4 * 3)))
 }
 
 /// The paths of these kinds, for the instrument.
@@ -309,11 +241,11 @@ mod tests {
     #[test]
     fn the_stretches_fit_into_their_halves() {
         for size_bytes in [64 << 20, 256 << 20, (1 << 30) + 512, 500_107_862_016] {
-            let plan = Plan::new(size_bytes, 1 << 30, 4096);
-            assert!(plan.raw_offset_bytes + plan.span_bytes <= size_bytes);
-            assert!(plan.span_bytes <= plan.raw_offset_bytes / 4 * 3);
-            assert_eq!(plan.raw_offset_bytes % (1 << 20), 0);
+            let (offset_bytes, span_bytes) = stretch(size_bytes, 1 << 30);
+            assert!(offset_bytes + span_bytes <= size_bytes);
+            assert!(span_bytes <= offset_bytes / 4 * 3);
+            assert_eq!(offset_bytes % (1 << 20), 0);
         }
-        assert_eq!(Plan::new(1 << 40, 128 << 20, 4096).span_bytes, 128 << 20);
+        assert_eq!(stretch(1 << 40, 128 << 20).1, 128 << 20);
     }
 }

@@ -1,6 +1,7 @@
 //! A path as the instrument sees it: what `crate::path` opens, on what the bench holds.
 
-use super::{Bench, Plan, Target, counters};
+use super::{Bench, counters, stretch};
+use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::{self, Opened, chario, coprocessor, kernel, straight};
@@ -38,24 +39,20 @@ impl BenchPath {
         let (bench, kind) = (&self.bench, self.kind);
         let memory = bench.memory.clone();
         match kind.carrier {
-            Carrier::Memory => kernel::open_ram(bench.span_bytes, RAM_FILL, kind, memory),
+            Carrier::Memory => kernel::open_ram(bench.plan.span_bytes, RAM_FILL, kind, memory),
             Carrier::Queue => {
                 let rig = bench.rig.borrow();
                 let rig = rig
                     .as_ref()
                     .ok_or_else(|| Failure::missing("the controller is not ours"))?;
-                let namespace = match &bench.target {
-                    Target::Nvme { namespace, .. } => *namespace,
-                    _ => 1,
-                };
-                path::open_queue(rig.as_ref(), namespace, kind)
+                path::open_queue(rig.as_ref(), bench.namespace, kind)
             }
             Carrier::Coprocessor => {
                 let window = bench.window.as_ref().ok_or_else(|| {
                     Failure::missing("no coprocessor was named")
                         .hint("--coprocessor FILE, its window")
                 })?;
-                coprocessor::open(window, kind, bench.destroys)
+                coprocessor::open(window, kind, bench.plan.destroys)
             }
             Carrier::Chario | Carrier::CharioRegistered | Carrier::CharioWindow => {
                 let node = bench.chario_node()?;
@@ -64,16 +61,16 @@ impl BenchPath {
                 chario::open_node(&bench.roots, &node, &claim, kind, loan, memory)
             }
             Carrier::File | Carrier::Ring | Carrier::Passthrough => {
-                let claim = match (kind.group, &bench.target) {
+                let claim = match (kind.group, bench.drive()) {
                     (Group::Ext4, _) => bench.claim(&bench.ext4_file()?)?,
-                    (Group::Plain, Target::File(file)) => bench.claim(file)?,
+                    (Group::Plain, Drive::File(file)) => bench.claim(file)?,
                     (Group::Plain, _) => {
                         return Err(Failure::unsupported("the device is not a file")
                             .hint("file:PATH, or the file's path"));
                     }
                     _ => bench.claim(bench.nodes()?.for_kind(kind)?)?,
                 };
-                kernel::open(&bench.roots, &claim, kind, bench.queue_depth, memory)
+                kernel::open(&bench.roots, &claim, kind, bench.plan.queue_depth, memory)
             }
         }
     }
@@ -98,7 +95,7 @@ impl Path for BenchPath {
 
     fn queue_depth(&self) -> u16 {
         match self.kind.carrier {
-            Carrier::Ring | Carrier::Passthrough => self.bench.queue_depth,
+            Carrier::Ring | Carrier::Passthrough => self.bench.plan.queue_depth,
             Carrier::Queue => straight::DEPTH as u16,
             // Commands that one client may have under way.
             Carrier::Coprocessor => ::coprocessor::layout::CREDITS as u16,
@@ -135,11 +132,8 @@ impl Path for BenchPath {
         let (offset_bytes, span_bytes) = match self.kind.group {
             Group::Ext4 | Group::Plain => return Region::whole(geometry),
             // The drive is the coprocessor's own, so the stretch is a part of that.
-            Group::Coprocessor => {
-                let plan = Plan::new(geometry.size_bytes(), self.bench.span_bytes, 0);
-                (plan.raw_offset_bytes, plan.span_bytes)
-            }
-            _ => (self.bench.raw_offset_bytes, self.bench.span_bytes),
+            Group::Coprocessor => stretch(geometry.size_bytes(), self.bench.plan.span_bytes),
+            _ => (self.bench.plan.raw_offset_bytes, self.bench.plan.span_bytes),
         };
         Region {
             first_lba: offset_bytes >> geometry.block_size_log2,
@@ -168,10 +162,8 @@ impl Path for BenchPath {
                 .chario_node()
                 .map(|node| counters::of_chario(&bench.roots, &node.to_string_lossy())),
             Group::Straightway => {
-                let address = match &bench.target {
-                    Target::Nvme { resolved, .. } => Some(resolved.controller.address.to_string()),
-                    _ => None,
-                };
+                let resolved = bench.resolved().ok();
+                let address = resolved.map(|known| known.controller.address.to_string());
                 match bench.rig.borrow().as_ref() {
                     Some(rig) => Ok(counters::of_rig(
                         rig.as_ref(),

@@ -1,6 +1,6 @@
 //! From what the user wrote to a bench: which drive, whether it may be destroyed, how much of it.
 
-use super::{Bench, Plan, Target};
+use super::{Bench, Plan, stretch};
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
@@ -127,8 +127,6 @@ pub struct Ready {
     pub bench: Rc<Bench>,
     /// The drive.
     pub device: DeviceInfo,
-    /// How much of it is used.
-    pub plan: Plan,
     /// The paths.
     pub kinds: Vec<&'static Kind>,
     /// Pictures for the report.
@@ -160,17 +158,25 @@ impl Subject {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let named = self.destroy_data.as_deref();
         let grant = Grant::to_measure(&context.roots, drive, wants.writes, named)?;
-        let (target, device) = target(context, &grant, self.namespace)?;
+        let drive = grant.drive();
+        let (namespace, device) = namespace_of(context, &grant, self.namespace)?;
         let kinds = match (wants.paths, wants.many) {
-            ([], true) => target.usual(self.coprocessor.is_some()),
-            ([], false) => vec![target.kind(PathChoice::AUTO)?],
-            (named, _) => target.kinds(named)?,
+            ([], true) => drive.usual(self.coprocessor.is_some()),
+            ([], false) => vec![drive.kind(PathChoice::AUTO)?],
+            (named, _) => drive.kinds(named)?,
         };
-        let plan = Plan::of(&target, &device, self.span.0, wants.largest_bytes);
+        let (size_bytes, wished) = (device.size_bytes.unwrap_or(0), self.span.0);
+        // All of a file or of memory.
+        let (raw_offset_bytes, span_bytes) = match drive {
+            Drive::File(_) | Drive::Ram(_) => (0, wished.min(size_bytes) & !511),
+            _ => stretch(size_bytes, wished),
+        };
         let plan = Plan {
+            destroys: self.destroy_data.is_some() || (wants.writes && !drive.is_nvme()),
+            raw_offset_bytes,
+            span_bytes,
+            largest_bytes: wants.largest_bytes,
             queue_depth: wants.queue_depth,
-            destroys: self.destroy_data.is_some() || (wants.writes && !target.is_nvme()),
-            ..plan
         };
         if plan.span_bytes < wants.largest_bytes {
             return Err(Failure::usage(format!(
@@ -181,9 +187,9 @@ impl Subject {
             .hint("smaller blocks, a larger --span, or a larger drive"));
         }
         self.saving.make_folder()?;
-        let window = window(&target, self.coprocessor.as_deref())?;
-        let bench = Bench::new(&context.roots, grant, target, &plan, window)?;
-        if self.destroy_data.is_some() && bench.target.is_nvme() {
+        let window = window(drive, self.coprocessor.as_deref())?;
+        let bench = Bench::new(&context.roots, grant, namespace, plan, window)?;
+        if self.destroy_data.is_some() && bench.drive().is_nvme() {
             context.console.say("preparing the drive");
             let with_ext4 = kinds.iter().any(|kind| kind.group == Group::Ext4);
             super::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
@@ -191,7 +197,6 @@ impl Subject {
         Ok(Ready {
             bench,
             device,
-            plan,
             kinds,
             figures,
         })
@@ -256,15 +261,15 @@ fn command_line() -> String {
     command.join(" ")
 }
 
-/// What is measured, and what is known of it.
+/// The namespace that is measured, and what is known of the drive.
 ///
 /// # Errors
 /// It has no paths, or is not where it must be to start from.
-pub fn target(
+fn namespace_of(
     context: &Context,
     grant: &Grant,
     namespace: Option<u32>,
-) -> Result<(Target, DeviceInfo)> {
+) -> Result<(u32, DeviceInfo)> {
     let drive = grant.drive();
     let plain = |size_bytes, model: Option<&str>| DeviceInfo {
         name: drive.to_string(),
@@ -272,38 +277,35 @@ pub fn target(
         size_bytes: Some(size_bytes),
         ..DeviceInfo::default()
     };
-    match drive {
-        Drive::Nvme(resolved) => nvme_target(context, resolved, namespace),
-        Drive::Model(model) => Ok((
-            Target::Model(model.clone()),
-            plain(model.size_bytes, Some(measure::schema::MODEL_CONTROLLER)),
-        )),
+    let device = match drive {
+        Drive::Nvme(resolved) => return nvme(context, resolved, namespace),
+        Drive::Model(model) => plain(model.size_bytes, Some(measure::schema::MODEL_CONTROLLER)),
         Drive::Coprocessor(path) => {
             let opened = Coprocessor::open(path, CoprocessorOptions::default())?;
-            let device = DeviceInfo {
+            grant.confirm(Some(opened.serial()))?;
+            DeviceInfo {
                 name: drive.to_string(),
                 model: Some(opened.model().to_owned()),
                 serial: Some(opened.serial().to_owned()),
                 size_bytes: Some(opened.geometry().size_bytes()),
                 ..DeviceInfo::default()
-            };
-            grant.confirm(Some(opened.serial()))?;
-            Ok((Target::Coprocessor(path.clone()), device))
+            }
         }
         Drive::File(path) => {
             let found = std::fs::metadata(path);
             let found = found.map_err(|error| Failure::io("opening", path, &error))?;
-            Ok((Target::File(path.clone()), plain(found.len(), None)))
+            plain(found.len(), None)
         }
-        Drive::Ram(bytes) => Ok((Target::Ram, plain(*bytes, Some("memory")))),
-    }
+        Drive::Ram(bytes) => plain(*bytes, Some("memory")),
+    };
+    Ok((1, device))
 }
 
-fn nvme_target(
+fn nvme(
     context: &Context,
     resolved: &Resolved,
     namespace: Option<u32>,
-) -> Result<(Target, DeviceInfo)> {
+) -> Result<(u32, DeviceInfo)> {
     if let Some(partition) = &resolved.partition {
         return Err(
             Failure::unsupported(format!("{partition} is a partition")).hint("name the namespace")
@@ -343,23 +345,19 @@ fn nvme_target(
         pci_address: Some(controller.address.to_string()),
         size_bytes: Some(found.size_bytes),
     };
-    let target = Target::Nvme {
-        resolved: Box::new(resolved.clone()),
-        namespace,
-    };
-    Ok((target, device))
+    Ok((namespace, device))
 }
 
 /// The coprocessor's window, for the path through it: that of the target, or the one named beside it.
 ///
 /// # Errors
 /// Two different ones are named.
-pub fn window(target: &Target, named: Option<&Path>) -> Result<Option<PathBuf>> {
-    match (target, named) {
-        (Target::Coprocessor(own), Some(other)) if own != other => {
+fn window(drive: &Drive, named: Option<&Path>) -> Result<Option<PathBuf>> {
+    match (drive, named) {
+        (Drive::Coprocessor(own), Some(other)) if own != other => {
             Err(Failure::usage("DEVICE and --coprocessor name two windows"))
         }
-        (Target::Coprocessor(own), _) => Ok(Some(own.clone())),
+        (Drive::Coprocessor(own), _) => Ok(Some(own.clone())),
         _ => Ok(named.map(Path::to_path_buf)),
     }
 }

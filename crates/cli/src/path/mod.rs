@@ -260,39 +260,54 @@ pub fn open(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
     Ok(open_unaligned(roots, grant, &wish)?.aligned())
 }
 
+impl Drive {
+    /// Whether it has this path. A coprocessor's drive can be named beside another one.
+    pub fn has(&self, kind: &Kind) -> bool {
+        match self {
+            Drive::Nvme(_) => kind.group != Group::Plain,
+            Drive::Model(_) => kind.group == Group::Straightway,
+            Drive::Coprocessor(_) => kind.group == Group::Coprocessor,
+            Drive::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
+            Drive::Ram(_) => kind.carrier == Carrier::Memory,
+        }
+    }
+}
+
 fn open_unaligned(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
-    match grant.drive() {
+    let drive = grant.drive();
+    let wish = &match drive {
+        // However one waits, the processor moves it.
+        Drive::Ram(_) => Wish {
+            mode: None,
+            ..*wish
+        },
+        _ => *wish,
+    };
+    let kind_in = |what: &str, usual: &str| {
+        refuse_namespace(wish, what)?;
+        wish.kind_in(what, usual, |kind| drive.has(kind))
+    };
+    match drive {
         Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, wish),
         Drive::Model(model) => {
             let kind = wish.kind_in("a model controller", "straightway-hybrid", |kind| {
-                kind.group == Group::Straightway && wish.path.behind_iommu().is_none()
+                drive.has(kind) && wish.path.behind_iommu().is_none()
             })?;
             let rig = straight::open_model(model, wish.buffer_bytes)?;
             on_rig(rig, wish.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
-            refuse_namespace(wish, "a coprocessor's drive")?;
-            let kind = wish.kind_in("a coprocessor's drive", "coprocessor-hybrid", |kind| {
-                kind.group == Group::Coprocessor
-            })?;
+            let kind = kind_in("a coprocessor's drive", "coprocessor-hybrid")?;
             coprocessor::open(path, kind, wish.write)
         }
         Drive::File(path) => {
-            refuse_namespace(wish, "a file")?;
-            let kind = wish.kind_in("a file", "file-buffered", |kind| {
-                kind.group == Group::Plain && kind.carrier != Carrier::Memory
-            })?;
+            let kind = kind_in("a file", "file-buffered")?;
             let claim = grant.claim(roots, path, wish.write)?;
             let memory = HostMemory::new(wish.buffer_bytes)?;
             kernel::open(roots, &claim, kind, wish.queue_depth, memory)
         }
         Drive::Ram(bytes) => {
-            refuse_namespace(wish, "memory")?;
-            let wish = Wish {
-                mode: None,
-                ..*wish
-            };
-            let kind = wish.kind_in("memory", kind::RAM, |kind| kind.name == kind::RAM)?;
+            let kind = kind_in("memory", kind::RAM)?;
             kernel::open_ram(*bytes, 0, kind, HostMemory::new(wish.buffer_bytes)?)
         }
     }

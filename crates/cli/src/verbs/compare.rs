@@ -49,7 +49,7 @@ impl Compare {
         context.console.say(format_args!(
             "{} paths, each over {}, at least {} s",
             kinds.len(),
-            Size(ready.plan.span_bytes),
+            Size(ready.bench.plan.span_bytes),
             least.as_secs()
         ));
         let request = self.subject.request(&ready);

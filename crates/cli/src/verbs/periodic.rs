@@ -159,7 +159,7 @@ impl Periodic {
             priorities: self.priorities.clone(),
             loads: self.loads.clone(),
             synchronous: self.modes.clone(),
-            span_bytes: ready.plan.span_bytes,
+            span_bytes: ready.bench.plan.span_bytes,
         };
         let bar = context.console.steps_bar(0);
         let mut progress = |done: usize, total: usize| {

@@ -57,7 +57,7 @@ impl Profile {
             access: self.asked.access(self.block),
             queue_depth: self.queue_depth,
             duration: self.duration.0,
-            span_bytes: ready.plan.span_bytes,
+            span_bytes: ready.bench.plan.span_bytes,
         };
         let mut host = BenchHost::new(&ready.bench);
         let request = self.subject.request(&ready);

@@ -120,7 +120,7 @@ impl Sustain {
             duration: self.duration.0,
             warm_up: self.warm_up.0.min(Duration::from_secs(3600)),
             queue_depth: self.queue_depth,
-            span_bytes: ready.plan.span_bytes,
+            span_bytes: ready.bench.plan.span_bytes,
             miss_rate: self.miss_rate,
         };
         let mut host = BenchHost::new(&ready.bench);

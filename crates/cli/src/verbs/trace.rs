@@ -49,7 +49,7 @@ impl Trace {
             access: self.asked.access(self.block),
             requests: self.requests,
             durable: self.durable,
-            span_bytes: ready.plan.span_bytes,
+            span_bytes: ready.bench.plan.span_bytes,
         };
         let mut host = BenchHost::new(&ready.bench);
         let request = self.subject.request(&ready);
@@ -74,7 +74,7 @@ impl Trace {
             },
             controller,
         };
-        let of_driver = !is_chario && ready.bench.target.is_nvme();
+        let of_driver = !is_chario && ready.bench.drive().is_nvme();
         Ok(Some(Tracefs::new(&context.roots, whose, of_driver)?))
     }
 
