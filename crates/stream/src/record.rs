@@ -81,7 +81,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
             offset_bytes: 0,
             error,
         };
-        let geometry = volume.geometry().map_err(closed)?;
+        let geometry = volume.geometry();
         let device_block = geometry.block_size_bytes();
         let status = volume.file_status(file).map_err(closed)?;
         if let Some(gaps) = &gaps {

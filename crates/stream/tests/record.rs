@@ -216,7 +216,7 @@ fn blocks_longer_than_a_transfer_and_split_by_the_map() {
     }
     let rest = blocking::run(&volume, volume.create("rest", &Default::default())).unwrap();
     let free = blocking::run(&volume, volume.free_units()).unwrap() as usize - 4;
-    let free = free << volume.status().unwrap().shape.unit_log2;
+    let free = free << volume.status().shape.unit_log2;
     blocking::append(&volume, rest, buffer(free), free)
         .result
         .unwrap();
@@ -252,7 +252,7 @@ fn a_full_volume_ends_the_recording_where_it_is_full() {
         &mut files,
     );
     let free = blocking::run(&volume, volume.free_units()).unwrap();
-    let free = free << volume.status().unwrap().shape.unit_log2;
+    let free = free << volume.status().shape.unit_log2;
     let mut ring = places(8, BLOCK);
     let producer = Producer::new(RATE, 10_000);
     let recorded = record(&volume, &time, &mut ring, &OPTIONS, &producer, "a", false);
@@ -284,7 +284,7 @@ fn a_recording_without_space_takes_that_of_removed_files() {
         &mut files,
     );
     let free = blocking::run(&volume, volume.free_units()).unwrap();
-    let unit = volume.status().unwrap().shape.unit_bytes();
+    let unit = volume.status().shape.unit_bytes();
     // All but 2 MiB, in two files that grew beside each other, of which one stays: what has so many
     // extents does not go in one operation.
     let pieces = 32;

@@ -292,7 +292,7 @@ impl<D: Device> Volume<'_, D> {
             Member::A => 0,
             Member::B => SUPERBLOCK_B,
         };
-        let len = superblock_len(self.geometry()?.block_size_log2);
+        let len = superblock_len(self.geometry().block_size_log2);
         self.read_bytes(&mut steps, SPARE, address, len).await?;
         let found = Superblock::decode(self.state().memory(SPARE), address);
         match found {
@@ -323,7 +323,7 @@ impl<D: Device> Volume<'_, D> {
         repair: bool,
     ) -> Result<(), Error> {
         let mut steps = Steps::new();
-        let len = superblock_len(self.geometry()?.block_size_log2);
+        let len = superblock_len(self.geometry().block_size_log2);
         for address in [0, SUPERBLOCK_B] {
             self.read_bytes(&mut steps, SPARE, address, len).await?;
             let sound = {

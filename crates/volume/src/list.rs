@@ -192,13 +192,10 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// The volume's state. Reads nothing from the device.
-    ///
-    /// # Errors
-    /// None in practice; the signature allows for a state in use.
-    pub fn status(&self) -> Result<VolumeStatus, Error> {
+    pub fn status(&self) -> VolumeStatus {
         let state = self.state();
         let superblock = &state.superblock;
-        Ok(VolumeStatus {
+        VolumeStatus {
             shape: superblock.shape,
             uuid: superblock.uuid,
             label: superblock.label,
@@ -207,14 +204,11 @@ impl<D: Device> Volume<'_, D> {
             read_only: state.read_only,
             needs_mount: state.failed,
             clean: superblock.clean,
-        })
+        }
     }
 
     /// The device's geometry.
-    ///
-    /// # Errors
-    /// None in practice; the signature allows for a state in use.
-    pub fn geometry(&self) -> Result<block::Geometry, Error> {
-        Ok(*self.state().device.geometry())
+    pub fn geometry(&self) -> block::Geometry {
+        *self.state().device.geometry()
     }
 }

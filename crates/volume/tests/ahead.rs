@@ -59,7 +59,7 @@ fn a_reservation_that_ends_at_a_full_volume_keeps_what_it_got() {
     );
     let reserved = volume.file_status(file).unwrap().reserved_bytes;
     assert!(reserved > 40 * UNIT as u64, "{reserved}");
-    assert!(!volume.status().unwrap().needs_mount);
+    assert!(!volume.status().needs_mount);
     volume.append(file, buffer(UNIT), UNIT, 0).unwrap();
     assert_eq!(next(&volume).result, Ok(()));
     assert_eq!(run(&volume, volume.sync(file)), Ok(UNIT as u64));

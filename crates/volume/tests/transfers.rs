@@ -210,10 +210,10 @@ fn an_append_without_space_takes_that_of_removed_files() {
     run(&volume, volume.remove("between")).unwrap();
     let rest = create(&volume, "rest", false, 0);
     let free = run(&volume, volume.free_units()).unwrap();
-    let free = free * volume.status().unwrap().shape.unit_bytes();
+    let free = free * volume.status().shape.unit_bytes();
     run(&volume, volume.reserve(rest, free - MEBIBYTE as u64)).unwrap();
     run(&volume, volume.remove("pieces")).unwrap();
-    let shape = volume.status().unwrap().shape;
+    let shape = volume.status().shape;
     let free = run(&volume, volume.free_units()).unwrap() * shape.unit_bytes();
     assert!(free < 2 * MEBIBYTE as u64, "{free}");
     let new = create(&volume, "new", false, 0);

@@ -9,7 +9,7 @@ use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::stream::{no_checksums, not_made};
-use crate::volume::{Checksums, Mounted, failed, now_ns, shown};
+use crate::volume::{Checksums, Mounted, now_ns, shown};
 use volume::{CreateOptions, File};
 
 impl Keeper for &Mounted<'_, '_> {
@@ -24,9 +24,7 @@ impl Keeper for &Mounted<'_, '_> {
     }
 
     fn block_bytes(&self) -> Result<usize> {
-        let geometry = self.volume.geometry();
-        let geometry = geometry.map_err(|error| failed(self.drive, error))?;
-        Ok(geometry.block_size_bytes())
+        Ok(self.volume.geometry().block_size_bytes())
     }
 
     fn exists(&mut self, name: &str) -> Result<bool> {
@@ -35,9 +33,9 @@ impl Keeper for &Mounted<'_, '_> {
 
     fn create(&mut self, name: &str, reserve_bytes: u64, checksums: Checksums) -> Result<File> {
         let volume = self.volume;
-        let status = volume.status();
-        let status = status.map_err(|error| failed(self.drive, error))?;
-        let checksums = checksums.on(status.checksums).ok_or_else(no_checksums)?;
+        let checksums = checksums
+            .on(volume.status().checksums)
+            .ok_or_else(no_checksums)?;
         volume.set_time(now_ns());
         let options = CreateOptions {
             reserve_bytes,

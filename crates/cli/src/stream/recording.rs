@@ -7,7 +7,7 @@ use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce}
 use crate::stream::source::Source;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
-use crate::volume::{Mounted, failed, now_ns};
+use crate::volume::{Mounted, now_ns};
 use indicatif::ProgressBar;
 use linux::TscClock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,9 +67,8 @@ impl Recording {
         }
         let gaps = match gap_file {
             Some(file) => {
-                let geometry = mounted.volume.geometry();
-                let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
-                let buffer = mounted.memory.allocate(geometry.block_size_bytes())?;
+                let bytes = mounted.volume.geometry().block_size_bytes();
+                let buffer = mounted.memory.allocate(bytes)?;
                 Some(GapFile { file, buffer })
             }
             None => None,

@@ -124,7 +124,7 @@ impl Check {
     fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Checked> {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
-        let status = volume.status().map_err(failed_here)?;
+        let status = volume.status();
         let shape = status.shape;
         let node_bits = shape.node_bytes() as u64 / 2;
         let scratch_bytes = (shape.group_count() * node_bits).min(SCRATCH_BYTES.max(node_bits));

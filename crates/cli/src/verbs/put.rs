@@ -258,7 +258,6 @@ impl Put {
     /// Whether the file is to have checksums.
     fn has_checksums(&self, mounted: &Mounted<'_, '_>) -> Result<bool> {
         let status = mounted.volume.status();
-        let status = status.map_err(|error| failed(mounted.drive, error))?;
         self.checksums.on(status.checksums).ok_or_else(|| {
             Failure::usage("the volume was made without checksums; nothing was done")
                 .hint("go without --checksums, or format with it")

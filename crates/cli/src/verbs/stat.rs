@@ -5,7 +5,7 @@ use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
 use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::check_name;
-use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::volume::{Mounted, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -122,7 +122,6 @@ impl VolumeReport {
     fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
         let doing = || format!("asking about {}", mounted.drive);
         let status = mounted.volume.status();
-        let status = status.map_err(|error| failed(doing(), error))?;
         let free_units = mounted.run(doing(), mounted.volume.free_units())?;
         let files = Listing::read(mounted)?.files.len() as u64;
         let shape = status.shape;

@@ -7,7 +7,7 @@ use crate::transfer::Span;
 use crate::transfer::pump::{Finished, Job, Sink, drain as pump};
 use crate::volume::chunks::differences;
 use crate::volume::flow::Flow;
-use crate::volume::{Mounted, failed, shown};
+use crate::volume::{Mounted, shown};
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
@@ -70,7 +70,6 @@ pub fn drain(
         return Ok(drained);
     }
     let geometry = mounted.volume.geometry();
-    let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
     let compares = part.sums != Sums::Ignored;
     // Each buffer has whole chunks, so that each can be compared.
     let align = match compares {

@@ -55,9 +55,7 @@ pub fn now_ns() -> u64 {
 /// # Errors
 /// The block size is none.
 pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Span> {
-    let geometry = mounted.volume.geometry();
-    let geometry = geometry.map_err(|error| failed(mounted.drive, error))?;
-    let block = geometry.block_size_bytes() as u64;
+    let block = mounted.volume.geometry().block_size_bytes() as u64;
     let bytes = way.block_size.0;
     if bytes == 0 || bytes % block != 0 {
         let what = format!("--block-size is {bytes} bytes, no multiple of the device's {block}");

@@ -219,7 +219,6 @@ impl Mounted<'_, '_> {
     fn recover(&self, access: Access) -> Result<()> {
         let doing = || format!("giving back unused space on {}", self.drive);
         let status = self.volume.status();
-        let status = status.map_err(|error| failed(self.drive, error))?;
         if access == Access::Write && status.read_only {
             return Err(failed(self.drive, Error::ReadOnly));
         }

@@ -61,9 +61,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 
     /// The drive's block size. Not to be called while the service is borrowed.
     fn service_block(&self) -> usize {
-        self.volume
-            .geometry()
-            .map_or(512, |geometry| geometry.block_size_bytes())
+        self.volume.geometry().block_size_bytes()
     }
 
     /// Submits what can be, in the order in which it came.

@@ -48,11 +48,8 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     async fn run_jobs(&self) {
         // After a power cut removed files and dead writers may still hold space. If it cannot be had now, the next
         // command that lacks space tries again.
-        if self
-            .volume
-            .status()
-            .is_ok_and(|status| !status.clean && !status.read_only)
-        {
+        let status = self.volume.status();
+        if !status.clean && !status.read_only {
             let _ = self.volume.reclaim_all().await;
         }
         loop {

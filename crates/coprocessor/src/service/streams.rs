@@ -239,7 +239,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 
     /// The block for the companion's lines.
     pub(super) fn gap_buffer(&self, start: &Start) -> Option<Buffer> {
-        let block = self.volume.geometry().ok()?.block_size_bytes();
+        let block = self.volume.geometry().block_size_bytes();
         self.window().buffer(start.gap_block, block)
     }
 

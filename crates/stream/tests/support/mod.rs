@@ -233,12 +233,12 @@ pub fn record<D: Device>(
         };
         let name = format!("{name}.gaps");
         let file = blocking::run(volume, volume.create(&name, &create)).unwrap();
-        let block = volume.geometry().unwrap().block_size_bytes();
+        let block = volume.geometry().block_size_bytes();
         (file, buffer(block))
     });
     let gap_file = gaps.as_ref().map(|(file, _)| *file);
     let gaps = gaps.map(|(file, buffer)| GapFile { file, buffer });
-    let checksums = volume.status().unwrap().checksums;
+    let checksums = volume.status().checksums;
     let create = CreateOptions {
         checksums,
         ..CreateOptions::default()
@@ -300,7 +300,7 @@ pub fn record<D: Device>(
 pub fn contents<D: Device>(volume: &Volume<'_, D>, name: &str) -> Vec<u8> {
     let size = blocking::run(volume, volume.find(name)).unwrap().size_bytes;
     let file = blocking::run(volume, volume.open(name)).unwrap();
-    let block = volume.geometry().unwrap().block_size_bytes() as u64;
+    let block = volume.geometry().block_size_bytes() as u64;
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < size {
         let len = (size - bytes.len() as u64)

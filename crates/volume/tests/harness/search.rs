@@ -324,7 +324,7 @@ fn read<D: Device>(
     name: &str,
     size: u64,
 ) -> Result<Vec<(u64, Vec<u8>)>, Error> {
-    let block = volume.geometry()?.block_size_bytes() as u64;
+    let block = volume.geometry().block_size_bytes() as u64;
     let parts = match size {
         0 => Vec::new(),
         1..=WHOLE_BYTES => vec![(0, size)],

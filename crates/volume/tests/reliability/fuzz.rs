@@ -202,7 +202,7 @@ fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
             return watch.most;
         }
     };
-    let slots = u64::from(volume.status().unwrap().shape.slot_count());
+    let slots = u64::from(volume.status().shape.slot_count());
     watch.bound = watch.bound.max(160 + 4 * slots);
     let mut from = Some(0);
     while let Some(slot) = from {
