@@ -21,6 +21,9 @@ pub struct Saving {
     /// Replace other files of these names in the --output folder
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl Saving {
@@ -88,7 +91,6 @@ impl Saving {
     pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
         &self,
         context: &Context,
-        as_json: bool,
         run: &R,
         files: &[(&str, String)],
     ) -> Result<()> {
@@ -98,7 +100,9 @@ impl Saving {
         let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))? + "\n";
         let html = run.html().map_err(|error| failed(&error))?;
         let text = run.judged_text();
-        context.console.print(if as_json { &json } else { &text })?;
+        context
+            .console
+            .print(if self.json { &json } else { &text })?;
         let name = &run.info().kind;
         let schema = format!("{:#}\n", schemars::schema_for!(R).to_value());
         let own = [

@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A 95 % confidence interval: low, then high.
-pub type Ci95 = Option<[f64; 2]>;
+pub use crate::stats::Ci95;
 
 /// What each path to one drive costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

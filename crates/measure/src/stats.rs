@@ -18,20 +18,13 @@ const RESAMPLES: usize = 2_000;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z95: f64 = 1.959_963_985;
 
-/// A 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
+/// A 95 % confidence interval, low end first; none from too few rounds.
+pub type Ci95 = Option<[f64; 2]>;
 
-impl Interval {
-    /// Whether some value lies in both.
-    pub fn overlaps(&self, other: &Interval) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
+/// Whether both are known and share a value.
+pub fn overlap(one: Ci95, other: Ci95) -> Option<bool> {
+    let ([a, b], [c, d]) = (one?, other?);
+    Some(a <= d && c <= b)
 }
 
 /// The arithmetic mean.
@@ -62,7 +55,7 @@ pub fn standard_deviation(samples: &[f64]) -> Option<f64> {
 }
 
 /// A 95 % confidence interval of the mean of `samples`, in the order they were taken.
-pub fn mean_interval(samples: &[f64], seed: u64) -> Option<Interval> {
+pub fn mean_interval(samples: &[f64], seed: u64) -> Ci95 {
     bootstrap(samples.len(), block_length(samples), seed, |indices| {
         let sum: f64 = indices.iter().filter_map(|&i| samples.get(i)).sum();
         sum / indices.len() as f64
@@ -76,7 +69,7 @@ pub fn ratio_interval(
     denominator: &[f64],
     floor: f64,
     seed: u64,
-) -> Option<Interval> {
+) -> Ci95 {
     if numerator.len() != denominator.len() {
         return None;
     }
@@ -95,7 +88,7 @@ fn bootstrap(
     block: usize,
     seed: u64,
     statistic: impl Fn(&[usize]) -> f64,
-) -> Option<Interval> {
+) -> Ci95 {
     if count < MIN_ROUNDS {
         return None;
     }
@@ -124,10 +117,10 @@ fn bootstrap(
         1.5 * n / l - 1.0
     };
     let widen = student_t95(freedom.max(3.0)) / Z95 * (n / (n - l)).sqrt();
-    Some(Interval {
-        low: centre - (centre - low).max(0.0) * widen,
-        high: centre + (high - centre).max(0.0) * widen,
-    })
+    Some([
+        centre - (centre - low).max(0.0) * widen,
+        centre + (high - centre).max(0.0) * widen,
+    ])
 }
 
 /// The block length for a series, 1 for one whose neighbours do not resemble each other.

@@ -14,7 +14,7 @@ use linux::coprocessor::{Coprocessor, CoprocessorOptions};
 use linux::resolve::Resolved;
 use measure::kind::{Group, Kind};
 use measure::run_info::{Figure, Request};
-use measure::{Access, DeviceInfo, Operation, Pattern, Report};
+use measure::{Access, DeviceInfo, Operation, Pattern};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -44,9 +44,6 @@ pub struct Subject {
     /// A picture that the report shows too, such as one of `make figures`
     #[arg(long, value_name = "SVG")]
     pub figure: Vec<PathBuf>,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// What is asked of one path.
@@ -125,12 +122,10 @@ impl<'a> Wants<'a> {
 pub struct Ready {
     /// The bench.
     pub bench: Rc<Bench>,
-    /// The drive.
-    pub device: DeviceInfo,
+    /// What the record says of the drive and of what was asked.
+    pub request: Request,
     /// The paths.
     pub kinds: Vec<&'static Kind>,
-    /// Pictures for the report.
-    figures: Vec<Figure>,
 }
 
 impl Ready {
@@ -196,31 +191,12 @@ impl Subject {
         }
         Ok(Ready {
             bench,
-            device,
+            request: Request {
+                figures,
+                ..request(device, self.seed)
+            },
             kinds,
-            figures,
         })
-    }
-
-    /// What the record says of the request.
-    pub fn request(&self, ready: &Ready) -> Request {
-        Request {
-            figures: ready.figures.clone(),
-            ..request(ready.device.clone(), self.seed)
-        }
-    }
-
-    /// Prints the run and saves it where that is wanted.
-    ///
-    /// # Errors
-    /// Those of [`Saving::leave`].
-    pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
-        &self,
-        context: &Context,
-        run: &R,
-        files: &[(&str, String)],
-    ) -> Result<()> {
-        self.saving.leave(context, self.json, run, files)
     }
 }
 

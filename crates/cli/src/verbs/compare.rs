@@ -52,10 +52,9 @@ impl Compare {
             Size(ready.bench.plan.span_bytes),
             least.as_secs()
         ));
-        let request = self.subject.request(&ready);
-        let comparison = compare(context, &ready, &request, kinds, &settings)?;
+        let comparison = compare(context, &ready, &ready.request, kinds, &settings)?;
         let files = [("compare.csv", measure::csv::of_comparison(&comparison))];
-        self.subject.leave(context, &comparison, &files)?;
+        self.subject.saving.leave(context, &comparison, &files)?;
         verdict(&comparison.run, comparison.results.iter())
     }
 }

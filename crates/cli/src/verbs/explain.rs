@@ -63,7 +63,7 @@ impl Explain {
             true => self.read(&self.subject.device)?,
             false => self.measure(context)?,
         };
-        self.subject.leave(context, &explained, &[])?;
+        self.subject.saving.leave(context, &explained, &[])?;
         valid(&explained.run)?;
         match explained.explanations.iter().all(|one| one.confirmed) {
             true => Ok(Exit::Done),
@@ -149,11 +149,7 @@ impl Explain {
         kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
         kinds.dedup();
         let sizes = [block, block.saturating_mul(LARGER)].map(Size);
-        let mut run = RunInfo::begin(
-            "explain",
-            &mut BenchHost::new(&ready.bench),
-            &self.subject.request(&ready),
-        );
+        let mut run = RunInfo::begin("explain", &mut BenchHost::new(&ready.bench), &ready.request);
         context
             .console
             .say("as it is, with larger blocks, and by its siblings");
@@ -212,13 +208,7 @@ impl Explain {
             queue_depth,
             ..settings(self.cell_duration, sizes, ready)
         };
-        compare(
-            context,
-            ready,
-            &self.subject.request(ready),
-            kinds,
-            &settings,
-        )
+        compare(context, ready, &ready.request, kinds, &settings)
     }
 }
 

@@ -14,9 +14,6 @@ pub struct Import {
     /// Where its report is saved
     #[command(flatten)]
     pub saving: Saving,
-    /// Print JSON instead of the table
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl Import {
@@ -37,7 +34,7 @@ impl Import {
             return Err(Failure::usage(format!("{name}: no job moved any data")));
         }
         let files = [("fio.csv", measure::csv::of_comparison(&comparison))];
-        self.saving.leave(context, self.json, &comparison, &files)?;
+        self.saving.leave(context, &comparison, &files)?;
         Ok(Exit::Done)
     }
 }

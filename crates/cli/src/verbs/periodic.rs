@@ -166,19 +166,18 @@ impl Periodic {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
         };
-        let request = self.subject.request(&ready);
         let measured = periodic(
             &mut BenchHost::new(&ready.bench),
             &mut paths,
             &mut Machine,
-            &request,
+            &ready.request,
             &plan,
             &mut progress,
             context.cancel.flag(),
         );
         bar.finish_and_clear();
         let files = [("periodic.csv", measured.to_csv())];
-        self.subject.leave(context, &measured, &files)?;
+        self.subject.saving.leave(context, &measured, &files)?;
         if measured.cells.is_empty() {
             return Err(match measured.missing.first() {
                 Some(one) => Failure::unsupported(one.reason.clone()).hint(one.hint.clone()),

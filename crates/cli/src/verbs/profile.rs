@@ -60,11 +60,17 @@ impl Profile {
             span_bytes: ready.bench.plan.span_bytes,
         };
         let mut host = BenchHost::new(&ready.bench);
-        let request = self.subject.request(&ready);
         let cancel = context.cancel.flag();
-        let profiled = profile(&mut host, path.as_mut(), &request, &plan, &mut perf, cancel)?;
+        let profiled = profile(
+            &mut host,
+            path.as_mut(),
+            &ready.request,
+            &plan,
+            &mut perf,
+            cancel,
+        )?;
         let files = [("callgraph.dot", profiled.to_dot())];
-        self.subject.leave(context, &profiled, &files)?;
+        self.subject.saving.leave(context, &profiled, &files)?;
         valid(&profiled.run)?;
         match profiled.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),

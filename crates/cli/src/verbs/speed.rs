@@ -70,7 +70,7 @@ impl Speed {
             false => self.measure(context)?,
         };
         let files = [("speed.csv", speeds.to_csv())];
-        self.subject.leave(context, &speeds, &files)?;
+        self.subject.saving.leave(context, &speeds, &files)?;
         valid(&speeds.run)?;
         match self.one || speeds.speeds() > 1 {
             true => Ok(Exit::Done),
@@ -119,7 +119,7 @@ impl Speed {
                 .depth(self.queue_depth),
         )?;
         let mut host = BenchHost::new(&ready.bench);
-        let mut run = RunInfo::begin("speed", &mut host, &self.subject.request(&ready));
+        let mut run = RunInfo::begin("speed", &mut host, &ready.request);
         let mut points = Vec::new();
         let frequencies: Vec<Option<u64>> = match &cpufreq {
             None => vec![None],
@@ -179,12 +179,6 @@ impl Speed {
             queue_depth: self.queue_depth,
             ..settings(self.cell_duration, &self.sizes, ready)
         };
-        compare(
-            context,
-            ready,
-            &self.subject.request(ready),
-            &kinds,
-            &settings,
-        )
+        compare(context, ready, &ready.request, &kinds, &settings)
     }
 }

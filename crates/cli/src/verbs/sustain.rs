@@ -110,7 +110,7 @@ impl Sustain {
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
         context.console.say(format_args!(
             "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",
-            ready.device.name,
+            ready.request.device.name,
             path.name()
         ));
         let question = Question {
@@ -124,12 +124,12 @@ impl Sustain {
             miss_rate: self.miss_rate,
         };
         let mut host = BenchHost::new(&ready.bench);
-        let request = self.subject.request(&ready);
         let cancel = context.cancel.flag();
-        let (answer, samples) = sustain(&mut host, path.as_mut(), &request, &question, cancel)
-            .map_err(Failure::from)?;
+        let (answer, samples) =
+            sustain(&mut host, path.as_mut(), &ready.request, &question, cancel)
+                .map_err(Failure::from)?;
         let files = [("samples.csv", samples.to_csv())];
-        self.subject.leave(context, &answer, &files)?;
+        self.subject.saving.leave(context, &answer, &files)?;
         match answer.verdict {
             Verdict::Sustains => Ok(Exit::Done),
             Verdict::DoesNot => Ok(Exit::No),

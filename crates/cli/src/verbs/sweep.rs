@@ -69,10 +69,9 @@ impl Sweep {
         if self.paths.is_empty() {
             kinds.extend(kind::named(kind::RAM).filter(|ram| !kinds.contains(ram)));
         }
-        let request = self.subject.request(&ready);
         let mut host = BenchHost::new(&ready.bench);
         let mut swept = Swept {
-            run: RunInfo::begin("sweep", &mut host, &request),
+            run: RunInfo::begin("sweep", &mut host, &ready.request),
             comparisons: Vec::new(),
             agreements: Vec::new(),
             fio_missing: Vec::new(),
@@ -92,7 +91,7 @@ impl Sweep {
                 threads,
                 ..self.settings(&ready, depth)
             };
-            let compared = compare(context, &ready, &request, &kinds, &settings)?;
+            let compared = compare(context, &ready, &ready.request, &kinds, &settings)?;
             swept.comparisons.push(compared);
         }
         if self.fio {
@@ -101,7 +100,7 @@ impl Sweep {
         swept.run.complete = !context.cancel.is_set();
         swept.conclude();
         let files = [("sweep.csv", swept.to_csv())];
-        self.subject.leave(context, &swept, &files)?;
+        self.subject.saving.leave(context, &swept, &files)?;
         verdict(&swept.run, swept.results().map(|(_, result)| result))
     }
 
@@ -151,7 +150,7 @@ impl Sweep {
                     };
                     let request = Request {
                         seed: self.subject.seed.wrapping_add(u64::from(round)),
-                        ..self.subject.request(ready)
+                        ..ready.request.clone()
                     };
                     let cell = FioCell {
                         kind,

@@ -52,10 +52,16 @@ impl Trace {
             span_bytes: ready.bench.plan.span_bytes,
         };
         let mut host = BenchHost::new(&ready.bench);
-        let request = self.subject.request(&ready);
         let probe = probe.as_mut().map(|probe| probe as &mut dyn Probe);
         let cancel = context.cancel.flag();
-        let traced = trace(&mut host, path.as_mut(), &request, &plan, probe, cancel)?;
+        let traced = trace(
+            &mut host,
+            path.as_mut(),
+            &ready.request,
+            &plan,
+            probe,
+            cancel,
+        )?;
         self.leave(context, &traced)
     }
 
@@ -79,7 +85,7 @@ impl Trace {
     }
 
     fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {
-        self.subject.leave(context, traced, &[])?;
+        self.subject.saving.leave(context, traced, &[])?;
         valid(&traced.run)?;
         if traced.coverage < COVERAGE {
             return Err(Failure::new(

@@ -43,9 +43,6 @@ pub struct Workload {
     /// Where its report is saved
     #[command(flatten)]
     pub saving: Saving,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// This machine, with its page cache.
@@ -99,7 +96,7 @@ impl Workload {
             true => self.in_folder(context, &workload, folder)?,
             false => self.on_volume(context, &workload)?,
         };
-        self.saving.leave(context, self.json, &worked, &[])?;
+        self.saving.leave(context, &worked, &[])?;
         valid(&worked.run)?;
         match &worked.first_error {
             None => Ok(Exit::Done),
