@@ -19,7 +19,7 @@ use crate::findings::Merit;
 use crate::kind;
 use crate::run_info::RunInfo;
 use crate::schema::PathResult;
-use crate::stats::Interval;
+use crate::stats::overlap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -135,16 +135,7 @@ impl Trials<'_> {
         let Some(result) = result else { return };
         let base = self.baseline;
         let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-        let apart = |merit: Merit| {
-            let (_, ours) = merit.of(base);
-            let (_, theirs) = merit.of(result);
-            match (ours, theirs) {
-                (Some([a, b]), Some([c, d])) => {
-                    !(Interval { low: a, high: b }).overlaps(&Interval { low: c, high: d })
-                }
-                _ => false,
-            }
-        };
+        let apart = |merit: Merit| overlap(merit.of(base).1, merit.of(result).1) == Some(false);
         let merit = match kind {
             Kind::Unbuffered => Merit::Efficiency,
             _ => Merit::Speed,

@@ -5,7 +5,7 @@
 
 use crate::access::{Access, Operation, Pattern};
 use crate::schema::{Ci95, Comparison, PathResult};
-use crate::stats::Interval;
+use crate::stats::overlap;
 
 /// What a path can win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,11 +103,7 @@ pub fn ranked(comparison: &Comparison, access: Access, merit: Merit) -> Vec<&Pat
 pub(crate) fn win(results: &[&PathResult], merit: Merit) -> Option<Win> {
     let (first, rest) = results.split_first()?;
     let (best, best_ci95) = merit.of(first);
-    let interval = |ci95: Ci95| ci95.map(|[low, high]| Interval { low, high });
-    let is_level = |result: &PathResult| match (interval(best_ci95), interval(merit.of(result).1)) {
-        (Some(ours), Some(theirs)) => ours.overlaps(&theirs),
-        _ => false,
-    };
+    let is_level = |result: &PathResult| overlap(best_ci95, merit.of(result).1) == Some(true);
     let mut level: Vec<String> = Vec::new();
     let mut lead = None;
     for result in rest {

@@ -283,24 +283,23 @@ impl Agreement {
         let differences: Vec<f64> = pairs.map(|(ours, fio)| ours - fio).collect();
         let interval = |samples: &[f64]| stats::mean_interval(samples, seed);
         let (a, b, d) = (interval(&ours), interval(&fio), interval(&differences));
-        let agrees = match (a, b, d) {
-            (Some(a), Some(b), Some(d)) => Some(a.overlaps(&b) || (d.low <= 0.0 && d.high >= 0.0)),
+        let agrees = match (stats::overlap(a, b), d) {
+            (Some(both), Some([low, high])) => Some(both || (low <= 0.0 && high >= 0.0)),
             _ => None,
         };
         let explained = match (agrees, a, b) {
-            (Some(false), Some(a), Some(b)) => a.high >= b.low && a.low <= without(b.high),
+            (Some(false), Some(ours), Some(fio)) => ours[1] >= fio[0] && ours[0] <= without(fio[1]),
             _ => false,
         };
-        let ends = |interval: Option<stats::Interval>| interval.map(|i| [i.low, i.high]);
         Self {
             path: path.to_owned(),
             access,
             queue_depth,
             ours_mean_mib_s: stats::mean(&ours).unwrap_or(0.0),
             fio_mean_mib_s: stats::mean(&fio).unwrap_or(0.0),
-            ours_ci95: ends(a),
-            fio_ci95: ends(b),
-            difference_ci95: ends(d),
+            ours_ci95: a,
+            fio_ci95: b,
+            difference_ci95: d,
             fio_own_percent,
             agrees,
             explained,

@@ -64,12 +64,7 @@ pub fn mean_interval(samples: &[f64], seed: u64) -> Ci95 {
 
 /// A 95 % confidence interval of `mean(numerator) / max(mean(denominator), floor)`, the samples
 /// of one round kept together.
-pub fn ratio_interval(
-    numerator: &[f64],
-    denominator: &[f64],
-    floor: f64,
-    seed: u64,
-) -> Ci95 {
+pub fn ratio_interval(numerator: &[f64], denominator: &[f64], floor: f64, seed: u64) -> Ci95 {
     if numerator.len() != denominator.len() {
         return None;
     }
@@ -83,12 +78,7 @@ pub fn ratio_interval(
 }
 
 /// The interval of any statistic of `count` rounds, given as the indices to use.
-fn bootstrap(
-    count: usize,
-    block: usize,
-    seed: u64,
-    statistic: impl Fn(&[usize]) -> f64,
-) -> Ci95 {
+fn bootstrap(count: usize, block: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64) -> Ci95 {
     if count < MIN_ROUNDS {
         return None;
     }
@@ -215,10 +205,8 @@ fn exact_ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
 pub struct Percentile {
     /// The estimate.
     pub value: u64,
-    /// Lower end of the 95 % interval.
-    pub low: u64,
-    /// Upper end of the 95 % interval.
-    pub high: u64,
+    /// The ends of the 95 % interval.
+    pub ci95: [u64; 2],
 }
 
 /// A percentile of recorded service times, or `None` if there are too few.
@@ -228,8 +216,7 @@ pub fn percentile(times: &crate::cell::ServiceTimes, quantile: f64) -> Option<Pe
     let at = |rank: u64| times.value_at_quantile(rank as f64 / count as f64);
     Some(Percentile {
         value: times.value_at_quantile(quantile),
-        low: at(low),
-        high: at(high),
+        ci95: [at(low), at(high)],
     })
 }
 

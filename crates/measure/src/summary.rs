@@ -5,7 +5,7 @@ use crate::cell::{CellError, ServiceTimes, Tally, service_times};
 use crate::cpu::percent_of_ticks;
 use crate::path::Counters;
 use crate::schema::{Ci95, PathResult, Sample};
-use crate::stats::{self, Interval, Percentile};
+use crate::stats;
 use crate::trend;
 
 /// What one cell of one round measured, before it is put in relation.
@@ -119,11 +119,7 @@ impl Series {
         let whole = |counts: &Option<Vec<f64>>| Some(counts.as_ref()?.iter().sum::<f64>() as u64);
         let p50 = stats::percentile(&self.service_times, 0.5);
         let p99 = stats::percentile(&self.service_times, 0.99);
-        let bounds = |percentile: Percentile| [percentile.low, percentile.high];
-        let cpu_ci95 = stats::mean_interval(&cpu, seed).map(|interval| Interval {
-            low: interval.low.max(0.0),
-            high: interval.high.max(0.0),
-        });
+        let cpu_ci95 = stats::mean_interval(&cpu, seed).map(|ends| ends.map(|end| end.max(0.0)));
         let efficiency_ci95 = stats::ratio_interval(&throughput, &cpu, one_tick, seed);
         Some(PathResult {
             path: path.to_owned(),
@@ -151,9 +147,9 @@ impl Series {
             interrupts_per_operation_ci95: per_operation_ci95(&interrupts),
             uncounted_reason: self.uncounted_reason.clone(),
             service_time_p50_ns: p50.map(|p| p.value),
-            service_time_p50_ns_ci95: p50.map(bounds),
+            service_time_p50_ns_ci95: p50.map(|p| p.ci95),
             service_time_p99_ns: p99.map(|p| p.value),
-            service_time_p99_ns_ci95: p99.map(bounds),
+            service_time_p99_ns_ci95: p99.map(|p| p.ci95),
             drifting: trend::is_drifting(&throughput),
             samples: self.samples,
         })
@@ -169,8 +165,8 @@ impl Series {
     }
 }
 
-fn ci95(interval: Option<Interval>) -> Ci95 {
-    interval.map(|interval| [rounded(interval.low), rounded(interval.high)])
+fn ci95(interval: Ci95) -> Ci95 {
+    interval.map(|ends| ends.map(rounded))
 }
 
 /// Six significant digits: more than any of these figures has, and no noise in a difference of

@@ -18,7 +18,6 @@ use crate::open_loop::{OpenLoop, OpenRun, Schedule};
 use crate::path::{Missing, Path};
 use crate::run_info::{Request, RunInfo};
 use crate::stage::{Load, on_stage};
-use crate::stats::Percentile;
 use crate::tail;
 use crate::trend;
 use crate::warm_up::{WarmUp, warm_up};
@@ -104,9 +103,8 @@ pub struct Times {
 impl Times {
     /// Of a series in the order of time.
     pub fn of(series: &[u64]) -> Self {
-        let bounds = |p: Option<Percentile>| p.map(|p| [p.low, p.high]);
         let at = |q| tail::quantile(series, q);
-        let interval = |q| bounds(tail::percentile_in_time(series, q));
+        let interval = |q| tail::percentile_in_time(series, q).map(|p| p.ci95);
         Self {
             p50_ns: at(0.5).unwrap_or(0),
             p50_ns_ci95: interval(0.5),

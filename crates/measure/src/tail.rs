@@ -41,8 +41,10 @@ pub fn percentile_in_time(series: &[u64], quantile: f64) -> Option<Percentile> {
     let at = |rank: u64| of_sorted(&sorted, rank as f64 / effective);
     Some(Percentile {
         value,
-        low: at(low.saturating_sub(1).max(1))?.min(value),
-        high: at(high)?.max(value),
+        ci95: [
+            at(low.saturating_sub(1).max(1))?.min(value),
+            at(high)?.max(value),
+        ],
     })
 }
 
@@ -233,7 +235,7 @@ mod tests {
         let held = (0..300).filter(|&seed| {
             let series = correlated(&mut Random::derived(seed, &[5]), count, rho);
             let interval = percentile_in_time(&series, quantile).expect("enough samples");
-            interval.low <= truth && truth <= interval.high
+            interval.ci95[0] <= truth && truth <= interval.ci95[1]
         });
         held.count() as f64 / 3.0
     }

@@ -288,7 +288,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
             .collect(),
         false => Vec::new(),
     };
-    let interval = stats::mean_interval(&differences, run.seed);
+    let probe_cost_ns_ci95 = stats::mean_interval(&differences, run.seed);
     let totals: Vec<u64> = taken
         .splits
         .iter()
@@ -312,7 +312,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
         lost_events: taken.lost,
         commands_per_request: (probed && commands > 0.0).then_some(commands / count),
         probe_cost_ns: stats::mean(&differences).unwrap_or(0.0),
-        probe_cost_ns_ci95: interval.map(|interval| [interval.low, interval.high]),
+        probe_cost_ns_ci95,
         shown: taken
             .splits
             .iter()

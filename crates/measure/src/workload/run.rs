@@ -341,7 +341,7 @@ fn summary(
             mean_ns: total / times.len().max(1) as f64,
             p50_ns: tail::quantile(times, 0.5).unwrap_or(0),
             p99_ns: tail::quantile(times, 0.99).unwrap_or(0),
-            p99_ns_ci95: tail::percentile_in_time(times, 0.99).map(|p| [p.low, p.high]),
+            p99_ns_ci95: tail::percentile_in_time(times, 0.99).map(|p| p.ci95),
             max_ns: times.iter().copied().max().unwrap_or(0),
         });
     }
