@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 
 /// A drive.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Facts {
     /// Version of this form: 2.
     pub schema_version: u32,
@@ -73,7 +73,7 @@ pub struct LimitFacts {
 }
 
 /// Optional parts.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FeatureFacts {
     /// What was written is lost by a power cut until it is flushed.
     pub volatile_write_cache: bool,
@@ -250,7 +250,6 @@ fn identity(device: String, asked_by: &str, info: &ControllerInfo) -> Facts {
         model: info.model.as_str().to_owned(),
         serial: info.serial.as_str().to_owned(),
         firmware: info.firmware.as_str().to_owned(),
-        nvme_version: String::new(),
         controller_id: info.controller_id,
         limits: LimitFacts {
             namespaces: info.namespace_count,
@@ -265,10 +264,7 @@ fn identity(device: String, asked_by: &str, info: &ControllerInfo) -> Facts {
             write_zeroes: info.write_zeroes(),
             shadow_doorbells: info.shadow_doorbells(),
         },
-        namespaces: Vec::new(),
-        smart: None,
-        error_log: Vec::new(),
-        firmware_slots: None,
+        ..Facts::default()
     }
 }
 
@@ -319,12 +315,9 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
         schema_version: crate::SCHEMA_VERSION,
         device,
         asked_by: "coprocessor".to_owned(),
-        pci_vendor: 0,
         model: drive.model().to_owned(),
         serial: drive.serial().to_owned(),
-        firmware: String::new(),
         nvme_version: "not told".to_owned(),
-        controller_id: 0,
         limits: LimitFacts {
             max_transfer_bytes: Some(max_bytes),
             namespaces: 1,
@@ -334,7 +327,7 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
             volatile_write_cache: geometry.features.volatile_write_cache,
             discard: geometry.features.discard,
             write_zeroes: geometry.features.write_zeroes,
-            shadow_doorbells: false,
+            ..FeatureFacts::default()
         },
         namespaces: vec![NamespaceFacts {
             namespace: 1,
@@ -347,9 +340,7 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
             write_protected: drive.is_write_protected(),
             unusable: None,
         }],
-        smart: None,
-        error_log: Vec::new(),
-        firmware_slots: None,
+        ..Facts::default()
     })
 }
 

@@ -3,6 +3,7 @@
 //! A run in which one of these changed compared two machines, and is marked invalid with what
 //! changed. Absent files leave `None`: a small board has no governor, a RAM disk no PCIe link.
 
+use crate::format::yes;
 use crate::interrupts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,45 +129,29 @@ impl Environment {
         fn or_dash<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or("—".to_owned(), T::to_string)
         }
-        let affinity: Vec<String> = self
-            .interrupt_affinity
-            .iter()
+        let affinity = self.interrupt_affinity.iter();
+        let affinity: Vec<String> = affinity
             .map(|(line, processors)| format!("{line}: {processors}"))
             .collect();
+        let affinity = (!affinity.is_empty()).then(|| affinity.join("; "));
+        let memory = self
+            .memory_bytes
+            .map(|bytes| format!("{} MiB", bytes >> 20));
+        let lanes = self.pcie_link_width.map(|lanes| format!("x{lanes}"));
         vec![
             ("kernel", or_dash(&self.kernel)),
             ("processor", or_dash(&self.cpu_model)),
             ("processors online", self.cpu_count.to_string()),
             ("frequency governor", or_dash(&self.cpu_governor)),
             ("throttling events", or_dash(&self.cpu_throttle_count)),
-            (
-                "memory",
-                or_dash(
-                    &self
-                        .memory_bytes
-                        .map(|bytes| format!("{} MiB", bytes >> 20)),
-                ),
-            ),
-            (
-                "hypervisor",
-                if self.hypervisor { "yes" } else { "no" }.to_owned(),
-            ),
+            ("memory", or_dash(&memory)),
+            ("hypervisor", yes(self.hypervisor)),
             ("clock source", or_dash(&self.clock_source)),
             ("block scheduler", or_dash(&self.io_scheduler)),
             ("nr_requests", or_dash(&self.nr_requests)),
             ("PCIe link speed", or_dash(&self.pcie_link_speed)),
-            (
-                "PCIe link width",
-                or_dash(&self.pcie_link_width.map(|lanes| format!("x{lanes}"))),
-            ),
-            (
-                "interrupt affinity",
-                if affinity.is_empty() {
-                    "—".to_owned()
-                } else {
-                    affinity.join("; ")
-                },
-            ),
+            ("PCIe link width", or_dash(&lanes)),
+            ("interrupt affinity", or_dash(&affinity)),
         ]
     }
 }

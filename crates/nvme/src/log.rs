@@ -72,7 +72,7 @@ impl Smart {
 }
 
 /// An entry of the error log (log page 01h).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorEntry {
     /// Unique number of the error; the newest has the largest.
     pub count: u64,
@@ -163,13 +163,16 @@ mod tests {
         let mut page = [0; 512];
         page[1] = 0x2c;
         page[2] = 1;
-        page[64] = 5;
-        page[80] = 6;
+        for (at, value) in [(32, 3u128), (48, 4), (64, 5), (80, 1 << 70), (160, 7)] {
+            page[at..at + 16].copy_from_slice(&value.to_le_bytes());
+        }
         let smart = Smart::parse(&page);
+        assert_eq!((smart.data_units_read, smart.data_units_written), (3, 4));
+        assert_eq!(smart.media_errors, 7);
         assert_eq!(smart.temperature_kelvin, 300);
         assert_eq!(
             (smart.host_read_commands, smart.host_write_commands),
-            (5, 6)
+            (5, 1 << 70)
         );
     }
 

@@ -63,8 +63,7 @@ pub fn open(
             Ok(noiommu::Function::open(roots, address, &options)?)
         })?;
         let memory = Memory::Dma(function.memory());
-        let rig = Controlled::enable(function, memory, "noiommu")?;
-        return same(resolved, rig);
+        return same(resolved, Controlled::enable(function, memory, "noiommu")?);
     }
     let loan = Loan::of_vfio(roots, address)?;
     let options = vfio::Options {
@@ -73,8 +72,7 @@ pub fn open(
     };
     let function = Held::open(loan, || Ok(vfio::Function::open(roots, address, &options)?))?;
     let memory = Memory::Dma(function.memory());
-    let rig = Controlled::enable(function, memory, "vfio")?;
-    same(resolved, rig)
+    same(resolved, Controlled::enable(function, memory, "vfio")?)
 }
 
 /// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
@@ -231,7 +229,7 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
     }
 
     fn error_log(&self) -> Result<Vec<ErrorEntry>> {
-        let mut entries = [NO_ERROR; 64];
+        let mut entries = [ErrorEntry::default(); 64];
         let count = self.controller()?.error_log(&mut entries)?;
         Ok(entries.iter().take(count).copied().collect())
     }
@@ -282,15 +280,6 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
         self.end()
     }
 }
-
-const NO_ERROR: ErrorEntry = ErrorEntry {
-    count: 0,
-    submission_queue: 0,
-    command_id: 0,
-    status: 0,
-    lba: 0,
-    namespace: 0,
-};
 
 /// One queue. Dropping it deletes the queue and gives its memory back.
 struct Lane<P: Platform, L> {

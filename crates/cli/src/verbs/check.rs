@@ -248,7 +248,6 @@ impl Checked {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
             sound: last.damages == 0,
-            recovers_at_next_write: false,
             findings,
             damages: first.damages,
             harmless: first.harmless,
@@ -256,10 +255,7 @@ impl Checked {
             files: last.files,
             to_reap: last.to_reap,
             data_bytes: last.data_bytes,
-            compared_bytes: 0,
-            not_compared_files: 0,
-            not_compared_bytes: 0,
-            rot: Vec::new(),
+            ..Self::default()
         }
     }
 

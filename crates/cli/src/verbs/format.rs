@@ -264,7 +264,10 @@ impl Format {
         let ends = wipe::look(store, &context.cancel)?;
         let found = ends.signatures();
         if self.dry_run {
-            return Ok(Report::new(store, &shape, &options, &found).of_a_dry_run());
+            return Ok(Report {
+                dry_run: true,
+                ..Report::new(store, &shape, &options, &found)
+            });
         }
         self.refuse_what_stands(store, &ends, &found)?;
         let bytes = MEMORY_BYTES.min(geometry.max_transfer_bytes());
@@ -430,13 +433,6 @@ impl Report {
             checksums: options.checksums,
             found: found.collect(),
             dry_run: false,
-        }
-    }
-
-    fn of_a_dry_run(self) -> Self {
-        Self {
-            dry_run: true,
-            ..self
         }
     }
 

@@ -69,9 +69,7 @@ impl Get {
             .console
             .say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| self.get(context, mounted, output));
-        let path = store.opened.name.clone();
-        let mut report = store.close(report)?;
-        report.path = path;
+        let report = store.close(report)?;
         match self.json {
             true => context.console.json(&report)?,
             false => {
@@ -154,7 +152,7 @@ impl Get {
         Ok(Report {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
-            path: String::new(),
+            path: mounted.path.to_owned(),
             name: self.name.clone(),
             offset_bytes: self.offset.0,
             length_bytes: drained.bytes,

@@ -137,9 +137,7 @@ impl Put {
             (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
             (report, _) => report,
         };
-        let path = store.opened.name.clone();
-        let mut report = store.close(report)?;
-        report.path = path;
+        let report = store.close(report)?;
         match self.json {
             true => context.console.json(&report)?,
             false => context.console.say(report.text("stored")),
@@ -243,7 +241,7 @@ impl Put {
         Ok(Report {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
-            path: String::new(),
+            path: mounted.path.to_owned(),
             name: name.to_owned(),
             offset_bytes: 0,
             length_bytes: filled.bytes,

@@ -8,6 +8,7 @@ use crate::verbs::put::check_name;
 use crate::volume::{Mounted, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use measure::format::yes;
 use schemars::JsonSchema;
 use serde::Serialize;
 use volume::layout::{MAJOR, MINOR};
@@ -205,8 +206,4 @@ impl Status {
             .map(|(name, value)| format!("{name:<10} {value}\n"))
             .collect()
     }
-}
-
-fn yes(is: bool) -> String {
-    if is { "yes" } else { "no" }.to_owned()
 }

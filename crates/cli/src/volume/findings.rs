@@ -4,40 +4,27 @@ use crate::units::rounded;
 use crate::volume::shown;
 use volume::{Finding, Node};
 
-/// What a group of findings has in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Common {
-    DamagedSlots,
-    DamagedBitmaps,
-    SingleSlots,
-    SingleBitmaps,
+/// What a group of findings has in common: which nodes, and whether they are damaged.
+type Common = (&'static str, bool);
+
+/// The group that a finding belongs to, and its number there.
+const fn common(finding: &Finding) -> Option<(Common, u32)> {
+    let (node, is_damage) = match finding {
+        Finding::Damaged(node) => (node, true),
+        Finding::OneCopy(node) => (node, false),
+        _ => return None,
+    };
+    match node {
+        Node::Slot(slot) => Some((("file slots", is_damage), *slot)),
+        Node::Bitmap(group) => Some((("the bitmaps of groups", is_damage), *group)),
+        _ => None,
+    }
 }
 
-impl Common {
-    /// The group that a finding belongs to, and its number there.
-    const fn of(finding: &Finding) -> Option<(Self, u32)> {
-        match finding {
-            Finding::Damaged(Node::Slot(slot)) => Some((Self::DamagedSlots, *slot)),
-            Finding::Damaged(Node::Bitmap(group)) => Some((Self::DamagedBitmaps, *group)),
-            Finding::OneCopy(Node::Slot(slot)) => Some((Self::SingleSlots, *slot)),
-            Finding::OneCopy(Node::Bitmap(group)) => Some((Self::SingleBitmaps, *group)),
-            _ => None,
-        }
-    }
-
-    fn words(self, first: u32, last: u32) -> String {
-        let (nodes, is_damage) = match self {
-            Self::DamagedSlots => ("file slots", true),
-            Self::SingleSlots => ("file slots", false),
-            Self::DamagedBitmaps => ("the bitmaps of groups", true),
-            Self::SingleBitmaps => ("the bitmaps of groups", false),
-        };
-        match is_damage {
-            true => format!("{nodes} {first} to {last} are damaged"),
-            false => {
-                format!("{nodes} {first} to {last} each have one invalid copy; the other is used")
-            }
-        }
+fn words((nodes, is_damage): Common, first: u32, last: u32) -> String {
+    match is_damage {
+        true => format!("{nodes} {first} to {last} are damaged"),
+        false => format!("{nodes} {first} to {last} each have one invalid copy; the other is used"),
     }
 }
 
@@ -50,16 +37,16 @@ pub fn lines(
     let mut lines = Vec::new();
     let mut rest = findings;
     while let Some(first) = rest.first() {
-        let common = Common::of(first);
-        let continues = |(count, finding): &(usize, &Finding)| match (common, Common::of(finding)) {
-            (Some((common, from)), Some((other, number))) => {
-                common == other && number.checked_sub(from) == u32::try_from(*count).ok()
+        let group = common(first);
+        let continues = |(count, finding): &(usize, &Finding)| match (group, common(finding)) {
+            (Some((group, from)), Some((other, number))) => {
+                group == other && number.checked_sub(from) == u32::try_from(*count).ok()
             }
             _ => *count == 0,
         };
         let len = rest.iter().enumerate().take_while(continues).count().max(1);
-        lines.push(match common {
-            Some((common, from)) if len > 1 => common.words(from, from + len as u32 - 1),
+        lines.push(match group {
+            Some((group, from)) if len > 1 => words(group, from, from + len as u32 - 1),
             _ => line(first, unit_bytes, name),
         });
         rest = rest.get(len..).unwrap_or_default();

@@ -53,6 +53,8 @@ pub struct Mounted<'m, 'a> {
     pub memory: &'m Memory,
     /// What the user named, for messages.
     pub drive: &'m Drive,
+    /// The path by which it was reached, in words.
+    pub path: &'m str,
     /// Whether the machine wants the drive back.
     pub recall: Recall<'m>,
 }
@@ -115,6 +117,7 @@ impl Store {
             now_ns: now_ns(),
         };
         let drive = &self.drive;
+        let path = self.opened.name.clone();
         let (device, recall) = self.opened.parts();
         let volume = match Volume::mount(device, nodes, &mut files, &options) {
             Ok(volume) => volume,
@@ -128,6 +131,7 @@ impl Store {
             volume: &volume,
             memory: &memory,
             drive,
+            path: &path,
             recall,
         };
         let result = mounted.recover(access).and_then(|()| body(&mounted));
