@@ -1,11 +1,11 @@
 //! How much memory the driver needs, as const functions: the caller provides it.
 
 /// Bytes of a submission queue entry (CC.IOSQES = 6).
-pub const SUBMISSION_ENTRY_BYTES: usize = 64;
+pub(crate) const SUBMISSION_ENTRY_BYTES: usize = 64;
 /// Bytes of a completion queue entry (CC.IOCQES = 4).
-pub const COMPLETION_ENTRY_BYTES: usize = 16;
+pub(crate) const COMPLETION_ENTRY_BYTES: usize = 16;
 /// Entries in each of the two admin queues.
-pub const ADMIN_ENTRIES: u32 = 16;
+pub(crate) const ADMIN_ENTRIES: u32 = 16;
 
 /// Pages of [`controller_memory_bytes`]: admin submission queue, admin completion queue, data,
 /// shadow doorbells, event indices.
