@@ -22,10 +22,11 @@ DRIVES = {"ideal": {}, "drive_2012": LATENCIES}
 SHAPES = {
     # One piece at a time: a clock crossing and no buffer.
     "one": {"Disks": 1, "Slots": 0, "StripeBlocks": 32768},
-    # Reads of 4 KiB, 16 at once, in 64 KiB of RAM.
+    # Reads of 4 KiB, 16 at once, in 64 KiB of RAM; four such writes in 16 KiB.
     "one_in_order": {"Disks": 1, "Slots": 16, "SlotBlocks": 8, "StripeBlocks": 32768},
-    # 16 KiB stripes, 8 reads at once from each drive, in 128 KiB of RAM each.
-    "two_striped": {"Disks": 2, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32, "WriteSlots": 2},
+    # 16 KiB stripes, 8 reads at once from each drive, in 128 KiB of RAM each; four writes in 64 KiB each.
+    "two_striped": {"Disks": 2, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32, "WriteSlots": 1,
+                    "WriteWords": 16384},
     "two_mirrored": {"Disks": 2, "Mirror": 1, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32768},
 }
 UNIT = NODE = 4096

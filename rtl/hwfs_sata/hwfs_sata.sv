@@ -14,6 +14,7 @@
 // SlotBlocks      blocks of a read, a power of two: Slots * SlotBlocks blocks of RAM for each drive
 // StripeBlocks    blocks in a stripe and the longest write, a power of two, to 32768
 // WriteSlots      blocks of RAM for data to be written, in SlotBlocks, for each drive
+// WriteWords      words for queued writes in each drive's host, a power of two: those that fit overlap
 // Ncq             with queued commands
 // DriveTimeoutCycles  of the drives' clocks, `sata`'s TimeoutCycles; the rest are `hwfs`'s
 module hwfs_sata
@@ -26,6 +27,7 @@ module hwfs_sata
   parameter int unsigned SlotBlocks         = 8,
   parameter int unsigned StripeBlocks       = (Disks == 1) ? 32768 : 32,
   parameter int unsigned WriteSlots         = 2,
+  parameter int unsigned WriteWords         = 4096,
   parameter bit          Ncq                = 1'b1,
   parameter int unsigned DriveTimeoutCycles = 750_000_000,
   parameter int unsigned NodeLog2Max        = 9,
@@ -112,7 +114,7 @@ module hwfs_sata
   end
 
   for (genvar i = 0; i < Disks; i++) begin : gen_drive
-    sata #(.Ncq(Ncq), .Trim(1'b0), .TimeoutCycles(DriveTimeoutCycles)) u_sata (
+    sata #(.Ncq(Ncq), .Trim(1'b0), .WriteWords(WriteWords), .TimeoutCycles(DriveTimeoutCycles)) u_sata (
       .clk_i(drive_clk_i[i]), .rst_ni(drive_rst_ni[i]), .geometry_o(drive_geometry[i]), .host_i(drive_host[i]),
       .write_data_i(drive_write[i]), .dev_o(drive_dev[i]), .read_data_o(drive_read[i]), .up_i(up_i[i]),
       .reset_o(reset_o[i]), .rx_i(rx_i[i]), .tx_o(tx_o[i])

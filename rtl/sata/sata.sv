@@ -6,6 +6,7 @@
 //
 // Ncq, Trim      queued commands; discard
 // BlockSizeLog2  log2 of a logical block's bytes: 9, or 12 for drives with 4 KiB sectors
+// WriteWords     words kept for queued writes, a power of two: those that fit together are under way together
 // TimeoutCycles  cycles without progress until COMRESET; the default is 10 s at 75 MHz
 module sata
   import block_pkg::*;
@@ -13,6 +14,7 @@ module sata
   parameter bit          Ncq           = 1'b1,
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned WriteWords    = 4096,
   parameter int unsigned TimeoutCycles = 750_000_000
 ) (
   input  logic               clk_i,
@@ -47,7 +49,7 @@ module sata
   logic [7:0]  fis_type;
 
   sata_command #(
-    .Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)
+    .Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles)
   ) u_command (
     .clk_i, .rst_ni, .geometry_o, .host_i(host), .write_data_i(write_data), .dev_o(dev), .read_data_o(read_data),
     .up_i, .reset_o,

@@ -2,7 +2,7 @@
 //
 // After the link has come up: signature, IDENTIFY DEVICE, SET FEATURES; then READ and WRITE DMA EXT one at a
 // time, or, with a drive that has 32 queue places, READ and WRITE FPDMA QUEUED under the requests' own tags, in
-// the drive's order. At most one queued write waits for its data: the data come in the order of the requests.
+// the drive's order. `sata_writes` keeps the data of queued writes until the drive asks for them.
 // FLUSH CACHE EXT and DATA SET MANAGEMENT (TRIM) wait until the queue is empty.
 //
 // Owns everything taken from the host until its response, which comes once, with every word counted (B6, B7):
@@ -16,6 +16,7 @@
 //
 // Ncq, Trim      with queued commands, with discard
 // BlockSizeLog2  log2 of a logical block's bytes; another drive is not used
+// WriteWords     words kept for queued writes, a power of two: those that fit together are under way together
 // TimeoutCycles  cycles without progress
 module sata_command
   import block_pkg::*;
@@ -24,6 +25,7 @@ module sata_command
   parameter bit          Ncq           = 1'b1,
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned WriteWords    = 4096,
   parameter int unsigned TimeoutCycles = 750_000_000
 ) (
   input  logic        clk_i,
@@ -95,7 +97,6 @@ module sata_command
   logic   transfer_q, transfer_d, read_q, read_d;
   tag_t   transfer_tag_q, transfer_tag_d;
   words_t words_q, words_d;
-  logic   write_open_q, write_open_d;  // a queued write's data are not complete
 
   logic is_pio, is_block;
   assign is_pio   = (kind_q == KIdentify) | (kind_q == KLog);
@@ -131,10 +132,9 @@ module sata_command
 
   // --- Data in: words, zeroes where none came, to the host -----------------------------------------------------------
   logic [$clog2(ReadDepth+1)-1:0] level_q;
-  logic fifo_push, fifo_pop, fifo_valid, fifo_room, came, pad, sink, is_last;
+  logic fifo_push, fifo_pop, fifo_valid, fifo_room, came, pad, is_last;
 
   assign pad           = (state_q == SFinish) & (words_q != '0) & read_q & room_o;
-  assign sink          = (state_q == SFinish) & (words_q != '0) & ~read_q;
   assign is_last       = words_q == words_t'(1);
   assign word_wanted_o = (is_pio & (state_q == SWait) & ~complete) | (transfer_q & read_q & (words_q != '0));
   assign came          = word_valid_i & transfer_q & read_q & (words_q != '0);
@@ -158,10 +158,32 @@ module sata_command
   logic [31:0] give;
   logic [11:0] frame_q;
 
-  prim_fifo #(.Width(32), .Depth(16)) u_write (
-    .clk_i, .rst_ni, .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready), .data_i(write_data_i),
-    .valid_o(give_valid), .ready_i(give_ready), .data_o(give)
-  );
+  // Where a write ends early, what the host still has to give is dropped.
+  logic writes_room, write_take, sink, sink_word, sunk, setup_write, writes_clear, full, use_queue, may_take;
+  assign sink       = (state_q == SFinish) & (words_q != '0) & ~read_q;
+  assign write_take = may_take & host_i.req_valid & (host_i.req.op == OpWrite);
+  if (Ncq) begin : gen_writes
+    logic owed;
+    assign sink_word = 1'b0;
+    assign sunk      = sink & ~owed;
+    sata_writes #(.Words(WriteWords), .WordsLog2(WordsLog2)) u_writes (
+      .clk_i, .rst_ni, .count_i(host_i.req.count[15:0]), .room_o(writes_room), .take_i(write_take),
+      .take_tag_i(host_i.req.tag), .take_start_i(~use_queue), .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready),
+      .data_i(write_data_i), .sink_i(sweep_q | sink), .owed_o(owed), .clear_i(writes_clear), .start_i(setup_write),
+      .start_tag_i(fis_second_i[4:0]), .active_i(transfer_q & ~read_q), .sent_i(full & ~read_q), .valid_o(give_valid),
+      .ready_i(give_ready), .data_o(give)
+    );
+  end else begin : gen_write
+    logic unused_writes;
+    assign unused_writes = write_take ^ setup_write ^ writes_clear;
+    assign writes_room   = 1'b1;
+    assign sink_word     = sink & give_valid;
+    assign sunk          = 1'b0;
+    prim_fifo #(.Width(32), .Depth(16)) u_write (
+      .clk_i, .rst_ni, .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready), .data_i(write_data_i),
+      .valid_o(give_valid), .ready_i(give_ready | sink), .data_o(give)
+    );
+  end
 
   logic trim_odd;
   logic [15:0] trim_count;
@@ -172,7 +194,7 @@ module sata_command
   assign data_o       = (Trim & (kind_q == KTrim)) ? (trim_odd ? {trim_count, req_q.lba[47:32]} : req_q.lba[31:0])
                                                    : give;
   assign data_last_o  = frame_q == 12'd1;
-  assign give_ready   = (data_ready_i & ~(Trim & (kind_q == KTrim))) | sink;
+  assign give_ready   = data_ready_i & ~(Trim & (kind_q == KTrim));
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -192,7 +214,7 @@ module sata_command
   end
 
   // --- The queue -----------------------------------------------------------------------------------------------------
-  logic take, full, wrong, any, drop, ended_valid, ended_ready, look_open, look_read;
+  logic take, wrong, any, drop, ended_valid, ended_ready, look_open, look_read;
   tag_t look_tag, any_tag, ended_tag;
   logic [15:0] look_count;
 
@@ -288,11 +310,11 @@ module sata_command
   assign cmd_valid_o = ((state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q)) | (could_take & host_i.req_valid);
 
   // --- What to do next ---------------------------------------------------------------------------------------------------
-  logic use_queue, may_take, lost;
+  logic lost;
   assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
   // While a FIS ends the link sends nothing, so that `could_take` needs not know of it.
   assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q & ~host_i.cancel &
-                      (use_queue ? ~(write_open_q & (host_i.req.op == OpWrite)) : ~any & ~told_q);
+                      (use_queue | (~any & ~told_q)) & (writes_room | (host_i.req.op != OpWrite));
   assign may_take   = could_take & ~fis_valid_i;
   assign dev_o.req_ready = may_take;
   assign take      = may_take & host_i.req_valid & use_queue;
@@ -320,10 +342,11 @@ module sata_command
     read_d         = read_q;
     transfer_tag_d = transfer_tag_q;
     words_d        = words_q;
-    write_open_d   = write_open_q;
     data_start_o   = 1'b0;
     pio_start      = 1'b0;
     full           = 1'b0;
+    setup_write    = 1'b0;
+    writes_clear   = 1'b0;
     drop           = 1'b0;
 
     // Words of the transfer under way.
@@ -342,6 +365,7 @@ module sata_command
       transfer_tag_d = fis_second_i[4:0];
       words_d        = words_t'(look_count) << WordsLog2;
       bad_d          = 1'b0;
+      setup_write    = ~look_read;
       data_start_o   = ~look_read & fis_first_i[15];
     end
     if (got_activate && !sending_q) begin
@@ -350,7 +374,6 @@ module sata_command
     if (transfer_q && queued_q && (words_q == '0) && !bad_d && (read_q ? got_data : data_sent_i)) begin
       full       = 1'b1;
       transfer_d = 1'b0;
-      if (!read_q) write_open_d = 1'b0;
     end
 
     unique case (state_q)
@@ -422,9 +445,7 @@ module sata_command
             OpFlush: kind_d = KFlush;
             default: kind_d = KTrim;
           endcase
-          if (use_queue) begin
-            if (host_i.req.op == OpWrite) write_open_d = 1'b1;
-          end else begin
+          if (!use_queue) begin
             pending_d      = 1'b1;
             transfer_d     = (host_i.req.op == OpRead) | (host_i.req.op == OpWrite);
             read_d         = host_i.req.op == OpRead;
@@ -451,19 +472,21 @@ module sata_command
         end else begin
           sweep_d      = 1'b0;
           named_d      = 1'b0;
-          write_open_d = 1'b0;
+          writes_clear = 1'b1;
           state_d      = (ready_q && up_i) ? SReady : SDown;
         end
       end
       SFinish: begin
-        if (sink && give_valid) words_d = words_q - words_t'(1);
+        if (sunk) words_d = '0;
+        if (sink_word) words_d = words_q - words_t'(1);
         if ((words_q == '0) && (level_q == '0) && !told_q && !ended_valid) state_d = SRespond;
       end
       SRespond: if (host_i.rsp_ready) begin
-        drop       = ~pending_q;
-        pending_d  = 1'b0;
-        transfer_d = 1'b0;
-        state_d    = sweep_q ? SSweep : SReady;
+        drop         = ~pending_q;
+        writes_clear = pending_q;
+        pending_d    = 1'b0;
+        transfer_d   = 1'b0;
+        state_d      = sweep_q ? SSweep : SReady;
       end
       default: state_d = SReset;
     endcase
@@ -514,7 +537,6 @@ module sata_command
       bad_q        <= 1'b0;
       generation_q <= '0;
       transfer_q   <= 1'b0;
-      write_open_q <= 1'b0;
       words_q      <= '0;
       read_q       <= 1'b0;
     end else begin
@@ -529,7 +551,6 @@ module sata_command
       bad_q        <= bad_d;
       generation_q <= generation_d;
       transfer_q   <= transfer_d;
-      write_open_q <= write_open_d;
       words_q      <= words_d;
       read_q       <= read_d;
     end

@@ -7,6 +7,7 @@ module sata_host
   parameter bit          Ncq           = 1'b1,
   parameter bit          Trim          = 1'b1,
   parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned WriteWords    = 4096,
   parameter int unsigned TimeoutCycles = 1_500_000_000,
   parameter int unsigned Fastest       = 2,
   parameter int unsigned Slowest       = 0,
@@ -37,7 +38,7 @@ module sata_host
   sata_pkg::rx_word_t rx;
   sata_pkg::word_t    tx;
 
-  sata #(.Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
+  sata #(.Ncq(Ncq), .Trim(Trim), .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles)) u_sata (
     .clk_i, .rst_ni, .geometry_o, .host_i, .write_data_i, .dev_o, .read_data_o, .up_i(up), .reset_o(reset), .rx_i(rx),
     .tx_o(tx)
   );

@@ -170,12 +170,15 @@ def test_a_drive_that_fails_or_leaves(shape, tmp_path):
     assert [result[:2] for result in run(program, failing)][1:] == [["0", "9000"], ["failed", "2"], ["0", "9000"]]
 
 
-def test_reads_of_pieces_overlap(tmp_path):
-    """Two drives with a long latency that answer in their own order: 8 reads of each take far less than 8 latencies."""
+def test_reads_and_writes_of_pieces_overlap(tmp_path):
+    """Two drives with a long latency that answer in their own order: 8 reads of each take far less than 8 latencies, and 4
+    writes far less than 4."""
     latency = 4000
     image = volume_with(tmp_path / "v", {"one": pattern(3, 0, 16384)}, size="1M", slots=16)
-    results = run(build("two_striped"), [f"drives {BLOCKS} reorder=1 read_latency={latency}", f"load {image}", "mount",
-                                         "open 0 one", "read 0 0 16384 3"])
-    assert statuses(results) == [hw.OK] * 3
+    results = run(build("two_striped"), [f"drives {BLOCKS} reorder=1 read_latency={latency} write_latency={latency}",
+                                         f"load {image}", "mount", "openw 0 one", "read 0 0 16384 3", "write 0 0 16384 5",
+                                         "read 0 0 16384 5"])
+    assert statuses(results) == [hw.OK] * 5
     # The core has two cycles for each of a drive's.
     assert int(results[2][2]) < 0.6 * 2 * 8 * latency, results
+    assert int(results[3][2]) < 0.6 * 2 * 4 * latency, results

@@ -10,6 +10,7 @@ module hwfs_sata_sim
   parameter int unsigned SlotBlocks         = 8,
   parameter int unsigned StripeBlocks       = 32768,
   parameter int unsigned WriteSlots         = 2,
+  parameter int unsigned WriteWords         = 4096,
   parameter bit          Ncq                = 1'b1,
   parameter int unsigned DriveTimeoutCycles = 20000,
   parameter int unsigned NodeLog2Max        = 9,
@@ -46,7 +47,7 @@ module hwfs_sata_sim
 
   hwfs_sata #(
     .Disks(Disks), .Mirror(Mirror), .Slots(Slots), .SlotBlocks(SlotBlocks), .StripeBlocks(StripeBlocks),
-    .WriteSlots(WriteSlots), .Ncq(Ncq), .DriveTimeoutCycles(DriveTimeoutCycles), .NodeLog2Max(NodeLog2Max),
+    .WriteSlots(WriteSlots), .WriteWords(WriteWords), .Ncq(Ncq), .DriveTimeoutCycles(DriveTimeoutCycles), .NodeLog2Max(NodeLog2Max),
     .TimeoutCycles(TimeoutCycles)
   ) u_core (
     .clk_i,

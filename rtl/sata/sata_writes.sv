@@ -1,0 +1,150 @@
+// The data of the writes under way: words come from the host in the order of its requests, and leave in the order in which
+// the drive asks for them.
+//
+// Owns a ring of words. A write that fits is taken together with others, and its place is kept until its data have left; one
+// that is longer than the ring is taken alone, and streams through. Owes the host room for every word of what was taken
+// (B10 of the block interface), so what the drive asks for always comes.
+//
+// Words      in the ring, a power of two; fewer than a block: every write is alone
+// WordsLog2  log2 of a block's words
+// Places     writes under way, a power of two
+module sata_writes
+  import block_pkg::*;
+#(
+  parameter int unsigned Words     = 4096,
+  parameter int unsigned WordsLog2 = 7,
+  parameter int unsigned Places    = 8
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+
+  input  logic [15:0] count_i,      // blocks of the write that the host offers
+  output logic        room_o,       // it can be taken
+  input  logic        take_i,
+  input  tag_t        take_tag_i,
+  input  logic        take_start_i, // and its data are the next to leave
+
+  input  logic        valid_i,
+  output logic        ready_o,
+  input  logic [31:0] data_i,
+  input  logic        sink_i,       // what comes is dropped, what has come too
+  output logic        owed_o,       // words are still to come
+  input  logic        clear_i,      // all writes have ended; nothing is owed
+
+  input  logic        start_i,      // this write's data are the next to leave
+  input  tag_t        start_tag_i,
+  input  logic        active_i,     // they are leaving
+  input  logic        sent_i,       // they have left
+  output logic        valid_o,
+  input  logic        ready_i,
+  output logic [31:0] data_o
+);
+  localparam int unsigned AddressWidth = $clog2(Words);
+  localparam int unsigned PlaceWidth   = $clog2(Places);
+  localparam int unsigned OwedWidth    = 16 + WordsLog2;
+  typedef logic [AddressWidth:0]   pointer_t;
+  typedef logic [PlaceWidth-1:0]   place_t;
+  typedef logic [OwedWidth-1:0]    owed_t;
+  localparam pointer_t Whole = pointer_t'(Words);
+
+  // Head: the first word that is kept; fill: the next to come; tail: behind what was taken.
+  pointer_t head_q, fill_q, tail_q, read_q, end_q, tail, start, used;
+  pointer_t starts_q [Places];
+  pointer_t ends_q [Places];
+  place_t   place_of_q [NumTags];
+  logic [Places-1:0]   sent_q;
+  logic [PlaceWidth:0] first_q, next_q;  // places in use
+  place_t   now_q, place;                // of the data that are leaving
+  owed_t    owed_q, length;
+  logic     alone_q, fits, push, fetch, fetched_q, available, pop;
+
+  assign length = owed_t'(count_i) << WordsLog2;
+  assign fits   = count_i <= 16'(Words >> WordsLog2);
+  assign used   = tail_q - head_q;
+  assign tail   = tail_q + pointer_t'(length);
+  assign room_o = ~alone_q & (fits ? ((next_q - first_q) != (PlaceWidth + 1)'(Places)) & (pointer_t'(length) <= Whole - used)
+                                   : (next_q == first_q) & (owed_q == '0));
+  assign place  = place_of_q[start_tag_i];
+  assign start  = starts_q[place];
+
+  // --- In --------------------------------------------------------------------------------------
+  assign owed_o  = owed_q != '0;
+  assign ready_o = owed_o & (sink_i | ((fill_q - head_q) != Whole));
+  assign push    = valid_i & ready_o;
+
+  // --- Out -------------------------------------------------------------------------------------
+  // Behind `fill_q` by up to a ring; or ahead of it, where the host has not come so far.
+  pointer_t ready_words;
+  assign ready_words = fill_q - read_q;
+  assign available   = active_i & ~sink_i & (ready_words != '0) & (ready_words <= Whole) & (alone_q | (read_q != end_q));
+  assign pop         = (first_q != next_q) & sent_q[place_t'(first_q)];
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      head_q    <= '0;
+      fill_q    <= '0;
+      tail_q    <= '0;
+      first_q   <= '0;
+      next_q    <= '0;
+      owed_q    <= '0;
+      alone_q   <= 1'b0;
+      fetched_q <= 1'b0;
+    end else begin
+      fetched_q <= fetch;
+      if (push && !sink_i) fill_q <= fill_q + pointer_t'(1);
+      owed_q <= owed_q + (take_i ? length : '0) - owed_t'(push);
+      if (take_i) begin
+        tail_q  <= tail;
+        next_q  <= next_q + (PlaceWidth + 1)'(1);
+        alone_q <= ~fits;
+      end
+      if (alone_q && fetch) head_q <= head_q + pointer_t'(1);
+      if (pop) begin
+        head_q  <= ends_q[place_t'(first_q)];
+        first_q <= first_q + (PlaceWidth + 1)'(1);
+        alone_q <= 1'b0;
+      end
+      if (clear_i) begin
+        head_q  <= '0;
+        fill_q  <= '0;
+        tail_q  <= '0;
+        first_q <= '0;
+        next_q  <= '0;
+        alone_q <= 1'b0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (fetch) read_q <= read_q + pointer_t'(1);
+    if (start_i) begin
+      read_q <= start;
+      end_q  <= ends_q[place];
+      now_q  <= place;
+    end
+    if (sent_i) sent_q[now_q] <= 1'b1;
+    if (take_i) begin
+      starts_q[place_t'(next_q)] <= tail_q;
+      ends_q[place_t'(next_q)]   <= tail;
+      place_of_q[take_tag_i]     <= place_t'(next_q);
+      sent_q[place_t'(next_q)]   <= 1'b0;
+      if (take_start_i) begin
+        read_q <= tail_q;
+        end_q  <= tail;
+        now_q  <= place_t'(next_q);
+      end
+    end
+  end
+
+  logic [31:0] word;
+  prim_ram #(.Width(32), .Depth(Words)) u_ram (
+    .clk_i, .write_i(push & ~sink_i), .write_address_i(fill_q[AddressWidth-1:0]), .write_data_i(data_i),
+    .read_i(fetch), .read_address_i(read_q[AddressWidth-1:0]), .read_data_o(word)
+  );
+
+  // What a transfer that ended early has left here goes.
+  prim_ahead #(.Width(32)) u_ahead (
+    .clk_i, .rst_ni, .available_i(available), .fetch_o(fetch), .fetched_i(fetched_q), .data_i(word), .valid_o,
+    .ready_i(ready_i | ~active_i), .data_o
+  );
+endmodule
