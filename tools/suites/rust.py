@@ -19,6 +19,9 @@ COUNTS = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) igno
 SKIPPED = re.compile(r"^SKIPPED: *(.*)$", re.M)
 # Times of the tests are asked for with an option that libtest has in every release, but calls unstable.
 TIMED = ["-Z", "unstable-options", "--report-time"]
+# Examples that a plain machine runs, with their arguments; volume's is in its documentation and runs with that. The
+# others are checked by clippy, and built for what uses them.
+EXAMPLES = {"read_block": (), "record": (), "file_read": ("Cargo.toml",)}
 # How long each program took the last time: the longest go first.
 TIMES = ROOT / "build" / "test" / "rust.json"
 
@@ -44,7 +47,9 @@ def run(pattern=None):
 
 def build():
     """Builds the tests: (status, [(name, program, the crate's folder)], what the compiler said)."""
-    command = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]
+    examples = [word for name in EXAMPLES for word in ("--example", name)]
+    command = ["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", *examples, "--no-run",
+               "--message-format=json-render-diagnostics"]  # fmt: skip
     status, output = process.kept(command)
     programs, said = [], []
     for line in output.splitlines():
@@ -52,9 +57,11 @@ def build():
             said.append(line)
             continue
         message = json.loads(line)
-        if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+        if message.get("reason") != "compiler-artifact" or not message["executable"]:
+            continue
+        kind = message["target"]["kind"][0]
+        if message["profile"]["test"] or kind == "example":
             folder = Path(message["manifest_path"]).parent
-            kind = message["target"]["kind"][0]
             name = folder.name if kind in ("lib", "bin") else f"{folder.name}/{message['target']['name']}"
             programs.append((name, message["executable"], folder))
     return status, programs, "\n".join(said)
@@ -63,6 +70,8 @@ def build():
 def run_one(name, program, folder, pattern):
     """Runs one program: its name, its time in seconds, and its tests."""
     begin = time.monotonic()
+    if Path(program).parent.name == "examples":
+        return example(name, program, folder, pattern)
     words = [program, "--show-output", *([pattern] if pattern else [])]
     # As cargo does: in the crate's folder.
     env = {"CARGO_MANIFEST_DIR": str(folder), "RUST_BACKTRACE": "0", "RUSTC_BOOTSTRAP": "1"}
@@ -74,6 +83,16 @@ def run_one(name, program, folder, pattern):
     if result.passed or result.failed or result.skipped:
         print(f"{name}: {result.passed} passed, {len(result.failed)} failed in {seconds:.1f} s", flush=True)
     return name, seconds, result
+
+
+def example(name, program, folder, pattern):
+    """Runs an example: it ends with 0."""
+    begin, result, named = time.monotonic(), Result("rust"), f"{name} example"
+    if not pattern or pattern in named:
+        status, output = process.kept([program, *EXAMPLES[name.partition("/")[2]]], cwd=folder)
+        result = Result("rust", passed=int(status == 0), failed=[(named, output)] if status else [])
+        print(f"{named}: {'passed' if status == 0 else 'failed'}", flush=True)
+    return name, time.monotonic() - begin, result
 
 
 def counted(name, status, output):
