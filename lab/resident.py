@@ -6,6 +6,7 @@ other end.
 """
 
 import base64
+import contextlib
 import json
 import secrets
 import selectors
@@ -23,6 +24,8 @@ from guest import Guest, GuestFailed, Output, RunFolder, TimedOut
 SLOTS = 2
 # For what the lab itself does in the guest: generous, because the host may be busy.
 LIMIT_S = 120
+# QEMU refuses to ask a guest again for a device within five seconds.
+ASK_AGAIN_S = 15
 # So long before its time limit a command that has not ended is looked at.
 LATE_S = 5
 # How a line of the look begins that says whether the kernel warned.
@@ -187,13 +190,16 @@ def look_of(text: str) -> list[str]:
     return lines
 
 
+class Silent(GuestFailed):
+    """QEMU says nothing of what was waited for."""
+
+
 class Control:
     """QEMU's control protocol (QMP) on a connected socket."""
 
     def __init__(self, connection: socket.socket) -> None:
-        connection.settimeout(LIMIT_S)
         self._connection = connection
-        self._lines = connection.makefile("rb")
+        self._received = b""
         self._deleted: set[str] = set()
         self._greeted = False
 
@@ -211,27 +217,41 @@ class Control:
                 raise GuestFailed(f"QEMU refused {json.dumps(command)}: {message['error']['desc']}")
 
     def unplug(self, name: str) -> None:
-        """Asks the guest to give a device back and waits until it has."""
-        self.ask({"execute": "device_del", "arguments": {"id": name}})
-        self.await_unplugged(name)
+        """Asks the guest to give a device back until it has: one that is asked amid other changes may not see it."""
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            try:
+                self.ask({"execute": "device_del", "arguments": {"id": name}})
+            except GuestFailed:
+                if name not in self._deleted:  # It may have left while it was asked again.
+                    raise
+            with contextlib.suppress(Silent):
+                return self.await_unplugged(name, ASK_AGAIN_S)
+        raise GuestFailed(f"the guest kept {name} for {LIMIT_S} s")
 
-    def await_unplugged(self, name: str) -> None:
+    def await_unplugged(self, name: str, limit_s: float = LIMIT_S) -> None:
         """Waits until a device that the guest was asked for has left."""
+        end = time.monotonic() + limit_s
         while name not in self._deleted:
-            self._receive()
+            self._receive(end)
         self._deleted.remove(name)
 
     def close(self) -> None:
-        self._lines.close()
         self._connection.close()
 
-    def _receive(self) -> dict:
-        try:
-            line = self._lines.readline()
-        except TimeoutError as error:
-            raise GuestFailed(f"QEMU said nothing for {LIMIT_S} s, or its guest kept a device") from error
-        if not line:
-            raise GuestFailed("QEMU closed its control socket")
+    def _receive(self, end: float | None = None) -> dict:
+        """The next message; raises Silent if there is none until then."""
+        end = time.monotonic() + LIMIT_S if end is None else end
+        while b"\n" not in self._received:
+            self._connection.settimeout(max(end - time.monotonic(), 0.01))
+            try:
+                data = self._connection.recv(1 << 16)
+            except TimeoutError as error:
+                raise Silent(f"QEMU said nothing for {LIMIT_S} s") from error
+            if not data:
+                raise GuestFailed("QEMU closed its control socket")
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
         message = json.loads(line)
         if message.get("event") == "DEVICE_DELETED":
             self._deleted.add(message["data"].get("device", ""))
