@@ -68,7 +68,7 @@ def test_stock_virtio_blk(name, tmp_path):
         while not socket.is_socket():
             assert server.poll() is None, (tmp_path / "log").read_text()
             time.sleep(0.05)
-        own_guest(SCRIPT % cache + more, "--vhost-user", str(socket), "--no-iommu", timeout=300)
+        own_guest(SCRIPT % cache + more, "--cpus", "2", "--vhost-user", str(socket), "--no-iommu", timeout=300)
         assert server.wait(60) == 0, (tmp_path / "log").read_text()
         print((tmp_path / "log").read_text())
     finally:
