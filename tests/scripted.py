@@ -54,8 +54,7 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 
 # The longest wait for other guests; then it goes on beside them.
 TURN_S = 900
-# One processor takes a third less of the host's time than two: QEMU's atomic instructions are then plain ones. Tests
-# whose subject are several ask for them.
+# One processor takes a third less of the host's time than two. Tests whose subject are several ask for them.
 ONE_CPU = ("--cpus", "1")
 
 

@@ -85,10 +85,12 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     for one in agreements:
         print(one["path"], one["block_size_bytes"], one["queue_depth"], one["ours_mean_mib_s"], one["fio_mean_mib_s"],
               f"fio itself {one['fio_own_percent']:.1f} % of a processor", one["agrees"], one["explained"])
-    # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share
-    # with whatever else runs here.
-    assert sum(one["agrees"] or one["explained"] for one in agreements) >= 2
-    assert 0.5 < statistics.median(one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements) < 2
+    # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share with
+    # whatever else runs here. Their means are then so sharp that the drive's first burst, a tenth of a second's commands,
+    # can stand between them: a few percent are agreement here.
+    ratios = [one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements]
+    assert sum(one["agrees"] or one["explained"] or 0.95 < ratio < 1.05 for one, ratio in zip(agreements, ratios)) >= 2
+    assert 0.5 < statistics.median(ratios) < 2
     for comparison in sweep["comparisons"]:
         for one in comparison["results"]:
             if one["path"] == "block-direct" and one["block_size_bytes"] == 4096:
