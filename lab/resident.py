@@ -217,24 +217,27 @@ class Control:
                 raise GuestFailed(f"QEMU refused {json.dumps(command)}: {message['error']['desc']}")
 
     def unplug(self, name: str) -> None:
-        """Asks the guest to give a device back until it has: one that is asked amid other changes may not see it."""
+        """Asks the guest to give a device back and waits until it has."""
+        self.ask({"execute": "device_del", "arguments": {"id": name}})
+        self.await_unplugged(name)
+
+    def await_unplugged(self, name: str) -> None:
+        """Waits until a device that the guest was asked for has left. It is asked again: now and then it does not see that
+        it was, or QEMU not that it has done it."""
         until = time.monotonic() + LIMIT_S
-        while time.monotonic() < until:
+        while True:
+            with contextlib.suppress(Silent):
+                while name not in self._deleted:
+                    self._receive(time.monotonic() + ASK_AGAIN_S)
+            if name in self._deleted:
+                return self._deleted.remove(name)
+            if time.monotonic() > until:
+                raise GuestFailed(f"the guest kept {name} for {LIMIT_S} s")
             try:
                 self.ask({"execute": "device_del", "arguments": {"id": name}})
             except GuestFailed:
                 if name not in self._deleted:  # It may have left while it was asked again.
                     raise
-            with contextlib.suppress(Silent):
-                return self.await_unplugged(name, ASK_AGAIN_S)
-        raise GuestFailed(f"the guest kept {name} for {LIMIT_S} s")
-
-    def await_unplugged(self, name: str, limit_s: float = LIMIT_S) -> None:
-        """Waits until a device that the guest was asked for has left."""
-        end = time.monotonic() + limit_s
-        while name not in self._deleted:
-            self._receive(end)
-        self._deleted.remove(name)
 
     def close(self) -> None:
         self._connection.close()

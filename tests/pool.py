@@ -1,8 +1,8 @@
 """The guests that stay up for the tests of one process: one for each kind of machine, booted when it is first needed.
 
 After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is
-replaced, and the test that did it is named at the end of the run. Only a boot is ever repeated, once: when the guest
-does not reach its shell, or QEMU itself crashes.
+replaced, and the test that did it is named at the end of the run. Only two things are ever repeated,
+once, and counted: a boot, when the guest does not reach its shell, and a command during which QEMU itself crashed.
 """
 
 import atexit
@@ -68,10 +68,18 @@ class Pool:
         """Runs a command in a guest that the words of lab/run ask for. Returns what came of it and the console's lines.
 
         Raises TestBroke when the guest did not survive the command, or warned."""
+        try:
+            return self._run(words, command, timeout, is_last=False)
+        except guests.Crashed as crash:
+            # No guest may do that to its emulator, whatever the command did in it.
+            note_replaced(f"{crash}: run once more")
+            return self._run(words, command, timeout, is_last=True)
+
+    def _run(self, words: tuple[str, ...], command: list[str], timeout: float, is_last: bool) -> tuple[Done, list[str]]:
         machine, drives = machine_for(words)
         kind = repr(machine)
         self.last_kind = guests.kind_of(machine)
-        kept = self._kept.pop(kind, None) or self._boot(machine)
+        kept = self._kept.pop(kind, None) or self._boot(machine, is_again=is_last)
         one = kept.guest
         console = one.console_size()
         is_clean = False
@@ -84,6 +92,9 @@ class Pool:
         except guests.TimedOut:
             raise TestBroke(f"timed out: no end within {timeout:g} s", one.console_since(console)) from None
         except guests.GuestFailed as error:
+            # A drive's own file is not as it was before the command.
+            if isinstance(error, guests.Crashed) and not is_last and not any(drive.file or drive.nbd for drive in drives):
+                raise
             raise TestBroke(str(error), one.console_since(console)) from None
         finally:
             # After a test that failed nothing is taken for granted.
@@ -101,7 +112,7 @@ class Pool:
             kept.stop()
         self._kept.clear()
 
-    def _boot(self, machine: Machine) -> Kept:
+    def _boot(self, machine: Machine, is_again: bool = False) -> Kept:
         while len(self._kept) >= MOST_GUESTS:
             self._kept.pop(next(iter(self._kept))).stop()
         for is_retry in (False, True):
@@ -119,7 +130,7 @@ class Pool:
                 kept.stop()
                 raise
             else:
-                guests.note_boot(machine, time.monotonic() - began, is_retry)
+                guests.note_boot(machine, time.monotonic() - began, is_retry or is_again)
                 return kept
         raise AssertionError("unreachable")
 

@@ -163,7 +163,6 @@ def test_a_guest_serves_until_it_is_dirty_and_then_the_test_is_named(fake, tmp_p
     [
         (guests.TimedOut(), [], "timed out"),
         (guests.GuestFailed("it panicked"), [], "it panicked"),
-        (guests.Crashed("signal 11"), [], "signal 11"),
         (0, [["left: oops or warning: 512"]], "the kernel warned"),
     ],
 )
@@ -180,6 +179,18 @@ def test_a_boot_is_repeated_once_where_the_emulator_is_at_fault(fake):
         run(fake, [guests.Crashed("signal 11"), guests.Crashed("signal 11")], [0], [[]])
     with pytest.raises(guests.GuestFailed, match="panic"):
         run(fake, [guests.GuestFailed("panic"), None], [0], [[]])
+
+
+def test_a_command_during_which_qemu_crashes_is_run_once_more_and_named(fake, tmp_path):
+    assert run(fake, [None, None], [guests.Crashed("signal 11"), 0], [[]]).status == 0
+    assert "signal 11" in json.loads((tmp_path / "replaced").read_text())["why"]
+    fake.close()
+    with pytest.raises(TestBroke, match="signal 11"):
+        run(fake, [None, None], [guests.Crashed("signal 11"), guests.Crashed("signal 11")], [])
+    # What the first left on a file of the test's own may fail the second, or let it pass.
+    with pytest.raises(TestBroke, match="signal 11"):
+        Fake.boots, Fake.ends, Fake.left = [None], [guests.Crashed("signal 11")], []
+        fake.run(("--drive", f"file={tmp_path / 'file'},size=1M"), ["true"], 10)
 
 
 def test_only_so_many_guests_are_up(fake):

@@ -6,8 +6,8 @@ from suites import order, python, result
 
 
 def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
-    costs = {"a::long": [100, ""], "a::stock1": [30, "stock"], "a::stock2": [10, "stock"], "a::rt1": [20, "rt"],
-             "a::rt2": [15, "rt"], "a::own": [39, ""]}  # fmt: skip
+    costs = {"a::long": [100, ""], "a::stock1": [24, "stock"], "a::stock2": [10, "stock"], "a::rt1": [18, "rt"],
+             "a::rt2": [15, "rt"], "a::own": [23, ""]}  # fmt: skip
     waiting = {name: [name] for name in [*costs, "a::new"]}
     one, two = order.Order(costs), []
     for worker in ("w0", "w1", "w1", "w1", "w0", "w0", "w1"):
