@@ -235,9 +235,11 @@ class Control:
                 raise GuestFailed(f"the guest kept {name} for {LIMIT_S} s")
             try:
                 self.ask({"execute": "device_del", "arguments": {"id": name}})
-            except GuestFailed:
-                if name not in self._deleted:  # It may have left while it was asked again.
+            except GuestFailed as error:
+                # It left while it was asked again, or before and QEMU does not say so: something there still refers to it.
+                if name not in self._deleted and "not found" not in str(error):
                     raise
+                self._deleted.add(name)
 
     def close(self) -> None:
         self._connection.close()
