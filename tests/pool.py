@@ -1,8 +1,9 @@
 """The guests that stay up for the tests of one process: one for each kind of machine, booted when it is first needed.
 
 After each test its guest is cleaned and looked at (lab/resident.py). One that crashed, hung, warned or is dirty is
-replaced, and the test that did it is named at the end of the run. Only two things are ever repeated,
-once, and counted: a boot, when the guest does not reach its shell, and a command during which QEMU itself crashed.
+replaced, and the test that did it is named at the end of the run. Only what QEMU
+did is ever repeated, once, and named: a boot that does not reach its shell, a command during which QEMU itself crashed,
+and a test whose unplugged drive QEMU keeps (hotplug.py).
 """
 
 import atexit

@@ -70,26 +70,27 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     guest(
         r"""
         rm -rf out/test-instrument/sweep
-        measured $S sweep /dev/nvme0n1 --sizes 4K --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
+        measured $S sweep /dev/nvme0n1 --sizes 4K,1M --patterns random --depths 1,4 --rounds 5 --cell-duration 400ms --fio \
           --paths block-direct,io_uring,straightway-poll,ram --span 16M --output out/test-instrument/sweep
         driver_is nvme
         """,
-        "--drive", "size=128M,serial=LAB1,iops=400", timeout=900,
+        "--cpus", "2", "--drive", "size=128M,serial=LAB1,iops=400", timeout=900,
     )
     sweep = load("sweep", "sweep.json")
     assert disturbed(sweep), sweep["invalid_reasons"]
     assert [one["queue_depth"] for one in sweep["comparisons"]] == [1, 4]
     agreements = sweep["agreements"]
-    # By pread at its one depth, and by io_uring at two.
-    assert len(agreements) == 1 + 2
+    # Two sizes by pread at its one depth, and by io_uring at two.
+    assert len(agreements) == 2 + 4
     for one in agreements:
         print(one["path"], one["block_size_bytes"], one["queue_depth"], one["ours_mean_mib_s"], one["fio_mean_mib_s"],
               f"fio itself {one['fio_own_percent']:.1f} % of a processor", one["agrees"], one["explained"])
-    # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share with
-    # whatever else runs here. Their means are then so sharp that the drive's first burst, a tenth of a second's commands,
-    # can stand between them: a few percent are agreement here.
+    # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share
+    # with whatever else runs here.
+    # On a quiet machine all intervals are sharper than the drive: after a pause it lets some commands through above its
+    # limit, which is 1.5625 MiB/s for 4 KiB, and our cells of 160 commands have them in their means.
     ratios = [one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements]
-    assert sum(one["agrees"] or one["explained"] or 0.95 < ratio < 1.05 for one, ratio in zip(agreements, ratios)) >= 2
+    assert sum(one["agrees"] or one["explained"] or 0.97 < ratio < 1.03 for one, ratio in zip(agreements, ratios)) >= 4
     assert 0.5 < statistics.median(ratios) < 2
     for comparison in sweep["comparisons"]:
         for one in comparison["results"]:
