@@ -11,10 +11,10 @@
 //! | `platform` | what the driver needs from the machine |
 //! | `registers`, `command`, `status`, `identify`, `log` | the specification's structures |
 //! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
-//! | `prp`, `doorbell` | where the data is; telling the controller |
+//! | `prp`, `encode`, `doorbell` | where the data is; the command; telling the controller |
 //! | `admin`, `controller`, `inquiry`, `open` | enable, ask, shut down |
-//! | `slots`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
-//! | `wait`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
+//! | `slots`, `rings`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
+//! | `wait`, `watch`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!
 //! A [`Controller`] is shared by the threads that own its [`QueuePair`]s. A queue pair is a
 //! [`block::Device`]. Each accepted request is completed exactly once, whatever the drive does.
@@ -53,6 +53,7 @@ mod command;
 mod controller;
 mod deadline;
 mod doorbell;
+mod encode;
 mod error;
 mod identify;
 mod inquiry;
@@ -66,10 +67,12 @@ mod prp;
 mod queue;
 mod recovery;
 mod registers;
+mod rings;
 mod service;
 mod slots;
 mod status;
 mod wait;
+mod watch;
 
 pub use controller::{Controller, EnableFailed, Options};
 pub use doorbell::MAX_QUEUES;

@@ -7,24 +7,21 @@ use core::ops::Deref;
 use block::{Buffer, Completion, Features, Geometry};
 
 use crate::controller::Controller;
+use crate::encode::{Encoder, MAX_BLOCKS, Shape};
 use crate::error::{Error as SetupError, Unsupported};
 use crate::identify::NamespaceInfo;
-use crate::io::Shape;
 use crate::layout::{
     COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, list_bytes, queue_memory_bytes, ring_entries,
     round_up,
 };
-use crate::memory::{CompletionRing, Part, Shared, SubmissionRing};
+use crate::memory::{Part, Shared};
 use crate::platform::Platform;
-use crate::recovery::{Attached, QueueMemory};
+use crate::recovery::{Attached, QueueMemory, Registration};
+use crate::rings::Rings;
 use crate::service::{State, Statistics};
 use crate::slots::Slots;
 use crate::wait::CompletionMode;
-
-/// Empty polls between two looks at the clock; each look checks one slot.
-pub(crate) const POLLS_A_LOOK: u32 = 256;
-/// Blocks that a 16-bit, zero-based count can name.
-pub(crate) const MAX_BLOCKS: u32 = 1 << 16;
+use crate::watch::Watch;
 
 /// A queue pair on one namespace, with at most `DEPTH` commands outstanding.
 ///
@@ -34,40 +31,17 @@ pub(crate) const MAX_BLOCKS: u32 = 1 << 16;
 #[derive(Debug)]
 pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> {
     pub(crate) controller: C,
-    pub(crate) completion: CompletionRing,
-    /// Empty polls until the next look at the clock.
-    pub(crate) budget: u32,
-    /// Changed by [`set_state`](Self::set_state) only.
-    pub(crate) state: State,
-    pub(crate) page_shift: u8,
-    pub(crate) shape: Shape,
-    pub(crate) timeout_ticks: u64,
-    pub(crate) namespace: u32,
-    pub(crate) submission: SubmissionRing,
-    /// The tail that the controller knows.
-    pub(crate) rung_tail: u32,
-    /// The head that the controller knows.
-    pub(crate) rung_head: u32,
-    pub(crate) attached: Attached,
-    pub(crate) id: u16,
+    pub(crate) rings: Rings,
+    pub(crate) watch: Watch<DEPTH>,
+    pub(crate) encoder: Encoder,
     pub(crate) slots: Slots<DEPTH>,
-    pub(crate) list_stride: usize,
-    pub(crate) lists: Part,
-    pub(crate) geometry: Geometry,
-    /// Completions that were no command's, less commands that ended without one.
-    pub(crate) skew: u32,
-    pub(crate) look_at: usize,
+    /// Its state is changed by [`set_state`](Self::set_state) only.
+    pub(crate) registration: Registration,
+    pub(crate) mode: CompletionMode,
+    pub(crate) statistics: Statistics,
     /// A completion that is not a success passes through here, so that the compiler can keep the
     /// others in registers.
-    pub(crate) rare: Option<Completion>,
-    pub(crate) vector: Option<u16>,
-    pub(crate) mode: CompletionMode,
-    pub(crate) queue_memory: QueueMemory,
-    pub(crate) statistics: Statistics,
-    /// For each slot, the last command that missed its deadline there and was asked to abort. An
-    /// identifier comes again only after hundreds of others in its slot; then one step is skipped.
-    pub(crate) overdue: [Option<u16>; DEPTH],
-    pub(crate) deleted: bool,
+    pub(crate) error_completion: Option<Completion>,
     memory: Option<Shared>,
 }
 
@@ -126,7 +100,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return Err(failed(SetupError::NoQueueLeft, controller, memory));
         };
         match Self::build(&controller, id, namespace, geometry, &mut shared) {
-            Ok(parts) => Ok(parts.into_queue(controller, shared)),
+            Ok(prepared) => Ok(prepared.into_queue(controller, shared)),
             Err(error) => {
                 controller.gate.release(id);
                 Err(failed(error, controller, shared.into_buffer()))
@@ -171,7 +145,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         namespace: &NamespaceInfo,
         geometry: Geometry,
         shared: &mut Shared,
-    ) -> Result<Parts, SetupError> {
+    ) -> Result<Prepared, SetupError> {
         let page_bytes = controller.page_bytes();
         let entries = ring_entries(usize::from(geometry.queue_depth));
         let list_stride = list_bytes(geometry.max_transfer_bytes(), page_bytes);
@@ -191,7 +165,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             completion,
             entries: entries as u32,
         };
-        let rings = queue_memory.rings().ok_or(no_memory)?;
+        let rings = Rings::new(&queue_memory).ok_or(no_memory)?;
         let vectors = controller.platform().interrupt_vectors();
         let vector = match (id, vectors) {
             (1, 1) => Some(0),
@@ -200,13 +174,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         };
         let attached =
             controller.with_admin(|admin| controller.attach(admin, id, &queue_memory, vector))?;
-        Ok(Parts {
+        Ok(Prepared {
             id,
-            namespace: namespace.namespace,
+            nsid: namespace.namespace,
             geometry,
             list_stride,
             lists,
-            queue_memory,
+            memory: queue_memory,
             rings,
             vector,
             attached,
@@ -219,13 +193,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     pub(crate) fn state(&self) -> State {
-        self.state
+        self.registration.state
     }
 
     /// Requests are accepted in [`State::Ready`] only: there is a shape in no other.
     pub(crate) fn set_state(&mut self, state: State) {
-        self.state = state;
-        self.shape = Shape::NONE;
+        self.registration.state = state;
+        self.encoder.shape = Shape::NONE;
     }
 
     /// What it has counted.
@@ -235,7 +209,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
 
     /// Sets how long the commands submitted from now on may take, in microseconds.
     pub fn set_timeout_us(&mut self, timeout_us: u64) {
-        self.timeout_ticks = self.controller.platform.ticks_from_us(timeout_us);
+        let ticks = self.controller.platform.ticks_from_us(timeout_us);
+        self.watch.set_timeout(ticks);
     }
 
     /// Deletes the queue and gives back its controller handle's use of the memory. Commands still
@@ -244,23 +219,6 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.delete();
         let memory = self.memory.take();
         memory.map_or_else(|| Buffer::from_static(&mut []), Shared::into_buffer)
-    }
-
-    /// Whether entries have been consumed that the controller does not know of.
-    pub(crate) fn has_unacknowledged(&self) -> bool {
-        self.completion.head() != self.rung_head
-    }
-
-    /// Starts again with empty rings; the controller must not know the queue any more.
-    #[inline(never)]
-    pub(crate) fn restart_rings(&mut self) {
-        self.queue_memory.submission.clear();
-        self.queue_memory.completion.clear();
-        self.submission.restart();
-        self.completion.restart();
-        self.rung_tail = 0;
-        self.rung_head = 0;
-        self.skew = 0;
     }
 }
 
@@ -272,64 +230,51 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Drop
     }
 }
 
-impl QueueMemory {
-    fn rings(&self) -> Option<(SubmissionRing, CompletionRing)> {
-        Some((
-            SubmissionRing::new(self.submission, self.entries)?,
-            CompletionRing::new(self.completion, self.entries)?,
-        ))
-    }
-}
-
-/// What `build` found out, before it is a queue.
-struct Parts {
+/// What `build` found out, before it is a queue. Flat, so that each value is written once, where it
+/// stays: structures would be copied, which takes more code.
+struct Prepared {
     id: u16,
-    namespace: u32,
+    nsid: u32,
     geometry: Geometry,
     list_stride: usize,
     lists: Part,
-    queue_memory: QueueMemory,
-    rings: (SubmissionRing, CompletionRing),
+    memory: QueueMemory,
+    rings: Rings,
     vector: Option<u16>,
     attached: Attached,
 }
 
-impl Parts {
+impl Prepared {
     fn into_queue<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize>(
         self,
         controller: C,
         memory: Shared,
     ) -> QueuePair<P, C, DEPTH> {
+        let timeout_us = controller.options.io_timeout_us;
         QueuePair {
-            timeout_ticks: controller
-                .platform
-                .ticks_from_us(controller.options.io_timeout_us),
-            page_shift: controller.page_shift(),
-            shape: Shape::NONE,
+            watch: Watch::new(controller.platform.ticks_from_us(timeout_us)),
+            encoder: Encoder {
+                shape: Shape::NONE,
+                geometry: self.geometry,
+                lists: self.lists,
+                list_stride: self.list_stride,
+                nsid: self.nsid,
+                page_shift: controller.page_shift(),
+            },
             controller,
-            submission: self.rings.0,
-            completion: self.rings.1,
-            budget: POLLS_A_LOOK,
-
-            rung_tail: 0,
-            rung_head: 0,
-            state: State::Ready,
-            geometry: self.geometry,
-            namespace: self.namespace,
-            list_stride: self.list_stride,
-            lists: self.lists,
-            id: self.id,
-            attached: self.attached,
+            rings: self.rings,
             slots: Slots::new(usize::from(self.geometry.queue_depth)),
-            skew: 0,
-            look_at: 0,
-            rare: None,
-            vector: self.vector,
+            registration: Registration {
+                attached: self.attached,
+                memory: self.memory,
+                vector: self.vector,
+                id: self.id,
+                state: State::Ready,
+                deleted: false,
+            },
             mode: CompletionMode::Poll,
-            queue_memory: self.queue_memory,
             statistics: Statistics::default(),
-            overdue: [None; DEPTH],
-            deleted: false,
+            error_completion: None,
             memory: Some(memory),
         }
     }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::memory::Part;
 use crate::platform::Platform;
 use crate::registers::ControllerStatus;
+use crate::service::State;
 use crate::status::Status;
 
 /// Where an I/O queue pair's memory is, as the controller is told.
@@ -29,6 +30,31 @@ pub(crate) struct Attached {
     pub(crate) submission: Doorbell,
     pub(crate) completion: Doorbell,
     pub(crate) epoch: u32,
+}
+
+/// A queue pair as the controller is told of it, and whether it still knows it.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    pub(crate) state: State,
+    pub(crate) attached: Attached,
+    pub(crate) memory: QueueMemory,
+    pub(crate) vector: Option<u16>,
+    /// The queue identifier (QID) of both queues.
+    pub(crate) id: u16,
+    pub(crate) deleted: bool,
+}
+
+impl Registration {
+    /// What [`Controller::attach`] needs to create the queues again.
+    pub(crate) fn wanted(&self) -> (u16, QueueMemory, Option<u16>) {
+        (self.id, self.memory, self.vector)
+    }
+
+    /// Notes that the controller has no such queue. An open gate's epoch is even, so an odd one
+    /// after `epoch` makes the queue a stale one.
+    pub(crate) fn detach(&mut self, epoch: u32) {
+        self.attached.epoch = epoch.wrapping_add(1) | 1;
+    }
 }
 
 impl<P: Platform> Controller<P> {

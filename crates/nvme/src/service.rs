@@ -8,7 +8,7 @@ use crate::controller::Controller;
 use crate::deadline::Deadline;
 use crate::error::Error as SetupError;
 use crate::platform::Platform;
-use crate::queue::{POLLS_A_LOOK, QueuePair};
+use crate::queue::QueuePair;
 use crate::status::{Cqe3, Status};
 
 /// What the queue pair is doing.
@@ -50,7 +50,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     #[cold]
     #[inline(never)]
     pub(crate) fn service(&mut self) -> Option<Completion> {
-        self.budget = POLLS_A_LOOK;
+        self.watch.put_off();
         match self.state() {
             State::Ready => {
                 if self.follow_reset() {
@@ -61,8 +61,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                     return self.drain();
                 }
                 block::Device::kick(self);
-                let index = self.look_at;
-                self.look_at = (index + 1) % DEPTH;
+                let index = self.watch.next_slot();
                 self.check_deadline(index);
                 if self.state() == State::Ready {
                     return None;
@@ -81,13 +80,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
         }
         // Whatever was found or decided, the next poll acts on it.
-        self.budget = 1;
+        self.watch.hasten();
     }
 
     /// Notices that the controller was reset or given up. Says whether draining has begun.
     fn follow_reset(&mut self) -> bool {
         let epoch = self.controller.gate.epoch();
-        if epoch == self.attached.epoch {
+        if epoch == self.registration.attached.epoch {
             return false;
         }
         if self.controller.gate.is_dead() {
@@ -96,7 +95,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
         if epoch & 1 != 0 {
             // Another thread is resetting: the controller may still write. Look again soon.
-            self.budget = 1;
+            self.watch.hasten();
             return false;
         }
         self.set_state(State::Draining);
@@ -107,17 +106,17 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         let Some((identifier, submitted)) = self.slots.get(index) else {
             return;
         };
-        let age = self.controller.platform.ticks().saturating_sub(submitted);
-        if age >= self.timeout_ticks {
-            self.end_overdue(index, identifier);
+        let now = self.controller.platform.ticks();
+        if self.watch.is_past(submitted, now) {
+            self.escalate(index, identifier);
         }
     }
 
     /// A command is overdue: abort it; if that was tried, delete the queue; if that fails, reset
     /// the controller. When another thread is at the admin queue, the next look tries again.
-    fn end_overdue(&mut self, index: usize, identifier: u16) {
-        let aborted = self.is_overdue(identifier);
-        let id = self.id;
+    fn escalate(&mut self, index: usize, identifier: u16) {
+        let aborted = self.watch.is_overdue(identifier);
+        let id = self.registration.id;
         let controller = &*self.controller;
         let outcome = controller.admin.with(|admin| {
             if controller.is_lost() {
@@ -143,8 +142,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 let grace_us = self.controller.options.abort_grace_us;
                 let platform = &self.controller.platform;
                 // As if it had been submitted just so long ago that its grace is what is left.
-                let grace = platform.ticks_from_us(grace_us).min(self.timeout_ticks);
-                let submitted = (platform.ticks() + grace).saturating_sub(self.timeout_ticks);
+                let grace = platform.ticks_from_us(grace_us);
+                let submitted = self.watch.submitted_for_grace(grace, platform.ticks());
                 self.slots.set_submitted(index, submitted);
             }
             Some(Ok(Ended::QueueDeleted)) => {
@@ -159,26 +158,18 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
         if !aborted {
             self.statistics.timeouts += 1;
-            if let Some(mark) = self.overdue.get_mut(index) {
-                *mark = Some(identifier);
-            }
+            self.watch.mark_overdue(index, identifier);
         }
-    }
-
-    /// Whether a command has missed its deadline.
-    fn is_overdue(&self, identifier: u16) -> bool {
-        let mark = self.overdue.get(usize::from(identifier) & (DEPTH - 1));
-        mark == Some(&Some(identifier))
     }
 
     /// Reports what the controller finished before it forgot the queue, then the rest, one a
     /// poll; then creates the queue anew.
     fn drain(&mut self) -> Option<Completion> {
-        self.budget = 1;
-        let entries = self.completion.mask() + 1;
+        self.watch.hasten();
+        let entries = self.rings.completion.mask() + 1;
         if self.state() == State::Draining {
             for _ in 0..entries {
-                let Some(cqe3) = self.completion.take() else {
+                let Some(cqe3) = self.rings.completion.take() else {
                     break;
                 };
                 if let Some(completion) = self.complete(cqe3) {
@@ -192,11 +183,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             };
             let error = match self.state() {
                 State::Dead => Error::Gone,
-                _ if self.is_overdue(identifier) => Error::TimedOut,
+                _ if self.watch.is_overdue(identifier) => Error::TimedOut,
                 _ => Error::Aborted,
             };
             let (tag, buffer) = self.slots.end(identifier)?;
-            self.skew = self.skew.wrapping_sub(1);
+            self.rings.ended_without_entry();
             let result = Err(error);
             return Some(Completion {
                 tag,
@@ -207,7 +198,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         if self.state() == State::Draining {
             self.recreate();
         } else {
-            self.budget = POLLS_A_LOOK;
+            self.watch.put_off();
         }
         None
     }
@@ -216,8 +207,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     #[inline(never)]
     fn recreate(&mut self) {
         let controller = &*self.controller;
-        let (id, memory, vector) = (self.id, self.queue_memory, self.vector);
-        let stale = controller.gate.epoch() != self.attached.epoch;
+        let (id, memory, vector) = self.registration.wanted();
+        let stale = controller.gate.epoch() != self.registration.attached.epoch;
         let deleted = controller.admin.with(|admin| {
             if controller.gate.is_dead() {
                 return Err(SetupError::Gone);
@@ -237,7 +228,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
             Some(Ok(())) => {}
         }
-        self.restart_rings();
+        self.rings.restart(&memory);
         let controller = &*self.controller;
         let attached = controller.admin.with(|admin| {
             for _ in 0..2 {
@@ -254,12 +245,12 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         });
         match attached {
             // The rings are fresh and the controller has no such queue: come back as stale.
-            None => self.attached.epoch = self.controller.gate.epoch().wrapping_add(1) | 1,
+            None => self.registration.detach(self.controller.gate.epoch()),
             Some(Ok(attached)) => {
-                self.attached = attached;
-                self.overdue = [None; DEPTH];
+                self.registration.attached = attached;
+                self.watch.forget_overdue();
                 self.set_state(State::Ready);
-                self.budget = POLLS_A_LOOK;
+                self.watch.put_off();
             }
             Some(Err(_)) => self.set_state(State::Dead),
         }
@@ -270,7 +261,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     #[inline(never)]
     pub(crate) fn failed(&mut self, tag: Tag, buffer: Option<Buffer>, cqe3: Cqe3) {
         let result = Err(self.classify(cqe3));
-        self.rare = Some(Completion {
+        self.error_completion = Some(Completion {
             tag,
             buffer,
             result,
@@ -281,7 +272,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     fn classify(&self, cqe3: Cqe3) -> Error {
         match cqe3.status().code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
-                if self.is_overdue(cqe3.cid()) {
+                if self.watch.is_overdue(cqe3.cid()) {
                     Error::TimedOut
                 } else {
                     Error::Aborted
@@ -307,11 +298,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// Makes the controller forget the queue. If it will not, it is reset; if that fails, given up.
     pub(crate) fn delete(&mut self) {
         let controller = &*self.controller;
-        let id = self.id;
-        if core::mem::replace(&mut self.deleted, true) {
+        let id = self.registration.id;
+        if core::mem::replace(&mut self.registration.deleted, true) {
             return;
         }
-        let stale = controller.gate.epoch() != self.attached.epoch;
+        let stale = controller.gate.epoch() != self.registration.attached.epoch;
         // A thread at the admin queue is done within its own bounds; wait that long.
         let deadline = Deadline::after_us(&controller.platform, controller.worst_case_us());
         loop {
@@ -335,7 +326,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
             controller.platform.relax();
         }
-        if let Some(vector) = self.vector {
+        if let Some(vector) = self.registration.vector {
             let _ = controller.platform.set_interrupt(vector, false);
         }
         controller.gate.release(id);

@@ -27,7 +27,7 @@ const LONGEST_SLEEP_US: u32 = 20_000;
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
     /// Whether the queue has an interrupt vector.
     pub const fn has_interrupt(&self) -> bool {
-        self.vector.is_some()
+        self.registration.vector.is_some()
     }
 
     /// How the queue waits now.
@@ -44,7 +44,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     pub fn set_completion_mode(&mut self, mode: CompletionMode) -> Result<(), Error> {
         let wanted = mode != CompletionMode::Poll;
         let enabled = self.mode != CompletionMode::Poll;
-        match self.vector {
+        match self.registration.vector {
             None if wanted => return Err(Error::NoInterrupt),
             Some(vector) if wanted != enabled => {
                 let set = self.controller.platform.set_interrupt(vector, wanted);
@@ -66,26 +66,26 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             CompletionMode::Hybrid { looks } => looks.max(1),
         };
         for _ in 0..looks {
-            if self.completion.peek().is_some() {
+            if self.rings.completion.peek().is_some() {
                 return;
             }
             core::hint::spin_loop();
         }
         block::Device::kick(self);
-        if self.has_unacknowledged() {
+        if self.rings.has_unacknowledged() {
             self.acknowledge();
         }
-        let Some(vector) = self.vector else {
+        let Some(vector) = self.registration.vector else {
             return;
         };
         let sleep_us = timeout_us.min(LONGEST_SLEEP_US);
         let fired = self.controller.platform.wait_interrupt(vector, sleep_us);
         if self.controller.platform.is_recalled() {
             // Polls may be few: the next empty one acts on it.
-            self.budget = 1;
+            self.watch.hasten();
         }
         if !fired {
-            if self.completion.peek().is_some() {
+            if self.rings.completion.peek().is_some() {
                 self.statistics.lost_interrupts += 1;
             } else {
                 self.check_deadlines();
