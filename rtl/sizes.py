@@ -51,6 +51,7 @@ CONFIGURATIONS = {
     "hwfs_sata": ("hwfs_sata", "hwfs_sata", {}),
     "hwfs_sata_in_order": ("hwfs_sata", "hwfs_sata", {"Slots": 16}),
     "hwfs_sata_two_striped": ("hwfs_sata", "hwfs_sata", {"Disks": 2, "Slots": 8, "SlotBlocks": 32}),
+    "hwfs_axi": ("hwfs_axi", "hwfs_axi", {}),
     "workload_32": ("workload", "workload", {}),
     "workload_256": ("workload", "workload", {"DataWidth": 256}),
     "example_one_disk": ("example", "example_top", {}),

@@ -200,8 +200,9 @@ module hwfs_intake
     endcase
     if (state_q == Take) begin
       if (name_write) begin
+        // What is longer than 64 bytes is refused later, and must not reach what lies behind the name.
         write_o      = at_q[2] ? 2'b10 : 2'b11;
-        write_word_o = (second_q ? AtName2 : AtName) + word_t'(at_q[6:3]);
+        write_word_o = (second_q ? AtName2 : AtName) + word_t'(at_q[5:3]);
         write_data_o = at_q[2] ? {clean, 32'b0} : {32'b0, clean};
       end else if (name_q == NameHash) begin
         write_o      = 2'b11;

@@ -15,6 +15,20 @@
   output logic [15:0] rsp_detail, \
   output logic [(WIDTH)-1:0] read_data
 
+// And of a top whose test bench plays the device.
+`define BLOCK_DEV_PINS(WIDTH) \
+  output logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, \
+  output logic [2:0]  req_op, \
+  output logic [4:0]  req_tag, write_tag, \
+  output logic [47:0] req_lba, \
+  output logic [23:0] req_count, \
+  output logic [(WIDTH)-1:0] write_data, \
+  input  logic        req_ready, write_ready, read_valid, read_last, rsp_valid, \
+  input  logic [4:0]  read_tag, rsp_tag, \
+  input  logic [3:0]  rsp_status, \
+  input  logic [15:0] rsp_detail, \
+  input  logic [(WIDTH)-1:0] read_data
+
 module block_pins_host
   import block_pkg::*;
 (

@@ -28,28 +28,7 @@ module hwfs_sim
 
   `HWFS_APP_PINS(DataWidth),
 
-  output logic        req_valid,
-  output logic [2:0]  req_op,
-  output logic        req_fua,
-  output logic [4:0]  req_tag,
-  output logic [47:0] req_lba,
-  output logic [23:0] req_count,
-  output logic        write_valid,
-  output logic [4:0]  write_tag,
-  output logic        write_last,
-  output logic        read_ready,
-  output logic        rsp_ready,
-  output logic [DataWidth-1:0] write_data,
-  input  logic        req_ready,
-  input  logic        write_ready,
-  input  logic        read_valid,
-  input  logic [4:0]  read_tag,
-  input  logic        read_last,
-  input  logic        rsp_valid,
-  input  logic [4:0]  rsp_tag,
-  input  logic [3:0]  rsp_status,
-  input  logic [15:0] rsp_detail,
-  input  logic [DataWidth-1:0] read_data
+  `BLOCK_DEV_PINS(DataWidth)
 );
   typedef struct packed {
     geometry_t             geometry;

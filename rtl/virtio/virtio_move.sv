@@ -3,7 +3,7 @@
 //
 // Segments may begin and end at any byte. Where memory and stream are both at the start of a word, words go in one
 // run; the rest goes byte by byte (drivers have none but odd ones). A move ends at a whole word of the stream, or is
-// the last of its chain. It never touches a byte outside the segments: the caller asks for no more than they have.
+// the last of its chain: then the rest of a word for the stream has no meaning. It never touches a byte outside the segments: the caller asks for no more than they have.
 //
 // Slots  segments of a chain, a power of two
 module virtio_move
@@ -144,7 +144,7 @@ module virtio_move
           length_d  = length_q - step_q;
           left_d    = left_q - step_q;
           if (bytewise_q) position_d = position_q + 2'd1;
-          if (bytewise_q && !push_q && (position_q == '1)) state_d = Give;
+          if (bytewise_q && !push_q && ((position_q == '1) || (left_q == bytes_t'(1)))) state_d = Give;
         end
       end
       Give: if (out_ready_i) state_d = Pick;

@@ -238,7 +238,7 @@ private:
         switch (message.request) {
         case kGetFeatures:
             // Without the bits of a bus: QEMU's own device is between.
-            body.number = (bus_.device_features() & ~(1ull << kAccessPlatform | 1ull << kOrderPlatform)) | kProtocolFeatures;
+            body.number = (device_features(bus_) & ~(1ull << kAccessPlatform | 1ull << kOrderPlatform)) | kProtocolFeatures;
             return reply(message, 8), true;
         case kGetProtocolFeatures:
             body.number = kProtocolMq | kProtocolReplyAck | kProtocolConfig;

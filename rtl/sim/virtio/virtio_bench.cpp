@@ -111,7 +111,7 @@ int registers() {
     bus.write(kQueueSel, QUEUES);
     CHECK(bus.read(kQueueNumMax) == 0);
     bus.write(kQueueSel, 0);
-    uint64_t offered = bus.device_features();
+    uint64_t offered = device_features(bus);
     uint64_t always = kAll | 1ull << 1 | 1ull << 2 | 1ull << kBlkSize | 1ull << kAccessPlatform | 1ull << kOrderPlatform;
     CHECK(offered == (always | (QUEUES > 1 ? 1ull << kMq : 0) | (CACHED ? 1ull << kFlushFeature : 0)));
     CHECK(bus.read(kConfig) == kCapacity);

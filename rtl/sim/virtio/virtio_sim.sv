@@ -30,6 +30,7 @@ module virtio_sim
   input  logic [3:0]  wstrb,
   output logic        awready, wready, bvalid, arready, rvalid,
   output logic [31:0] rdata,
+  output logic [1:0]  bresp, rresp,
 
   output logic [47:0] m_awaddr, m_araddr,
   output logic [7:0]  m_awlen, m_arlen,
@@ -54,6 +55,7 @@ module virtio_sim
                           b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
   assign {awready, wready, bvalid} = {axil.aw_ready, axil.w_ready, axil.b_valid};
   assign {arready, rvalid, rdata}  = {axil.ar_ready, axil.r_valid, axil.r_data};
+  assign {bresp, rresp}            = {axil.b_resp, axil.r_resp};
 
   axi_pkg::manager_t manager;
   axi_pkg::memory_t  memory;

@@ -1,0 +1,25 @@
+// The types of the processor's front of the file system core.
+package hwfs_axi_pkg;
+  // Statuses of the front's own; below these are the core's (hwfs_pkg::fs_status_e).
+  localparam logic [5:0] StatusSlaveError  = 6'd48;  // memory answered with SLVERR
+  localparam logic [5:0] StatusDecodeError = 6'd49;  // no memory there: DECERR
+  localparam logic [5:0] StatusBadTransfer = 6'd50;  // the data would lie outside of what the port reaches
+
+  // What the registers tell.
+  typedef struct packed {
+    hwfs_pkg::cmd_t cmd;
+    logic [63:0]    address;  // of the first byte in memory
+  } order_t;
+
+  // What the registers show of the last command.
+  typedef struct packed {
+    logic [5:0]  status;
+    logic [63:0] value;
+    logic [31:0] moved;  // bytes of data that went into memory, or came from there
+  } result_t;
+
+  // The register SHAPE, of a core with so many files and such blocks.
+  function automatic logic [31:0] shape(int unsigned files, int unsigned block_size_log2);
+    return {8'd64, 8'(block_size_log2), 8'(files), 8'd1};
+  endfunction
+endpackage

@@ -1,0 +1,100 @@
+// The file system core with its processor's front, on plain pins for a bench that plays the processor with its memory,
+// and the block device. The block interface is checked in each cycle, and that each start ends once.
+module hwfs_axi_sim
+  import block_pkg::*;
+  import hwfs_pkg::*;
+#(
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned TimeoutCycles = 20000
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  input  logic [47:0] block_count,
+  output logic        irq,
+
+  input  logic [11:0] awaddr, araddr,
+  input  logic        awvalid, wvalid, bready, arvalid, rready,
+  input  logic [31:0] wdata,
+  input  logic [3:0]  wstrb,
+  output logic        awready, wready, bvalid, arready, rvalid,
+  output logic [31:0] rdata,
+  output logic [1:0]  bresp, rresp,
+
+  output logic [47:0] m_awaddr, m_araddr,
+  output logic [7:0]  m_awlen, m_arlen,
+  output logic        m_awvalid, m_wvalid, m_wlast, m_bready, m_arvalid, m_rready,
+  output logic [31:0] m_wdata,
+  output logic [3:0]  m_wstrb,
+  input  logic        m_awready, m_wready, m_bvalid, m_arready, m_rvalid, m_rlast,
+  input  logic [1:0]  m_bresp, m_rresp,
+  input  logic [31:0] m_rdata,
+
+  `BLOCK_DEV_PINS(32)
+);
+  axil_pkg::manager_t     axil_manager;
+  axil_pkg::subordinate_t axil;
+  assign axil_manager = '{aw_valid: awvalid, aw_address: awaddr, w_valid: wvalid, w_data: wdata, w_strobe: wstrb,
+                          b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
+  assign {awready, wready, bvalid, bresp} = {axil.aw_ready, axil.w_ready, axil.b_valid, axil.b_resp};
+  assign {arready, rvalid, rdata, rresp}  = {axil.ar_ready, axil.r_valid, axil.r_data, axil.r_resp};
+
+  axi_pkg::manager_t manager;
+  axi_pkg::memory_t  memory;
+  assign {m_awvalid, m_awaddr, m_awlen} = {manager.aw_valid, manager.aw.address, manager.aw.len};
+  assign {m_arvalid, m_araddr, m_arlen} = {manager.ar_valid, manager.ar.address, manager.ar.len};
+  assign {m_wvalid, m_wlast, m_bready, m_rready} = {manager.w_valid, manager.w_last, manager.b_ready, manager.r_ready};
+  assign memory = '{aw_ready: m_awready, w_ready: m_wready, b_valid: m_bvalid, b_resp: axi_pkg::resp_e'(m_bresp),
+                    ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
+
+  geometry_t geometry;
+  assign geometry = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: block_count,
+                      max_transfer_blocks: '1, volatile_write_cache: 1'b1, fua: 1'b0, discard: 1'b0,
+                      write_zeroes: 1'b0, read_only: 1'b0};
+  host_t host;
+  dev_t  dev;
+  logic  idle;
+  block_pins_dev u_pins (.*, .host_i(host), .dev_o(dev));
+  block_checker #(.DataWidth(32), .BlockSizeLog2(BlockSizeLog2)) u_check (
+    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(write_data), .dev_i(dev),
+    .read_data_i(read_data), .idle_o(idle)
+  );
+
+  logic cmd_valid, cmd_ready, name_valid, name_ready, answer_valid, answer_ready;
+  logic give_valid, give_ready, take_valid, take_ready;
+  cmd_t cmd;
+  fs_rsp_t rsp;
+  logic [31:0] name_data, give_data, take_data;
+
+  hwfs_axi #(.Shape(hwfs_axi_pkg::shape(4, BlockSizeLog2))) u_front (
+    .clk_i, .rst_ni, .axil_i(axil_manager), .axil_o(axil), .irq_o(irq),
+    .axi_o(manager), .axi_write_data_o(m_wdata), .axi_write_strobe_o(m_wstrb), .axi_i(memory), .axi_read_data_i(m_rdata),
+    .geometry_i(geometry), .cmd_valid_o(cmd_valid), .cmd_ready_i(cmd_ready), .cmd_o(cmd),
+    .name_valid_o(name_valid), .name_ready_i(name_ready), .name_data_o(name_data),
+    .rsp_valid_i(answer_valid), .rsp_ready_o(answer_ready), .rsp_i(rsp),
+    .write_valid_o(give_valid), .write_ready_i(give_ready), .write_data_o(give_data),
+    .read_valid_i(take_valid), .read_ready_o(take_ready), .read_data_i(take_data)
+  );
+
+  hwfs #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_hwfs (
+    .clk_i, .rst_ni, .geometry_i(geometry), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready), .cmd_i(cmd),
+    .name_valid_i(name_valid), .name_ready_o(name_ready), .name_data_i(name_data),
+    .rsp_valid_o(answer_valid), .rsp_ready_i(answer_ready), .rsp_o(rsp),
+    .write_valid_i(give_valid), .write_ready_o(give_ready), .write_data_i(give_data),
+    .read_valid_o(take_valid), .read_ready_i(take_ready), .read_data_o(take_data), .read_keep_o(), .read_last_o(),
+    .host_o(host), .host_write_data_o(write_data), .dev_i(dev), .dev_read_data_i(read_data)
+  );
+
+  // A start that was taken is under way until its end; an end without a start is one too many.
+  logic under_way_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) under_way_q <= 1'b0;
+    else         under_way_q <= (under_way_q | u_front.start) & ~u_front.u_regs.end_i;
+  end
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      a_start: assert (!(u_front.start && under_way_q));
+      a_end:   assert (!u_front.u_regs.end_i || under_way_q);
+      a_idle:  assert (under_way_q || u_front.data_idle);
+    end
+  end
+endmodule

@@ -1,0 +1,330 @@
+"""The processor's front of the file system core: registers and DMA, played through the bench's socket.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import hwfs_script as hw  # noqa: E402
+from hwfs_script import cores  # noqa: E402
+from test_hwfs import volume_with  # noqa: E402
+
+sys.path.insert(0, str(cores.RTL))
+import sizes  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+ID, SHAPE, CONTROL, STATUS, COMMAND, OFFSET, LENGTH, ADDRESS, VALUE, MOVED, DISK = (
+    0x00, 0x04, 0x08, 0x0c, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40)
+NAME, NAME2 = 0x80, 0xc0
+(MOUNT, UNMOUNT, OPEN, CREATE, READ, WRITE, RESERVE, COMMIT, SYNC, CLOSE, DELETE, RENAME, LIST) = range(13)
+SLAVE_ERROR, DECODE_ERROR, BAD_TRANSFER = 48, 49, 50
+BASE, MEMORY = 0x1_0000_0000, 1 << 20
+OKAY, SLVERR = 0, 2
+
+
+def build():
+    return cores.build_bench("hwfs_axi", "hwfs_axi_sim", "hwfs_axi/hwfs_axi_bench.cpp",
+                             {"BlockSizeLog2": 9, "TimeoutCycles": 20000}, core="hwfs_axi_sim", level="-O0")
+
+
+class Front:
+    """The registers and the memory, as a processor has them."""
+
+    def __init__(self, image, folder, **options):
+        path = folder / "front.sock"
+        self.log = open(folder / "front.log", "w+")
+        self.bench = subprocess.Popen([build(), image, path, *(f"{key}={value}" for key, value in options.items())],
+                                      stdout=self.log, stderr=subprocess.STDOUT)
+        self.socket = socket.socket(socket.AF_UNIX)
+        for _ in range(500):
+            try:
+                self.socket.connect(str(path))
+                break
+            except OSError:
+                assert self.bench.poll() is None, self.says()
+                time.sleep(0.01)
+        self.ended = 0
+
+    def says(self):
+        self.log.flush()
+        return Path(self.log.name).read_text()
+
+    def ask(self, operation, address, length, data=b"", answer=8):
+        try:
+            self.socket.sendall(struct.pack("<c3xIQ", operation, length, address) + data)
+            found = b""
+            while len(found) < answer:
+                part = self.socket.recv(answer - len(found))
+                assert part, "the bench has left"
+                found += part
+        except (OSError, AssertionError) as error:
+            raise AssertionError(f"STRAIGHTWAY_SEED={SEED}: {error}: {self.says()}") from error
+        return found
+
+    def write(self, register, value):
+        return struct.unpack_from("<I", self.ask(b"w", register, 4, struct.pack("<I", value)))[0]
+
+    def read(self, register):
+        response, value = struct.unpack("<II", self.ask(b"r", register, 0))
+        assert response == OKAY, hex(register)
+        return value
+
+    def refuses(self, register):
+        return struct.unpack_from("<I", self.ask(b"r", register, 0))[0] == SLVERR
+
+    def write64(self, register, value):
+        assert self.write(register, value & 0xffffffff) == self.write(register + 4, value >> 32) == OKAY
+
+    def read64(self, register):
+        return self.read(register) | self.read(register + 4) << 32
+
+    def store(self, address, data):
+        self.ask(b"W", address, len(data), data)
+
+    def load(self, address, length):
+        return self.ask(b"R", address, length, answer=length) if length else b""
+
+    def faulty(self, address, length):
+        self.ask(b"f", address, length)
+
+    def cycles(self):
+        return struct.unpack("<Q", self.ask(b"c", 0, 0))[0]
+
+    def tell(self, op, name=b"", name2=b"", file=0, flags=0, offset=0, length=0, address=BASE, lengths=None):
+        """The registers of a command, but for its start."""
+        for register, text in ((NAME, name), (NAME2, name2)):
+            for at in range(0, len(text), 4):
+                assert self.write(register + at, int.from_bytes(text[at:at + 4], "little")) == OKAY
+        first, second = lengths or (len(name), len(name2))
+        self.write64(OFFSET, offset)
+        self.write64(LENGTH, length)
+        self.write64(ADDRESS, address)
+        assert self.write(COMMAND, op | flags << 4 | file << 8 | first << 16 | second << 24) == OKAY
+
+    def run(self, op, *arguments, limit=3_000_000, **more):
+        """A command from its registers to the interrupt: its status, value, and the bytes moved."""
+        self.tell(op, *arguments, **more)
+        assert self.write(CONTROL, 3) == OKAY
+        assert struct.unpack_from("<I", self.ask(b"i", 0, limit))[0] == 1, f"STRAIGHTWAY_SEED={SEED}: no end"
+        status = self.read(STATUS)
+        self.ended = self.ended + 1 & 255
+        assert status & 7 == 6 and status >> 24 == self.ended, hex(status)
+        return status >> 8 & 63, self.read64(VALUE), self.read(MOVED)
+
+    def good(self, *arguments, **more):
+        status, value, moved = self.run(*arguments, **more)
+        assert status == hw.OK, (arguments, more, status, value)
+        return value, moved
+
+    def names(self):
+        found, slot = {}, 0
+        while True:
+            status, value, moved = self.run(LIST, offset=slot, address=BASE + 64)
+            if status == hw.NOT_FOUND:
+                assert moved == 0
+                return found
+            assert (status, moved) == (hw.OK, 80)
+            size, _, length = struct.unpack_from("<QII", entry := self.load(BASE + 64, 80))
+            found[entry[16:16 + length].decode()] = size
+            slot = value
+
+    def leave(self):
+        """The image is written back."""
+        self.socket.close()
+        other = socket.socket(socket.AF_UNIX)  # served only after the first one's image is written
+        other.connect(str(Path(self.log.name).with_name("front.sock")))
+        self.socket = other
+        self.cycles()
+
+    def close(self):
+        self.socket.close()
+        self.bench.terminate()
+        self.bench.wait()
+        self.log.close()
+
+
+@pytest.fixture
+def front(tmp_path):
+    begun = []
+
+    def begin(files, **options):
+        image = volume_with(tmp_path / "v", files, size="2M", slots=64)
+        begun.append(Front(image, tmp_path, **options))
+        return begun[0]
+    yield begin
+    for each in begun:
+        each.close()
+
+
+@pytest.mark.parametrize("top,core", [("hwfs_axi", "hwfs_axi"), ("hwfs_axi_sim", "hwfs_axi_sim")])
+def test_lint(top, core):
+    assert cores.lint(top, core, {}) == ""
+
+
+def test_yosys_reads_it_too():
+    """The second reader: slang, in Yosys; an error or a warning of its own fails. `measure` also refuses latches."""
+    assert sizes.measure("hwfs_axi", "xc7")["bram"] == 0.5
+
+
+def pattern(seed, length):
+    return random.Random(seed).randbytes(length)
+
+
+@pytest.mark.parametrize("options", [{}, {"stall": 30, "latency": 20, "read_latency": 40}])
+def test_files_by_registers(front, tmp_path, options):
+    """Create, append, read, list, rename, delete; the command reads what hardware wrote, and the other way round."""
+    early = pattern(1, 5003)
+    f = front({"early": early}, seed=SEED, **options)
+    assert f.read(ID) == 0x46485753 and f.read(SHAPE) == 64 << 24 | 9 << 16 | 4 << 8 | 1
+    assert f.read64(DISK) == (2 << 20) // 512
+    assert f.run(READ, b"early", length=4)[0] == hw.NOT_MOUNTED
+    assert f.good(MOUNT)[0] == 64
+    assert f.good(READ, b"early", length=5003) == (5003, 5003)
+    assert f.load(BASE, 5003) == early
+    # What a part of a file does not fill stays as it was, to the byte, wherever it begins.
+    for offset, length, at in ((0, 0, 0), (1, 1, 3), (1000, 3001, 0x3fd), (17, 1023, 0x400), (4999, 4, 0x7fe)):
+        f.store(BASE, b"\xa5" * 8192)
+        assert f.good(READ, b"early", offset=offset, length=length, address=BASE + at) == (length, length)
+        assert f.load(BASE, 8192) == b"\xa5" * at + early[offset:offset + length] + b"\xa5" * (8192 - at - length)
+    data = pattern(2, 30011)
+    f.store(BASE + 0x1001, data)
+    assert f.good(CREATE, b"late", file=1, length=len(data))[0] >= len(data)
+    for begin, end in ((0, 10000), (10000, 10001), (10001, 20004), (20004, 30011)):
+        assert f.good(WRITE, file=1, offset=begin, length=end - begin, address=BASE + 0x1001 + begin)[0] == end - begin
+    assert f.good(SYNC, file=1)[0] == len(data)
+    f.good(CLOSE, file=1)
+    f.store(BASE + 4, data[:2222])
+    assert f.good(CREATE, b"whole", flags=1, length=2222, address=BASE + 4) == (2222, 2222)
+    assert f.names() == {"early": 5003, "late": 30011, "whole": 2222}
+    f.good(RENAME, b"whole", b"n" * 64)
+    f.good(DELETE, b"early")
+    f.good(UNMOUNT)
+    f.leave()
+    hw.check(tmp_path / "v")
+    assert hw.names_on(tmp_path / "v") == {"late", "n" * 64}
+    assert hw.contents(tmp_path / "v", "late", tmp_path) == data
+    assert hw.contents(tmp_path / "v", "n" * 64, tmp_path) == data[:2222]
+
+
+def test_commands_that_cannot_be_carried_out(front, tmp_path):
+    """Each ends once, with its status, and the next one works."""
+    f = front({"early": b"0123456789" * 400}, seed=SEED)
+    f.good(MOUNT)
+    assert f.run(READ, b"early", length=4001)[0] == hw.PAST_END
+    assert f.run(READ, b"early", offset=1 << 63, length=1 << 31)[0] == hw.PAST_END
+    assert f.run(READ, b"nothing", length=16) == (hw.NOT_FOUND, 0, 0)
+    assert f.run(READ, file=2, length=16)[0] == hw.NOT_OPEN
+    assert f.run(READ, file=7, length=16)[0] == hw.BAD_COMMAND
+    assert f.run(WRITE, file=2, length=100000)[0] == hw.NOT_OPEN
+    assert f.run(15, length=16)[0] == hw.BAD_COMMAND
+    assert f.run(CREATE, b"early", flags=1, length=3000)[0] == hw.EXISTS
+    assert f.run(CREATE, b"huge", length=(1 << 64) - 1)[0] == hw.NO_SPACE
+    assert f.run(CREATE, b"huge", flags=1, length=1 << 22, address=BASE)[0] == hw.NO_SPACE
+    for name in (b"\xff", b"a\0b", b"\xc0\x80"):
+        assert f.run(OPEN, name)[0] == hw.BAD_NAME, name
+    for lengths in ((0, 0), (65, 0), (127, 127)):
+        assert f.run(OPEN, b"early", lengths=lengths)[0] == hw.BAD_NAME, lengths
+    for lengths in ((5, 0), (5, 65), (5, 127)):
+        assert f.run(RENAME, b"early", b"x" * 64, lengths=lengths)[0] == hw.BAD_NAME, lengths
+    # Outside of what the port reaches: the core is not asked.
+    for length, address in ((1 << 32, BASE), ((1 << 64) - 1, BASE), (16, (1 << 48) - 15), (16, 1 << 63),
+                            ((1 << 32) - 1, (1 << 64) - 1)):
+        for op in (READ, WRITE):
+            assert f.run(op, b"early" if op == READ else b"", length=length, address=address) == (BAD_TRANSFER, 0, 0)
+    assert f.run(LIST, address=(1 << 48) - 79) == (BAD_TRANSFER, 0, 0)
+    assert f.names() == {"early": 4000}
+    f.good(UNMOUNT)
+    f.leave()
+    hw.check(tmp_path / "v")
+
+
+def test_memory_that_fails(front, tmp_path):
+    """SLVERR and DECERR are told apart, in each direction; all else goes on."""
+    data = pattern(3, 6000)
+    f = front({"early": data}, seed=SEED, stall=20)
+    f.good(MOUNT)
+    f.faulty(BASE + 0x900, 4)
+    assert f.run(READ, b"early", length=6000) == (SLAVE_ERROR, 6000, 6000)
+    assert f.load(BASE, 0x900) == data[:0x900] and f.load(BASE + 0x904, 6000 - 0x904) == data[0x904:]
+    assert f.good(READ, b"early", length=0x900) == (0x900, 0x900)
+    f.good(CREATE, b"late", length=6000)
+    assert f.run(WRITE, length=6000)[0] == SLAVE_ERROR
+    f.good(CLOSE)
+    f.faulty(0, 0)
+    for address in (BASE - 16, BASE + MEMORY - 64, 0):
+        assert f.run(READ, b"early", length=128, address=address) == (DECODE_ERROR, 128, 128)
+        assert f.run(LIST, address=address)[0] == DECODE_ERROR
+    assert f.run(CREATE, b"put", flags=1, length=128, address=0)[0] == DECODE_ERROR
+    f.good(DELETE, b"put")
+    f.good(DELETE, b"late")
+    assert f.names() == {"early": 6000}
+    f.good(UNMOUNT)
+    f.leave()
+    hw.check(tmp_path / "v")
+
+
+def test_a_device_that_fails(front):
+    """The core's status, with the words that came before the failure; what lies behind them in memory stays."""
+    data = pattern(4, 40000)
+    f = front({"early": data}, seed=SEED)
+    f.good(MOUNT)
+    f.good(OPEN, b"early")
+    bad = next(block for block in range((2 << 20) // 512) if Path(f.bench.args[1]).read_bytes()[block * 512:][:512] ==
+               data[10240:10752])
+    f.ask(b"b", bad, 1)
+    f.store(BASE, b"\xa5" * 40000)
+    status, _, moved = f.run(READ, length=40000)
+    assert status == hw.DEVICE
+    assert f.load(BASE, 40000)[moved:] == b"\xa5" * (40000 - moved)
+    f.ask(b"b", 0, 0)
+    f.good(MOUNT) if f.run(READ, b"early", length=4)[0] == hw.NOT_MOUNTED else None
+    assert f.good(READ, b"early", length=40000) == (40000, 40000)
+    assert f.load(BASE, 40000) == data
+
+
+def test_registers(front):
+    """Places that are not there, that take nothing, and a command that is under way: SLVERR, and nothing changes."""
+    f = front({"early": b"x" * 3000}, seed=SEED)
+    for register in (ID, SHAPE, STATUS, 0x14, VALUE, MOVED, 0x3c, DISK, 0x48, 0x7c, 0x100, 0xffc):
+        assert f.write(register, 1) == SLVERR, hex(register)
+    for register in (CONTROL, 0x14, 0x3c, 0x48, NAME, NAME2 + 0x3c, 0x100, 0xffc):
+        assert f.refuses(register), hex(register)
+    f.tell(MOUNT, length=7, offset=1 << 40)
+    assert f.write(CONTROL, 1) == OKAY and f.read(STATUS) & 3 == 1
+    assert f.write(CONTROL, 1) == f.write(LENGTH, 9) == f.write(COMMAND, 3) == f.write(NAME, 3) == SLVERR
+    for _ in range(100000):
+        if (status := f.read(STATUS)) & 1 == 0:
+            break
+    # Without the enable bit there is no interrupt; with it there is one until it is acknowledged.
+    assert status >> 24 == 1 and status & 7 == 6 and struct.unpack_from("<I", f.ask(b"i", 0, 10))[0] == 0
+    assert f.read64(LENGTH) == 7 and f.read64(OFFSET) == 1 << 40
+    assert f.write(CONTROL, 2) == OKAY and struct.unpack_from("<I", f.ask(b"i", 0, 10))[0] == 1
+    assert f.write(CONTROL, 6) == OKAY and struct.unpack_from("<I", f.ask(b"i", 0, 10))[0] == 0
+    assert f.read(STATUS) & 7 == 4 and f.read(STATUS) >> 24 == 1
+
+
+def test_what_it_costs(front):
+    """Cycles of 64 KiB beside those that the core takes alone: the device costs nothing here."""
+    data = pattern(5, 65536)
+    f = front({"early": data}, latency=20)
+    f.good(MOUNT)
+    for op, more, most in ((READ, {"name": b"early"}, 17800), (CREATE, {"name": b"late", "flags": 1}, 19500)):
+        f.tell(op, length=65536, **more)
+        begin = f.cycles()
+        assert f.write(CONTROL, 3) == OKAY
+        f.ask(b"i", 0, 1_000_000)
+        taken = f.cycles() - begin
+        print(f"{'read' if op == READ else 'put'} of 64 KiB: {taken} cycles")
+        f.ended += 1
+        assert f.read(STATUS) >> 8 & 63 == hw.OK and taken < most
+    assert f.load(BASE, 65536) == data
