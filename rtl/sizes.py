@@ -55,6 +55,7 @@ CONFIGURATIONS = {
     "workload_32": ("workload", "workload", {}),
     "workload_256": ("workload", "workload", {"DataWidth": 256}),
     "example_one_disk": ("example", "example_top", {}),
+    "example_processor": ("example", "example_top", {"Processor": 1}),
     "example_two_disks_apart": ("example", "example_top", {"Disks": 2, "DataWidth": 64, "Async": 1}),
 }
 FAMILIES = ("xc6v", "xc7")

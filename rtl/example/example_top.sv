@@ -1,7 +1,8 @@
 // An example for a system with AXI, such as a Zynq: the workload generator on the file system core on one RAM disk
 // or an array of them, each a part of the memory behind its own AXI4 port. A processor tells it what to do through
 // AXI4-Lite registers and reads what it counted; no processor is on the data's path. To build one's own system,
-// take the generator's place with an accelerator.
+// take the generator's place with an accelerator. With `Processor` the processor itself has it: rtl/hwfs_axi, with the
+// registers of that, and a port of its own into memory (`b_axi`, in the clock of the registers).
 //
 // The names of the ports are those that block design tools know. With `Async`, the AXI4 ports run with `m_axi_aclk`,
 // which needs no relation to `s_axi_aclk`; otherwise the two are the same clock.
@@ -16,6 +17,7 @@
 // BaseAddress    where the first disk is in memory; each following one stands DiskStride bytes on
 // NodeLog2Max, Files, IndexSlots, Outstanding, TimeoutCycles  as those of hwfs
 // NameWords      32-bit words of a file's name
+// Processor      the processor's front in the generator's place; DataWidth is 32 then
 module example_top
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -36,7 +38,8 @@ module example_top
   parameter int unsigned       IndexSlots    = 1024,
   parameter int unsigned       Outstanding   = 2,
   parameter int unsigned       TimeoutCycles = 100_000_000,
-  parameter int unsigned       NameWords     = 4
+  parameter int unsigned       NameWords     = 4,
+  parameter bit                Processor     = 1'b0
 ) (
   input  logic        s_axi_aclk,
   input  logic        s_axi_aresetn,
@@ -61,6 +64,37 @@ module example_top
   input  logic        s_axi_rready,
   output logic        irq,
   output logic [Disks-1:0] disk_failed,  // mirrors: these disks are stale until reset
+
+  // The processor's data; silent without `Processor`.
+  output logic [47:0] b_axi_awaddr,
+  output logic [7:0]  b_axi_awlen,
+  output logic [2:0]  b_axi_awsize,
+  output logic [1:0]  b_axi_awburst,
+  output logic [3:0]  b_axi_awcache,
+  output logic [2:0]  b_axi_awprot,
+  output logic        b_axi_awvalid,
+  input  logic        b_axi_awready,
+  output logic [31:0] b_axi_wdata,
+  output logic [3:0]  b_axi_wstrb,
+  output logic        b_axi_wlast,
+  output logic        b_axi_wvalid,
+  input  logic        b_axi_wready,
+  input  logic [1:0]  b_axi_bresp,
+  input  logic        b_axi_bvalid,
+  output logic        b_axi_bready,
+  output logic [47:0] b_axi_araddr,
+  output logic [7:0]  b_axi_arlen,
+  output logic [2:0]  b_axi_arsize,
+  output logic [1:0]  b_axi_arburst,
+  output logic [3:0]  b_axi_arcache,
+  output logic [2:0]  b_axi_arprot,
+  output logic        b_axi_arvalid,
+  input  logic        b_axi_arready,
+  input  logic [31:0] b_axi_rdata,
+  input  logic [1:0]  b_axi_rresp,
+  input  logic        b_axi_rlast,
+  input  logic        b_axi_rvalid,
+  output logic        b_axi_rready,
 
   input  logic        m_axi_aclk,
   input  logic        m_axi_aresetn,
@@ -118,17 +152,7 @@ module example_top
   assign s_axi_rdata   = axil.r_data;
   assign s_axi_rresp   = axil.r_resp;
 
-  logic start, busy;
-  config_t run;
-  result_t result;
-  logic [NameWords-1:0][31:0] name;
   geometry_t geometry;
-
-  example_regs #(.NameWords(NameWords), .Shape(Shape)) u_regs (
-    .clk_i(clk), .rst_ni(rst_n), .axil_i(axil_manager), .axil_o(axil), .start_o(start), .config_o(run),
-    .name_o(name), .busy_i(busy), .result_i(result), .geometry_i(geometry), .irq_o(irq)
-  );
-
   logic cmd_valid, cmd_ready, name_valid, name_ready, rsp_valid, rsp_ready, write_valid, write_ready;
   logic read_valid, read_ready, read_last;
   cmd_t cmd;
@@ -137,32 +161,104 @@ module example_top
   logic [DataWidth-1:0] write_data, read_data;
   logic [Bytes-1:0] read_keep;
 
-  workload #(.DataWidth(DataWidth), .NameWords(NameWords), .TimeoutCycles(2 * TimeoutCycles)) u_workload (
-    .clk_i         (clk),
-    .rst_ni        (rst_n),
-    .start_i       (start),
-    .config_i      (run),
-    .name_i        (name),
-    .busy_o        (busy),
-    .result_o      (result),
-    .cmd_valid_o   (cmd_valid),
-    .cmd_ready_i   (cmd_ready),
-    .cmd_o         (cmd),
-    .name_valid_o  (name_valid),
-    .name_ready_i  (name_ready),
-    .name_data_o   (name_data),
-    .rsp_valid_i   (rsp_valid),
-    .rsp_ready_o   (rsp_ready),
-    .rsp_i         (rsp),
-    .write_valid_o (write_valid),
-    .write_ready_i (write_ready),
-    .write_data_o  (write_data),
-    .read_valid_i  (read_valid),
-    .read_ready_o  (read_ready),
-    .read_data_i   (read_data),
-    .read_keep_i   (read_keep),
-    .read_last_i   (read_last)
-  );
+  axi_pkg::manager_t buffer;
+  axi_pkg::memory_t  buffer_memory;
+  if (Processor) begin : gen_processor
+    if (DataWidth != 32) begin : gen_wide
+      $error("the processor's front has 32 bits");
+    end
+    hwfs_axi #(.Shape(hwfs_axi_pkg::shape(Files, BlockSizeLog2))) u_front (
+      .clk_i              (clk),
+      .rst_ni             (rst_n),
+      .axil_i             (axil_manager),
+      .axil_o             (axil),
+      .irq_o              (irq),
+      .axi_o              (buffer),
+      .axi_write_data_o   (b_axi_wdata),
+      .axi_write_strobe_o (b_axi_wstrb),
+      .axi_i              (buffer_memory),
+      .axi_read_data_i    (b_axi_rdata),
+      .geometry_i         (geometry),
+      .cmd_valid_o        (cmd_valid),
+      .cmd_ready_i        (cmd_ready),
+      .cmd_o              (cmd),
+      .name_valid_o       (name_valid),
+      .name_ready_i       (name_ready),
+      .name_data_o        (name_data),
+      .rsp_valid_i        (rsp_valid),
+      .rsp_ready_o        (rsp_ready),
+      .rsp_i              (rsp),
+      .write_valid_o      (write_valid),
+      .write_ready_i      (write_ready),
+      .write_data_o       (write_data[31:0]),
+      .read_valid_i       (read_valid),
+      .read_ready_o       (read_ready),
+      .read_data_i        (read_data[31:0])
+    );
+  end else begin : gen_generator
+    assign buffer      = '0;
+    assign b_axi_wdata = '0;
+    assign b_axi_wstrb = '0;
+
+    logic start, busy;
+    config_t run;
+    result_t result;
+    logic [NameWords-1:0][31:0] name;
+
+    example_regs #(.NameWords(NameWords), .Shape(Shape)) u_regs (
+      .clk_i(clk), .rst_ni(rst_n), .axil_i(axil_manager), .axil_o(axil), .start_o(start), .config_o(run),
+      .name_o(name), .busy_i(busy), .result_i(result), .geometry_i(geometry), .irq_o(irq)
+    );
+
+    workload #(.DataWidth(DataWidth), .NameWords(NameWords), .TimeoutCycles(2 * TimeoutCycles)) u_workload (
+      .clk_i         (clk),
+      .rst_ni        (rst_n),
+      .start_i       (start),
+      .config_i      (run),
+      .name_i        (name),
+      .busy_o        (busy),
+      .result_o      (result),
+      .cmd_valid_o   (cmd_valid),
+      .cmd_ready_i   (cmd_ready),
+      .cmd_o         (cmd),
+      .name_valid_o  (name_valid),
+      .name_ready_i  (name_ready),
+      .name_data_o   (name_data),
+      .rsp_valid_i   (rsp_valid),
+      .rsp_ready_o   (rsp_ready),
+      .rsp_i         (rsp),
+      .write_valid_o (write_valid),
+      .write_ready_i (write_ready),
+      .write_data_o  (write_data),
+      .read_valid_i  (read_valid),
+      .read_ready_o  (read_ready),
+      .read_data_i   (read_data),
+      .read_keep_i   (read_keep),
+      .read_last_i   (read_last)
+    );
+  end
+
+  assign b_axi_awaddr  = buffer.aw.address;
+  assign b_axi_awlen   = buffer.aw.len;
+  assign b_axi_awsize  = buffer.aw.size;
+  assign b_axi_awburst = 2'b01;    // incrementing
+  assign b_axi_awcache = 4'b0011;  // bufferable, not cached
+  assign b_axi_awprot  = 3'b000;
+  assign b_axi_awvalid = buffer.aw_valid;
+  assign b_axi_wlast   = buffer.w_last;
+  assign b_axi_wvalid  = buffer.w_valid;
+  assign b_axi_bready  = buffer.b_ready;
+  assign b_axi_araddr  = buffer.ar.address;
+  assign b_axi_arlen   = buffer.ar.len;
+  assign b_axi_arsize  = buffer.ar.size;
+  assign b_axi_arburst = 2'b01;
+  assign b_axi_arcache = 4'b0011;
+  assign b_axi_arprot  = 3'b000;
+  assign b_axi_arvalid = buffer.ar_valid;
+  assign b_axi_rready  = buffer.r_ready;
+  assign buffer_memory = '{aw_ready: b_axi_awready, w_ready: b_axi_wready, b_valid: b_axi_bvalid,
+                           b_resp: axi_pkg::resp_e'(b_axi_bresp), ar_ready: b_axi_arready, r_valid: b_axi_rvalid,
+                           r_resp: axi_pkg::resp_e'(b_axi_rresp), r_last: b_axi_rlast};
 
   // --- The file system ------------------------------------------------------------------------------
   host_t host;

@@ -3,7 +3,8 @@ module example_sim #(
   parameter int unsigned Disks     = 2,
   parameter bit          Async     = 1'b1,
   parameter int unsigned DataWidth = 64,
-  parameter int unsigned DiskBlocks = 1 << 13  // of 64 B
+  parameter int unsigned DiskBlocks = 1 << 13,  // of 64 B
+  parameter bit          Processor = 1'b0
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
@@ -39,8 +40,17 @@ module example_sim #(
   logic [Disks-1:0][DiskWidth-1:0]   m_axi_wdata, m_axi_rdata;
   logic [Disks-1:0][DiskWidth/8-1:0] m_axi_wstrb;
 
+  logic [47:0] b_axi_awaddr, b_axi_araddr;
+  logic [7:0]  b_axi_awlen, b_axi_arlen;
+  logic [2:0]  b_axi_awsize, b_axi_arsize, b_axi_awprot, b_axi_arprot;
+  logic [1:0]  b_axi_awburst, b_axi_arburst, b_axi_bresp, b_axi_rresp;
+  logic [3:0]  b_axi_awcache, b_axi_arcache, b_axi_wstrb;
+  logic        b_axi_awvalid, b_axi_awready, b_axi_wlast, b_axi_wvalid, b_axi_wready, b_axi_bvalid, b_axi_bready;
+  logic        b_axi_arvalid, b_axi_arready, b_axi_rlast, b_axi_rvalid, b_axi_rready;
+  logic [31:0] b_axi_wdata, b_axi_rdata;
+
   example_top #(
-    .Disks(Disks), .Async(Async), .DataWidth(DataWidth), .DiskWidth(DiskWidth),
+    .Processor(Processor), .Disks(Disks), .Async(Async), .DataWidth(DataWidth), .DiskWidth(DiskWidth),
     .DiskBlocks(block_pkg::lba_t'(DiskBlocks)), .DiskStride('0), .TimeoutCycles(20000)
   ) u_top (
     .s_axi_aclk    (clk_i),
@@ -70,6 +80,25 @@ module example_sim #(
     .m_axi_aresetn (memory_rst_ni),
     .*
   );
+
+  // The processor's buffers: whole words, since this memory has no byte strobes.
+  axi_pkg::manager_t buffer;
+  axi_pkg::memory_t  buffer_memory;
+  assign buffer = '{aw_valid: b_axi_awvalid, aw: '{address: b_axi_awaddr, len: b_axi_awlen, size: b_axi_awsize},
+                    w_valid: b_axi_wvalid, w_last: b_axi_wlast, b_ready: b_axi_bready, ar_valid: b_axi_arvalid,
+                    ar: '{address: b_axi_araddr, len: b_axi_arlen, size: b_axi_arsize}, r_ready: b_axi_rready};
+  assign {b_axi_awready, b_axi_wready, b_axi_bvalid} = {buffer_memory.aw_ready, buffer_memory.w_ready, buffer_memory.b_valid};
+  assign {b_axi_arready, b_axi_rvalid, b_axi_rlast}  = {buffer_memory.ar_ready, buffer_memory.r_valid, buffer_memory.r_last};
+  assign {b_axi_bresp, b_axi_rresp} = {buffer_memory.b_resp, buffer_memory.r_resp};
+  axi_memory #(.DataWidth(32), .SizeBytes(1 << 15), .ReadLatency(9), .WriteLatency(5)) u_buffer (
+    .clk_i, .rst_ni, .axi_i(buffer), .write_data_i(b_axi_wdata), .axi_o(buffer_memory), .read_data_o(b_axi_rdata),
+    .fault_i(1'b0), .fault_address_i('0)
+  );
+  always_ff @(posedge clk_i) begin
+    if (b_axi_wvalid && b_axi_wready) begin
+      a_words: assert (b_axi_wstrb == '1);
+    end
+  end
 
   for (genvar i = 0; i < Disks; i++) begin : gen_memory
     axi_pkg::manager_t manager;

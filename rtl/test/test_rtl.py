@@ -45,6 +45,7 @@ ARRAYS = {
     ("hwfs_disks_sim", "sim", {"Disks": 2, "Mirror": 1}),
     ("workload", "workload", {"DataWidth": 256}),
     ("example_top", "example", {"Async": 1}),
+    ("example_top", "example", {"Processor": 1}),
     ("example_sim", "sim", {}),
 ])
 def test_lint(top, core, parameters):

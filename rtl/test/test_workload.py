@@ -28,3 +28,16 @@ def test_the_example_on_axi(monkeypatch, tmp_path):
     assert ran == 2
     hw.check(tmp_path / "after")
     assert hw.names_on(tmp_path / "after") == {"old", "second"}
+
+
+def test_the_processor_in_the_example(monkeypatch, tmp_path):
+    """One disk, and the processor's front in the generator's place."""
+    old = bytes(word % 251 for word in range(2400))
+    image = volume_with(tmp_path / "v", {"old": old}, size="384K", slots=8)
+    ran = cocotb_bench.run(monkeypatch, "example_sim", "example_processor", "bench_example_processor",
+                           {"Disks": 1, "Async": 1, "DataWidth": 32, "Processor": 1},
+                           environment={"STRAIGHTWAY_IMAGE": image, "STRAIGHTWAY_AFTER": tmp_path / "after"})
+    assert ran == 1
+    hw.check(tmp_path / "after")
+    assert hw.names_on(tmp_path / "after") == {"old", "copy"}
+    assert hw.contents(tmp_path / "after", "copy", tmp_path) == old[:2000]
