@@ -72,6 +72,22 @@ impl Console {
         self.print(&format!("{text}\n"))
     }
 
+    /// A verb's result: as JSON where that is asked for, else as text.
+    ///
+    /// # Errors
+    /// When standard output was closed.
+    pub fn report<R: Serialize>(
+        &self,
+        json: bool,
+        report: &R,
+        text: fn(&R) -> String,
+    ) -> Result<()> {
+        if json {
+            return self.json(report);
+        }
+        self.print(&text(report))
+    }
+
     /// The error of a command that failed.
     pub fn fail(&self, failure: &Failure) {
         if failure.is_silent() {

@@ -10,6 +10,7 @@ use clap::Args;
 use linux::Roots;
 use measure::Report;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Where a report is saved.
@@ -189,4 +190,24 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
             kinds.join(" or ")
         ))),
     }
+}
+
+/// Rows with columns that are as wide as their longest text, in a line each.
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, text) in widths.iter_mut().zip(row) {
+            *width = (*width).max(text.chars().count());
+        }
+    }
+    let mut table = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (text, width) in row.iter().zip(widths) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{text:width$}  ");
+        }
+        let _ = writeln!(table, "{}", line.trim_end());
+    }
+    table
 }

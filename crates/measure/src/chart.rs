@@ -7,6 +7,7 @@ use crate::distribution::BoxPlot;
 use crate::format::{duration, figure, size};
 use crate::kind::{self, Kind};
 use crate::schema::Ci95;
+use askama::filters;
 use std::fmt::Write;
 
 const WIDTH: f64 = 480.0;
@@ -583,18 +584,8 @@ fn circle(class: &str, x: f64, y: f64, r: f64) -> String {
 
 /// `text` as it may stand in markup.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
+    let Ok(safe) = filters::escape(text, filters::Html);
+    safe.to_string()
 }
 
 #[cfg(test)]

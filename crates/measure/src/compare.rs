@@ -3,13 +3,14 @@
 //! One path is open at a time, one group's driver bound at a time. Whatever happens (a path that
 //! is missing, an error, Ctrl-C) each open path is closed and each prepared group left again.
 
+use crate::format::nanos;
 use crate::host::Host;
 use crate::others;
 use crate::path::{Missing, Path};
 use crate::plan::Plan;
 use crate::run_info::{Request, RunInfo};
 use crate::schema::Comparison;
-use crate::session::{Progress, Session, nanos};
+use crate::session::{Progress, Session};
 use crate::settings::{CompareError, Settings};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -109,7 +109,7 @@ mod tests {
         );
         let svg = svg("x", &root);
         assert!(
-            svg.contains("a&lt;b&gt;: 75.0 %") && svg.contains("c: 25.0 %"),
+            svg.contains("a&#60;b&#62;: 75.0 %") && svg.contains("c: 25.0 %"),
             "{svg}"
         );
         // 984 wide, so the second begins at 8 + 738.

@@ -1,4 +1,6 @@
-//! Figures as people read them.
+//! Figures as people read them, and lists without repetitions.
+
+use std::time::Duration;
 
 /// `4 KiB`, `1 MiB`; bytes if it is no multiple of 1024.
 pub fn size(bytes: u64) -> String {
@@ -127,6 +129,22 @@ pub fn known(value: Option<f64>) -> String {
 /// `yes` or `no`.
 pub fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
+}
+
+/// Each value once, in the order of its first appearance.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// A duration in nanoseconds, at most 584 years.
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -120,6 +120,7 @@ const fn row(name: &'static str, group: Group, carrier: Carrier, wait: Wait) -> 
 }
 
 use self::{Carrier as C, Group as G, Wait as W};
+use crate::format::distinct;
 
 /// Every path, in the order of tables that are not sorted.
 pub static KINDS: [Kind; 22] = [
@@ -260,13 +261,7 @@ pub fn find(name: &str, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
 pub fn names() -> Vec<&'static str> {
     let precise = KINDS.iter().map(|kind| kind.name);
     let aliases = KINDS.iter().flat_map(|kind| kind.aliases.iter().copied());
-    let mut all = Vec::new();
-    for name in precise.chain(aliases) {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
+    distinct(precise.chain(aliases))
 }
 
 /// The path that others are a multiple of, among `measured`.

@@ -6,6 +6,7 @@
 
 use crate::access::{Access, Operation, Pattern};
 use crate::distribution::BoxPlot;
+use crate::format::nanos;
 use crate::host::Host;
 use crate::open_loop::{OpenLoop, OpenRun, Schedule};
 use crate::operations::Operations;
@@ -207,11 +208,7 @@ pub fn periodic(
         match fired {
             Ok(run) if run.tally.cancelled => {}
             Ok(run) => results.extend(summary(&name, &cell, &run).map(|cell| (index, cell))),
-            Err(why) => missing.push(MissingPath {
-                path: with,
-                reason: why.reason,
-                hint: why.hint,
-            }),
+            Err(why) => missing.push(MissingPath::new(with, why)),
         }
     }
     run.end(host);
@@ -239,9 +236,7 @@ fn fire(
         pattern: Pattern::Sequential,
         block_size_bytes: plan.block_size_bytes,
     };
-    let period_ns = u64::try_from(cell.period.as_nanos())
-        .unwrap_or(u64::MAX)
-        .max(1);
+    let period_ns = nanos(cell.period).max(1);
     let schedule = |firings: u64| {
         let length = period_ns
             .saturating_mul(firings)
@@ -273,7 +268,7 @@ fn fire(
 }
 
 fn summary(path: &str, cell: &Planned, run: &OpenRun) -> Option<PeriodicCell> {
-    let period_ns = u64::try_from(cell.period.as_nanos()).unwrap_or(u64::MAX);
+    let period_ns = nanos(cell.period);
     let served: Vec<u64> = run
         .service_ns
         .iter()

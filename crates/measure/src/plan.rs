@@ -6,6 +6,7 @@
 //! within a group each cell once, in random order. The seed decides all of it.
 
 use crate::access::Access;
+use crate::format::distinct;
 use crate::random::Random;
 
 /// One path with one access.
@@ -36,12 +37,7 @@ pub struct Plan {
 impl Plan {
     /// Plans `rounds` rounds of each access on each path; `groups` gives each path's group.
     pub fn new(groups: &[&str], accesses: &[Access], rounds: u32, seed: u64) -> Self {
-        let mut names: Vec<&str> = Vec::new();
-        for group in groups {
-            if !names.contains(group) {
-                names.push(group);
-            }
-        }
+        let names: Vec<&str> = distinct(groups.iter().copied());
         let round = |number: u32| {
             let mut random = Random::derived(seed, &[0x706c_616e, u64::from(number)]);
             let mut visits: Vec<Visit> = names

@@ -122,6 +122,14 @@ impl RunInfo {
         }
         self.valid = false;
     }
+
+    /// Takes over from a run that is a part of this one why it is not valid or not complete.
+    pub fn absorb(&mut self, part: &Self) {
+        for reason in &part.invalid_reasons {
+            self.invalidate(reason);
+        }
+        self.complete &= part.complete;
+    }
 }
 
 #[cfg(test)]

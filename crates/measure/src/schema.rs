@@ -5,6 +5,8 @@
 
 use crate::access::{Access, Operation, Pattern};
 use crate::environment::Environment;
+use crate::format::distinct;
+use crate::path::Missing;
 use crate::run_info::RunInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -194,6 +196,17 @@ pub struct MissingPath {
     pub hint: String,
 }
 
+impl MissingPath {
+    /// That `path` was not measured, and why.
+    pub fn new(path: impl Into<String>, missing: Missing) -> Self {
+        Self {
+            path: path.into(),
+            reason: missing.reason,
+            hint: missing.hint,
+        }
+    }
+}
+
 impl Comparison {
     /// The kinds of access that have results, each once, in order.
     pub fn kinds(&self) -> Vec<(Operation, Pattern)> {
@@ -219,13 +232,7 @@ impl Comparison {
 
     /// The paths that have results, each once, in the order they were given.
     pub fn path_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for result in &self.results {
-            if !names.contains(&result.path.as_str()) {
-                names.push(&result.path);
-            }
-        }
-        names
+        distinct(self.results.iter().map(|result| result.path.as_str()))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
 use crate::crew::Crew;
+use crate::format::nanos;
 use crate::host::Host;
 use crate::path::{Counters, Missing, Path};
 use crate::plan::{Plan, PlannedCell};
@@ -158,11 +159,7 @@ impl Session<'_> {
 
     fn report_missing(&mut self, index: usize, missing: Missing) {
         let path = self.paths.get(index);
-        let entry = MissingPath {
-            path: path.map_or_else(String::new, |path| path.name().to_owned()),
-            reason: missing.reason,
-            hint: missing.hint,
-        };
+        let entry = MissingPath::new(path.map_or("", |path| path.name()), missing);
         if !self.missing.contains(&entry) {
             self.missing.push(entry);
         }
@@ -341,8 +338,4 @@ fn phase(
         }
     }
     tally
-}
-
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,7 @@
 //! virtual machine at several `--icount` shifts are joined in the same way.
 
 use crate::access::Access;
+use crate::format::distinct;
 use crate::host::Clock;
 use crate::random::Random;
 use crate::run_info::RunInfo;
@@ -105,13 +106,8 @@ impl Speed {
     /// Orders the points and computes the scalings.
     pub fn of(run: RunInfo, mut points: Vec<Point>) -> Self {
         points.sort_by_key(|point| point.loop_ns);
-        let mut keys: Vec<Key<'_>> = Vec::new();
-        for result in points.iter().flat_map(|point| &point.results) {
-            if !keys.contains(&key(result)) {
-                keys.push(key(result));
-            }
-        }
-        let scalings = keys
+        let results = points.iter().flat_map(|point| &point.results);
+        let scalings = distinct(results.map(key))
             .into_iter()
             .filter_map(|key| scaling(&points, key, run.seed))
             .collect();

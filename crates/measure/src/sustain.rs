@@ -12,7 +12,7 @@
 
 use crate::access::Access;
 use crate::distribution::{density, exceedance};
-use crate::format::share;
+use crate::format::{nanos, share};
 use crate::host::Host;
 use crate::open_loop::{OpenLoop, OpenRun, Schedule};
 use crate::path::{Missing, Path};
@@ -229,7 +229,6 @@ pub fn sustain(
     question: &Question,
     cancel: &AtomicBool,
 ) -> Result<(Sustained, Samples), Missing> {
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = nanos(question.deadline);
     let grace_ns = 1_000_000_000u64
         .max(deadline_ns.saturating_mul(2))
@@ -289,7 +288,7 @@ fn judge(
     schedule: &Schedule,
     run: &OpenRun,
 ) -> Sustained {
-    let deadline_ns = u64::try_from(question.deadline.as_nanos()).unwrap_or(u64::MAX);
+    let deadline_ns = nanos(question.deadline);
     let missed = misses(run, deadline_ns);
     let arrivals = missed.len() as u64;
     let count = missed.iter().sum::<f64>();

@@ -83,21 +83,13 @@ impl Sweep {
         if let Some(last) = self.comparisons.last() {
             self.run.environment_after = last.run.environment_after.clone();
         }
-        let changes = self
-            .run
-            .environment_before
-            .changes(&self.run.environment_after);
-        let reasons = self
-            .comparisons
-            .iter()
-            .flat_map(|one| one.run.invalid_reasons.clone());
-        let reasons: Vec<String> = reasons
-            .chain(changes.iter().map(ToString::to_string))
-            .collect();
-        for reason in reasons {
-            self.run.invalidate(reason);
+        for one in &self.comparisons {
+            self.run.absorb(&one.run);
         }
-        self.run.complete &= self.comparisons.iter().all(|one| one.run.complete);
+        let run = &mut self.run;
+        for change in run.environment_before.changes(&run.environment_after) {
+            run.invalidate(change.to_string());
+        }
     }
 
     /// Each result, a line.

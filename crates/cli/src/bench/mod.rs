@@ -28,6 +28,7 @@ use crate::path::rig::Rig;
 use crate::path::{PathChoice, chario};
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
+use measure::format::distinct;
 use measure::kind::{self, Group, Kind};
 use measure::{Missing, Path};
 use paths::BenchPath;
@@ -60,14 +61,8 @@ impl Drive {
     /// # Errors
     /// As [`kind`](Drive::kind).
     pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
-        let mut kinds = Vec::new();
-        for choice in choices {
-            let kind = self.kind(*choice)?;
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-        Ok(kinds)
+        let kinds = choices.iter().map(|choice| self.kind(*choice));
+        Ok(distinct(kinds.collect::<Result<Vec<_>>>()?))
     }
 
     /// The paths that are measured where none is named, in the order of tables that are not sorted.

@@ -181,40 +181,18 @@ impl Check {
         let bar = context.console.bytes_bar(Some(total_bytes));
         let pace = pace(mounted, way)?;
         for file in files() {
-            let doing = || format!("reading `{}`", shown(&file.name));
-            let token = match volume::blocking::run(mounted.volume, mounted.volume.open(&file.name))
-            {
-                Ok(token) => token,
-                // The check has named why, or does so now.
-                Err(error @ volume::Error::Corrupt(_)) => {
-                    checked.sound = false;
-                    checked.findings.push(format!("{}: {error}", doing()));
-                    continue;
-                }
-                Err(error) => return Err(failed(doing(), error)),
-            };
             let part = Part {
-                file: token,
                 name: &file.name,
                 offset_bytes: 0,
                 length_bytes: file.size_bytes,
                 size_bytes: file.size_bytes,
                 sums: Sums::Stored,
                 past_rot: true,
-            };
-            let before = checked.compared_bytes;
-            let drained = drain(
-                mounted,
-                &part,
                 pace,
-                &mut |_| Ok(()),
-                &mut |bytes| bar.set_position(before + bytes),
-                &context.cancel,
-            );
-            let closed = mounted.run(doing(), mounted.volume.close(token));
-            let drained = match drained {
+            };
+            let drained = match drain(mounted, &part, &mut |_| Ok(()), &bar, &context.cancel) {
                 Ok(drained) => drained,
-                // A part that the drive cannot read, or a map that is damaged: the rest goes on.
+                // A part that the drive cannot read, or a damaged file: the rest goes on.
                 Err(failure) if failure.exit() == Exit::No => {
                     checked.sound = false;
                     checked.findings.push(failure.to_string());
@@ -222,7 +200,6 @@ impl Check {
                 }
                 Err(failure) => return Err(failure),
             };
-            closed?;
             checked.compared_bytes += drained.bytes;
             for offset_bytes in drained.rot {
                 checked.rot.push(Rotten {

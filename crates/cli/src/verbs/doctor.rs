@@ -107,10 +107,8 @@ impl Doctor {
             checks.retain(|check| is_about(check, own.as_deref()));
         }
         let diagnosis = Diagnosis::of(&checks);
-        match self.json {
-            true => context.console.json(&diagnosis)?,
-            false => context.console.print(&diagnosis.text())?,
-        }
+        let console = &context.console;
+        console.report(self.json, &diagnosis, Diagnosis::text)?;
         if !diagnosis.ok && self.device.is_none() {
             context.console.say(
                 "without a drive, plain files, ram:SIZE and model:SIZE work: straightway format disk.img --size 1G",

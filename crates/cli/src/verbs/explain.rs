@@ -157,15 +157,8 @@ impl Explain {
         context.console.say(format_args!("{deep} in flight"));
         let second = self.compare(context, &ready, &[kind], &[Size(block)], deep)?;
         run.end(&mut BenchHost::new(&ready.bench));
-        for reason in first
-            .run
-            .invalid_reasons
-            .iter()
-            .chain(&second.run.invalid_reasons)
-        {
-            run.invalidate(reason.clone());
-        }
-        run.complete = first.run.complete && second.run.complete;
+        run.absorb(&first.run);
+        run.absorb(&second.run);
         let mut results: Vec<PathResult> = first.results;
         results.extend(second.results.into_iter().map(|result| PathResult {
             // A synchronous path was asked for more and does one: that is the trial.

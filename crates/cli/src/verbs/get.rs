@@ -119,12 +119,10 @@ impl Get {
             .hint("go without --verify; straightway put --checksums keeps them"));
         }
         let pace = pace(mounted, &self.way)?;
-        let file = mounted.run(doing(), mounted.volume.open(&self.name))?;
         let mut sink = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(length_bytes));
         let began = Instant::now();
         let part = Part {
-            file,
             name: &self.name,
             offset_bytes: self.offset.0,
             length_bytes,
@@ -134,21 +132,14 @@ impl Get {
                 false => Sums::Ignored,
             },
             past_rot: false,
-        };
-        let drained = drain(
-            mounted,
-            &part,
             pace,
-            &mut |data| sink.take(data),
-            &mut |bytes| bar.set_position(bytes),
-            &context.cancel,
-        );
+        };
+        let mut take = |data: &[u8]| sink.take(data);
+        let drained = drain(mounted, &part, &mut take, &bar, &context.cancel);
         bar.finish_and_clear();
         let drained = drained.and_then(|drained| sink.finish().map(|()| drained));
         let elapsed = began.elapsed();
-        let closed = mounted.run(doing(), mounted.volume.close(file));
         let drained = drained?;
-        closed?;
         Ok(Report {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),

@@ -5,11 +5,11 @@ use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
+use crate::output::aligned;
 use crate::path::straight;
 use crate::units::{Size, rounded};
 use clap::Args;
 use linux::resolve::Resolved;
-use std::fmt::Write;
 
 /// Tell everything about a drive.
 #[derive(Clone, Debug, Args)]
@@ -44,10 +44,7 @@ impl Info {
                 );
             }
         };
-        match self.json {
-            true => context.console.json(&facts)?,
-            false => context.console.print(&text(&facts))?,
-        }
+        context.console.report(self.json, &facts, text)?;
         Ok(Exit::Done)
     }
 }
@@ -66,8 +63,8 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
 }
 
 fn text(facts: &Facts) -> String {
-    let mut lines: Vec<(String, String)> = Vec::new();
-    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    let mut lines: Vec<[String; 2]> = Vec::new();
+    let mut line = |name: &str, value: String| lines.push([name.to_owned(), value]);
     let unknown = || "not known while the kernel has the drive".to_owned();
     let limits = &facts.limits;
     line("device", facts.device.clone());
@@ -178,15 +175,5 @@ fn text(facts: &Facts) -> String {
             ),
         );
     }
-    let width = lines
-        .iter()
-        .map(|(name, _)| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let mut text = String::new();
-    for (name, value) in lines {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:width$}  {value}");
-    }
-    text
+    aligned(&lines)
 }

@@ -1,6 +1,7 @@
 //! `straightway list`: what is there, from sysfs alone.
 
 use crate::failure::{Exit, Result};
+use crate::output::aligned;
 use crate::units::rounded;
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -8,7 +9,6 @@ use linux::pci::{self, Controller};
 use linux::{Roots, usage};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// List each NVMe controller and namespace, and who has it.
 #[derive(Clone, Debug, Args)]
@@ -160,25 +160,6 @@ impl Listing {
         }
         aligned(&rows)
     }
-}
-
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, text) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text.chars().count());
-        }
-    }
-    let mut table = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (text, width) in row.iter().zip(widths) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, "{text:width$}  ");
-        }
-        let _ = writeln!(table, "{}", line.trim_end());
-    }
-    table
 }
 
 fn namespace_entry(roots: &Roots, namespace: &pci::Namespace) -> NamespaceEntry {

@@ -72,14 +72,14 @@ impl Profile {
         let files = [("callgraph.dot", profiled.to_dot())];
         self.subject.saving.leave(context, &profiled, &files)?;
         valid(&profiled.run)?;
-        match profiled.busy_samples >= FEWEST_SAMPLES {
+        match profiled.shares.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),
             false => Err(Failure::new(
                 Exit::Invalid,
                 format!(
                     "{} samples of busy processors are too few to tell shares: {FEWEST_SAMPLES} are \
                      needed",
-                    profiled.busy_samples
+                    profiled.shares.busy_samples
                 ),
             )
             .hint("a longer --duration, or a higher --frequency")),

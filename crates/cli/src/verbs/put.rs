@@ -303,14 +303,7 @@ impl Put {
             }
             Ok(len)
         };
-        let filled = fill(
-            mounted,
-            file,
-            pace,
-            &mut read,
-            &mut |bytes| bar.set_position(bytes),
-            &context.cancel,
-        );
+        let filled = fill(mounted, file, pace, &mut read, &bar, &context.cancel);
         bar.finish_and_clear();
         volume.set_time(now_ns());
         let closing = format!("making `{}` durable", shown(name));
@@ -339,35 +332,25 @@ impl Put {
         sums: Vec<u32>,
         pace: Span,
     ) -> Result<()> {
-        let doing = || format!("reading `{}` back", shown(name));
-        let file = mounted.run(doing(), mounted.volume.open(name))?;
         let bar = context.console.bytes_bar(Some(bytes));
         let part = Part {
-            file,
             name,
             offset_bytes: 0,
             length_bytes: bytes,
             size_bytes: bytes,
             sums: Sums::Given(sums),
             past_rot: false,
-        };
-        let read = drain(
-            mounted,
-            &part,
             pace,
-            &mut |_| Ok(()),
-            &mut |bytes| bar.set_position(bytes),
-            &context.cancel,
-        );
+        };
+        let read = drain(mounted, &part, &mut |_| Ok(()), &bar, &context.cancel);
         bar.finish_and_clear();
-        let closed = mounted.run(doing(), mounted.volume.close(file));
-        let failure = match (read, closed) {
-            (Ok(read), Ok(())) if read.bytes == bytes => return Ok(()),
-            (Ok(read), Ok(())) => Failure::new(
+        let failure = match read {
+            Ok(read) if read.bytes == bytes => return Ok(()),
+            Ok(read) => Failure::new(
                 Exit::No,
                 format!("only {} of {} bytes came back", read.bytes, bytes),
             ),
-            (Err(failure), _) | (Ok(_), Err(failure)) => failure,
+            Err(failure) => failure,
         };
         let failure = failure.and("the device does not hold what was written to it");
         // The caller removes it, where it may be removed.

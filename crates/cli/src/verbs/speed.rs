@@ -92,11 +92,8 @@ impl Speed {
             match &mut run {
                 None => run = Some(one.run),
                 Some(run) => {
-                    run.commands.extend(one.run.commands);
-                    for reason in one.run.invalid_reasons {
-                        run.invalidate(reason);
-                    }
-                    run.complete &= one.run.complete;
+                    run.commands.extend(one.run.commands.clone());
+                    run.absorb(&one.run);
                 }
             }
         }
@@ -143,16 +140,13 @@ impl Speed {
             };
             context.console.say(&label);
             let compared = self.compare(context, &ready)?;
-            for reason in &compared.run.invalid_reasons {
-                run.invalidate(reason.clone());
-            }
+            run.absorb(&compared.run);
             if let Some(missing) = compared.missing.first() {
                 return Err(
                     Failure::unsupported(format!("{}: {}", missing.path, missing.reason))
                         .hint(missing.hint.clone()),
                 );
             }
-            run.complete &= compared.run.complete;
             points.push(Point {
                 label,
                 loop_ns,

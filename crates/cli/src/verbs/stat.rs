@@ -1,6 +1,7 @@
 //! `straightway stat DEVICE [NAME]`: a volume, or a file in it.
 
 use crate::failure::{Exit, Result};
+use crate::output::aligned;
 use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
 use crate::verbs::ls::{FileEntry, Listing};
@@ -111,10 +112,8 @@ impl Stat {
                 file,
             })
         })?;
-        match self.json {
-            true => context.console.json(&status)?,
-            false => context.console.print(&status.text())?,
-        }
+        let console = &context.console;
+        console.report(self.json, &status, Status::text)?;
         Ok(Exit::Done)
     }
 }
@@ -202,8 +201,9 @@ impl Status {
                 ("tag", file.entry.app_tag.to_string()),
             ]);
         }
-        rows.iter()
-            .map(|(name, value)| format!("{name:<10} {value}\n"))
-            .collect()
+        let rows = rows
+            .into_iter()
+            .map(|(name, value)| [name.to_owned(), value]);
+        aligned(&rows.collect::<Vec<_>>())
     }
 }

@@ -8,6 +8,7 @@ use crate::transfer::pump::{Finished, Job, Sink, drain as pump};
 use crate::volume::chunks::differences;
 use crate::volume::flow::Flow;
 use crate::volume::{Mounted, shown};
+use indicatif::ProgressBar;
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
@@ -25,9 +26,7 @@ pub enum Sums {
 /// What to read.
 #[derive(Clone, Debug)]
 pub struct Part<'n> {
-    /// The file, and its name for messages.
-    pub file: File,
-    /// Its name.
+    /// The file's name.
     pub name: &'n str,
     /// First byte.
     pub offset_bytes: u64,
@@ -39,6 +38,8 @@ pub struct Part<'n> {
     pub sums: Sums,
     /// Whether to read on after a chunk that is not what was written.
     pub past_rot: bool,
+    /// Sizes and number of the requests.
+    pub pace: Span,
 }
 
 /// What was read.
@@ -52,7 +53,7 @@ pub struct Drained {
     pub rot: Vec<u64>,
 }
 
-/// Reads `part` into `sink`. Nothing is in flight when it returns.
+/// Reads `part` into `sink`, and advances `bar`. Nothing is in flight when it returns.
 ///
 /// # Errors
 /// The volume's, the sink's, the user's wish to end, or data that does not have its checksum,
@@ -60,9 +61,24 @@ pub struct Drained {
 pub fn drain(
     mounted: &Mounted<'_, '_>,
     part: &Part<'_>,
-    pace: Span,
     sink: &mut Sink<'_>,
-    progress: &mut dyn FnMut(u64),
+    bar: &ProgressBar,
+    cancel: &Cancel,
+) -> Result<Drained> {
+    let doing = || format!("reading `{}`", shown(part.name));
+    let file = mounted.run(doing(), mounted.volume.open(part.name))?;
+    let drained = drain_open(mounted, file, part, sink, bar, cancel);
+    let closed = mounted.run(doing(), mounted.volume.close(file));
+    let drained = drained?;
+    closed.map(|()| drained)
+}
+
+fn drain_open(
+    mounted: &Mounted<'_, '_>,
+    file: File,
+    part: &Part<'_>,
+    sink: &mut Sink<'_>,
+    bar: &ProgressBar,
     cancel: &Cancel,
 ) -> Result<Drained> {
     let mut drained = Drained::default();
@@ -78,18 +94,19 @@ pub fn drain(
     };
     let first = part.offset_bytes / align * align;
     let end = (part.offset_bytes + part.length_bytes).next_multiple_of(align);
-    let mut flow = Flow::read(mounted, part.file, &part.sums, first / CHUNK_BYTES);
+    let mut flow = Flow::read(mounted, file, &part.sums, first / CHUNK_BYTES);
+    let begun = bar.position();
     let job = Job {
         doing: &format_args!("reading `{}`", part.name),
         span: Span {
             offset_bytes: first,
             length_bytes: end.min(part.size_bytes) - first,
-            operation_bytes: pace.operation_bytes.next_multiple_of(align),
-            ..pace
+            operation_bytes: part.pace.operation_bytes.next_multiple_of(align),
+            ..part.pace
         },
         most_bytes: usize::MAX,
         memory: mounted.memory,
-        progress,
+        progress: &mut |bytes| bar.set_position(begun + bytes),
         stop: &|| cancel.is_set(),
     };
     // The device works while this thread writes: another would only cost its waking.

@@ -7,6 +7,7 @@ use crate::transfer::pump::{Fill, Job, fill as pump};
 use crate::transfer::{Moved, Span};
 use crate::volume::Mounted;
 use crate::volume::flow::Flow;
+use indicatif::ProgressBar;
 use volume::File;
 
 /// Appends all of the source to an empty file. Nothing is in flight when it returns, and nothing
@@ -19,7 +20,7 @@ pub fn fill(
     file: File,
     pace: Span,
     source: &mut Fill<'_>,
-    progress: &mut dyn FnMut(u64),
+    bar: &ProgressBar,
     cancel: &Cancel,
 ) -> Result<Moved> {
     let mut flow = Flow::append(mounted, file)?;
@@ -28,7 +29,7 @@ pub fn fill(
         span: pace,
         most_bytes: usize::MAX,
         memory: mounted.memory,
-        progress,
+        progress: &mut |bytes| bar.set_position(bytes),
         stop: &|| cancel.is_set(),
     };
     pump(&mut flow, job, source)

@@ -4,6 +4,7 @@
 //! places are wiped by a format, as `wipefs` does: a file system whose superblock survives would be
 //! mounted, checked or repaired by whatever looks for one.
 
+use measure::format::distinct;
 use volume::layout::{SUPERBLOCK_B, magic};
 
 /// How much of the device's beginning is looked at.
@@ -181,13 +182,7 @@ fn piece(bytes: &[u8], at: u64, len: usize) -> Option<&[u8]> {
 
 /// What the signatures say, each thing once.
 pub fn names(signatures: &[Signature]) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for signature in signatures {
-        if !names.contains(&signature.what) {
-            names.push(signature.what);
-        }
-    }
-    names
+    distinct(signatures.iter().map(|signature| signature.what))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::advice::{self, Advice, advise};
 use crate::chart::{Axis, Chart, Curve, Point, Unit, legend_key, styles};
 use crate::findings::{Merit, Win, ranked, wins};
 use crate::fio::Agreement;
-use crate::format::{capital, count, duration, figure, known, size, with_half};
+use crate::format::{capital, count, distinct, duration, figure, known, size, with_half};
 use crate::run_info::RunInfo;
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::sweep::Sweep;
@@ -131,13 +131,7 @@ impl Paths<'_> {
     }
 
     fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for (_, result) in self.results() {
-            if !names.contains(&result.path.as_str()) {
-                names.push(&result.path);
-            }
-        }
-        names
+        distinct(self.results().map(|(_, result)| result.path.as_str()))
     }
 
     /// What stands after a heading that is of one comparison, where there are several.
@@ -476,13 +470,8 @@ impl Report for Sweep {
             page.sections.push(self.beside_fio());
         }
         page.sections.extend(all.last_sections());
-        let mut missing = Vec::new();
-        for one in self.comparisons.iter().flat_map(|one| &one.missing) {
-            if !missing.contains(one) {
-                missing.push(one.clone());
-            }
-        }
-        page.missing(&missing);
+        let missing = self.comparisons.iter().flat_map(|one| one.missing.clone());
+        page.missing(&distinct(missing));
         page.finish()
     }
 

@@ -33,11 +33,11 @@ impl Report for Profiled {
 
     fn text(&self) -> String {
         let mut text = self.lede() + "\n";
-        for (kind, share) in &self.kinds {
+        for (kind, share) in &self.shares.kinds {
             text += &format!("  {kind:20} {:>6.1} %\n", 100.0 * share);
         }
         text += "\n";
-        for function in self.functions.iter().take(12) {
+        for function in self.shares.functions.iter().take(12) {
             text += &format!(
                 "  {:>6.1} %  {:>6.1} %  {}\n",
                 100.0 * function.own_share,
@@ -56,16 +56,16 @@ impl Profiled {
             capital(&self.access.to_string()),
             self.queue_depth,
             figure(self.throughput_mib_s),
-            count(self.busy_samples),
-            count(self.idle_samples)
+            count(self.shares.busy_samples),
+            count(self.shares.idle_samples)
         );
-        if self.busy_samples < FEWEST_SAMPLES {
+        if self.shares.busy_samples < FEWEST_SAMPLES {
             text += &format!(" Fewer than {FEWEST_SAMPLES} samples are too few to tell shares.");
         }
         let is_other = |thread: &&Node| !OURS.split(' ').any(|own| thread.name.starts_with(own));
-        let others = self.tree.children.iter().filter(is_other);
+        let others = self.shares.tree.children.iter().filter(is_other);
         let others: u64 = others.map(|thread| thread.samples).sum();
-        let share = others as f64 / self.busy_samples.max(1) as f64;
+        let share = others as f64 / self.shares.busy_samples.max(1) as f64;
         if share > OTHERS {
             text += &format!(
                 " {:.0} % of the busy ones were in other programs: stop what else runs, and measure again.",
@@ -76,8 +76,8 @@ impl Profiled {
     }
 
     fn by_kind(&self) -> Section {
-        let rows = self.kinds.iter().map(|(kind, share)| {
-            let n = self.busy_samples.max(1) as f64;
+        let rows = self.shares.kinds.iter().map(|(kind, share)| {
+            let n = self.shares.busy_samples.max(1) as f64;
             let error = 196.0 * (share * (1.0 - share) / n).sqrt();
             vec![kind.to_string(), percent(*share), format!("± {error:.1}")]
         });
@@ -88,11 +88,11 @@ impl Profiled {
     }
 
     fn flames(&self) -> Section {
-        let legend = self.kinds.iter().filter(|(_, share)| *share > 0.0);
+        let legend = self.shares.kinds.iter().filter(|(_, share)| *share > 0.0);
         let legend = legend.map(|(kind, _)| (swatch(flame::style(Some(*kind))), kind.to_string()));
         let caption = "Each function is as wide as its share; what it called stands above it. At the bottom the \
                        threads.";
-        let svg = flame::svg("Flame graph of the calls", &self.tree);
+        let svg = flame::svg("Flame graph of the calls", &self.shares.tree);
         Section {
             wide: true,
             ..Section::new("Flame graph", caption)
@@ -102,7 +102,7 @@ impl Profiled {
     }
 
     fn by_function(&self) -> Section {
-        let rows = self.functions.iter().map(|function| {
+        let rows = self.shares.functions.iter().map(|function| {
             vec![
                 function.name.clone(),
                 percent(function.own_share),
@@ -120,13 +120,13 @@ impl Profiled {
     /// The heaviest nodes in the order of the tree.
     fn call_rows(&self) -> Vec<Vec<String>> {
         let mut all: Vec<(usize, &Node)> = Vec::new();
-        flatten(&self.tree, 0, &mut all);
+        flatten(&self.shares.tree, 0, &mut all);
         let mut weights: Vec<u64> = all.iter().map(|(_, node)| node.samples).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
         let least = weights.get(LINES).copied().unwrap_or(0);
         let chosen = all.into_iter().filter(|(_, node)| node.samples > least);
         let row = |(depth, node): (usize, &Node)| {
-            let share = node.samples as f64 / self.busy_samples.max(1) as f64;
+            let share = node.samples as f64 / self.shares.busy_samples.max(1) as f64;
             let name = format!("{}{}", "\u{2007}\u{2007}".repeat(depth.min(24)), node.name);
             vec![name, percent(share)]
         };

@@ -3,7 +3,7 @@
 use super::{Page, Report, ReportError, Section};
 use crate::access::Access;
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
-use crate::format::{duration, with_half};
+use crate::format::{distinct, duration, with_half};
 use crate::run_info::RunInfo;
 use crate::speed::{Scaling, Speed};
 use std::collections::BTreeSet;
@@ -77,12 +77,7 @@ impl Speed {
     }
 
     fn rates(&self) -> Section {
-        let mut names: Vec<&str> = Vec::new();
-        for one in &self.scalings {
-            if !names.contains(&one.path.as_str()) {
-                names.push(&one.path);
-            }
-        }
+        let names: Vec<&str> = distinct(self.scalings.iter().map(|one| one.path.as_str()));
         let key = |(style, name): (usize, &&str)| (legend_key(style, false), (*name).to_owned());
         let caption = "A line through 0 belongs to a path that only the processor limits; a level one to a path that \
                        waits for its drive.";

@@ -211,30 +211,23 @@ pub struct Profiled {
     pub operations: u64,
     /// Their rate.
     pub throughput_mib_s: f64,
+    /// What the samples say.
+    #[serde(flatten)]
+    pub shares: Shares,
+}
+
+/// What the samples say, without the record of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shares {
     /// Samples of processors that did something.
     pub busy_samples: u64,
     /// Samples of idle processors.
     pub idle_samples: u64,
-    /// Share of busy samples by kind.
+    /// Share of busy samples by kind, all kinds.
     pub kinds: Vec<(Kind, f64)>,
     /// The functions with the most samples of their own.
     pub functions: Vec<Function>,
     /// Calls, from each thread inwards.
-    pub tree: Node,
-}
-
-/// What the samples say, without the record of the run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shares {
-    /// Samples of processors that did something.
-    pub busy: u64,
-    /// Samples of idle processors.
-    pub idle: u64,
-    /// Share of busy samples by kind, all kinds.
-    pub kinds: Vec<(Kind, f64)>,
-    /// Functions.
-    pub functions: Vec<Function>,
-    /// Calls.
     pub tree: Node,
 }
 
@@ -246,10 +239,10 @@ pub fn shares(stacks: &[Stack]) -> Shares {
     let mut root = Building::default();
     for stack in stacks {
         let Some(kind) = kind(stack) else {
-            all.idle += 1;
+            all.idle_samples += 1;
             continue;
         };
-        all.busy += 1;
+        all.busy_samples += 1;
         *kinds.entry(kind).or_default() += 1;
         let mut seen: Vec<&str> = Vec::new();
         for (depth, frame) in stack.frames.iter().enumerate() {
@@ -264,7 +257,7 @@ pub fn shares(stacks: &[Stack]) -> Shares {
         }
         root.add(stack, kind);
     }
-    let share = |count: u64| count as f64 / all.busy.max(1) as f64;
+    let share = |count: u64| count as f64 / all.busy_samples.max(1) as f64;
     all.kinds = KINDS
         .iter()
         .map(|kind| (*kind, share(kinds.get(kind).copied().unwrap_or(0))))
@@ -280,7 +273,7 @@ pub fn shares(stacks: &[Stack]) -> Shares {
     list.sort_by(|a, b| b.own_share.total_cmp(&a.own_share));
     list.truncate(FUNCTIONS);
     all.functions = list;
-    let least = (all.busy as f64 * SMALLEST) as u64;
+    let least = (all.busy_samples as f64 * SMALLEST) as u64;
     all.tree = root.finish("all".to_owned(), least.max(1));
     all
 }
@@ -335,7 +328,7 @@ impl Profiled {
     /// Callers and callees for Graphviz: an edge a call, as wide as its share.
     pub fn to_dot(&self) -> String {
         let mut edges: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        let mut pending: Vec<&Node> = vec![&self.tree];
+        let mut pending: Vec<&Node> = vec![&self.shares.tree];
         while let Some(node) = pending.pop() {
             for child in &node.children {
                 *edges.entry((&node.name, &child.name)).or_default() += child.samples;
@@ -344,7 +337,7 @@ impl Profiled {
         }
         let mut text = String::from("digraph calls {\n  node [shape=box];\n");
         for ((caller, callee), samples) in edges {
-            let share = samples as f64 / self.busy_samples.max(1) as f64;
+            let share = samples as f64 / self.shares.busy_samples.max(1) as f64;
             let quoted = |name: &str| name.replace(['"', '\\'], "'");
             text += &format!(
                 "  \"{}\" -> \"{}\" [label=\"{:.1} %\", penwidth={:.2}];\n",

@@ -4,6 +4,7 @@ use super::stacks::Stack;
 use super::{Profiled, shares};
 use crate::access::Access;
 use crate::cell::ClosedLoop;
+use crate::format::nanos;
 use crate::host::Host;
 use crate::path::{Missing, Path};
 use crate::run_info::{Request, RunInfo};
@@ -64,7 +65,6 @@ pub fn profile(
     })?;
     run.end(host);
     run.complete = !cancel.load(Ordering::Relaxed);
-    let shares = shares(&taken.stacks);
     Ok(Profiled {
         run,
         path: path.name().to_owned(),
@@ -72,11 +72,7 @@ pub fn profile(
         queue_depth: taken.queue_depth,
         operations: taken.operations,
         throughput_mib_s: taken.throughput_mib_s,
-        busy_samples: shares.busy,
-        idle_samples: shares.idle,
-        kinds: shares.kinds,
-        functions: shares.functions,
-        tree: shares.tree,
+        shares: shares(&taken.stacks),
     })
 }
 
@@ -89,10 +85,9 @@ fn take(
 ) -> Result<Taken, Missing> {
     let queue_depth = open.depth(plan.queue_depth);
     let load = Load::new(plan.access, plan.span_bytes, queue_depth, seed);
-    let duration_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
     let (tally, stacks) = open.with(&load, ClosedLoop::new, |open, closed| {
         sampler.start()?;
-        let tally = closed.run(open.device, open.host.clock(), duration_ns, cancel);
+        let tally = closed.run(open.device, open.host.clock(), nanos(plan.duration), cancel);
         Ok((tally, sampler.stop()?))
     })?;
     match tally.first_error {

@@ -69,7 +69,7 @@ fn stacks_are_read_and_their_kinds_told() {
 #[test]
 fn shares_and_the_tree_count_each_sample_once() {
     let all = shares(&parse(TEXT));
-    assert_eq!((all.busy, all.idle), (5, 1));
+    assert_eq!((all.busy_samples, all.idle_samples), (5, 1));
     let sum: f64 = all.kinds.iter().map(|(_, share)| share).sum();
     assert!((sum - 1.0).abs() < 1e-9);
     let own: f64 = all
@@ -117,10 +117,10 @@ fn a_deep_stack_keeps_its_ends_and_can_be_read_again() {
 #[test]
 fn what_is_no_output_of_perf_gives_no_samples() {
     for text in ["", "\n\n", "\tff lonely ([kernel])\n"] {
-        assert_eq!(shares(&parse(text)).busy, 0, "{text:?}");
+        assert_eq!(shares(&parse(text)).busy_samples, 0, "{text:?}");
     }
     // A name without frames is a program that perf could not look into.
-    assert_eq!(shares(&parse("x\n")).busy, 1);
+    assert_eq!(shares(&parse("x\n")).busy_samples, 1);
 }
 
 #[test]
@@ -140,11 +140,7 @@ fn recursion_counts_once_and_dot_is_quoted() {
         queue_depth: 1,
         operations: 1,
         throughput_mib_s: 1.0,
-        busy_samples: all.busy,
-        idle_samples: all.idle,
-        kinds: all.kinds,
-        functions: all.functions,
-        tree: all.tree,
+        shares: all,
     };
     let dot = profiled.to_dot();
     assert!(dot.contains("\"'g'\" -> \"f\" [label=\"100.0 %\""), "{dot}");

@@ -266,11 +266,8 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
     let part = |(index, name): (usize, &&str)| {
         let of_part = |split: &Split| split.parts.get(index).copied().unwrap_or(0.0);
         let sum: f64 = taken.splits.iter().map(of_part).sum();
-        let series: Vec<u64> = taken
-            .splits
-            .iter()
-            .map(|split| of_part(split) as u64)
-            .collect();
+        let splits = taken.splits.iter();
+        let series: Vec<u64> = splits.map(|split| of_part(split) as u64).collect();
         Part {
             name: (*name).to_owned(),
             mean_ns: sum / count,
@@ -279,26 +276,12 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
             p99_ns: tail::quantile(&series, 0.99).unwrap_or(0),
         }
     };
-    let differences: Vec<f64> = match probed {
-        true => taken
-            .with_ns
-            .iter()
-            .zip(&taken.without_ns)
-            .map(|(a, b)| a - b)
-            .collect(),
-        false => Vec::new(),
-    };
+    let pairs = taken.with_ns.iter().zip(&taken.without_ns);
+    let differences: Vec<f64> = pairs.filter(|_| probed).map(|(a, b)| a - b).collect();
     let probe_cost_ns_ci95 = stats::mean_interval(&differences, run.seed);
-    let totals: Vec<u64> = taken
-        .splits
-        .iter()
-        .map(|split| split.total_ns as u64)
-        .collect();
-    let commands: f64 = taken
-        .splits
-        .iter()
-        .map(|split| f64::from(split.commands))
-        .sum();
+    let splits = || taken.splits.iter();
+    let totals: Vec<u64> = splits().map(|split| split.total_ns as u64).collect();
+    let commands: f64 = splits().map(|split| f64::from(split.commands)).sum();
     Traced {
         run,
         path: path.to_owned(),
@@ -313,12 +296,7 @@ fn summary(run: RunInfo, path: &str, plan: &Plan, probed: bool, taken: &Taken) -
         commands_per_request: (probed && commands > 0.0).then_some(commands / count),
         probe_cost_ns: stats::mean(&differences).unwrap_or(0.0),
         probe_cost_ns_ci95,
-        shown: taken
-            .splits
-            .iter()
-            .take(SHOWN)
-            .map(|split| split.parts)
-            .collect(),
+        shown: splits().take(SHOWN).map(|split| split.parts).collect(),
         exceedance: exceedance(&totals),
         density: density(&totals),
     }
