@@ -109,7 +109,10 @@ impl Failure {
             io::ErrorKind::NotFound => Self::new(Exit::NotFound, what),
             io::ErrorKind::AlreadyExists => Self::new(Exit::Exists, what),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::new(Exit::Full, what).hint(format!("make room there: df -h {}", place(path)))
+                Self::new(Exit::Full, what).hint(format!(
+                    "make room there: df -h {}",
+                    folder_of(path).display()
+                ))
             }
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
@@ -152,52 +155,58 @@ impl Failure {
 
     /// A request that the device did not do.
     pub fn request(doing: impl fmt::Display, error: block::Error) -> Self {
-        let what = match error {
+        let failed = |what| Self::new(Exit::No, what).hint(ERROR_LOG);
+        match error {
             block::Error::Nvme { status } => {
-                format!("{doing}: the drive answered {}", nvme::Status(status))
-            }
-            // ENODATA: the block layer's one word for a write fault, an unrecovered read, a range that
-            // is read-only and an access that is denied.
-            block::Error::Os { errno: ENODATA } => format!(
-                "{doing}: the drive failed or refused the access there: a medium error, \
-                 write protection or no permission (errno {ENODATA})"
-            ),
-            block::Error::Os {
-                errno: ENOSPC | EDQUOT,
-            } => format!("{doing}: no space is left for it"),
-            block::Error::Os { errno } => {
-                format!("{doing}: {}", io::Error::from_raw_os_error(errno))
+                let answer = nvme::Status(status);
+                failed(format!("{doing}: the drive answered {answer}"))
             }
             // The kernel gives a drive that was removed no length.
             block::Error::ShortTransfer { done_bytes: 0 } => {
-                format!("{doing}: the drive moved nothing: it was removed")
+                Self::missing(format!("{doing}: the drive moved nothing: it was removed"))
+                    .hint("straightway list")
             }
-            other => format!("{doing}: {other}"),
-        };
-        match error {
-            block::Error::Gone | block::Error::ShortTransfer { done_bytes: 0 } => {
-                Self::missing(what).hint("straightway list")
+            block::Error::Os { errno } => {
+                let what = format!("{doing}: {}", io::Error::from_raw_os_error(errno));
+                match errno {
+                    // The block layer's one word for a write fault, an unrecovered read, a range that
+                    // is read-only and an access that is denied.
+                    ENODATA => failed(format!(
+                        "{doing}: the drive failed or refused the access there: a medium error, \
+                         write protection or no permission (errno {ENODATA})"
+                    )),
+                    // The file system that holds an image is full.
+                    ENOSPC | EDQUOT => {
+                        Self::new(Exit::Full, format!("{doing}: no space is left for it"))
+                            .hint("make room on the file system that holds it: df -h")
+                    }
+                    EPERM | EACCES | EROFS => {
+                        Self::missing(what).hint("run it as root, on a device that may be changed")
+                    }
+                    // The device went away.
+                    ENOENT | ENXIO | ENODEV => Self::missing(what).hint("straightway list"),
+                    _ => failed(what),
+                }
             }
-            block::Error::ReadOnly => Self::missing(what),
-            block::Error::Os {
-                errno: EPERM | EACCES | EROFS,
-            } => Self::missing(what).hint("run it as root, on a device that may be changed"),
-            block::Error::Unsupported => Self::unsupported(what),
-            block::Error::Unaligned | block::Error::OutOfRange | block::Error::TooLarge => {
-                Self::usage(what)
-            }
-            block::Error::Os { errno } if is_gone(errno) => {
-                Self::missing(what).hint("straightway list")
-            }
-            // What holds an image is full.
-            block::Error::Os {
-                errno: ENOSPC | EDQUOT,
-            } => Self::new(Exit::Full, what)
-                .hint("make room on the file system that holds it: df -h"),
-            _ => {
-                Self::new(Exit::No, what).hint("dmesg; straightway info DEVICE shows its error log")
+            other => {
+                let what = format!("{doing}: {other}");
+                match other {
+                    block::Error::Gone => Self::missing(what).hint("straightway list"),
+                    block::Error::ReadOnly => Self::missing(what),
+                    block::Error::Unsupported => Self::unsupported(what),
+                    block::Error::Unaligned | block::Error::OutOfRange | block::Error::TooLarge => {
+                        Self::usage(what)
+                    }
+                    _ => failed(what),
+                }
             }
         }
+    }
+
+    /// A program that Debian has in `package` cannot be run.
+    pub fn tool(name: &str, package: &str, error: &io::Error) -> Self {
+        Self::unsupported(format!("{name} cannot be run: {error}"))
+            .hint(format!("apt install {package}"))
     }
 
     /// Adds the command or advice that may fix it.
@@ -231,10 +240,10 @@ impl Failure {
 }
 
 /// The folder that `path` is in.
-fn place(path: &Path) -> std::path::Display<'_> {
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
-        Some(parent) if parent != Path::new("") => parent.display(),
-        _ => Path::new(".").display(),
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
     }
 }
 
@@ -249,10 +258,8 @@ const EROFS: i32 = 30;
 const ENODATA: i32 = 61;
 const EDQUOT: i32 = 122;
 
-/// Errors that say that the device went away.
-fn is_gone(errno: i32) -> bool {
-    matches!(errno, ENOENT | ENXIO | ENODEV)
-}
+/// Where a drive tells more about a failure.
+const ERROR_LOG: &str = "dmesg; straightway info DEVICE shows its error log";
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

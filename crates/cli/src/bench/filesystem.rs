@@ -102,10 +102,9 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         .arg("lazy_itable_init=0,lazy_journal_init=0,nodiscard")
         .arg(block)
         .arg(format!("{}k", len_bytes >> 10));
-    let output = command.output().map_err(|error| {
-        Failure::unsupported(format!("mkfs.ext4 cannot be run: {error}"))
-            .hint("apt install e2fsprogs; or leave ext4 out with --paths")
-    })?;
+    let package = "e2fsprogs; or leave ext4 out with --paths";
+    let output = command.output();
+    let output = output.map_err(|error| Failure::tool("mkfs.ext4", package, &error))?;
     match output.status.success() {
         true => Ok(()),
         false => {

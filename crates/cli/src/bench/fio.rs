@@ -44,10 +44,8 @@ pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, S
 /// It is not there.
 pub fn version() -> Result<String> {
     let output = Command::new("fio").arg("--version").output();
-    let output = output.map_err(|error| {
-        Failure::unsupported(format!("fio cannot be run: {error}"))
-            .hint("apt install fio; or go without --fio")
-    })?;
+    let output =
+        output.map_err(|error| Failure::tool("fio", "fio; or go without --fio", &error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -102,9 +100,8 @@ pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
     if !reads {
         command.arg("--end_fsync=1");
     }
-    let output = command.output().map_err(|error| {
-        Failure::unsupported(format!("fio cannot be run: {error}")).hint("apt install fio")
-    })?;
+    let output = command.output();
+    let output = output.map_err(|error| Failure::tool("fio", "fio", &error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

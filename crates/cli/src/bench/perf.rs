@@ -30,10 +30,7 @@ impl Perf {
     /// It is not.
     pub fn new(roots: &Roots, frequency: u32) -> Result<Self> {
         let version = Command::new("perf").arg("version").output();
-        version.map_err(|error| {
-            Failure::unsupported(format!("perf cannot be run: {error}"))
-                .hint("apt install linux-perf")
-        })?;
+        version.map_err(|error| Failure::tool("perf", "linux-perf", &error))?;
         let file = roots.proc.join("sys/kernel/perf_event_paranoid");
         let level = fs::read_to_string(&file).map_err(|error| {
             Failure::unsupported(format!("this kernel has no perf events: {error}"))
@@ -91,11 +88,8 @@ impl Perf {
             .stdout(Stdio::null())
             .stderr(errors)
             .spawn();
-        let child = child.map_err(|error| {
-            Failure::unsupported(format!("perf cannot be run: {error}"))
-                .hint("apt install linux-perf")
-        })?;
-        self.child = Some(child);
+        let child = child.map_err(|error| Failure::tool("perf", "linux-perf", &error));
+        self.child = Some(child?);
         to.write_all(b"enable\n")
             .map_err(|error| Failure::io("writing", &control, &error))?;
         self.answered(&mut from)

@@ -12,7 +12,7 @@
 
 use super::{device_name, is_part_of};
 use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Failure, Result, folder_of};
 use linux::{Claim, Roots};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -118,10 +118,7 @@ impl Output {
                 return Err(Failure::new(Exit::Exists, what).hint("--force to replace it"));
             }
         };
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(path);
         match std::fs::metadata(folder) {
             Ok(data) if data.is_dir() => Ok(Self {
                 path: path.to_owned(),

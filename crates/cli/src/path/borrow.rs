@@ -24,39 +24,17 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// The drive for the path behind the IOMMU.
+    /// The drive, bound by `bind` to the driver of a path unless it is kept at one.
     ///
     /// # Errors
     /// It is in use, or cannot be bound.
-    pub fn of_vfio(roots: &Roots, address: PciAddress) -> Result<Self> {
-        Self::new(roots, address, || bind::to_vfio(roots, address))
-    }
-
-    /// The drive for CharIO's driver.
-    ///
-    /// # Errors
-    /// It is in use, or cannot be bound.
-    pub fn of_chario(roots: &Roots, address: PciAddress) -> Result<Self> {
-        Self::new(roots, address, || bind::to_chario(roots, address))
-    }
-
-    /// The drive for the path without one.
-    ///
-    /// # Errors
-    /// It is in use, or cannot be bound.
-    pub fn of_nothing(roots: &Roots, address: PciAddress) -> Result<Self> {
-        Self::new(roots, address, || bind::to_nothing(roots, address))
-    }
-
-    fn new(
+    pub fn new(
         roots: &Roots,
         address: PciAddress,
-        borrow: impl FnOnce() -> linux::Result<bind::Binding>,
+        bind: fn(&Roots, PciAddress) -> linux::Result<bind::Binding>,
     ) -> Result<Self> {
-        let binding = match bind::is_kept(roots, address) {
-            true => None,
-            false => Some(borrow()?),
-        };
+        let is_kept = bind::is_kept(roots, address);
+        let binding = (!is_kept).then(|| bind(roots, address)).transpose()?;
         Ok(Self {
             binding,
             huge_pages: None,
@@ -66,13 +44,10 @@ impl Loan {
 
 impl Ends for Loan {
     fn end(self) -> Result<()> {
-        match self.binding {
-            Some(binding) => {
-                binding.release()?;
-                Ok(())
-            }
-            None => Ok(()),
+        if let Some(binding) = self.binding {
+            binding.release()?;
         }
+        Ok(())
     }
 }
 

@@ -129,7 +129,11 @@ pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Arc<Loan>>> {
     let controller = Controller::at(roots, resolved.controller.address)?;
     match controller.driver.as_deref() {
         Some(bind::CHARIO) => Ok(None),
-        _ => Ok(Some(Arc::new(Loan::of_chario(roots, controller.address)?))),
+        _ => Ok(Some(Arc::new(Loan::new(
+            roots,
+            controller.address,
+            bind::to_chario,
+        )?))),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
 use linux::identity::Identity;
 use linux::resolve::Resolved;
-use linux::{Roots, noiommu, vfio};
+use linux::{Roots, bind, noiommu, vfio};
 use model::{BusMemory, Config, Faults, Kind, Model, On, Rule, When};
 use nvme::{
     CompletionMode, Controller, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Options,
@@ -53,7 +53,7 @@ pub fn open(
     let address = resolved.controller.address;
     let memory_bytes = buffer_bytes.saturating_add(overhead_bytes());
     if !behind_iommu {
-        let mut loan = Loan::of_nothing(roots, address)?;
+        let mut loan = Loan::new(roots, address, bind::to_nothing)?;
         let options = noiommu::Options {
             memory_bytes,
             reserve_huge_pages: true,
@@ -65,7 +65,7 @@ pub fn open(
         let memory = Memory::Dma(function.memory());
         return same(resolved, Controlled::enable(function, memory, "noiommu")?);
     }
-    let loan = Loan::of_vfio(roots, address)?;
+    let loan = Loan::new(roots, address, bind::to_vfio)?;
     let options = vfio::Options {
         memory_bytes,
         interrupt_vectors: INTERRUPT_VECTORS,

@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::guard::refuse_source;
 use crate::stream::place::Place;
 use crate::stream::{WAIT, drops, pattern};
+use crate::volume::source::standard_input;
 use linux::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
@@ -69,12 +70,9 @@ impl Source {
             Place::Null => Err(Failure::usage("nothing comes from null")),
             Place::Standard => {
                 // The descriptor itself: the library's buffer would copy.
-                let input = std::io::stdin().as_fd().try_clone_to_owned();
+                let input = standard_input();
                 let input = input.map_err(|error| no("opening standard input", &error))?;
-                Ok(Self::Stream(
-                    Box::new(File::from(input)),
-                    "standard input".into(),
-                ))
+                Ok(Self::Stream(Box::new(input), "standard input".into()))
             }
             Place::File(path) => {
                 let failed = |error: std::io::Error| Failure::io("opening", path, &error);
@@ -119,8 +117,7 @@ impl Source {
         let (data, name) = match place {
             Place::File(path) => (std::fs::metadata(path), path.clone()),
             Place::Standard => {
-                let input = std::io::stdin().as_fd().try_clone_to_owned();
-                let data = input.map(File::from).and_then(|file| file.metadata());
+                let data = standard_input().and_then(|file| file.metadata());
                 (data, PathBuf::from("standard input"))
             }
             _ => return Ok(()),

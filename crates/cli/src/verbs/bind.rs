@@ -58,21 +58,20 @@ impl Bound {
     ///
     /// # Errors
     /// Standard output was closed.
-    pub fn tell(&self, context: &Context, json: bool) -> Result<()> {
+    pub fn tell(&self, context: &Context, json: bool) -> Result<Exit> {
         if json {
-            return context.console.json(self);
+            context.console.json(self)?;
+            return Ok(Exit::Done);
         }
         let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".into());
-        let (would, driver) = match self.dry_run {
-            true => ("would go", name(&self.driver)),
-            false => ("went", name(&self.driver)),
-        };
+        let went = if self.dry_run { "would go" } else { "went" };
         context.console.say(format_args!(
-            "{} {would} from {} to {driver}",
+            "{} {went} from {} to {}",
             self.pci_address,
-            name(&self.driver_before)
+            name(&self.driver_before),
+            name(&self.driver)
         ));
-        Ok(())
+        Ok(Exit::Done)
     }
 }
 
@@ -110,8 +109,7 @@ impl Bind {
         };
         if bind::is_kept(roots, address) {
             if before == bound.driver {
-                bound.tell(context, self.json)?;
-                return Ok(Exit::Done);
+                return bound.tell(context, self.json);
             }
             return Err(
                 Failure::missing(format!("{address} is kept at another driver"))
@@ -124,8 +122,7 @@ impl Bind {
                 let device = address.to_string();
                 return Err(linux::Error::NoIommu { device }.into());
             }
-            bound.tell(context, self.json)?;
-            return Ok(Exit::Done);
+            return bound.tell(context, self.json);
         }
         let binding = match self.driver {
             Driver::VfioPci => bind::to_vfio(roots, address)?,
@@ -134,7 +131,6 @@ impl Bind {
         };
         binding.keep()?;
         bound.driver = Controller::at(roots, address)?.driver;
-        bound.tell(context, self.json)?;
-        Ok(Exit::Done)
+        bound.tell(context, self.json)
     }
 }

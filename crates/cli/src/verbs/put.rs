@@ -107,13 +107,6 @@ impl Report {
     }
 }
 
-/// What a put leaves behind when it fails.
-#[derive(Default)]
-struct Left {
-    /// The name of a file that is there and is not whole.
-    name: Option<String>,
-}
-
 impl Put {
     /// Runs it.
     ///
@@ -129,11 +122,12 @@ impl Put {
         context
             .console
             .say(format_args!("path: {}", store.opened.name));
-        let mut left = Left::default();
+        // The name of the part that a failure leaves behind.
+        let mut left = None;
         let report = store.mount(Access::Write, |mounted| {
             self.put(context, mounted, &name, &mut source, &mut left)
         });
-        let report = match (report, left.name) {
+        let report = match (report, left) {
             (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
             (report, _) => report,
         };
@@ -197,7 +191,7 @@ impl Put {
         mounted: &Mounted<'_, '_>,
         name: &str,
         source: &mut Source,
-        left: &mut Left,
+        left: &mut Option<String>,
     ) -> Result<Report> {
         // Before anything is changed.
         let pace = pace(mounted, &self.way)?;
@@ -231,13 +225,13 @@ impl Put {
         if replaces {
             let began = Instant::now();
             // From here on the new file is whole and must stay, whatever it is called.
-            left.name = None;
+            *left = None;
             replace(mounted, stored, name).map_err(|failure| {
                 failure.and(format_args!("the new file is whole as `{stored}`"))
             })?;
             elapsed += began.elapsed();
         }
-        left.name = None;
+        *left = None;
         Ok(Report {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
@@ -272,7 +266,7 @@ impl Put {
         source: &mut Source,
         checksums: bool,
         pace: Span,
-        left: &mut Left,
+        left: &mut Option<String>,
     ) -> Result<(Moved, Vec<u32>)> {
         let doing = format!("making `{}`", shown(name));
         let volume = mounted.volume;
@@ -293,7 +287,7 @@ impl Put {
                 _ => failure.and("nothing was stored"),
             }
         })?;
-        left.name = Some(name.to_owned());
+        *left = Some(name.to_owned());
         let bar = context.console.bytes_bar(source.len_bytes);
         let mut sums = Chunks::default();
         let mut read = |data: &mut [u8], halt: &AtomicBool| {
@@ -313,12 +307,12 @@ impl Put {
             (Err(failure), _) | (Ok(_), Err(failure)) => failure,
         };
         if self.keep_partial {
-            left.name = None;
+            *left = None;
             let kept = mounted.find(name)?.map_or(0, |entry| entry.size_bytes);
             return Err(failure.and(format_args!("`{}` has {kept} bytes", shown(name))));
         }
         if mounted.remove(name).is_ok() {
-            left.name = None;
+            *left = None;
         }
         Err(failure)
     }

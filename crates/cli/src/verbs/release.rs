@@ -61,8 +61,7 @@ impl Release {
                 bound.driver = restored.and_then(|restored| restored.driver);
             }
         }
-        bound.tell(context, self.json)?;
-        Ok(Exit::Done)
+        bound.tell(context, self.json)
     }
 }
 

@@ -18,6 +18,12 @@ const WAIT: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
+/// Standard input as a file, without a buffer between.
+pub fn standard_input() -> std::io::Result<File> {
+    let owned = std::io::stdin().as_fd().try_clone_to_owned();
+    owned.map(File::from)
+}
+
 /// An open source.
 #[derive(Debug)]
 pub struct Source {
@@ -41,10 +47,7 @@ impl Source {
         };
         let opened = match is_stdin {
             // The descriptor itself: the library's buffer would copy.
-            true => std::io::stdin()
-                .as_fd()
-                .try_clone_to_owned()
-                .map(File::from),
+            true => standard_input(),
             false => File::open(path),
         };
         let file = opened.map_err(|error| Failure::io("opening", &name, &error))?;
