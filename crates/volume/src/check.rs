@@ -2,12 +2,13 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE, WORK};
+use crate::io::{SPARE, WORK};
 use crate::layout::{Member, SUPERBLOCK_B, member_of};
 use crate::lookup::Search;
 use crate::slot::{self, Slot, State as SlotState};
 use crate::steps::{Step, Steps};
 use crate::superblock::{Operation, Runs, Superblock, superblock_len};
+use crate::token::{Loaded, SlotNode};
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
@@ -222,7 +223,7 @@ impl<D: Device> Volume<'_, D> {
         repair: bool,
     ) -> Result<Summary, Error> {
         let mut steps = Steps::new();
-        let turn = if repair {
+        let mut turn = if repair {
             self.turn_to_change().await?
         } else {
             self.turn().await?
@@ -240,7 +241,7 @@ impl<D: Device> Volume<'_, D> {
             },
             report,
             quiet: false,
-            unsettled: self.unsettled().await?,
+            unsettled: self.unsettled(turn.slot.lend()).await?,
         };
         if repair {
             self.perform(&mut steps, |state, steps| state.put_in_use(steps))
@@ -254,7 +255,9 @@ impl<D: Device> Volume<'_, D> {
                 .get_mut(..count as usize * group_bytes)
                 .unwrap_or_default();
             bits.fill(0);
-            self.mark_files(first, bits, &mut findings, repair).await?;
+            let node = turn.slot.lend();
+            self.mark_files(node, first, bits, &mut findings, repair)
+                .await?;
             findings.quiet = false;
             for (group, bits) in (first..).zip(bits.chunks_exact_mut(group_bytes)) {
                 self.check_bitmap(group, bits, &mut findings, repair)
@@ -277,7 +280,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// What recovery would change, where it was left out. `FORMAT.md`, "Recovery".
-    async fn unsettled(&self) -> Result<Unsettled, Error> {
+    async fn unsettled(&self, mut node: SlotNode<'_>) -> Result<Unsettled, Error> {
         let mut steps = Steps::new();
         let mut unsettled = Unsettled::default();
         let (seq, is_recovered) = {
@@ -302,8 +305,8 @@ impl<D: Device> Volume<'_, D> {
             Ok(Some((_, Operation::Rename { from, to }))) => {
                 let (mut old, mut new) = (Slot::EMPTY, Slot::EMPTY);
                 // A damaged slot is a finding of its own.
-                let known = self.load_slot(to, &mut new).await;
-                let known = known.and(self.load_slot(from, &mut old).await);
+                let known = self.load_slot(node.lend(), to, &mut new).await.map(drop);
+                let known = known.and(self.load_slot(node, from, &mut old).await.map(drop));
                 match known {
                     Ok(()) if new.last_op >= seq && old.last_op < seq => {
                         unsettled.renamed = Some(from);
@@ -345,6 +348,7 @@ impl<D: Device> Volume<'_, D> {
     /// Marks the units of every file in `bits`, which are those of the groups from `first` on.
     async fn mark_files(
         &self,
+        mut node: SlotNode<'_>,
         first: u64,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
@@ -353,28 +357,20 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let counting = !findings.quiet;
         for slot in 0..shape.slot_count() {
-            match self.load_slot_pair(slot).await {
-                Ok(()) => {}
+            let mut header = Slot::EMPTY;
+            let loaded = match self.read_slot(node.lend(), slot, &mut header).await {
+                Ok(loaded) => loaded,
                 Err(Error::Corrupt(damage)) => {
-                    let node = damage.node();
-                    findings.add(Finding::Damaged(node));
+                    findings.add(Finding::Damaged(damage.node()));
                     continue;
                 }
                 Err(error) => return Err(error),
-            }
-            let mut header = Slot::EMPTY;
-            let (both, sound) = {
-                let state = self.state();
-                (state.both, header.decode(state.node(SLOT), slot, &shape))
             };
-            if sound.is_err() {
-                findings.add(Finding::Damaged(Node::Slot(slot)));
-                continue;
-            }
+            let both = self.state().both;
             if !both && counting {
                 findings.add(Finding::OneCopy(Node::Slot(slot)));
                 if repair {
-                    self.repair_slot(&mut header, findings).await?;
+                    self.repair_slot(loaded, &mut header, findings).await?;
                 }
             }
             if header.state == SlotState::Free || findings.unsettled.renamed == Some(slot) {
@@ -382,7 +378,7 @@ impl<D: Device> Volume<'_, D> {
             }
             if counting {
                 self.check_reservation(&header, findings).await?;
-                self.check_name(&header, findings).await?;
+                self.check_name(loaded, &header, findings).await?;
                 if header.state == SlotState::Live {
                     findings.summary.files += 1;
                     findings.summary.data_bytes += header.size_bytes;
@@ -390,13 +386,13 @@ impl<D: Device> Volume<'_, D> {
                     findings.summary.to_reap += 1;
                 }
             }
-            self.mark_file(slot, &header, first, bits, findings, repair)
+            self.mark_file(loaded, &header, first, bits, findings, repair)
                 .await?;
         }
         Ok(())
     }
 
-    /// Whether a writer that died reserved space for the file. The slot stays in node SLOT.
+    /// Whether a writer that died reserved space for the file. The slot stays loaded.
     async fn check_reservation(
         &self,
         header: &Slot,
@@ -414,9 +410,14 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    async fn check_name(&self, header: &Slot, findings: &mut Findings<'_>) -> Result<(), Error> {
+    async fn check_name(
+        &self,
+        loaded: Loaded<'_>,
+        header: &Slot,
+        findings: &mut Findings<'_>,
+    ) -> Result<(), Error> {
         let slot = header.index;
-        let name = slot::name(self.state().node(SLOT));
+        let name = slot::name(self.state().slot(loaded));
         let (Some(name), SlotState::Live) = (name, header.state) else {
             return Ok(());
         };
@@ -438,7 +439,7 @@ impl<D: Device> Volume<'_, D> {
 
     async fn mark_file(
         &self,
-        slot: u32,
+        loaded: Loaded<'_>,
         header: &Slot,
         first: u64,
         bits: &mut [u8],
@@ -449,10 +450,11 @@ impl<D: Device> Volume<'_, D> {
         let base = first * shape.group_units();
         let end = base + bits.len() as u64 * 8;
         let counting = !findings.quiet;
+        let slot = header.index;
         if repair && counting {
-            self.repair_leaves(header, findings).await?;
+            self.repair_leaves(loaded, header, findings).await?;
         }
-        self.walk(header, &mut |visit| match visit {
+        self.walk(loaded, header, &mut |visit| match visit {
             Visit::Units { start, len } => {
                 let (from, to) = (start.max(base), (start + len).min(end));
                 let mut shared = 0;

@@ -62,12 +62,12 @@ impl<D: Device> Volume<'_, D> {
         if !writable {
             return Ok(());
         }
-        let turn = self.turn_to_change().await?;
-        let size = self.commit_in_turn(file, true).await?;
+        let mut turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(turn.slot.lend(), file, true).await?;
         turn.done();
         let shape = self.shape();
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         let data = size.saturating_add(keep_bytes).div_ceil(shape.unit_bytes());
         let keep = map::file_units(data, header.has_checksums());
         let settled = {
@@ -77,15 +77,16 @@ impl<D: Device> Volume<'_, D> {
         let mut released = false;
         // Each turn gives at least a unit back.
         while header.alloc_units > keep {
-            self.release_once(&mut header, keep).await?;
-            turn.done();
+            self.release_once(loaded, &mut header, keep).await?;
+            // This operation is whole: what the next one fails for changes nothing.
+            self.state().changing = false;
             released = true;
         }
         if released || !settled {
             self.perform(&mut steps, |state, steps| {
                 // R3, then the other member: both now say the same.
                 state.order(steps, Order::CommitBeforeCopy);
-                state.put_slot(steps, &mut header, false);
+                state.put_slot(steps, loaded, &mut header, false);
             })
             .await?;
             // It needs no barrier: what was synced is durable, and the rest can be done again.

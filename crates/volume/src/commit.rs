@@ -9,6 +9,7 @@ use crate::file::{self, File};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::steps::Steps;
+use crate::token::SlotNode;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -19,8 +20,8 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::NeedsMount`], a device's error.
     pub async fn commit(&self, file: File) -> Result<u64, Error> {
-        let turn = self.turn_to_change().await?;
-        let size = self.commit_in_turn(file, false).await?;
+        let mut turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(turn.slot.lend(), file, false).await?;
         turn.done();
         Ok(size)
     }
@@ -37,8 +38,8 @@ impl<D: Device> Volume<'_, D> {
             file::find(state.files, file)?.appended
         };
         self.settle_appends(file, target).await?;
-        let turn = self.turn_to_change().await?;
-        let size = self.commit_in_turn(file, true).await?;
+        let mut turn = self.turn_to_change().await?;
+        let size = self.commit_in_turn(turn.slot.lend(), file, true).await?;
         turn.done();
         if size < target {
             return Err(Error::AppendFailed);
@@ -59,7 +60,12 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    pub(crate) async fn commit_in_turn(&self, file: File, durable: bool) -> Result<u64, Error> {
+    pub(crate) async fn commit_in_turn(
+        &self,
+        mut node: SlotNode<'_>,
+        file: File,
+        durable: bool,
+    ) -> Result<u64, Error> {
         let mut steps = Steps::new();
         let (slot, size, tail_crc, changed) = {
             let mut state = self.state();
@@ -91,10 +97,10 @@ impl<D: Device> Volume<'_, D> {
         self.perform(&mut steps, |state, steps| state.put_in_use(steps))
             .await?;
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let mut loaded = self.load_slot(node.lend(), slot, &mut header).await?;
         if header.has_checksums() {
-            self.store_sums(file, &header).await?;
-            self.load_slot(slot, &mut header).await?;
+            self.store_sums(file, loaded, &header).await?;
+            loaded = self.load_slot(node, slot, &mut header).await?;
         }
         header.size_bytes = size;
         header.tail_crc = tail_crc;
@@ -104,9 +110,9 @@ impl<D: Device> Volume<'_, D> {
             state.order(steps, Order::DataBeforeSize);
             header.mtime_ns = state.now_ns;
             if durable {
-                state.put_slot_durably(steps, &mut header);
+                state.put_slot_durably(steps, loaded, &mut header);
             } else {
-                state.put_slot(steps, &mut header, false);
+                state.put_slot(steps, loaded, &mut header, false);
             }
         })
         .await?;

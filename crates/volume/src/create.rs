@@ -3,7 +3,6 @@
 use block::Device;
 
 use crate::file::{self, File};
-use crate::io::SLOT;
 use crate::layout::{FEATURE_CHECKSUMS, Shape};
 use crate::lookup::Search;
 use crate::map;
@@ -40,7 +39,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
         let mut steps = Steps::new();
         let name = Name::new(name)?;
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let slot = match self.search(&name).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(slot) => slot.ok_or(Error::TableFull)?,
@@ -61,7 +60,7 @@ impl<D: Device> Volume<'_, D> {
             return Err(Error::NoSpace);
         }
         let mut old = Slot::EMPTY;
-        self.load_slot(slot, &mut old).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut old).await?;
         if old.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(slot)));
         }
@@ -82,18 +81,19 @@ impl<D: Device> Volume<'_, D> {
             app_tag: options.app_tag,
             ..Slot::free(slot, old.seq, kept)
         };
-        slot::set_name(self.state().node_mut(SLOT), &name);
+        slot::set_name(self.state().slot_mut(loaded), &name);
         if want == 0 {
             self.perform(&mut steps, |state, steps| {
                 state.put_in_use(steps);
                 // R3: the slot's other member was last written before this.
                 state.order(steps, Order::FreeBeforeCreate);
-                state.put_slot_durably(steps, &mut header);
+                state.put_slot_durably(steps, loaded, &mut header);
             })
             .await?;
         } else {
             let near = self.next_group(&shape)?;
-            self.reserve_once(&mut header, want, Some(near)).await?;
+            self.reserve_once(loaded, &mut header, want, Some(near))
+                .await?;
             self.perform(&mut steps, |state, steps| {
                 state.order(steps, Order::CreateBeforeAnswer)
             })
@@ -139,12 +139,12 @@ impl<D: Device> Volume<'_, D> {
 
     async fn open_as(&self, name: &str, writable: bool) -> Result<File, Error> {
         let name = Name::new(name)?;
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let Search::Found(slot) = self.search(&name).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         turn.done();
         drop(turn);
         let file = self.occupy(slot, &header, writable)?;

@@ -2,12 +2,14 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE, State};
+use crate::io::{SPARE, State};
 use crate::layout::{ENTRY_BYTES, leaf as leaf_at, slot as slot_at};
 use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
+use crate::reserve::Allocation;
 use crate::slot::Slot;
 use crate::steps::Steps;
+use crate::token::Loaded;
 use crate::{Error, Volume, error::Node};
 
 /// A leaf or index node at the end of a map, and how many of its entries the file owns.
@@ -64,16 +66,16 @@ impl Addition {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Finds the end of the map whose slot is in node SLOT. Uses the other two nodes.
-    pub(crate) async fn tail(&self, header: &Slot) -> Result<Tail, Error> {
+    /// Finds the end of the map of the slot that is loaded. Uses the other two nodes.
+    pub(crate) async fn tail(&self, loaded: Loaded<'_>, header: &Slot) -> Result<Tail, Error> {
         let limit = header.alloc_units;
         let mut tail = Tail::default();
         if header.map_level == 0 {
-            tail.last = header.last_extent(self.state().node(SLOT));
+            tail.last = header.last_extent(self.state().slot(loaded));
             return Ok(tail);
         }
         let damage = Error::from(Node::Slot(header.index));
-        let mut index = map::last_index(header.entries(self.state().node(SLOT)), limit);
+        let mut index = map::last_index(header.entries(self.state().slot(loaded)), limit);
         let mut level = u32::from(header.map_level);
         loop {
             let (found, _) = index.ok_or(damage)?;
@@ -130,23 +132,24 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Writes the leaves that the addition needs, and changes the slot in node SLOT, in memory
+    /// Writes the leaves that the addition needs, and changes the slot that is loaded, in memory
     /// only. The leaves hold nothing yet that the file owns: what lies past `alloc_units` is
     /// ignored, and nothing names new pairs. So they need no order among themselves, only
     /// to be durable with the operation record.
     pub(crate) async fn add_extent(
         &self,
+        loaded: Loaded<'_>,
         header: &mut Slot,
         tail: &Tail,
         extent: &Extent,
-        addition: Addition,
-        pairs: [u64; 2],
+        allocation: &Allocation,
         op_seq: u64,
     ) -> Result<(), Error> {
+        let (addition, pairs) = (allocation.addition, allocation.pairs);
         let entry = map::extent_entry(extent);
         match addition {
             Addition::InSlot => {
-                put_in_slot(&mut self.state(), header, extent);
+                put_in_slot(&mut self.state(), loaded, header, extent);
                 return Ok(());
             }
             Addition::InLeaf => return self.rewrite(header, tail, 1, &entry, op_seq).await,
@@ -166,14 +169,16 @@ impl<D: Device> Volume<'_, D> {
             level,
         };
         let leaf = fresh(1, moved);
-        self.write_fresh(&leaf, leaf_unit, moved, &entry).await?;
+        self.write_fresh(&leaf, leaf_unit, moved.then_some(loaded), &entry)
+            .await?;
         let mut entry = map::index_entry(leaf.first_logical, leaf_unit);
         match addition {
             Addition::LeafInNode => return self.rewrite(header, tail, 2, &entry, op_seq).await,
             Addition::FirstNode | Addition::NodeAndLeaf => {
                 moved = addition == Addition::FirstNode;
                 let node = fresh(2, moved);
-                self.write_fresh(&node, node_unit, moved, &entry).await?;
+                self.write_fresh(&node, node_unit, moved.then_some(loaded), &entry)
+                    .await?;
                 entry = map::index_entry(node.first_logical, node_unit);
             }
             _ => {}
@@ -183,26 +188,26 @@ impl<D: Device> Volume<'_, D> {
             header.entry_count = 0;
         }
         let mut state = self.state();
-        let entries = state.node_mut(SLOT).get_mut(slot_at::ENTRIES..);
+        let entries = state.slot_mut(loaded).get_mut(slot_at::ENTRIES..);
         map::put_entry(entries.unwrap_or_default(), header.entry_count, &entry);
         header.entry_count += 1;
         Ok(())
     }
 
     /// Writes both members of a new pair, so that no left-over of an earlier use can win. `entry`
-    /// is its last; with `moved`, the slot's entries come first.
+    /// is its last; the entries of a slot that is `moved` come first.
     async fn write_fresh(
         &self,
         leaf: &Leaf,
         unit: u64,
-        moved: bool,
+        moved: Option<Loaded<'_>>,
         entry: &map::Entry,
     ) -> Result<(), Error> {
         let mut steps = Steps::new();
         {
             let mut state = self.state();
-            if moved {
-                state.copy_entries();
+            if let Some(slot) = moved {
+                state.copy_entries(slot);
             }
             let entries = state.node_mut(SPARE).get_mut(leaf_at::ENTRIES..);
             map::put_entry(entries.unwrap_or_default(), leaf.count - 1, entry);
@@ -268,9 +273,14 @@ fn put_after(entries: &mut [u8], live: u32, last: Option<Extent>, entry: &map::E
 }
 
 #[inline(never)]
-fn put_in_slot<D: Device>(state: &mut State<'_, D>, header: &mut Slot, extent: &Extent) {
-    let last = header.last_extent(state.node(SLOT));
-    let bytes = state.node_mut(SLOT);
+fn put_in_slot<D: Device>(
+    state: &mut State<'_, D>,
+    loaded: Loaded<'_>,
+    header: &mut Slot,
+    extent: &Extent,
+) {
+    let last = header.last_extent(state.slot(loaded));
+    let bytes = state.slot_mut(loaded);
     let entries = bytes.get_mut(slot_at::ENTRIES..).unwrap_or_default();
     let entry = map::extent_entry(extent);
     header.entry_count = put_after(entries, header.entry_count, last, &entry);
@@ -278,7 +288,7 @@ fn put_in_slot<D: Device>(state: &mut State<'_, D>, header: &mut Slot, extent: &
 
 impl<D: Device> State<'_, D> {
     /// Copies the slot's entries to where a leaf has its own.
-    fn copy_entries(&mut self) {
+    fn copy_entries(&mut self, _: Loaded<'_>) {
         let shape = self.shape();
         let len = shape.slot_entries() * ENTRY_BYTES;
         let [Some(slot), _, Some(spare)] = &mut self.nodes else {

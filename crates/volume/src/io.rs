@@ -18,6 +18,7 @@ use crate::layout::Shape;
 use crate::order::Mutation;
 use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
+use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume};
 
 /// The tag of metadata requests; data requests have this bit clear.
@@ -88,6 +89,15 @@ impl<D: Device> State<'_, D> {
         buffer
             .and_then(|buffer| buffer.get_mut(..len))
             .unwrap_or_default()
+    }
+
+    /// The slot in work, which was loaded.
+    pub(crate) fn slot(&self, _: Loaded<'_>) -> &[u8] {
+        self.node(SLOT)
+    }
+
+    pub(crate) fn slot_mut(&mut self, _: Loaded<'_>) -> &mut [u8] {
+        self.node_mut(SLOT)
     }
 
     /// The whole of a buffer.
@@ -167,6 +177,8 @@ impl<D: Device> State<'_, D> {
 /// written, what the volume holds in memory may differ from the device: a mount is needed.
 pub(crate) struct Turn<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
+    /// Lent to what loads a slot.
+    pub slot: SlotNode<'v>,
 }
 
 impl<D: Device> Turn<'_, '_, D> {
@@ -250,6 +262,9 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
         }
         state.busy = true;
         state.io = Io::Idle;
-        Poll::Ready(Ok(Turn { volume }))
+        Poll::Ready(Ok(Turn {
+            volume,
+            slot: SlotNode::of_turn(),
+        }))
     }
 }

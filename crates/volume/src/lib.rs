@@ -60,6 +60,7 @@ mod slot;
 mod steps;
 mod sums;
 mod superblock;
+mod token;
 mod transfer;
 mod walk;
 

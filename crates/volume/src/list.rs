@@ -3,7 +3,7 @@
 use block::Device;
 
 use crate::file::{self, File, WINDOW};
-use crate::io::{SLOT, WORK};
+use crate::io::WORK;
 use crate::layout::{FEATURE_CHECKSUMS, Shape};
 use crate::lookup::Search;
 use crate::map::Extent;
@@ -123,15 +123,18 @@ impl<D: Device> Volume<'_, D> {
     /// device's error.
     pub async fn find(&self, name: &str) -> Result<Entry, Error> {
         let wanted = Name::new(name)?;
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let Search::Found(slot) = self.search(&wanted).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+        let entry = {
+            let state = self.state();
+            Entry::new(&header, state.slot(loaded), &state.shape())
+        };
         turn.done();
-        let state = self.state();
-        Entry::new(&header, state.node(SLOT), &state.shape()).ok_or(Error::NotFound)
+        entry.ok_or(Error::NotFound)
     }
 
     /// How many extents a file has: 1 when it is contiguous. `most` bounds the count.
@@ -140,15 +143,17 @@ impl<D: Device> Volume<'_, D> {
     /// As [`Volume::find`].
     pub async fn extent_count(&self, name: &str, most: u64) -> Result<u64, Error> {
         let entry = self.find(name).await?;
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let mut header = Slot::EMPTY;
-        self.load_slot(entry.slot, &mut header).await?;
+        let loaded = self
+            .load_slot(turn.slot.lend(), entry.slot, &mut header)
+            .await?;
         let mut count = 0;
         let mut unit = 0;
         // Each turn passes at least one extent.
         while unit < header.alloc_units && count < most {
             let mut window = [Extent::default(); WINDOW];
-            self.window(&header, unit, &mut window).await?;
+            self.window(loaded, &header, unit, &mut window).await?;
             for extent in window.iter().filter(|extent| extent.len > 0) {
                 count += 1;
                 unit = extent.logical_end();

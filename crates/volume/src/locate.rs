@@ -3,9 +3,10 @@
 use block::Device;
 
 use crate::file::{self, File, WINDOW};
-use crate::io::{SLOT, SPARE};
+use crate::io::SPARE;
 use crate::map::{self, Extent};
 use crate::slot::Slot;
+use crate::token::Loaded;
 use crate::{Error, Volume, error::Node};
 
 impl<D: Device> Volume<'_, D> {
@@ -30,7 +31,7 @@ impl<D: Device> Volume<'_, D> {
 
     /// Brings the map around `offset`, or from the append point on, into memory.
     async fn bring(&self, file: File, offset: Option<u64>) -> Result<(), Error> {
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let shape = self.shape();
         let (slot, unit) = {
             let mut state = self.state();
@@ -46,10 +47,10 @@ impl<D: Device> Volume<'_, D> {
             )
         };
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         if offset.is_some() || unit < header.alloc_units {
             let mut window = [Extent::default(); WINDOW];
-            self.window(&header, unit, &mut window).await?;
+            self.window(loaded, &header, unit, &mut window).await?;
             let mut state = self.state();
             let open = file::find(state.files, file)?;
             let known = match offset {
@@ -64,9 +65,10 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// The extents of the file whose slot is in node SLOT, from the one with `unit` on.
+    /// The extents of the file whose slot is loaded, from the one with `unit` on.
     pub(crate) async fn window(
         &self,
+        loaded: Loaded<'_>,
         header: &Slot,
         unit: u64,
         window: &mut [Extent; WINDOW],
@@ -78,7 +80,7 @@ impl<D: Device> Volume<'_, D> {
         let mut level = u32::from(header.map_level);
         let mut chosen = {
             let state = self.state();
-            let entries = header.entries(state.node(SLOT));
+            let entries = header.entries(state.slot(loaded));
             if level == 0 {
                 fill(window, entries, 0, unit, limit);
                 return Ok(());
@@ -104,10 +106,15 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// The device address of the start of a unit of the file whose slot is in node SLOT.
-    pub(crate) async fn unit_address(&self, header: &Slot, unit: u64) -> Result<u64, Error> {
+    /// The device address of the start of a unit of the file whose slot is loaded.
+    pub(crate) async fn unit_address(
+        &self,
+        loaded: Loaded<'_>,
+        header: &Slot,
+        unit: u64,
+    ) -> Result<u64, Error> {
         let mut window = [Extent::default(); WINDOW];
-        self.window(header, unit, &mut window).await?;
+        self.window(loaded, header, unit, &mut window).await?;
         let [extent, ..] = window;
         Ok(self
             .shape()

@@ -12,6 +12,7 @@ use crate::order::Mutation;
 use crate::slot::Slot;
 use crate::steps::{Place, Step};
 use crate::superblock::Superblock;
+use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume, bitmap, checksum, error::Node};
 use block::Device;
 
@@ -180,26 +181,30 @@ impl<D: Device> Load<'_, '_, D> {
 }
 
 /// A slot on its way into node [`SLOT`].
-pub(crate) struct LoadSlot<'v, 's, 'a, D: Device> {
+pub(crate) struct LoadSlot<'v, 's, 'n, 'a, D: Device> {
     load: Load<'v, 'a, D>,
+    node: SlotNode<'n>,
     slot: u32,
     header: &'s mut Slot,
 }
 
-impl<D: Device> Future for LoadSlot<'_, '_, '_, D> {
-    type Output = Result<(), Error>;
+impl<'n, D: Device> Future for LoadSlot<'_, '_, 'n, '_, D> {
+    type Output = Result<Loaded<'n>, Error>;
 
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         match Pin::new(&mut this.load).poll(context) {
             Poll::Ready(Ok(())) => {}
-            other => return other,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => return Poll::Pending,
         }
         let mut state = this.load.volume.state();
         state.cached_slot = Some(this.slot);
         let shape = state.shape();
-        Poll::Ready(this.header.decode(state.node(SLOT), this.slot, &shape))
+        let loaded = Loaded::into(&this.node);
+        let decoded = this.header.decode(state.slot(loaded), this.slot, &shape);
+        Poll::Ready(decoded.map(|()| loaded))
     }
 }
 
@@ -272,22 +277,38 @@ impl<'a, D: Device> Volume<'a, D> {
 
     /// Loads a slot into node [`SLOT`], and its header into `header`.
     #[inline(never)]
-    pub(crate) fn load_slot<'v, 's>(
+    pub(crate) fn load_slot<'v, 's, 'n>(
         &'v self,
+        node: SlotNode<'n>,
         slot: u32,
         header: &'s mut Slot,
-    ) -> LoadSlot<'v, 's, 'a, D> {
+    ) -> LoadSlot<'v, 's, 'n, 'a, D> {
         let is_there = self.state().cached_slot == Some(slot);
-        let mut load = self.load_slot_pair(slot);
+        let mut loading = self.read_slot(node, slot, header);
         if is_there {
-            load.look = Look::Done;
+            loading.load.look = Look::Done;
         }
-        LoadSlot { load, slot, header }
+        loading
     }
 
     /// As [`Volume::load_slot`], but always reads it, so that [`State::both`] is about it.
+    pub(crate) fn read_slot<'v, 's, 'n>(
+        &'v self,
+        node: SlotNode<'n>,
+        slot: u32,
+        header: &'s mut Slot,
+    ) -> LoadSlot<'v, 's, 'n, 'a, D> {
+        let load = self.load_slot_pair(slot);
+        LoadSlot {
+            load,
+            node,
+            slot,
+            header,
+        }
+    }
+
     #[inline(never)]
-    pub(crate) fn load_slot_pair(&self, slot: u32) -> Load<'_, 'a, D> {
+    fn load_slot_pair(&self, slot: u32) -> Load<'_, 'a, D> {
         let shape = self.shape();
         self.state().cached_slot = None;
         let pair = Pair {

@@ -16,7 +16,7 @@ impl<D: Device> Volume<'_, D> {
     /// An operation has happened if and only if the slot that decides it carries the operation's
     /// number. The other nodes are then made to agree, so running this twice changes nothing.
     pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let op_seq = self.state().superblock.seq;
         let mut steps = Steps::new();
         let mut decider = Slot::EMPTY;
@@ -24,26 +24,28 @@ impl<D: Device> Volume<'_, D> {
             _ if self.state().is_mutated(Mutation::NoRecovery) => {}
             Operation::None => {}
             Operation::Reserve { slot, runs } => {
-                self.load_slot(*slot, &mut decider).await?;
+                self.load_slot(turn.slot.lend(), *slot, &mut decider)
+                    .await?;
                 let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, happened, op_seq).await?;
             }
             Operation::Release { slot, runs } => {
-                self.load_slot(*slot, &mut decider).await?;
+                self.load_slot(turn.slot.lend(), *slot, &mut decider)
+                    .await?;
                 let happened = decider.last_op >= op_seq;
                 self.settle_bitmaps(runs, !happened, op_seq).await?;
             }
             Operation::Rename { from, to } => {
-                self.load_slot(*to, &mut decider).await?;
+                self.load_slot(turn.slot.lend(), *to, &mut decider).await?;
                 let happened = decider.last_op >= op_seq;
                 let mut old = Slot::EMPTY;
-                self.load_slot(*from, &mut old).await?;
+                let loaded = self.load_slot(turn.slot.lend(), *from, &mut old).await?;
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
                     old = Slot::free(*from, old.seq, op_seq);
                     self.perform(&mut steps, |state, steps| {
                         state.order(steps, Order::CacheBeforeRecovery);
-                        state.put_slot(steps, &mut old, false);
+                        state.put_slot(steps, loaded, &mut old, false);
                     })
                     .await?;
                 }

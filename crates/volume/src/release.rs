@@ -2,19 +2,25 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE, WORK};
+use crate::io::{SPARE, WORK};
 use crate::layout::{Shape, slot as slot_at};
 use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
 use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
+use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
-    /// One release operation on the slot in node SLOT: gives units back until `keep` are left or
+    /// One release operation on the slot that is loaded: gives units back until `keep` are left or
     /// the operation record is full. A slot to be reaped becomes free with its last unit.
-    pub(crate) async fn release_once(&self, header: &mut Slot, keep: u64) -> Result<(), Error> {
+    pub(crate) async fn release_once(
+        &self,
+        loaded: Loaded<'_>,
+        header: &mut Slot,
+        keep: u64,
+    ) -> Result<(), Error> {
         let mut steps = Steps::new();
         let slot = header.index;
         let shape = self.shape();
@@ -22,10 +28,10 @@ impl<D: Device> Volume<'_, D> {
             let mut state = self.state();
             // The slot in memory changes here, before its record is durable.
             state.cached_slot = None;
-            release_from_slot(header, state.node_mut(SLOT), keep, &shape)
+            release_from_slot(header, state.slot_mut(loaded), keep, &shape)
         } else {
             self.state().cached_slot = None;
-            self.release_from_leaf(header, keep).await?
+            self.release_from_leaf(loaded, header, keep).await?
         };
         if header.alloc_units == 0 {
             header.map_level = 0;
@@ -69,16 +75,21 @@ impl<D: Device> Volume<'_, D> {
             if !state.is_mutated(Mutation::NoOpNumber) {
                 header.last_op = op_seq;
             }
-            state.put_slot(steps, header, false);
+            state.put_slot(steps, loaded, header, false);
         })
         .await
     }
 
     /// At levels 1 and 2: part of the last extent, with the leaf and the index node that hold
     /// nothing else.
-    async fn release_from_leaf(&self, header: &mut Slot, keep: u64) -> Result<Runs, Error> {
+    async fn release_from_leaf(
+        &self,
+        loaded: Loaded<'_>,
+        header: &mut Slot,
+        keep: u64,
+    ) -> Result<Runs, Error> {
         let shape = self.shape();
-        let tail = self.tail(header).await?;
+        let tail = self.tail(loaded, header).await?;
         let mut runs = Runs::default();
         let Some(last) = tail.last else {
             return Ok(runs);

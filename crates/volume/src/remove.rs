@@ -7,6 +7,7 @@ use crate::name::Name;
 use crate::order::Order;
 use crate::slot::{Slot, State as SlotState};
 use crate::steps::Steps;
+use crate::token::SlotNode;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -20,7 +21,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
         let mut steps = Steps::new();
         let name = Name::new(name)?;
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let Search::Found(slot) = self.search(&name).await? else {
             return Err(Error::NotFound);
         };
@@ -34,7 +35,7 @@ impl<D: Device> Volume<'_, D> {
         }
         let shape = self.shape();
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         let groups_touched =
             header.alloc_units.div_ceil(shape.group_units()) + u64::from(header.entry_count);
         if header.alloc_units > 0
@@ -44,7 +45,7 @@ impl<D: Device> Volume<'_, D> {
             // All of it fits one operation, so the name and the units go together.
             header.state = SlotState::Reap;
             header.size_bytes = 0;
-            self.release_once(&mut header, 0).await?;
+            self.release_once(loaded, &mut header, 0).await?;
             self.perform(&mut steps, |state, steps| {
                 state.order(steps, Order::RemoveBeforeAnswer)
             })
@@ -59,7 +60,7 @@ impl<D: Device> Volume<'_, D> {
             self.perform(&mut steps, |state, steps| {
                 state.put_in_use(steps);
                 state.order(steps, Order::CommitBeforeRemove);
-                state.put_slot_durably(steps, &mut header);
+                state.put_slot_durably(steps, loaded, &mut header);
             })
             .await?;
         }
@@ -89,7 +90,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     async fn sweep(&self, from: u32, of_dead_writers: bool) -> Result<Option<u32>, Error> {
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let shape = self.shape();
         let count = shape.slot_count();
         let mut slot = from;
@@ -107,7 +108,7 @@ impl<D: Device> Volume<'_, D> {
                 }
             }
             if let Some(slot) = found {
-                let done = self.give_back(slot).await?;
+                let done = self.give_back(turn.slot.lend(), slot).await?;
                 turn.done();
                 return Ok(Some(slot + u32::from(done)).filter(|&next| next < count));
             }
@@ -119,16 +120,16 @@ impl<D: Device> Volume<'_, D> {
 
     /// One release operation on a slot that is to be reaped, or on a file whose writer died; true
     /// when nothing is left to give back, or nothing can be.
-    async fn give_back(&self, slot: u32) -> Result<bool, Error> {
+    async fn give_back(&self, node: SlotNode<'_>, slot: u32) -> Result<bool, Error> {
         let mut steps = Steps::new();
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(node, slot, &mut header).await?;
         if header.state == SlotState::Reap {
-            self.release_once(&mut header, 0).await?;
+            self.release_once(loaded, &mut header, 0).await?;
             return Ok(header.state == SlotState::Free);
         }
         let keep = header.data_end_units(&self.shape());
-        match self.release_once(&mut header, keep).await {
+        match self.release_once(loaded, &mut header, keep).await {
             // What is free in a damaged group is not known. Nothing was changed.
             Err(Error::Corrupt(_)) if !self.state().changing => return Ok(true),
             result => result?,
@@ -139,7 +140,7 @@ impl<D: Device> Volume<'_, D> {
         self.perform(&mut steps, |state, steps| {
             // As when the file is closed: the other member then says the same.
             state.order(steps, Order::CommitBeforeCopy);
-            state.put_slot(steps, &mut header, false);
+            state.put_slot(steps, loaded, &mut header, false);
         })
         .await?;
         Ok(true)

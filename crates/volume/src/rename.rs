@@ -2,7 +2,7 @@
 
 use block::Device;
 
-use crate::io::{NO_GROUP, SLOT, SPARE, WORK};
+use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::lookup::Search;
 use crate::name::Name;
 use crate::order::Order;
@@ -22,7 +22,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
         let mut steps = Steps::new();
         let (old, new) = (Name::new(old)?, Name::new(new)?);
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let Search::Found(from) = self.search(&old).await? else {
             return Err(Error::NotFound);
         };
@@ -43,12 +43,12 @@ impl<D: Device> Volume<'_, D> {
             Search::Absent(to) => to.ok_or(Error::TableFull)?,
         };
         let mut target = Slot::EMPTY;
-        self.load_slot(to, &mut target).await?;
+        self.load_slot(turn.slot.lend(), to, &mut target).await?;
         if target.state != SlotState::Free {
             return Err(Error::from(crate::Node::Slot(to)));
         }
         let mut source = Slot::EMPTY;
-        self.load_slot(from, &mut source).await?;
+        let loaded = self.load_slot(turn.slot.lend(), from, &mut source).await?;
         let op_seq = self.state().superblock.seq + 1;
         let mut moved = Slot {
             seq: target.seq,
@@ -62,8 +62,8 @@ impl<D: Device> Volume<'_, D> {
             state.put_superblock(steps, SPARE, &Operation::Rename { from, to }, false);
             // The record is durable before the new name: else both names could stay.
             state.order(steps, Order::RenameBeforeName);
-            slot::set_name(state.node_mut(SLOT), &new);
-            state.put_slot(steps, &mut moved, false);
+            slot::set_name(state.slot_mut(loaded), &new);
+            state.put_slot(steps, loaded, &mut moved, false);
             // The new name is durable before the old one goes: else both could be lost.
             state.order(steps, Order::NameBeforeOld);
             state.cached_group = NO_GROUP;

@@ -11,6 +11,7 @@ use crate::map::{Index, Leaf};
 use crate::slot::Slot;
 use crate::steps::{Step, Steps};
 use crate::superblock::Operation;
+use crate::token::Loaded;
 use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
@@ -52,13 +53,14 @@ impl<D: Device> Volume<'_, D> {
 
     pub(crate) async fn repair_slot(
         &self,
+        loaded: Loaded<'_>,
         header: &mut Slot,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
         let mut steps = Steps::new();
         self.perform(&mut steps, |state, steps| {
             steps.push(Step::Barrier);
-            state.put_slot(steps, header, false);
+            state.put_slot(steps, loaded, header, false);
         })
         .await?;
         findings.summary.repaired += 1;
@@ -69,12 +71,13 @@ impl<D: Device> Volume<'_, D> {
     /// most as many turns as the file has leaves, and one more.
     pub(crate) async fn repair_leaves(
         &self,
+        loaded: Loaded<'_>,
         header: &Slot,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
         loop {
             let mut single = None;
-            self.walk(header, &mut |visit| {
+            self.walk(loaded, header, &mut |visit| {
                 if let Visit::OneMember { index, level } = visit {
                     single = Some((index, level));
                 }

@@ -12,18 +12,20 @@ use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
+use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
 
 /// What one operation will allocate, all of it in one group.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+pub(crate) struct Allocation {
     group: u64,
     data: Runs,
-    addition: Addition,
-    pairs: [u64; 2],
+    /// What the map takes, and the first units of its leaf pairs: the leaf's, the index node's.
+    pub addition: Addition,
+    pub pairs: [u64; 2],
 }
 
-impl Plan {
+impl Allocation {
     /// Every run, data first, as the operation record has them.
     fn runs(&self, shape: &Shape) -> Runs {
         let mut runs = self.data;
@@ -46,7 +48,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::NoSpace`] or [`Error::MapFull`] (what was reserved before that stays),
     /// [`Error::NotWritable`], [`Error::ReadOnly`], [`Error::NeedsMount`], a device's error.
     pub async fn reserve(&self, file: File, bytes: u64) -> Result<u64, Error> {
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let shape = self.shape();
         let (slot, checksums, mut missing) = {
             let mut state = self.state();
@@ -64,10 +66,12 @@ impl<D: Device> Volume<'_, D> {
             return Err(Error::NoSpace);
         }
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         // Each turn allocates at least a unit.
         while missing > 0 {
-            let (extents, count) = self.reserve_once(&mut header, missing, None).await?;
+            let (extents, count) = self
+                .reserve_once(loaded, &mut header, missing, None)
+                .await?;
             let mut state = self.state();
             // This operation is whole: what the next one fails for changes nothing.
             state.changing = false;
@@ -87,16 +91,17 @@ impl<D: Device> Volume<'_, D> {
         Ok(file::find(state.files, file)?.reserved_bytes(&shape))
     }
 
-    /// One reserve operation for the slot in node SLOT: at least one unit, at most `want`. The
+    /// One reserve operation for the slot that is loaded: at least one unit, at most `want`. The
     /// slot is written with whatever else `header` says, so a file can be made with its space.
     pub(crate) async fn reserve_once(
         &self,
+        loaded: Loaded<'_>,
         header: &mut Slot,
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
         let mut steps = Steps::new();
-        let tail = self.tail(header).await?;
+        let tail = self.tail(loaded, header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
@@ -121,7 +126,7 @@ impl<D: Device> Volume<'_, D> {
                 start: run.start,
                 len: run.len,
             };
-            self.add_extent(header, &tail, place, plan.addition, plan.pairs, op_seq)
+            self.add_extent(loaded, header, &tail, place, &plan, op_seq)
                 .await?;
             logical = place.logical_end();
         }
@@ -136,7 +141,7 @@ impl<D: Device> Volume<'_, D> {
             if !state.is_mutated(Mutation::NoOpNumber) {
                 header.last_op = op_seq;
             }
-            state.put_slot(steps, header, false);
+            state.put_slot(steps, loaded, header, false);
         })
         .await?;
         Ok((extents, plan.data.as_slice().len()))
@@ -149,7 +154,7 @@ impl<D: Device> Volume<'_, D> {
         tail: &Tail,
         want: u64,
         near: Option<u64>,
-    ) -> Result<Plan, Error> {
+    ) -> Result<Allocation, Error> {
         let shape = self.shape();
         let groups = shape.group_count();
         let next = tail.last.map(|last| last.end()).or(near);
@@ -183,7 +188,7 @@ impl<D: Device> Volume<'_, D> {
         tail: &Tail,
         want: u64,
         group: u64,
-    ) -> Result<Option<Plan>, Error> {
+    ) -> Result<Option<Allocation>, Error> {
         let shape = self.shape();
         let base = group * shape.group_units();
         let mut data = Runs::default();
@@ -247,7 +252,7 @@ impl<D: Device> Volume<'_, D> {
             return Ok(None);
         }
         state.cached_group = group;
-        Ok(Some(Plan {
+        Ok(Some(Allocation {
             group,
             data,
             addition,

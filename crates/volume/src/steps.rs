@@ -17,6 +17,7 @@ use crate::layout::{Member, SUPERBLOCK_B, member_of, node};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
 use crate::superblock::{Operation, superblock_len};
+use crate::token::Loaded;
 use crate::{Error, Volume, bitmap, checksum};
 
 /// One request, or a barrier. The number is the node's.
@@ -212,7 +213,13 @@ impl<D: Device> State<'_, D> {
 
     /// Node [`SLOT`] with `header` as the slot's next member. `header.seq` is advanced.
     #[inline(never)]
-    pub(crate) fn put_slot(&mut self, steps: &mut Steps, header: &mut Slot, fua: bool) {
+    pub(crate) fn put_slot(
+        &mut self,
+        steps: &mut Steps,
+        _: Loaded<'_>,
+        header: &mut Slot,
+        fua: bool,
+    ) {
         self.put_slot_from(steps, SLOT, header, fua);
         self.cached_slot = Some(header.index);
     }
@@ -234,10 +241,15 @@ impl<D: Device> State<'_, D> {
     }
 
     /// Node [`SLOT`], durable: with force unit access, or a flush.
-    pub(crate) fn put_slot_durably(&mut self, steps: &mut Steps, header: &mut Slot) {
+    pub(crate) fn put_slot_durably(
+        &mut self,
+        steps: &mut Steps,
+        loaded: Loaded<'_>,
+        header: &mut Slot,
+    ) {
         let features = self.device.geometry().features;
         let fua = features.fua && features.volatile_write_cache;
-        self.put_slot(steps, header, fua);
+        self.put_slot(steps, loaded, header, fua);
         if !fua {
             self.order(steps, Order::SlotBeforeAnswer);
         }

@@ -12,6 +12,7 @@ use crate::io::SPARE;
 use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
 use crate::slot::Slot;
 use crate::steps::{Step, Steps};
+use crate::token::Loaded;
 use crate::{Crc32c, Error, Volume};
 
 impl OpenFile {
@@ -45,7 +46,12 @@ fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
 impl<D: Device> Volume<'_, D> {
     /// Writes the checksums of completed data that wait in memory. Their blocks hold committed
     /// ones too, which are rewritten with the same bytes.
-    pub(crate) async fn store_sums(&self, file: File, header: &Slot) -> Result<(), Error> {
+    pub(crate) async fn store_sums(
+        &self,
+        file: File,
+        loaded: Loaded<'_>,
+        header: &Slot,
+    ) -> Result<(), Error> {
         let mut steps = Steps::new();
         let (first, count) = {
             let mut state = self.state();
@@ -57,7 +63,7 @@ impl<D: Device> Volume<'_, D> {
         };
         let mut chunk = first;
         while chunk < first + count {
-            let (address, offset, len) = self.sum_block(header, chunk).await?;
+            let (address, offset, len) = self.sum_block(loaded, header, chunk).await?;
             self.read_bytes(&mut steps, SPARE, address, len).await?;
             let room = ((len - offset) / 4) as u64;
             let end = (chunk + room).min(first + count);
@@ -97,7 +103,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::Unsupported`] for a file without
     /// checksums, [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
     pub async fn store_checksums(&self, file: File) -> Result<(), Error> {
-        let turn = self.turn_to_change().await?;
+        let mut turn = self.turn_to_change().await?;
         let mut steps = Steps::new();
         let slot = {
             let mut state = self.state();
@@ -111,8 +117,8 @@ impl<D: Device> Volume<'_, D> {
         self.perform(&mut steps, |state, steps| state.put_in_use(steps))
             .await?;
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
-        self.store_sums(file, &header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+        self.store_sums(file, loaded, &header).await?;
         turn.done();
         Ok(())
     }
@@ -126,7 +132,7 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::Corrupt`], a device's error.
     pub async fn verify(&self, file: File, offset: u64, data: &[u8]) -> Result<(), Error> {
         let mut steps = Steps::new();
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let (slot, checksums, size, tail_crc, crc32c) = {
             let mut state = self.state();
             let crc32c = state.crc32c;
@@ -155,7 +161,7 @@ impl<D: Device> Volume<'_, D> {
             .get(..(end.min(size) - offset) as usize)
             .unwrap_or_default();
         let mut header = Slot::EMPTY;
-        self.load_slot(slot, &mut header).await?;
+        let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         let mut block: Option<(u64, u64, usize)> = None;
         for (index, bytes) in data.chunks(CHUNK_BYTES as usize).enumerate() {
             let at = offset + index as u64 * CHUNK_BYTES;
@@ -169,7 +175,7 @@ impl<D: Device> Volume<'_, D> {
                         known
                     }
                     _ => {
-                        let (address, offset, len) = self.sum_block(&header, chunk).await?;
+                        let (address, offset, len) = self.sum_block(loaded, &header, chunk).await?;
                         self.read_bytes(&mut steps, SPARE, address, len).await?;
                         (chunk, offset as u64, len)
                     }
@@ -206,7 +212,7 @@ impl<D: Device> Volume<'_, D> {
         sums: &mut [u32],
     ) -> Result<usize, Error> {
         let mut steps = Steps::new();
-        let turn = self.turn().await?;
+        let mut turn = self.turn().await?;
         let (slot, has_checksums, size, tail_crc) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
@@ -225,8 +231,8 @@ impl<D: Device> Volume<'_, D> {
         let mut count = 0;
         if first < whole {
             let mut header = Slot::EMPTY;
-            self.load_slot(slot, &mut header).await?;
-            let (address, offset, len) = self.sum_block(&header, first).await?;
+            let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
+            let (address, offset, len) = self.sum_block(loaded, &header, first).await?;
             self.read_bytes(&mut steps, SPARE, address, len).await?;
             let state = self.state();
             let bytes = state.node(SPARE);
@@ -245,10 +251,15 @@ impl<D: Device> Volume<'_, D> {
 
     /// The device block with the checksum of `chunk`: its address, the checksum's offset in it,
     /// and its length.
-    async fn sum_block(&self, header: &Slot, chunk: u64) -> Result<(u64, usize, usize), Error> {
+    async fn sum_block(
+        &self,
+        loaded: Loaded<'_>,
+        header: &Slot,
+        chunk: u64,
+    ) -> Result<(u64, usize, usize), Error> {
         let shape = self.shape();
         let (unit, byte) = place(chunk, &shape);
-        let address = self.unit_address(header, unit).await? + byte;
+        let address = self.unit_address(loaded, header, unit).await? + byte;
         let len = self.state().device.geometry().block_size_bytes();
         let within = address & (len as u64 - 1);
         Ok((address - within, within as usize, len))

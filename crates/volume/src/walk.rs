@@ -2,9 +2,10 @@
 
 use block::Device;
 
-use crate::io::{SLOT, SPARE};
+use crate::io::SPARE;
 use crate::map::{self, Index};
 use crate::slot::Slot;
+use crate::token::Loaded;
 use crate::{Error, Volume};
 
 /// What a walk comes by.
@@ -19,10 +20,11 @@ pub(crate) enum Visit {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Walks the map of the file whose slot is in node SLOT. Uses the other two nodes. Reads each
+    /// Walks the map of the file whose slot is loaded. Uses the other two nodes. Reads each
     /// leaf once, and an index node once for each of its leaves.
     pub(crate) async fn walk(
         &self,
+        loaded: Loaded<'_>,
         header: &Slot,
         visit: &mut dyn FnMut(Visit),
     ) -> Result<(), Error> {
@@ -30,7 +32,7 @@ impl<D: Device> Volume<'_, D> {
         let limit = header.alloc_units;
         if header.map_level == 0 {
             let state = self.state();
-            for extent in header.extents(state.node(SLOT)) {
+            for extent in header.extents(state.slot(loaded)) {
                 visit(Visit::Units {
                     start: extent.start,
                     len: u64::from(extent.len),
@@ -45,7 +47,7 @@ impl<D: Device> Volume<'_, D> {
         for place in 0..header.entry_count as usize {
             let (index, end) = {
                 let state = self.state();
-                let mut rest = header.indexes(state.node(SLOT)).skip(place);
+                let mut rest = header.indexes(state.slot(loaded)).skip(place);
                 let Some(index) = rest.next() else { break };
                 let next = rest.next().map_or(limit, |next| next.first_logical);
                 (index, next.min(limit))

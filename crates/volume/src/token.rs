@@ -1,0 +1,33 @@
+//! Who may use node SLOT: what the compiler knows of the buffer that holds the slot in work.
+//!
+//! The types are empty: they cost nothing where the program runs.
+
+use core::marker::PhantomData;
+
+/// The right to load a slot into node SLOT. The operation that has the turn has the only one.
+#[derive(Debug)]
+pub(crate) struct SlotNode<'t>(PhantomData<&'t mut ()>);
+
+impl SlotNode<'_> {
+    /// For [`crate::io::Turn`] alone, of which there is one at a time.
+    pub(crate) const fn of_turn() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The same right for a shorter time: for one load, and as long as what it loaded is used.
+    pub(crate) fn lend(&mut self) -> SlotNode<'_> {
+        SlotNode(PhantomData)
+    }
+}
+
+/// Node SLOT holds a slot that was loaded, perhaps changed in memory since. While a value of this
+/// type can be used, no other slot can be loaded there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded<'n>(PhantomData<&'n ()>);
+
+impl<'n> Loaded<'n> {
+    /// For what has just loaded a slot with the right to do so.
+    pub(crate) const fn into(_: &SlotNode<'n>) -> Self {
+        Self(PhantomData)
+    }
+}
