@@ -313,6 +313,42 @@ def test_registers(front):
     assert f.read(STATUS) & 7 == 4 and f.read(STATUS) >> 24 == 1
 
 
+def build_library():
+    """The library's example (crates/hwfs)."""
+    done = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "straightway-hwfs", "--example",
+                           "files"], cwd=cores.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return Path(os.environ.get("CARGO_TARGET_DIR", cores.ROOT / "target")) / "release" / "examples" / "files"
+
+
+def test_the_library(front, tmp_path):
+    """crates/hwfs on the verilated core: what it stores the command reads, and the other way round."""
+    early, data = pattern(6, 5003), pattern(7, 150001)
+    f = front({"early": early}, seed=SEED, stall=10, read_latency=30)
+    f.socket.close()
+    program, there = build_library(), Path(f.log.name).with_name("front.sock")
+    (tmp_path / "in").write_bytes(data)
+
+    def files(*words, good=True):
+        done = subprocess.run([program, there, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert (done.returncode == 0) == good, f"STRAIGHTWAY_SEED={SEED}: {words}: {done.stdout}{f.says()}"
+        return done.stdout
+
+    files("get", "early", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == early
+    files("put", "späte Datei", tmp_path / "in")
+    assert sorted(files("ls").splitlines()) == ["150001 späte Datei", "5003 early"]
+    assert "the file exists" in files("put", "early", tmp_path / "in", good=False)
+    assert "no such file" in files("get", "none", tmp_path / "none", good=False)
+    (tmp_path / "huge").write_bytes(bytes(3 << 20))
+    assert "no space left" in files("put", "huge", tmp_path / "huge", good=False)
+    files("rm", "early")
+    assert files("ls") == "150001 späte Datei\n"
+    f.leave()
+    hw.check(tmp_path / "v")
+    assert hw.contents(tmp_path / "v", "späte Datei", tmp_path) == data
+
+
 def test_what_it_costs(front):
     """Cycles of 64 KiB beside those that the core takes alone: the device costs nothing here."""
     data = pattern(5, 65536)

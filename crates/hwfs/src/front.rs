@@ -1,0 +1,291 @@
+use std::io::{Read, Write};
+
+use crate::{Board, Error, Status};
+
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 64;
+
+const ID: u32 = 0x4648_5753; // "SWHF", the first letter in the lowest bits
+const VERSION: u8 = 1;
+const ENTRY_BYTES: usize = 80;
+
+/// Registers, by their byte offset (`rtl/hwfs_axi/README.md`).
+mod register {
+    pub const ID: u32 = 0x00;
+    pub const SHAPE: u32 = 0x04;
+    pub const CONTROL: u32 = 0x08;
+    pub const STATUS: u32 = 0x0c;
+    pub const COMMAND: u32 = 0x10;
+    pub const OFFSET: u32 = 0x18;
+    pub const LENGTH: u32 = 0x20;
+    pub const ADDRESS: u32 = 0x28;
+    pub const VALUE: u32 = 0x30;
+    pub const NAME: u32 = 0x80;
+    pub const NAME2: u32 = 0xc0;
+}
+
+/// Bits of CONTROL and STATUS.
+const START: u32 = 1 << 0;
+const INTERRUPT: u32 = 1 << 1;
+const ACKNOWLEDGE: u32 = 1 << 2;
+const BUSY: u32 = 1 << 0;
+const DONE: u32 = 1 << 1;
+
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Operation {
+    Mount = 0,
+    Unmount = 1,
+    Open = 2,
+    Create = 3,
+    Read = 4,
+    Write = 5,
+    Close = 9,
+    Delete = 10,
+    Rename = 11,
+    List = 12,
+}
+
+/// A file of the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What a command needs beside its operation. The file's number is always 0: one file is open at a time.
+#[derive(Clone, Copy, Default)]
+struct Arguments<'a> {
+    names: [&'a str; 2],
+    flags: u32,
+    offset: u64,
+    length: u64,
+}
+
+/// The file system in hardware, on a board that nobody else uses.
+#[derive(Debug)]
+pub struct Front<B> {
+    board: B,
+}
+
+impl<B: Board> Front<B> {
+    /// Makes sure that a front is there, with registers of a version that is known, and that no command is under way.
+    pub fn new(mut board: B) -> Result<Self, Error> {
+        match board.read(register::ID)? {
+            ID => {}
+            other => return Err(Error::NoFront(other)),
+        }
+        match board.read(register::SHAPE)? as u8 {
+            VERSION => {}
+            other => return Err(Error::Version(other)),
+        }
+        if board.read(register::STATUS)? & BUSY != 0 {
+            return Err(Error::Busy);
+        }
+        Ok(Self { board })
+    }
+
+    /// Mounts the volume. `read_only`: nothing on the drive is changed, not even to recover it.
+    pub fn mount(&mut self, read_only: bool) -> Result<(), Error> {
+        self.run(
+            Operation::Mount,
+            Arguments {
+                flags: read_only.into(),
+                ..Arguments::default()
+            },
+        )
+        .map(|_| ())
+    }
+
+    /// Unmounts it in good order.
+    pub fn unmount(&mut self) -> Result<(), Error> {
+        self.run(Operation::Unmount, Arguments::default())
+            .map(|_| ())
+    }
+
+    /// All files, in the order of the volume's table.
+    pub fn list(&mut self) -> Result<Vec<Entry>, Error> {
+        let mut found = Vec::new();
+        let mut slot = 0;
+        loop {
+            match self.run(
+                Operation::List,
+                Arguments {
+                    offset: slot,
+                    ..Arguments::default()
+                },
+            ) {
+                Ok(next) => slot = next,
+                Err(Error::Status(Status::NOT_FOUND, _)) => return Ok(found),
+                Err(error) => return Err(error),
+            }
+            let mut entry = [0; ENTRY_BYTES];
+            self.board.load(&mut entry)?;
+            let (size, rest) = entry.split_at(8);
+            let length = usize::from(rest[4]).min(NAME_MAX);
+            found.push(Entry {
+                name: String::from_utf8_lossy(&rest[8..8 + length]).into_owned(),
+                bytes: size
+                    .iter()
+                    .rev()
+                    .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+            });
+        }
+    }
+
+    /// Copies the whole file into `sink`; its size.
+    pub fn get(&mut self, name: &str, sink: &mut impl Write) -> Result<u64, Error> {
+        let size = self.run(
+            Operation::Open,
+            Arguments {
+                names: [name, ""],
+                ..Arguments::default()
+            },
+        )?;
+        let copied = self.copy_out(size, sink);
+        let closed = self.run(Operation::Close, Arguments::default());
+        copied.and(closed.map(|_| size))
+    }
+
+    fn copy_out(&mut self, size: u64, sink: &mut impl Write) -> Result<(), Error> {
+        let mut bytes = vec![0; self.board.buffer_bytes()];
+        let mut offset = 0;
+        while offset < size {
+            let length = (size - offset).min(bytes.len() as u64);
+            self.run(
+                Operation::Read,
+                Arguments {
+                    offset,
+                    length,
+                    ..Arguments::default()
+                },
+            )?;
+            let part = &mut bytes[..length as usize];
+            self.board.load(part)?;
+            sink.write_all(part)?;
+            offset += length;
+        }
+        Ok(())
+    }
+
+    /// Makes a new file of the `length` bytes that `source` gives, durable when this returns. Where that fails there is no
+    /// such file, unless the hardware does not delete it either.
+    pub fn put(&mut self, name: &str, length: u64, source: &mut impl Read) -> Result<(), Error> {
+        self.run(
+            Operation::Create,
+            Arguments {
+                names: [name, ""],
+                length,
+                ..Arguments::default()
+            },
+        )?;
+        let copied = self.copy_in(length, source);
+        let closed = self.run(Operation::Close, Arguments::default());
+        let result = copied.and(closed.map(|_| ()));
+        if result.is_err() {
+            // The first error is the one to tell.
+            let _ = self.delete(name);
+        }
+        result
+    }
+
+    fn copy_in(&mut self, size: u64, source: &mut impl Read) -> Result<(), Error> {
+        let mut bytes = vec![0; self.board.buffer_bytes()];
+        let mut offset = 0;
+        while offset < size {
+            let length = (size - offset).min(bytes.len() as u64);
+            let part = &mut bytes[..length as usize];
+            source.read_exact(part)?;
+            self.board.store(part)?;
+            self.run(
+                Operation::Write,
+                Arguments {
+                    offset,
+                    length,
+                    ..Arguments::default()
+                },
+            )?;
+            offset += length;
+        }
+        Ok(())
+    }
+
+    /// Deletes a file.
+    pub fn delete(&mut self, name: &str) -> Result<(), Error> {
+        self.run(
+            Operation::Delete,
+            Arguments {
+                names: [name, ""],
+                ..Arguments::default()
+            },
+        )
+        .map(|_| ())
+    }
+
+    /// Renames a file; no file may have the new name.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), Error> {
+        self.run(
+            Operation::Rename,
+            Arguments {
+                names: [from, to],
+                ..Arguments::default()
+            },
+        )
+        .map(|_| ())
+    }
+
+    /// Runs a command to its end; its value.
+    fn run(&mut self, operation: Operation, arguments: Arguments<'_>) -> Result<u64, Error> {
+        let board = &mut self.board;
+        for (first, name) in [register::NAME, register::NAME2]
+            .into_iter()
+            .zip(arguments.names)
+        {
+            if name.len() > NAME_MAX {
+                return Err(Error::Status(Status::BAD_NAME, 0));
+            }
+            for (register, part) in (first..).step_by(4).zip(name.as_bytes().chunks(4)) {
+                let word = part
+                    .iter()
+                    .rev()
+                    .fold(0, |value, byte| value << 8 | u32::from(*byte));
+                board.write(register, word)?;
+            }
+        }
+        let address = board.buffer_address();
+        for (register, value) in [
+            (register::OFFSET, arguments.offset),
+            (register::LENGTH, arguments.length),
+            (register::ADDRESS, address),
+        ] {
+            board.write(register, value as u32)?;
+            board.write(register + 4, (value >> 32) as u32)?;
+        }
+        let [name, name2] = arguments.names.map(|name| name.len() as u32);
+        board.write(
+            register::COMMAND,
+            operation as u32 | arguments.flags << 4 | name << 16 | name2 << 24,
+        )?;
+
+        let before = board.read(register::STATUS)?;
+        board.write(register::CONTROL, START | INTERRUPT)?;
+        board.wait()?;
+        let status = board.read(register::STATUS)?;
+        board.write(register::CONTROL, INTERRUPT | ACKNOWLEDGE)?;
+        let ended = (status >> 24) as u8;
+        if status & (BUSY | DONE) != DONE || ended != ((before >> 24) as u8).wrapping_add(1) {
+            return Err(Error::OutOfStep(status));
+        }
+        let value = u64::from(board.read(register::VALUE)?)
+            | u64::from(board.read(register::VALUE + 4)?) << 32;
+        match Status((status >> 8 & 63) as u8) {
+            Status::OK => Ok(value),
+            failed => Err(Error::Status(failed, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! The library on a front that is played here: what it does where the hardware is not as it should be. The verilated
+//! hardware is in `rtl/test/test_hwfs_axi.py`.
+
+use std::io;
+
+use super::*;
+
+/// Registers that keep what is written; a start ends with the status that comes next.
+struct Played {
+    id: u32,
+    shape: u32,
+    status: u32,
+    ends: Vec<u8>,
+    operations: Vec<u32>,
+    silent: bool,
+    twice: bool,
+}
+
+impl Played {
+    fn new(ends: &[u8]) -> Self {
+        let ends = ends.iter().rev().copied().collect();
+        Played {
+            id: ID,
+            shape: 1,
+            status: 0xff << 24,
+            ends,
+            operations: Vec::new(),
+            silent: false,
+            twice: false,
+        }
+    }
+}
+
+impl Board for &mut Played {
+    fn read(&mut self, register: u32) -> io::Result<u32> {
+        Ok(match register {
+            register::ID => self.id,
+            register::SHAPE => self.shape,
+            register::STATUS => self.status,
+            _ => 4,
+        })
+    }
+    fn write(&mut self, register: u32, value: u32) -> io::Result<()> {
+        if register == register::COMMAND {
+            self.operations.push(value & 15);
+        }
+        if register == register::CONTROL && value & START != 0 {
+            let ended = (self.status >> 24).wrapping_add(if self.twice { 2 } else { 1 }) & 255;
+            let status = self.ends.pop().unwrap_or(0);
+            self.status = ended << 24 | u32::from(status) << 8 | DONE;
+        }
+        Ok(())
+    }
+    fn wait(&mut self) -> io::Result<()> {
+        if self.silent {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            Ok(())
+        }
+    }
+    fn buffer_address(&self) -> u64 {
+        0
+    }
+    fn buffer_bytes(&self) -> usize {
+        128
+    }
+    fn load(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        bytes.fill(7);
+        Ok(())
+    }
+    fn store(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_no_front_is_refused() {
+    let mut played = Played {
+        id: 0x1234,
+        ..Played::new(&[])
+    };
+    assert!(matches!(
+        Front::new(&mut played),
+        Err(Error::NoFront(0x1234))
+    ));
+    let mut played = Played {
+        shape: 2,
+        ..Played::new(&[])
+    };
+    assert!(matches!(Front::new(&mut played), Err(Error::Version(2))));
+    let mut played = Played {
+        status: 1,
+        ..Played::new(&[])
+    };
+    assert!(matches!(Front::new(&mut played), Err(Error::Busy)));
+}
+
+#[test]
+fn a_command_ends_once_and_by_its_own_end() -> Result<(), Error> {
+    let mut played = Played::new(&[0]);
+    Front::new(&mut played)?.mount(false)?; // the count of ends goes from 255 to 0
+    played.twice = true;
+    assert!(matches!(
+        Front::new(&mut played)?.mount(false),
+        Err(Error::OutOfStep(_))
+    ));
+    played.silent = true;
+    assert!(matches!(
+        Front::new(&mut played)?.mount(false),
+        Err(Error::Io(_))
+    ));
+    Ok(())
+}
+
+#[test]
+fn a_name_without_room_is_not_asked_for() -> Result<(), Error> {
+    let mut played = Played::new(&[]);
+    let long = "n".repeat(NAME_MAX + 1);
+    assert!(matches!(
+        Front::new(&mut played)?.delete(&long),
+        Err(Error::Status(Status::BAD_NAME, 0))
+    ));
+    assert!(played.operations.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_put_that_fails_leaves_no_file() -> Result<(), Error> {
+    let mut played = Played::new(&[0, 0, 48]);
+    let failed = Front::new(&mut played)?.put("name", 300, &mut [0; 300].as_slice());
+    assert!(matches!(failed, Err(Error::Status(Status::SLAVE_ERROR, _))));
+    assert_eq!(played.operations, [3, 5, 5, 9, 10]); // create, two writes, close, delete
+    // The source ends early.
+    let mut played = Played::new(&[]);
+    assert!(matches!(
+        Front::new(&mut played)?.put("name", 300, &mut [0; 200].as_slice()),
+        Err(Error::Io(_))
+    ));
+    assert_eq!(played.operations, [3, 5, 9, 10]);
+    Ok(())
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod board;
+mod front;
+mod simulation;
+mod status;
+
+pub use board::Board;
+pub use front::{Entry, Front, NAME_MAX};
+pub use simulation::Simulation;
+pub use status::{Error, Status};

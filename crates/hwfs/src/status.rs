@@ -1,0 +1,112 @@
+use std::fmt;
+use std::io;
+
+/// How a command ended: the numbers of `rtl/hwfs/hwfs_pkg.sv`, and from 48 on those of `rtl/hwfs_axi/hwfs_axi_pkg.sv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub u8);
+
+impl Status {
+    /// It succeeded.
+    pub const OK: Status = Status(0);
+    /// The volume is not mounted, or has to be mounted again after a change that was interrupted.
+    pub const NOT_MOUNTED: Status = Status(17);
+    /// The name is empty, longer than 64 bytes, or not UTF-8 without NUL.
+    pub const BAD_NAME: Status = Status(24);
+    /// There is no such file.
+    pub const NOT_FOUND: Status = Status(25);
+    /// There is a file of that name.
+    pub const EXISTS: Status = Status(26);
+    /// There is not enough free space.
+    pub const NO_SPACE: Status = Status(28);
+    /// Memory answered with SLVERR.
+    pub const SLAVE_ERROR: Status = Status(48);
+    /// Memory answered with DECERR.
+    pub const DECODE_ERROR: Status = Status(49);
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            0 => "success",
+            6 => "the drive failed a request",
+            7 => "the drive or the memory stood still for too long",
+            9 => "the drive is gone",
+            16 => "no such command or file number",
+            17 => "not mounted",
+            18 => "not a volume",
+            19 => "a newer version of the format",
+            20 => "a volume that this core is too small for",
+            21 => "corrupt",
+            22 => "the newest superblock was lost: mount it read-only",
+            23 => "read-only",
+            24 => "a bad name",
+            25 => "no such file",
+            26 => "the file exists",
+            27 => "no free slot for the name",
+            28 => "no space left",
+            29 => "too many extents",
+            30 => "the file is in use",
+            31 => "the file is not open",
+            32 => "the file is not open to write",
+            33 => "beyond the end of the file",
+            34 => "not supported by this core",
+            35 => "the volume needs recovery",
+            48 => "the memory answered with an error (SLVERR)",
+            49 => "no memory at the buffer's address (DECERR)",
+            50 => "a buffer outside of what the hardware reaches",
+            other => return write!(f, "status {other}"),
+        };
+        f.write_str(text)
+    }
+}
+
+/// Why a command was not carried out.
+#[derive(Debug)]
+pub enum Error {
+    /// The hardware says so; with the command's value, for a drive's error the drive's own code.
+    Status(Status, u64),
+    /// The board, or what data come from or go to, failed.
+    Io(io::Error),
+    /// The register ID has this value: no front is there.
+    NoFront(u32),
+    /// The front has this version of the registers, which this library does not know.
+    Version(u8),
+    /// A command is under way that someone else started.
+    Busy,
+    /// The interrupt came, but STATUS does not tell of one more command ended: someone else uses the front.
+    OutOfStep(u32),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Status(Status(6), code) => write!(f, "{} (its code is {code:#x})", Status(6)),
+            Error::Status(status, _) => status.fmt(f),
+            Error::Io(error) => error.fmt(f),
+            Error::NoFront(id) => write!(
+                f,
+                "no file system in hardware: its register ID is {id:#010x}"
+            ),
+            Error::Version(version) => write!(f, "version {version} of the registers is not known"),
+            Error::Busy => f.write_str("a command of another user is under way"),
+            Error::OutOfStep(status) => {
+                write!(f, "another user ran a command (STATUS is {status:#010x})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Error::Io(error)
+    }
+}
