@@ -38,28 +38,27 @@ module example_regs
   config_t config_q, config_d;
   logic [NameWords-1:0][31:0] name_q, name_d;
   logic start_q, start_d, irq_enable_q, irq_enable_d, done_q, done_d, busy_q;
-  logic b_valid_q, b_valid_d, r_valid_q, r_valid_d;
-  axi_pkg::resp_e b_resp_q, b_resp_d, r_resp_q, r_resp_d;
-  logic [31:0] r_data_q, r_data_d;
 
   assign start_o  = start_q;
   assign config_o = config_q;
   assign name_o   = name_q;
   assign irq_o    = done_q & irq_enable_q;
 
+  logic write, write_error, read_error;
+  logic [9:0] write_place, read_place;
+  logic [5:0] write_reg, write_name, read_reg, read_name;
+  logic [31:0] data, read_data, name_word;
+  axil_port u_port (
+    .clk_i, .rst_ni, .axil_i, .axil_o, .write_o(write), .write_word_o(write_place), .write_data_o(data),
+    .write_error_i(write_error), .read_o(), .read_word_o(read_place), .read_data_i(read_data),
+    .read_error_i(read_error)
+  );
+
   // --- Writes ---------------------------------------------------------------------------------------
-  logic write, locked, is_config;
-  logic [5:0] write_reg, write_name;
-  logic [31:0] data;
-  assign write           = axil_i.aw_valid & axil_i.w_valid & ~b_valid_q;
-  assign axil_o.aw_ready = write;
-  assign axil_o.w_ready  = write;
-  assign axil_o.b_valid  = b_valid_q;
-  assign axil_o.b_resp   = b_resp_q;
-  assign write_reg       = axil_i.aw_address[7:2];
-  assign write_name      = write_reg - RegName;
-  assign data            = axil_i.w_data;
-  assign locked          = busy_i | start_q;
+  logic locked, is_config;
+  assign write_reg  = write_place[5:0];
+  assign write_name = write_reg - RegName;
+  assign locked     = busy_i | start_q;
 
   always_comb begin
     config_d     = config_q;
@@ -68,13 +67,10 @@ module example_regs
     irq_enable_d = irq_enable_q;
     // Done from the end of a run to the start of the next.
     done_d       = (done_q | (busy_q & ~busy_i)) & ~start_q;
-    b_valid_d    = b_valid_q & ~axil_i.b_ready;
-    b_resp_d     = b_resp_q;
+    write_error  = 1'b0;
     is_config    = 1'b1;
     if (write) begin
-      b_valid_d = 1'b1;
-      b_resp_d  = axi_pkg::RespOkay;
-      if ((axil_i.aw_address[11:8] != '0) || (axil_i.w_strobe != '1)) b_resp_d = axi_pkg::RespSlvErr;
+      if (write_place[9:6] != '0) write_error = 1'b1;
       else begin
         unique case (write_reg)
           RegControl: begin
@@ -82,7 +78,7 @@ module example_regs
             irq_enable_d = data[1];
             start_d      = data[0] & ~locked;
             if (start_d) done_d = 1'b0;
-            if (data[0] && locked) b_resp_d = axi_pkg::RespSlvErr;
+            if (data[0] && locked) write_error = 1'b1;
           end
           RegRun: if (!locked) begin
             config_d.run        = run_e'(data[3:0]);
@@ -100,70 +96,53 @@ module example_regs
               for (int unsigned i = 0; i < NameWords; i++) begin
                 if (!locked && (32'(write_name) == i)) name_d[i] = data;
               end
-            end else b_resp_d = axi_pkg::RespSlvErr;
+            end else write_error = 1'b1;
           end
         endcase
-        if (is_config && locked) b_resp_d = axi_pkg::RespSlvErr;
+        if (is_config && locked) write_error = 1'b1;
       end
     end
   end
 
   // --- Reads ----------------------------------------------------------------------------------------
-  logic read;
-  logic [5:0] read_reg, read_name;
-  logic [31:0] name_word;
-  assign read            = axil_i.ar_valid & ~r_valid_q;
-  assign axil_o.ar_ready = read;
-  assign axil_o.r_valid  = r_valid_q;
-  assign axil_o.r_data   = r_data_q;
-  assign axil_o.r_resp   = r_resp_q;
-  assign read_reg        = axil_i.ar_address[7:2];
-  assign read_name       = read_reg - RegName;
+  assign read_reg  = read_place[5:0];
+  assign read_name = read_reg - RegName;
 
   always_comb begin
-    r_valid_d = r_valid_q & ~axil_i.r_ready;
-    r_data_d  = r_data_q;
-    r_resp_d  = r_resp_q;
-    name_word = '0;
+    read_data  = '0;
+    read_error = 1'b0;
+    name_word  = '0;
     for (int unsigned i = 0; i < NameWords; i++) begin
       if (32'(read_name) == i) name_word = name_q[i];
     end
-    if (read) begin
-      r_valid_d = 1'b1;
-      r_data_d  = '0;
-      r_resp_d  = axi_pkg::RespOkay;
-      unique case (read_reg)
-        RegId:         r_data_d = Id;
-        RegShape:      r_data_d = Shape;
-        RegControl:    r_data_d = {30'd0, irq_enable_q, 1'b0};
-        RegStatus:     r_data_d = {18'd0, result_i.status, 5'd0, geometry_i.ready, done_q, locked};
-        RegRun: r_data_d = {11'd0, config_q.align_log2, 1'b0, config_q.name_bytes, 1'b0, config_q.file, config_q.run};
-        RegFileLow:    r_data_d = config_q.file_bytes[31:0];
-        RegFileHigh:   r_data_d = 32'(config_q.file_bytes[47:32]);
-        RegBlock:      r_data_d = config_q.block_bytes;
-        RegCount:      r_data_d = config_q.count;
-        RegSeed:       r_data_d = config_q.seed;
-        RegDiskLow:    r_data_d = geometry_i.block_count[31:0];
-        RegDiskHigh:   r_data_d = 32'(geometry_i.block_count[47:32]);
-        RegCyclesLow:  r_data_d = result_i.cycles[31:0];
-        RegCyclesHigh: r_data_d = result_i.cycles[63:32];
-        RegBytesLow:   r_data_d = result_i.bytes[31:0];
-        RegBytesHigh:  r_data_d = result_i.bytes[63:32];
-        RegOperations: r_data_d = result_i.operations;
-        RegErrors:     r_data_d = result_i.errors;
-        RegMismatches: r_data_d = result_i.mismatches;
-        RegLatencyMin: r_data_d = result_i.latency_min;
-        RegLatencyMax: r_data_d = result_i.latency_max;
-        default: begin
-          r_data_d = name_word;
-          if ((read_reg < RegName) || (32'(read_name) >= NameWords)) r_resp_d = axi_pkg::RespSlvErr;
-        end
-      endcase
-      if (axil_i.ar_address[11:8] != '0) begin
-        r_data_d = '0;
-        r_resp_d = axi_pkg::RespSlvErr;
+    unique case (read_reg)
+      RegId:         read_data = Id;
+      RegShape:      read_data = Shape;
+      RegControl:    read_data = {30'd0, irq_enable_q, 1'b0};
+      RegStatus:     read_data = {18'd0, result_i.status, 5'd0, geometry_i.ready, done_q, locked};
+      RegRun: read_data = {11'd0, config_q.align_log2, 1'b0, config_q.name_bytes, 1'b0, config_q.file, config_q.run};
+      RegFileLow:    read_data = config_q.file_bytes[31:0];
+      RegFileHigh:   read_data = 32'(config_q.file_bytes[47:32]);
+      RegBlock:      read_data = config_q.block_bytes;
+      RegCount:      read_data = config_q.count;
+      RegSeed:       read_data = config_q.seed;
+      RegDiskLow:    read_data = geometry_i.block_count[31:0];
+      RegDiskHigh:   read_data = 32'(geometry_i.block_count[47:32]);
+      RegCyclesLow:  read_data = result_i.cycles[31:0];
+      RegCyclesHigh: read_data = result_i.cycles[63:32];
+      RegBytesLow:   read_data = result_i.bytes[31:0];
+      RegBytesHigh:  read_data = result_i.bytes[63:32];
+      RegOperations: read_data = result_i.operations;
+      RegErrors:     read_data = result_i.errors;
+      RegMismatches: read_data = result_i.mismatches;
+      RegLatencyMin: read_data = result_i.latency_min;
+      RegLatencyMax: read_data = result_i.latency_max;
+      default: begin
+        read_data = name_word;
+        if ((read_reg < RegName) || (32'(read_name) >= NameWords)) read_error = 1'b1;
       end
-    end
+    endcase
+    if (read_place[9:6] != '0) read_error = 1'b1;
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -174,8 +153,6 @@ module example_regs
       irq_enable_q <= 1'b0;
       done_q       <= 1'b0;
       busy_q       <= 1'b0;
-      b_valid_q    <= 1'b0;
-      r_valid_q    <= 1'b0;
     end else begin
       config_q     <= config_d;
       name_q       <= name_d;
@@ -184,13 +161,6 @@ module example_regs
       done_q       <= done_d;
       // A run that is refused is over at once.
       busy_q       <= busy_i | start_q;
-      b_valid_q    <= b_valid_d;
-      r_valid_q    <= r_valid_d;
     end
-  end
-  always_ff @(posedge clk_i) begin
-    b_resp_q <= b_resp_d;
-    r_resp_q <= r_resp_d;
-    r_data_q <= r_data_d;
   end
 endmodule
