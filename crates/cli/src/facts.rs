@@ -193,7 +193,7 @@ impl From<ErrorEntry> for ErrorFacts {
             status: entry.status,
             meaning: Status(entry.status).to_string(),
             lba: entry.lba,
-            namespace: entry.namespace,
+            namespace: entry.nsid,
         }
     }
 }

@@ -60,8 +60,8 @@ pub(crate) struct Command {
     pub(crate) opcode: u8,
     /// FUSE and PSDT (bits 9:8 and 15:14 of dword 0), which must be zero here.
     pub(crate) flags: u8,
-    pub(crate) id: u16,
-    pub(crate) namespace: u32,
+    pub(crate) cid: u16,
+    pub(crate) nsid: u32,
     pub(crate) prp1: u64,
     pub(crate) prp2: u64,
     words: [u32; 16],
@@ -73,8 +73,8 @@ impl Command {
         Self {
             opcode: words[0] as u8,
             flags: (words[0] >> 8) as u8 & 0xc3,
-            id: (words[0] >> 16) as u16,
-            namespace: words[1],
+            cid: (words[0] >> 16) as u16,
+            nsid: words[1],
             prp1: pair(6),
             prp2: pair(8),
             words,

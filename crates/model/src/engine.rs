@@ -136,12 +136,12 @@ impl Controller {
                 return;
             }
         }
-        if self.is_id_in_use(queue, command.id) {
-            let id = command.id;
+        if self.is_id_in_use(queue, command.cid) {
+            let id = command.cid;
             self.violations
                 .record(Violation::CommandIdInUse { queue, id });
             let outcome = Err(status::COMMAND_ID_CONFLICT);
-            self.post(queue, Posting::new(queue, command.id, outcome));
+            self.post(queue, Posting::new(queue, command.cid, outcome));
             return;
         }
         let (due, abortable) = match (effects.hang, effects.delay) {
@@ -155,7 +155,7 @@ impl Controller {
         self.held.push(Held {
             due,
             submission: queue,
-            id: command.id,
+            id: command.cid,
             abortable,
             work: Work::Run(Box::new(command), effects),
         });
@@ -175,13 +175,13 @@ impl Controller {
             None if queue != 0 => self.run_io(&command),
             None => match self.run_admin(&command, effects.abort_refused) {
                 Some(outcome) => outcome,
-                None => return self.hold_event_request(command.id),
+                None => return self.hold_event_request(command.cid),
             },
         };
         if let Err(status) = outcome {
             self.logs.error(queue, &command, status);
         }
-        self.complete(queue, command.id, outcome, effects);
+        self.complete(queue, command.cid, outcome, effects);
     }
 
     fn complete(&mut self, queue: u16, id: u16, outcome: Outcome, effects: Effects) {

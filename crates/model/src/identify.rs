@@ -22,19 +22,19 @@ impl Controller {
         let mut page = [0; 4096];
         match cns {
             NAMESPACE => {
-                if let Some(config) = self.valid_namespace(command.namespace)? {
+                if let Some(config) = self.valid_namespace(command.nsid)? {
                     namespace_page(config, &mut page);
                 }
             }
             CONTROLLER => controller_page(&self.config, &mut page),
             ACTIVE_LIST => {
-                if command.namespace >= 0xffff_fffe {
+                if command.nsid >= 0xffff_fffe {
                     return Err(status::INVALID_NAMESPACE);
                 }
-                self.list_page(command.namespace, &mut page);
+                self.list_page(command.nsid, &mut page);
             }
             DESCRIPTORS => {
-                let config = self.valid_namespace(command.namespace)?;
+                let config = self.valid_namespace(command.nsid)?;
                 descriptors_page(config.ok_or(status::INVALID_NAMESPACE)?, &mut page);
             }
             _ => return Err(status::INVALID_FIELD),

@@ -29,7 +29,7 @@ impl Controller {
     }
 
     fn transfer(&mut self, command: &Command) -> Outcome {
-        let index = self.namespace_index(command.namespace)?;
+        let index = self.namespace_index(command.nsid)?;
         let namespace = &self.namespaces[index];
         let len = (command.block_count() << namespace.config.block_size_log2) as usize;
         if self.config.mdts != 0 {
@@ -101,13 +101,13 @@ impl Controller {
     }
 
     fn flush(&mut self, command: &Command) -> Outcome {
-        if command.namespace == BROADCAST {
+        if command.nsid == BROADCAST {
             for namespace in &mut self.namespaces {
                 namespace.flush().map_err(|_| status::WRITE_FAULT)?;
             }
             return Ok(0);
         }
-        let index = self.namespace_index(command.namespace)?;
+        let index = self.namespace_index(command.nsid)?;
         let flushed = self.namespaces[index].flush();
         flushed.map_err(|_| status::WRITE_FAULT)?;
         Ok(0)
@@ -121,7 +121,7 @@ impl Controller {
     }
 
     fn write_zeroes(&mut self, command: &Command) -> Outcome {
-        let index = self.namespace_index(command.namespace)?;
+        let index = self.namespace_index(command.nsid)?;
         if !self.namespaces[index].has(command.lba(), command.block_count()) {
             return Err(status::LBA_RANGE);
         }
@@ -134,7 +134,7 @@ impl Controller {
 
     /// Dataset Management: up to 256 ranges of 16 bytes; only Deallocate does something.
     fn deallocate(&mut self, command: &Command) -> Outcome {
-        let index = self.namespace_index(command.namespace)?;
+        let index = self.namespace_index(command.nsid)?;
         let count = (command.dword::<10>() & 0xff) as usize + 1;
         let mut data = [0; 256 * 16];
         let data = &mut data[..count * 16];

@@ -64,14 +64,14 @@ impl Logs {
         let mut entry = [0; 64];
         entry[0..8].copy_from_slice(&self.error_count.to_le_bytes());
         entry[8..10].copy_from_slice(&queue.to_le_bytes());
-        entry[10..12].copy_from_slice(&command.id.to_le_bytes());
+        entry[10..12].copy_from_slice(&command.cid.to_le_bytes());
         // As in the completion: the status field above the phase tag.
         entry[12..14].copy_from_slice(&(status << 1).to_le_bytes());
         entry[14..16].copy_from_slice(&0xffff_u16.to_le_bytes());
         if queue != 0 {
             entry[16..24].copy_from_slice(&command.lba().to_le_bytes());
         }
-        entry[24..28].copy_from_slice(&command.namespace.to_le_bytes());
+        entry[24..28].copy_from_slice(&command.nsid.to_le_bytes());
         self.errors.push_front(entry);
         self.errors.truncate(ERROR_ENTRIES);
     }

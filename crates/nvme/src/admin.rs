@@ -139,7 +139,7 @@ impl Admin {
         command: &Command,
         id: u16,
     ) {
-        self.submission.push(command.entry(id));
+        self.submission.push(command.sqe(id));
         let tail = self.submission.tail();
         self.ring(platform, capabilities, false, tail);
     }

@@ -1,6 +1,6 @@
 //! Commands as the controller reads them (NVMe base specification, "Submission Queue Entry").
 
-use crate::memory::Entry;
+use crate::memory::Sqe;
 
 /// Admin command opcodes.
 pub(crate) mod admin {
@@ -36,21 +36,21 @@ pub(crate) const DEALLOCATE: u32 = 1 << 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Command {
     pub(crate) opcode: u8,
-    pub(crate) namespace: u32,
+    pub(crate) nsid: u32,
     pub(crate) prp1: u64,
     pub(crate) prp2: u64,
     pub(crate) dwords: [u32; 4],
 }
 
 impl Command {
-    /// The entry, with command identifier `identifier`.
+    /// The entry, with command identifier `cid`.
     #[inline(always)]
-    pub(crate) fn entry(&self, identifier: u16) -> Entry {
-        let first = u64::from(self.opcode) | u64::from(identifier) << 16;
+    pub(crate) fn sqe(&self, cid: u16) -> Sqe {
+        let first = u64::from(self.opcode) | u64::from(cid) << 16;
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let [d10, d11, d12, d13] = self.dwords;
-        Entry {
-            dwords_0_1: first | u64::from(self.namespace) << 32,
+        Sqe {
+            dwords_0_1: first | u64::from(self.nsid) << 32,
             prp1: self.prp1,
             prp2: self.prp2,
             dwords_10_11: pair(d10, d11),
@@ -67,15 +67,15 @@ mod tests {
     fn fields_are_where_the_specification_has_them() {
         let command = Command {
             opcode: io::READ,
-            namespace: 7,
+            nsid: 7,
             prp1: 0x1000,
             prp2: 0x2000,
             dwords: [10, 11, 12, 13],
         };
-        let entry = command.entry(0x1234);
-        assert_eq!(entry.dwords_0_1, 0x0000_0007_1234_0002);
-        assert_eq!((entry.prp1, entry.prp2), (0x1000, 0x2000));
-        assert_eq!(entry.dwords_10_11, 11 << 32 | 10);
-        assert_eq!(entry.dwords_12_13, 13 << 32 | 12);
+        let sqe = command.sqe(0x1234);
+        assert_eq!(sqe.dwords_0_1, 0x0000_0007_1234_0002);
+        assert_eq!((sqe.prp1, sqe.prp2), (0x1000, 0x2000));
+        assert_eq!(sqe.dwords_10_11, 11 << 32 | 10);
+        assert_eq!(sqe.dwords_12_13, 13 << 32 | 12);
     }
 }

@@ -84,7 +84,7 @@ impl Encoder {
         operation: &Operation,
     ) -> Result<Command, Error> {
         let mut command = Command {
-            namespace: self.nsid,
+            nsid: self.nsid,
             ..Command::default()
         };
         let flags = |fua: bool| if fua { FUA } else { 0 };

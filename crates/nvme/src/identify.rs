@@ -169,7 +169,7 @@ impl ControllerInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceInfo {
     /// Its identifier (NSID).
-    pub namespace: u32,
+    pub nsid: u32,
     /// Size in logical blocks (NSZE).
     pub block_count: u64,
     /// Blocks that may be allocated at once (NCAP).
@@ -221,7 +221,7 @@ impl NamespaceInfo {
             return Err(unusable(Unsupported::BlockSize));
         }
         Ok(Self {
-            namespace: nsid,
+            nsid,
             block_count,
             capacity_blocks: u64_at(page, namespace::NCAP),
             block_size_log2,
@@ -302,7 +302,7 @@ const END_OF_DESCRIPTORS: u8 = 0;
 ///
 /// # Errors
 /// [`Error::Namespace`].
-pub fn check_command_set(namespace: u32, page: &[u8]) -> Result<(), Error> {
+pub fn check_command_set(nsid: u32, page: &[u8]) -> Result<(), Error> {
     let mut rest = page;
     while let [kind, len, _, _, set, ..] = *rest {
         if kind == END_OF_DESCRIPTORS {
@@ -310,7 +310,10 @@ pub fn check_command_set(namespace: u32, page: &[u8]) -> Result<(), Error> {
         }
         if kind == COMMAND_SET_DESCRIPTOR && set != NVM_COMMAND_SET {
             let why = Unsupported::CommandSet(set);
-            return Err(Error::Namespace { namespace, why });
+            return Err(Error::Namespace {
+                namespace: nsid,
+                why,
+            });
         }
         rest = rest.get(4 + usize::from(len)..).unwrap_or_default();
     }
@@ -451,7 +454,7 @@ mod tests {
             (number(&nsze), number(&ncap))
         );
         assert_eq!((&info.nguid[..], &info.eui64[..]), (&nguid[..], &eui64[..]));
-        assert_eq!((info.namespace, info.block_size_log2), (9, 12));
+        assert_eq!((info.nsid, info.block_size_log2), (9, 12));
         assert!(!info.deallocated_reads_zero && !info.write_protected);
         // DLFEAT bits 2:0 and NSATTR bit 0.
         (page[33], page[99]) = (0xf9, 0xff);

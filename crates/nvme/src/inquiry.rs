@@ -65,7 +65,7 @@ impl<P: Platform> Controller<P> {
             admin.data.clear();
             let command = Command {
                 opcode,
-                namespace: nsid,
+                nsid,
                 prp1: admin.data.bus,
                 dwords: [cdw10, 0, 0, 0],
                 ..Command::default()
@@ -96,33 +96,33 @@ impl<P: Platform> Controller<P> {
         Ok(count)
     }
 
-    /// What the controller says of namespace `namespace`.
+    /// What the controller says of namespace `nsid`.
     ///
     /// # Errors
     /// [`Error::NoNamespace`] if it is not active, [`Error::Namespace`] if its kind or its format
     /// cannot be used, or as the admin command's.
-    pub fn namespace(&self, namespace: u32) -> Result<NamespaceInfo, Error> {
-        if namespace == 0 || namespace >= 0xffff_fffe {
-            return Err(Error::NoNamespace { namespace });
+    pub fn namespace(&self, nsid: u32) -> Result<NamespaceInfo, Error> {
+        if nsid == 0 || nsid >= 0xffff_fffe {
+            return Err(Error::NoNamespace { namespace: nsid });
         }
         let mut page = [0; NAMESPACE_HEAD_BYTES];
         // First, for a namespace of another command set may have no data structure of this one.
         if self.version() >= NVME_1_3 {
-            match self.identify(cns::DESCRIPTORS, namespace, &mut page) {
+            match self.identify(cns::DESCRIPTORS, nsid, &mut page) {
                 // Refused, the list is empty: there is nothing but reads and writes.
-                Ok(()) | Err(Error::Status { .. }) => check_command_set(namespace, &page)?,
+                Ok(()) | Err(Error::Status { .. }) => check_command_set(nsid, &page)?,
                 Err(error) => return Err(error),
             }
         }
-        match self.identify(cns::NAMESPACE, namespace, &mut page) {
+        match self.identify(cns::NAMESPACE, nsid, &mut page) {
             // The controller never had it.
             Err(Error::Status { status, .. })
                 if status.code() == Status::INVALID_NAMESPACE_OR_FORMAT =>
             {
-                Err(Error::NoNamespace { namespace })
+                Err(Error::NoNamespace { namespace: nsid })
             }
             Err(error) => Err(error),
-            Ok(()) => NamespaceInfo::parse(namespace, &page),
+            Ok(()) => NamespaceInfo::parse(nsid, &page),
         }
     }
 
@@ -130,19 +130,15 @@ impl<P: Platform> Controller<P> {
     ///
     /// # Errors
     /// As the admin command's.
-    pub fn descriptors(
-        &self,
-        namespace: u32,
-        mut each: impl FnMut(Descriptor),
-    ) -> Result<(), Error> {
+    pub fn descriptors(&self, nsid: u32, mut each: impl FnMut(Descriptor)) -> Result<(), Error> {
         let mut page = [0; PAGE_BYTES];
-        self.identify(cns::DESCRIPTORS, namespace, &mut page)?;
+        self.identify(cns::DESCRIPTORS, nsid, &mut page)?;
         descriptors(&page).for_each(&mut each);
         Ok(())
     }
 
-    fn log(&self, identifier: u32, page: &mut [u8]) -> Result<(), Error> {
-        let cdw10 = identifier | log::dwords(page.len()) << 16;
+    fn log(&self, lid: u32, page: &mut [u8]) -> Result<(), Error> {
+        let cdw10 = lid | log::dwords(page.len()) << 16;
         self.fetch(admin::GET_LOG_PAGE, ALL_NAMESPACES, cdw10, page)
     }
 
@@ -192,10 +188,10 @@ impl<P: Platform> Controller<P> {
         Ok(FirmwareSlots::parse(&page))
     }
 
-    fn feature(&self, opcode: u8, identifier: u32, value: u32) -> Result<u32, Error> {
+    fn feature(&self, opcode: u8, lid: u32, value: u32) -> Result<u32, Error> {
         let command = Command {
             opcode,
-            dwords: [identifier, value, 0, 0],
+            dwords: [lid, value, 0, 0],
             ..Command::default()
         };
         self.with_admin(|admin| self.run(admin, &command))

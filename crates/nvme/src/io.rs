@@ -10,7 +10,7 @@ use core::ops::Deref;
 use block::{Buffer, Completion, Device, Geometry, Operation, Refused, Request, Tag};
 
 use crate::controller::Controller;
-use crate::memory::Entry;
+use crate::memory::Sqe;
 use crate::platform::Platform;
 use crate::queue::QueuePair;
 use crate::service::State;
@@ -41,9 +41,9 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return Err(buffer);
         };
         let now = platform.ticks();
-        let identifier = self.slots.take(index, tag, Some(buffer), now);
-        self.rings.submission.push(Entry {
-            dwords_0_1: u64::from(identifier) << 16
+        let cid = self.slots.take(index, tag, Some(buffer), now);
+        self.rings.submission.push(Sqe {
+            dwords_0_1: u64::from(cid) << 16
                 | if is_write {
                     self.encoder.shape.write
                 } else {
@@ -78,8 +78,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         if let Some(len) = buffer.as_ref().map(|buffer| buffer.len()) {
             self.encoder.learn(len);
         }
-        let identifier = self.slots.take(index, request.tag, buffer, now);
-        self.rings.submission.push(command.entry(identifier));
+        let cid = self.slots.take(index, request.tag, buffer, now);
+        self.rings.submission.push(command.sqe(cid));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         );
         if rang {
             self.rings.rung_head = head;
-            self.rings.completion.has_turned = false;
+            self.rings.completion.half_consumed = false;
             self.statistics.completion_doorbells += u64::from(written);
         }
     }
@@ -194,7 +194,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
         }
         // The ring has twice `depth` entries. Told at least once each half, the controller always
         // has room for every outstanding command's completion.
-        if self.rings.completion.has_turned {
+        if self.rings.completion.half_consumed {
             self.acknowledge();
         }
     }

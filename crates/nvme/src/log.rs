@@ -85,7 +85,7 @@ pub struct ErrorEntry {
     /// First block that failed.
     pub lba: u64,
     /// Namespace of the command.
-    pub namespace: u32,
+    pub nsid: u32,
 }
 
 impl ErrorEntry {
@@ -98,7 +98,7 @@ impl ErrorEntry {
             command_id: u16_at(entry, 10),
             status: u16_at(entry, 12) >> 1,
             lba: u64_at(entry, 16),
-            namespace: u32_at(entry, 24),
+            nsid: u32_at(entry, 24),
         })
     }
 }

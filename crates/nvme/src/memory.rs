@@ -128,8 +128,8 @@ impl Word {
 /// What the driver sets in a submission queue entry. The other words (metadata pointer, command
 /// dwords 14 and 15, reserved) are zero in a fresh ring and stay so.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// Command dword 0 in the low half, namespace in the high one.
+pub(crate) struct Sqe {
+    /// Command dword 0 in the low half, NSID in the high one.
     pub(crate) dwords_0_1: u64,
     pub(crate) prp1: u64,
     pub(crate) prp2: u64,
@@ -189,16 +189,16 @@ impl SubmissionRing {
     /// Writes the next entry. That a free one is there is the caller's to know: the driver never
     /// has more than half a ring outstanding.
     #[inline(always)]
-    pub(crate) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, sqe: Sqe) {
         // SAFETY: the offset is always a multiple of an entry within the ring, whose start is
         // aligned to a page. Published by the doorbell's fence.
         unsafe {
             let place = self.start.add(self.offset as usize).cast::<u64>();
-            place.write(entry.dwords_0_1.to_le());
-            place.add(3).write(entry.prp1.to_le());
-            place.add(4).write(entry.prp2.to_le());
-            place.add(5).write(entry.dwords_10_11.to_le());
-            place.add(6).write(entry.dwords_12_13.to_le());
+            place.write(sqe.dwords_0_1.to_le());
+            place.add(3).write(sqe.prp1.to_le());
+            place.add(4).write(sqe.prp2.to_le());
+            place.add(5).write(sqe.dwords_10_11.to_le());
+            place.add(6).write(sqe.dwords_12_13.to_le());
         }
         self.offset = (self.offset + Self::ENTRY) & self.mask;
     }
@@ -211,13 +211,13 @@ pub(crate) struct CompletionRing {
     /// The entry at the head; always within the ring.
     next: NonNull<u32>,
     /// The middle or the end of the ring, whichever comes next.
-    turn: NonNull<u32>,
+    half_end: NonNull<u32>,
     /// The phase tag (bit 16) that a new entry has.
     phase: u32,
     /// Entries minus one.
     mask: u32,
     /// The head has passed the middle or the end since this was cleared.
-    pub(crate) has_turned: bool,
+    pub(crate) half_consumed: bool,
 }
 
 // SAFETY: as for Part.
@@ -234,10 +234,10 @@ impl CompletionRing {
         let mut ring = Self {
             start,
             next: start,
-            turn: start,
+            half_end: start,
             phase: 0,
             mask: entries.wrapping_sub(1),
-            has_turned: false,
+            half_consumed: false,
         };
         ring.restart();
         (entries.is_power_of_two() && entries > 1 && part.len >= bytes).then_some(ring)
@@ -246,9 +246,9 @@ impl CompletionRing {
     /// Begins again at the first entry of zeroed memory; the controller must not know the ring.
     pub(crate) fn restart(&mut self) {
         self.next = self.start;
-        self.turn = self.middle();
+        self.half_end = self.middle();
         self.phase = 1 << 16;
-        self.has_turned = false;
+        self.half_consumed = false;
     }
 
     fn middle(&self) -> NonNull<u32> {
@@ -298,22 +298,22 @@ impl CompletionRing {
         let cqe3 = self.peek()?;
         // SAFETY: at most the end, and then it wraps at once.
         self.next = unsafe { self.next.add(Self::ENTRY) };
-        if self.next == self.turn {
-            self.turn_around();
+        if self.next == self.half_end {
+            self.cross_half();
         }
         fence(Ordering::Acquire);
         Some(cqe3)
     }
 
     #[cold]
-    fn turn_around(&mut self) {
-        self.has_turned = true;
+    fn cross_half(&mut self) {
+        self.half_consumed = true;
         if self.next == self.end() {
             self.next = self.start;
-            self.turn = self.middle();
+            self.half_end = self.middle();
             self.phase ^= 1 << 16;
         } else {
-            self.turn = self.end();
+            self.half_end = self.end();
         }
     }
 }

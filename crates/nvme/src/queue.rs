@@ -176,7 +176,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             controller.with_admin(|admin| controller.attach(admin, id, &queue_memory, vector))?;
         Ok(Prepared {
             id,
-            nsid: namespace.namespace,
+            nsid: namespace.nsid,
             geometry,
             list_stride,
             lists,

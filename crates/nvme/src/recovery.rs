@@ -152,12 +152,12 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Asks for command `identifier` of queue `id` to be aborted. Success says only that the
+    /// Asks for command `cid` of queue `id` to be aborted. Success says only that the
     /// controller answered: the command itself comes back, aborted or not, or it does not.
-    pub(crate) fn abort(&self, admin: &mut Admin, id: u16, identifier: u16) -> Result<(), Error> {
+    pub(crate) fn abort(&self, admin: &mut Admin, id: u16, cid: u16) -> Result<(), Error> {
         let command = Command {
             opcode: admin::ABORT,
-            dwords: [u32::from(id) | u32::from(identifier) << 16, 0, 0, 0],
+            dwords: [u32::from(id) | u32::from(cid) << 16, 0, 0, 0],
             ..Command::default()
         };
         match self.setup().execute(admin, &command) {

@@ -103,41 +103,41 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     fn check_deadline(&mut self, index: usize) {
-        let Some((identifier, submitted)) = self.slots.get(index) else {
+        let Some((cid, submitted)) = self.slots.get(index) else {
             return;
         };
         let now = self.controller.platform.ticks();
         if self.watch.is_past(submitted, now) {
-            self.escalate(index, identifier);
+            self.escalate(index, cid);
         }
     }
 
     /// A command is overdue: abort it; if that was tried, delete the queue; if that fails, reset
     /// the controller. When another thread is at the admin queue, the next look tries again.
-    fn escalate(&mut self, index: usize, identifier: u16) {
-        let aborted = self.watch.is_overdue(identifier);
+    fn escalate(&mut self, index: usize, cid: u16) {
+        let aborted = self.watch.is_overdue(cid);
         let id = self.registration.id;
         let controller = &*self.controller;
         let outcome = controller.admin.with(|admin| {
             if controller.is_lost() {
-                return controller.reset(admin).map(|()| Ended::Reset);
+                return controller.reset(admin).map(|()| Recovery::Reset);
             }
             let tried = if aborted {
                 let deleted = controller.delete_submission_queue(admin, id);
-                deleted.map(|()| Ended::QueueDeleted)
+                deleted.map(|()| Recovery::QueueDeleted)
             } else {
-                let answered = controller.abort(admin, id, identifier);
-                answered.map(|()| Ended::AbortSent)
+                let answered = controller.abort(admin, id, cid);
+                answered.map(|()| Recovery::AbortSent)
             };
             match tried {
                 Ok(ended) => Ok(ended),
-                Err(_) => controller.reset(admin).map(|()| Ended::Reset),
+                Err(_) => controller.reset(admin).map(|()| Recovery::Reset),
             }
         });
         match outcome {
             // Busy: another thread recovers; it may be resetting for us too.
             None => return,
-            Some(Ok(Ended::AbortSent)) => {
+            Some(Ok(Recovery::AbortSent)) => {
                 self.statistics.aborts += 1;
                 let grace_us = self.controller.options.abort_grace_us;
                 let platform = &self.controller.platform;
@@ -146,11 +146,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 let submitted = self.watch.submitted_for_grace(grace, platform.ticks());
                 self.slots.set_submitted(index, submitted);
             }
-            Some(Ok(Ended::QueueDeleted)) => {
+            Some(Ok(Recovery::QueueDeleted)) => {
                 self.statistics.queue_deletions += 1;
                 self.set_state(State::Draining);
             }
-            Some(Ok(Ended::Reset)) => {
+            Some(Ok(Recovery::Reset)) => {
                 self.statistics.resets += 1;
                 self.set_state(State::Draining);
             }
@@ -158,7 +158,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
         if !aborted {
             self.statistics.timeouts += 1;
-            self.watch.mark_overdue(index, identifier);
+            self.watch.mark_overdue(index, cid);
         }
     }
 
@@ -178,15 +178,15 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             }
         }
         for index in 0..DEPTH {
-            let Some((identifier, _)) = self.slots.get(index) else {
+            let Some((cid, _)) = self.slots.get(index) else {
                 continue;
             };
             let error = match self.state() {
                 State::Dead => Error::Gone,
-                _ if self.watch.is_overdue(identifier) => Error::TimedOut,
+                _ if self.watch.is_overdue(cid) => Error::TimedOut,
                 _ => Error::Aborted,
             };
-            let (tag, buffer) = self.slots.end(identifier)?;
+            let (tag, buffer) = self.slots.end(cid)?;
             self.rings.ended_without_entry();
             let result = Err(error);
             return Some(Completion {
@@ -334,7 +334,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
 }
 
 /// How far recovery got.
-enum Ended {
+enum Recovery {
     AbortSent,
     QueueDeleted,
     Reset,

@@ -12,7 +12,7 @@ const FREE: u32 = 0x1_0000;
 #[derive(Debug)]
 struct Slot {
     /// The one outstanding; with [`FREE`], the next one.
-    identifier: u32,
+    cid: u32,
     /// The command's tag; while the slot is free, the next free slot.
     tag: Tag,
     buffer: Option<Buffer>,
@@ -40,7 +40,7 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         Self {
             first_free: 0,
             slots: core::array::from_fn(|index| Slot {
-                identifier: index as u32 | FREE,
+                cid: index as u32 | FREE,
                 tag: if index < last {
                     index as u32 + 1
                 } else {
@@ -65,24 +65,24 @@ impl<const DEPTH: usize> Slots<DEPTH> {
             debug_assert!(false, "slot {index} is none that `next` gave");
             return 0;
         };
-        let identifier = slot.identifier as u16;
+        let cid = slot.cid as u16;
         self.first_free = core::mem::replace(&mut slot.tag, tag);
-        slot.identifier = u32::from(identifier);
+        slot.cid = u32::from(cid);
         slot.buffer = buffer;
         slot.submitted = now;
-        identifier
+        cid
     }
 
-    /// Ends the command `identifier`; `None` if it is not outstanding.
+    /// Ends the command `cid`; `None` if it is not outstanding.
     #[inline(always)]
-    pub(crate) fn end(&mut self, identifier: u16) -> Option<(Tag, Option<Buffer>)> {
-        let index = usize::from(identifier) & Self::INDEX;
+    pub(crate) fn end(&mut self, cid: u16) -> Option<(Tag, Option<Buffer>)> {
+        let index = usize::from(cid) & Self::INDEX;
         let slot = self.slots.get_mut(index)?;
-        let identifier = u32::from(identifier);
-        if slot.identifier != identifier {
+        let cid = u32::from(cid);
+        if slot.cid != cid {
             return None;
         }
-        slot.identifier = (identifier + DEPTH as u32 + FREE) & (IDENTIFIERS | FREE);
+        slot.cid = (cid + DEPTH as u32 + FREE) & (IDENTIFIERS | FREE);
         let tag = core::mem::replace(&mut slot.tag, self.first_free);
         self.first_free = index as u32;
         Some((tag, slot.buffer.take()))
@@ -91,8 +91,8 @@ impl<const DEPTH: usize> Slots<DEPTH> {
     /// The outstanding command in slot `index` and when it was submitted.
     pub(crate) fn get(&self, index: usize) -> Option<(u16, u64)> {
         let slot = self.slots.get(index)?;
-        let identifier = u16::try_from(slot.identifier).ok()?;
-        Some((identifier, slot.submitted))
+        let cid = u16::try_from(slot.cid).ok()?;
+        Some((cid, slot.submitted))
     }
 
     /// Lets the time of the command in slot `index` count from `submitted` on.
@@ -122,7 +122,7 @@ mod tests {
         let free = (again + 4) & 0x7fff;
         assert!(
             slots.end(free).is_none(),
-            "a free slot's next identifier was believed"
+            "a free slot's next cid was believed"
         );
     }
 
@@ -141,9 +141,9 @@ mod tests {
         let mut slots = Slots::<2>::new(1);
         for _ in 0..100_000 {
             let index = slots.next().unwrap();
-            let identifier = slots.take(index, 0, None, 0);
-            assert!(identifier < 0x8000);
-            assert!(slots.end(identifier).is_some());
+            let cid = slots.take(index, 0, None, 0);
+            assert!(cid < 0x8000);
+            assert!(slots.end(cid).is_some());
         }
     }
 }

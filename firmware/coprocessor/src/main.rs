@@ -129,7 +129,7 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     fill(&mut identity.model, info.model.as_bytes());
     log!(
         "namespace ",
-        namespace.namespace,
+        namespace.nsid,
         ": ",
         namespace.block_count,
         " blocks of ",
