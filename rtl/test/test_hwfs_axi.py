@@ -259,8 +259,13 @@ def test_memory_that_fails(front, tmp_path):
     assert f.good(READ, b"early", length=0x900) == (0x900, 0x900)
     f.good(CREATE, b"late", length=6000)
     assert f.run(WRITE, length=6000)[0] == SLAVE_ERROR
-    f.good(CLOSE)
+    # Before the file is committed the range can be written again.
     f.faulty(0, 0)
+    f.store(BASE, data)
+    assert f.good(WRITE, length=6000)[0] == 6000
+    f.good(CLOSE)
+    f.store(BASE, bytes(6000))
+    assert f.good(READ, b"late", length=6000) == (6000, 6000) and f.load(BASE, 6000) == data
     for address in (BASE - 16, BASE + MEMORY - 64, 0):
         assert f.run(READ, b"early", length=128, address=address) == (DECODE_ERROR, 128, 128)
         assert f.run(LIST, address=address)[0] == DECODE_ERROR
