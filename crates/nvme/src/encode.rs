@@ -139,6 +139,7 @@ impl Encoder {
         Ok(())
     }
 
+    #[inline(always)]
     fn list(&self, index: usize) -> Option<List> {
         List::of_slot(&self.lists, index, self.list_stride)
     }
