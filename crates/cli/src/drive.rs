@@ -236,10 +236,10 @@ fn parse_model(name: &str, words: &str) -> Result<ModelDrive> {
                 drive.latency = time.0;
             }
             _ => {
-                return Err(
-                    Failure::usage(format!("`{name}`: `{word}` is no option of a model"))
-                        .hint("model:SIZE[,file=PATH][,latency=TIME]"),
-                );
+                return Err(Failure::usage(format!(
+                    "`{name}`: unknown option `{word}` of a model"
+                ))
+                .hint("model:SIZE[,file=PATH][,latency=TIME]"));
             }
         }
     }

@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// The request makes no sense.
+    /// Invalid arguments.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }

@@ -25,7 +25,8 @@ impl FromStr for Size {
         if number.is_empty() {
             return Err(wrong("a size starts with digits"));
         }
-        let factor = factor(unit).ok_or_else(|| wrong(&format!("`{unit}` is no unit of size")))?;
+        let factor =
+            factor(unit).ok_or_else(|| wrong(&format!("unknown unit of size `{unit}`")))?;
         let number: u64 = number
             .parse()
             .map_err(|_| "the size is too large".to_owned())?;
@@ -109,7 +110,7 @@ impl FromStr for Time {
             "" => return Err("a time needs its unit, as 250us: ns, us, ms, s or min".to_owned()),
             _ => {
                 return Err(format!(
-                    "`{unit}` is no unit of time: write ns, us, ms, s or min"
+                    "unknown unit of time `{unit}`: write ns, us, ms, s or min"
                 ));
             }
         };

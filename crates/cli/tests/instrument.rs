@@ -121,7 +121,7 @@ fn bad_input_has_its_exit_code_and_says_a_hint() {
         (
             "sustain ram:32M --rate 4q --block 4K --deadline 1s",
             2,
-            "no unit",
+            "unknown unit",
         ),
         (
             "sustain ram:32M --rate 1M --block 4K --deadline 5",

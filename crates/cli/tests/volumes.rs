@@ -171,7 +171,7 @@ fn get_makes_a_file_that_is_whole_or_none() {
     assert_eq!(files, 1, "only what was fetched is there");
     let text = ok(&["put", &disk, &folder.path("data"), "a/b"]);
     assert_eq!(text, "");
-    refused(&["get", &disk, "a/b"], 2, "no name for a file here");
+    refused(&["get", &disk, "a/b"], 2, "name of a local file");
 }
 
 #[test]

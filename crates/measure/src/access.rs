@@ -65,7 +65,7 @@ pub struct Offsets {
 
 impl Offsets {
     /// The sequence of one cell over the first `span_bytes` of a region. A span shorter than a
-    /// block gives offset 0 for ever.
+    /// block always gives offset 0.
     pub fn new(access: Access, span_bytes: u64, seed: u64, round: u32) -> Self {
         let salts = [
             access.operation as u64,

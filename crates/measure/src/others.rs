@@ -100,7 +100,7 @@ mod tests {
             let mut host = SimulatedHost::new();
             host.others_permille = others_permille;
             let watch = Watch::begin(&mut host).unwrap();
-            // All of a core is busy with our own work meanwhile.
+            // All of a core is busy with our own work during this.
             for _ in 0..SECOND / 100 / 1000 {
                 (0..1000).for_each(|_| host.clock().spin());
             }

@@ -102,7 +102,7 @@ impl Settings {
             .saturating_add(self.idle_duration)
     }
 
-    /// The accesses, if the settings make sense.
+    /// The accesses, if the settings are valid.
     pub(crate) fn check(&self) -> Result<Vec<Access>, CompareError> {
         let accesses = self.accesses();
         if accesses.is_empty() || self.rounds == 0 || self.queue_depth == 0 || self.threads == 0 {

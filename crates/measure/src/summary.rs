@@ -17,7 +17,7 @@ pub struct Measured {
     pub tally: Tally,
     /// Per cent of one core that the whole machine was busy.
     pub cpu_percent: f64,
-    /// What the device counted meanwhile.
+    /// What the device counted during the round.
     pub counters: Counters,
 }
 

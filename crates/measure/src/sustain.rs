@@ -237,7 +237,7 @@ pub fn sustain(
         Schedule::new(question.arrivals_per_s, nanos(duration), grace_ns).ok_or_else(|| {
             Missing::new(
                 "the run has no arrival, or more than can be recorded",
-                "a longer --duration, or a rate that makes sense for the block size",
+                "a longer --duration, or a rate that suits the block size",
             )
         })
     };

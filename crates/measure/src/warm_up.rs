@@ -15,7 +15,7 @@ const ABOUT: f64 = 1.15;
 /// What a series looks like at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// The first so many samples belong to warming up; 0 if it was warm.
+    /// How many of the first samples belong to warming up; 0 if it was warm.
     Over(usize),
     /// It was still changing past the middle.
     NeverSettled,

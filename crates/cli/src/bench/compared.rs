@@ -64,7 +64,7 @@ pub fn operations(named: &[Operation], destroys: bool) -> Vec<Operation> {
 /// Measures the named paths, and shows how far it is.
 ///
 /// # Errors
-/// A path is none, the settings make no sense, or the kernel does not tell processor time.
+/// A path is unknown, the settings are invalid, or the kernel does not tell processor time.
 pub fn compare(
     context: &Context,
     ready: &Ready,

@@ -109,7 +109,7 @@ impl<'a> Wants<'a> {
         Self { writes, ..self }
     }
 
-    /// So many operations in flight.
+    /// The number of operations in flight.
     pub const fn depth(self, queue_depth: u16) -> Self {
         Self {
             queue_depth,
@@ -160,11 +160,11 @@ impl Subject {
             ([], false) => vec![drive.kind(PathChoice::AUTO)?],
             (named, _) => drive.kinds(named)?,
         };
-        let (size_bytes, wished) = (device.size_bytes.unwrap_or(0), self.span.0);
+        let (size_bytes, requested) = (device.size_bytes.unwrap_or(0), self.span.0);
         // All of a file or of memory.
         let (raw_offset_bytes, span_bytes) = match drive {
-            Drive::File(_) | Drive::Ram(_) => (0, wished.min(size_bytes) & !511),
-            _ => stretch(size_bytes, wished),
+            Drive::File(_) | Drive::Ram(_) => (0, requested.min(size_bytes) & !511),
+            _ => stretch(size_bytes, requested),
         };
         let plan = Plan {
             destroys: self.destroy_data.is_some() || (wants.writes && !drive.is_nvme()),

@@ -5,7 +5,7 @@ use crate::guard::{FunctionLock, Grant};
 use crate::path::borrow::Loan;
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
-use crate::path::{Opened, Wish, namespace_of, refuse_partition};
+use crate::path::{OpenOptions, Opened, namespace_of, refuse_partition};
 use linux::chario::{Window, windows};
 use linux::pci::{Controller, Namespace};
 use linux::resolve::Resolved;
@@ -24,21 +24,21 @@ pub fn open(
     grant: &Grant,
     resolved: &Resolved,
     kind: &Kind,
-    wish: &Wish,
+    options: &OpenOptions,
 ) -> Result<Opened> {
     refuse_partition(resolved, "CharIO knows")?;
-    let namespace = namespace_of(resolved, wish.namespace)?;
+    let namespace = namespace_of(resolved, options.namespace)?;
     // Whoever borrows it gives it back at the end, which would take it from others.
     let lock = match resolved.controller.driver.as_deref() {
         Some(bind::CHARIO) => None,
         _ => Some(FunctionLock::take(roots, resolved)?),
     };
-    let memory = HostMemory::new(wish.buffer_bytes)?;
+    let memory = HostMemory::new(options.buffer_bytes)?;
     refuse_unusable(roots, resolved, namespace)?;
     let loan = borrow(roots, resolved)?;
     let opened = node(roots, resolved, namespace).and_then(|node| {
         let path = roots.dev.join(&node);
-        let claim = grant.claim(roots, &path, wish.write)?;
+        let claim = grant.claim(roots, &path, options.write)?;
         open_node(roots, &node, &claim, kind, loan.clone(), memory)
     });
     match opened {

@@ -77,7 +77,7 @@ impl Nodes {
     ///
     /// # Errors
     /// The drive is not with the kernel's driver, or shows no such namespace.
-    pub fn of(roots: &Roots, resolved: &Resolved, wished: Option<u32>) -> Result<Self> {
+    pub fn of(roots: &Roots, resolved: &Resolved, requested: Option<u32>) -> Result<Self> {
         let address = resolved.controller.address;
         Identity::of(&resolved.controller).refuse_another(roots, address)?;
         let controller = Controller::at(roots, address)?;
@@ -88,7 +88,7 @@ impl Nodes {
             ))
             .hint(format!("straightway release {address}"))
         })?;
-        let namespace = match namespace_of(resolved, wished)? {
+        let namespace = match namespace_of(resolved, requested)? {
             Some(wanted) => {
                 let mut all = controller.namespaces.iter();
                 all.find(|one| one.nsid == Some(wanted)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! From a drive and a wish to an open block device, whatever it takes to get there.
+//! Opens the block device of a drive, by the path that is asked for.
 
 pub mod borrow;
 pub mod chario;
@@ -129,7 +129,7 @@ const fn completion(wait: Wait) -> CompletionMode {
 
 /// What is wanted of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct OpenOptions {
     /// Which.
     pub path: PathChoice,
     /// How completions are waited for, if the user said so.
@@ -144,7 +144,7 @@ pub struct Wish {
     pub queue_depth: u16,
 }
 
-impl Wish {
+impl OpenOptions {
     /// For a dry run: changes no driver, and looks through the kernel's, where that has the drive.
     #[must_use]
     pub fn changing_no_driver_if(self, dry_run: bool, drive: &Drive) -> Self {
@@ -250,14 +250,14 @@ impl Opened {
 ///
 /// # Errors
 /// What is missing, wrong or refused; nothing was changed then.
-pub fn open(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
+pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opened> {
     // Buffers are aligned once the device has said to what; that may cost as much as a block.
-    let buffer_bytes = wish.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
-    let wish = Wish {
+    let buffer_bytes = options.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
+    let options = OpenOptions {
         buffer_bytes,
-        ..*wish
+        ..*options
     };
-    Ok(open_unaligned(roots, grant, &wish)?.aligned())
+    Ok(open_unaligned(roots, grant, &options)?.aligned())
 }
 
 impl Drive {
@@ -273,47 +273,47 @@ impl Drive {
     }
 }
 
-fn open_unaligned(roots: &Roots, grant: &Grant, wish: &Wish) -> Result<Opened> {
+fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opened> {
     let drive = grant.drive();
-    let wish = &match drive {
+    let options = &match drive {
         // However one waits, the processor moves it.
-        Drive::Ram(_) => Wish {
+        Drive::Ram(_) => OpenOptions {
             mode: None,
-            ..*wish
+            ..*options
         },
-        _ => *wish,
+        _ => *options,
     };
     let kind_in = |what: &str, usual: &str| {
-        refuse_namespace(wish, what)?;
-        wish.kind_in(what, usual, |kind| drive.has(kind))
+        refuse_namespace(options, what)?;
+        options.kind_in(what, usual, |kind| drive.has(kind))
     };
     match drive {
-        Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, wish),
+        Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, options),
         Drive::Model(model) => {
-            let kind = wish.kind_in("a model controller", "straightway-hybrid", |kind| {
-                drive.has(kind) && wish.path.behind_iommu().is_none()
+            let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
+                drive.has(kind) && options.path.behind_iommu().is_none()
             })?;
-            let rig = straight::open_model(model, wish.buffer_bytes)?;
-            on_rig(rig, wish.namespace.unwrap_or(1), kind)
+            let rig = straight::open_model(model, options.buffer_bytes)?;
+            on_rig(rig, options.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
             let kind = kind_in("a coprocessor's drive", "coprocessor-hybrid")?;
-            coprocessor::open(path, kind, wish.write)
+            coprocessor::open(path, kind, options.write)
         }
         Drive::File(path) => {
             let kind = kind_in("a file", "file-buffered")?;
-            let claim = grant.claim(roots, path, wish.write)?;
-            let memory = HostMemory::new(wish.buffer_bytes)?;
-            kernel::open(roots, &claim, kind, wish.queue_depth, memory)
+            let claim = grant.claim(roots, path, options.write)?;
+            let memory = HostMemory::new(options.buffer_bytes)?;
+            kernel::open(roots, &claim, kind, options.queue_depth, memory)
         }
         Drive::Ram(bytes) => {
             let kind = kind_in("memory", kind::RAM)?;
-            kernel::open_ram(*bytes, 0, kind, HostMemory::new(wish.buffer_bytes)?)
+            kernel::open_ram(*bytes, 0, kind, HostMemory::new(options.buffer_bytes)?)
         }
     }
 }
 
-impl Wish {
+impl OpenOptions {
     /// The path that is wanted of a device which has those that `fits` admits.
     fn kind_in(
         &self,
@@ -353,8 +353,8 @@ fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
     })
 }
 
-fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
-    match wish.namespace {
+fn refuse_namespace(options: &OpenOptions, what: &str) -> Result<()> {
+    match options.namespace {
         None | Some(1) => Ok(()),
         Some(namespace) => Err(Failure::missing(format!(
             "{what} has no namespace {namespace}"
@@ -362,15 +362,20 @@ fn refuse_namespace(wish: &Wish, what: &str) -> Result<()> {
     }
 }
 
-fn open_nvme(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> Result<Opened> {
+fn open_nvme(
+    roots: &Roots,
+    grant: &Grant,
+    resolved: &Resolved,
+    options: &OpenOptions,
+) -> Result<Opened> {
     let kernel = |kind| {
-        let memory = HostMemory::new(wish.buffer_bytes)?;
-        let nodes = Nodes::of(roots, resolved, wish.namespace)?;
-        let claim = grant.claim(roots, nodes.for_kind(kind)?, wish.write)?;
-        kernel::open(roots, &claim, kind, wish.queue_depth, memory)
+        let memory = HostMemory::new(options.buffer_bytes)?;
+        let nodes = Nodes::of(roots, resolved, options.namespace)?;
+        let claim = grant.claim(roots, nodes.for_kind(kind)?, options.write)?;
+        kernel::open(roots, &claim, kind, options.queue_depth, memory)
     };
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
-    let named = wish.path.kind(|kind| kind.group != Group::Plain);
+    let named = options.path.kind(|kind| kind.group != Group::Plain);
     let usual = match is_at_chario {
         true => "chario",
         false => "straightway-hybrid",
@@ -384,16 +389,16 @@ fn open_nvme(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> 
                 .hint("name its window: coprocessor:PATH"),
         );
     }
-    let kind = waiting(kind, wish.mode)?;
+    let kind = waiting(kind, options.mode)?;
     match kind.group {
-        Group::Chario => chario::open(roots, grant, resolved, kind, wish),
+        Group::Chario => chario::open(roots, grant, resolved, kind, options),
         Group::Straightway => {
             let behind_iommu = resolved.controller.iommu_group.is_some();
-            let behind_iommu = wish.path.behind_iommu().unwrap_or(behind_iommu);
-            let straight = open_straight(roots, resolved, kind, behind_iommu, wish);
+            let behind_iommu = options.path.behind_iommu().unwrap_or(behind_iommu);
+            let straight = open_straight(roots, resolved, kind, behind_iommu, options);
             match named {
                 Some(_) => straight,
-                None => or_kernel(resolved, wish, straight, kernel),
+                None => or_kernel(resolved, options, straight, kernel),
             }
         }
         Group::Kernel => kernel(kind),
@@ -413,7 +418,7 @@ fn open_nvme(roots: &Roots, grant: &Grant, resolved: &Resolved, wish: &Wish) -> 
 /// Where the straight path cannot be had and the drive is with the kernel's driver, that one serves.
 fn or_kernel(
     resolved: &Resolved,
-    wish: &Wish,
+    options: &OpenOptions,
     straight: Result<Opened>,
     kernel: impl FnOnce(&'static Kind) -> Result<Opened>,
 ) -> Result<Opened> {
@@ -426,7 +431,7 @@ fn or_kernel(
         failure.exit(),
         crate::Exit::Missing | crate::Exit::Unsupported
     );
-    if !kernel_has_it || !is_about_the_path || wish.mode.is_some() {
+    if !kernel_has_it || !is_about_the_path || options.mode.is_some() {
         return Err(failure);
     }
     let Some(ring) = PathChoice::IO_URING.kind(|kind| kind.group == Group::Kernel) else {
@@ -458,13 +463,13 @@ fn open_straight(
     resolved: &Resolved,
     kind: &'static Kind,
     behind_iommu: bool,
-    wish: &Wish,
+    options: &OpenOptions,
 ) -> Result<Opened> {
     refuse_partition(resolved, "the straight path knows")?;
-    let namespace = namespace_of(resolved, wish.namespace)?;
+    let namespace = namespace_of(resolved, options.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;
-    let rig = straight::open(roots, resolved, behind_iommu, wish.buffer_bytes)?;
+    let rig = straight::open(roots, resolved, behind_iommu, options.buffer_bytes)?;
     // After the driver was bound the kernel shows no namespaces, so the drive itself is asked.
     let namespace = match namespace {
         Some(namespace) => namespace,
@@ -484,17 +489,17 @@ fn open_straight(
 ///
 /// # Errors
 /// The two ways name different ones.
-pub fn namespace_of(resolved: &Resolved, wished: Option<u32>) -> Result<Option<u32>> {
+pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Option<u32>> {
     let named = resolved
         .namespace
         .as_ref()
         .and_then(|namespace| namespace.nsid);
-    match (named, wished) {
-        (Some(named), Some(wished)) if named != wished => Err(Failure::usage(format!(
-            "`{}` is namespace {named}, and --namespace says {wished}",
+    match (named, requested) {
+        (Some(named), Some(requested)) if named != requested => Err(Failure::usage(format!(
+            "`{}` is namespace {named}, and --namespace says {requested}",
             resolved.name
         ))),
-        (named, wished) => Ok(named.or(wished)),
+        (named, requested) => Ok(named.or(requested)),
     }
 }
 

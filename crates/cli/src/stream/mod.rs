@@ -10,23 +10,23 @@
 //! | `drops` | what the kernel threw away before it could be read |
 //! | `pattern` | bytes that say where they belong |
 //! | `report` | latencies and rings, in words and in JSON |
-//! | `keeper` | what a stream needs of a volume, wherever that is mounted |
-//! | `here`, `recording`, `playing` | a volume that this processor keeps, and the loops on it |
-//! | `there` | one that a coprocessor keeps, which runs the streams |
+//! | `volume_host` | what a stream needs of a volume, wherever that is mounted |
+//! | `local`, `recording`, `playing` | a volume that this processor keeps, and the loops on it |
+//! | `remote` | one that a coprocessor keeps, which runs the streams |
 
 pub mod datagrams;
 pub mod drops;
-mod here;
-pub mod keeper;
+mod local;
 pub mod pattern;
 pub mod place;
 pub mod playing;
 pub mod producer;
 pub mod recording;
+pub mod remote;
 pub mod report;
 pub mod sink;
 pub mod source;
-pub mod there;
+pub mod volume_host;
 
 use crate::failure::{Failure, Result};
 use crate::units::{Size, rounded};
@@ -36,7 +36,7 @@ use linux::TscClock;
 use std::time::Duration;
 use stream::Error;
 
-/// How long one wait may last before the user's wish to end is looked at.
+/// How long one wait may last before cancellation is checked.
 pub const WAIT: Duration = Duration::from_millis(100);
 /// Buffers of a stream, where the user does not say how many.
 pub const BUFFERS: u16 = 16;

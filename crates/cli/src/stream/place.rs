@@ -33,7 +33,9 @@ fn parse(text: &str, standard: &str) -> Result<Place, String> {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
             Ok(address.to_owned())
         }
-        _ => Err(format!("`{address}` is no ADDR:PORT, as 127.0.0.1:7000")),
+        _ => Err(format!(
+            "`{address}` is not ADDR:PORT, such as 127.0.0.1:7000"
+        )),
     };
     match (text, text.split_once("://")) {
         ("", _) => Err("a name is missing".to_owned()),

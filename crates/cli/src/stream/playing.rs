@@ -2,8 +2,8 @@
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::stream::keeper::Streamed;
 use crate::stream::sink::{Sink, consume};
+use crate::stream::volume_host::Streamed;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::volume::{Mounted, failed};
 use block::Clock;
@@ -53,7 +53,7 @@ impl Playing {
         }
     }
 
-    /// Plays; see [`Keeper::play`](crate::stream::keeper::Keeper::play).
+    /// Plays; see [`VolumeHost::play`](crate::stream::volume_host::VolumeHost::play).
     ///
     /// # Errors
     /// As there.

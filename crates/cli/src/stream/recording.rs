@@ -2,9 +2,9 @@
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::stream::keeper::Streamed;
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
+use crate::stream::volume_host::Streamed;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
 use crate::volume::{Mounted, now_ns};
@@ -48,7 +48,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records; see [`Keeper::record`](crate::stream::keeper::Keeper::record).
+    /// Records; see [`VolumeHost::record`](crate::stream::volume_host::VolumeHost::record).
     ///
     /// # Errors
     /// As there.

@@ -12,7 +12,7 @@ use stream::Histogram;
 pub struct Bucket {
     /// They were less than this; null for the longest.
     pub below_us: Option<u64>,
-    /// And at least half of it: so many.
+    /// And at least half of it.
     pub count: u64,
 }
 

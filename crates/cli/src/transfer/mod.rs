@@ -10,7 +10,7 @@ pub mod pump;
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::straight::MAX_TRANSFER_BYTES;
-use crate::path::{Mode, PATH_HELP, PathChoice, Wish};
+use crate::path::{Mode, OpenOptions, PATH_HELP, PathChoice};
 use crate::signals::Cancel;
 use crate::units::Size;
 use block::Device;
@@ -39,7 +39,7 @@ impl Route {
         self.path == PathChoice::AUTO && self.mode.is_none()
     }
 
-    /// The same as a way with buffers of its own.
+    /// The same with buffers of its own.
     pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoArgs {
         IoArgs {
             block_size: Size(block_size_bytes),
@@ -65,8 +65,8 @@ pub struct IoArgs {
 
 impl IoArgs {
     /// What is wanted of the path.
-    pub fn wish(&self, write: bool) -> Wish {
-        Wish {
+    pub fn open_options(&self, write: bool) -> OpenOptions {
+        OpenOptions {
             path: self.route.path,
             mode: self.route.mode,
             namespace: self.route.namespace,
@@ -98,7 +98,7 @@ impl IoArgs {
 pub struct Span {
     /// First byte on the device; a multiple of its block.
     pub offset_bytes: u64,
-    /// How many bytes, a multiple of the device's block; for a write, at most so many.
+    /// How many bytes, a multiple of the device's block; for a write, the most.
     pub length_bytes: u64,
     /// How long an operation is.
     pub operation_bytes: u64,
@@ -193,7 +193,7 @@ pub fn buffer_bytes(operation_bytes: u64, depth: u16, max_transfer_bytes: usize)
 /// Reads the span into `sink`. Nothing is in flight when it returns.
 ///
 /// # Errors
-/// The first failure by address, the sink's, or the user's wish to end. What was moved before it
+/// The first failure by address, the sink's, or cancellation. What was moved before it
 /// is in the message.
 pub fn read(
     device: &mut dyn Device,

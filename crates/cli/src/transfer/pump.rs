@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use volume::Error;
 
-/// How long one wait may last before the user's wish to end is looked at.
+/// How long one wait may last before cancellation is checked.
 const WAIT_US: u32 = 100_000;
 
 /// Takes each piece in order.
@@ -216,7 +216,7 @@ fn pump(
 /// Moves the span from `end` to `sink`; beside the device in a thread of its own, where that is worth its waking.
 ///
 /// # Errors
-/// The device's or the sink's failure, or the user's wish to end. Everything before it was delivered.
+/// The device's or the sink's failure, or cancellation. Everything before it was delivered.
 pub fn drain(
     end: &mut dyn End,
     job: Job<'_>,
@@ -276,7 +276,7 @@ pub fn drain(
 /// Moves all of `source` to `end`, as far as the span goes; a thread of its own reads ahead.
 ///
 /// # Errors
-/// The device's or the source's failure, or the user's wish to end.
+/// The device's or the source's failure, or cancellation.
 pub fn fill(end: &mut dyn End, mut job: Job<'_>, source: &mut Fill<'_>) -> Result<Moved> {
     let (idle_to, idle) = channel();
     let (full_to, full) = channel();

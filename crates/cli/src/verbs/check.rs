@@ -27,7 +27,7 @@ Without --repair nothing is changed, not even what a power cut or a killed comma
 next command that changes the volume completes or undoes it, as does check --repair. That is no
 damage, and check says so.
 
---repair writes invalid copies anew from the valid ones and makes the free space agree with the
+--repair rewrites invalid copies from the valid ones and makes the free space agree with the
 files. It never touches data, nor a file that cannot be read.
 
 Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
@@ -102,10 +102,10 @@ impl Check {
     /// # Errors
     /// The device, or a volume that cannot be mounted.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let way = self.route.with_buffers(1 << 20, 8);
-        let wish = route::wish(&way, self.repair);
-        let checked = Store::with(context, &self.device, &wish, |mounted| {
-            self.check(context, mounted, &way)
+        let io = self.route.with_buffers(1 << 20, 8);
+        let options = route::open_options(&io, self.repair);
+        let checked = Store::with(context, &self.device, &options, |mounted| {
+            self.check(context, mounted, &io)
         })?;
         let exit = match (checked.sound, checked.rot.is_empty()) {
             (false, _) => Exit::No,
@@ -121,7 +121,7 @@ impl Check {
         Ok(exit)
     }
 
-    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Checked> {
+    fn check(&self, context: &Context, mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Checked> {
         let volume = mounted.volume;
         let failed_here = |error| failed(format_args!("checking {}", mounted.drive), error);
         let status = volume.status();
@@ -159,7 +159,7 @@ impl Check {
             checked.look_for_remains(&file.name);
         }
         if self.read_data {
-            self.read_data(context, mounted, way, &listing, &mut checked)?;
+            self.read_data(context, mounted, io, &listing, &mut checked)?;
         }
         Ok(checked)
     }
@@ -168,7 +168,7 @@ impl Check {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
-        way: &IoArgs,
+        io: &IoArgs,
         listing: &Listing,
         checked: &mut Checked,
     ) -> Result<()> {
@@ -179,7 +179,7 @@ impl Check {
         let files = || listing.files.iter().filter(|file| file.checksums);
         let total_bytes = files().map(|file| file.size_bytes).sum();
         let bar = context.console.bytes_bar(Some(total_bytes));
-        let pace = pace(mounted, way)?;
+        let pace = pace(mounted, io)?;
         for file in files() {
             let part = Part {
                 name: &file.name,
@@ -269,7 +269,7 @@ impl Checked {
         let verdict = match (self.sound, self.rot.len(), self.repaired) {
             (true, 0, 0) => "sound".to_owned(),
             (true, 0, repaired) => format!("repaired: {repaired} nodes were written"),
-            (true, chunks, _) => format!("{chunks} pieces of data have rotted"),
+            (true, chunks, _) => format!("{chunks} corrupt chunks"),
             (false, ..) => "damaged".to_owned(),
         };
         let _ = writeln!(

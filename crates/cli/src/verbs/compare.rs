@@ -37,7 +37,7 @@ impl Compare {
     /// Runs it.
     ///
     /// # Errors
-    /// It is not permitted, makes no sense, or the drive fails while it is prepared.
+    /// Invalid arguments, no permission, or the drive fails while it is prepared.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "compare")?;
         let wants = Wants::new(&self.paths, largest(&self.sizes)).many();

@@ -235,10 +235,11 @@ impl Format {
             (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
             _ => Purpose::Change,
         };
-        let way = self.route.with_buffers(MEMORY_BYTES as u64, 1);
-        let wish = route::wish(&way, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
+        let io = self.route.with_buffers(MEMORY_BYTES as u64, 1);
+        let options =
+            route::open_options(&io, !self.dry_run).changing_no_driver_if(self.dry_run, &drive);
         let grant = Grant::of(&context.roots, drive, purpose)?;
-        let mut store = Store::granted(context, grant, &wish)?;
+        let mut store = Store::granted(context, grant, &options)?;
         let report = self.format_opened(context, &mut store);
         store.close(report)
     }

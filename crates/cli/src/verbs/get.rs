@@ -44,7 +44,7 @@ pub struct Get {
     pub verify: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: IoArgs,
+    pub io: IoArgs,
     /// Print JSON (not with -)
     #[arg(long)]
     pub json: bool,
@@ -63,8 +63,8 @@ impl Get {
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
-        let wish = route::wish(&self.way, false);
-        let mut store = Store::of(context, drive, &wish)?;
+        let options = route::open_options(&self.io, false);
+        let mut store = Store::of(context, drive, &options)?;
         context
             .console
             .say(format_args!("path: {}", store.opened.name));
@@ -88,7 +88,7 @@ impl Get {
     fn target(&self) -> Result<Option<PathBuf>> {
         let here = || match self.name.contains('/') || [".", ".."].contains(&self.name.as_str()) {
             true => Err(Failure::usage(format!(
-                "`{}` is no name for a file here",
+                "`{}` cannot be the name of a local file",
                 shown(&self.name)
             ))
             .hint("straightway get DEVICE NAME FILE")),
@@ -118,7 +118,7 @@ impl Get {
             )
             .hint("go without --verify; straightway put --checksums keeps them"));
         }
-        let pace = pace(mounted, &self.way)?;
+        let pace = pace(mounted, &self.io)?;
         let mut sink = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(length_bytes));
         let began = Instant::now();

@@ -39,7 +39,7 @@ impl Info {
             Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
             Drive::File(_) | Drive::Ram(_) => {
                 return Err(
-                    Failure::unsupported(format!("{drive} is no NVMe controller"))
+                    Failure::unsupported(format!("{drive} is not an NVMe controller"))
                         .hint("model:SIZE,file=PATH is a model controller over a file"),
                 );
             }

@@ -166,8 +166,8 @@ impl Ls {
     /// # Errors
     /// The device or the volume; a damaged slot, after everything else was listed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let wish = route::wish(&self.route.with_buffers(4096, 1), false);
-        let listing = Store::with(context, &self.device, &wish, Listing::read)?;
+        let options = route::open_options(&self.route.with_buffers(4096, 1), false);
+        let listing = Store::with(context, &self.device, &options, Listing::read)?;
         match self.json {
             true => context.console.json(&listing)?,
             false => context

@@ -48,8 +48,8 @@ impl Mv {
         check_name(&self.old)?;
         check_name(&self.new)?;
         let doing = format!("renaming `{}` to `{}`", shown(&self.old), shown(&self.new));
-        let wish = route::wish(&self.route.with_buffers(4096, 1), true);
-        Store::with(context, &self.device, &wish, |mounted| {
+        let options = route::open_options(&self.route.with_buffers(4096, 1), true);
+        Store::with(context, &self.device, &options, |mounted| {
             let volume = mounted.volume;
             let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
             mounted.run(doing, rename)

@@ -3,12 +3,12 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Output, output_of, refuse_to_mix};
-use crate::stream::keeper::Keeper;
 use crate::stream::place::{Place as End, To};
 use crate::stream::playing::Playing;
+use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{Counted, PlayedFile, buckets};
 use crate::stream::sink::Sink;
-use crate::stream::there::There;
+use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, micros, rate};
 use crate::verbs::put::check_name;
@@ -86,10 +86,10 @@ impl Play {
             true => output_of(&context.roots, &drive, path, self.force)?,
             false => None,
         };
-        let there = There::open(context, &drive, self.route, self.block, self.buffers)?;
-        let (report, failure) = match there {
-            Some(mut there) => self.play(context, &mut there, There::NAME, output)?,
-            None => self.play_here(context, drive, output)?,
+        let remote = RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?;
+        let (report, failure) = match remote {
+            Some(mut remote) => self.play(context, &mut remote, RemoteVolume::NAME, output)?,
+            None => self.play_local(context, drive, output)?,
         };
         match self.json {
             true => context.console.json(&report)?,
@@ -107,18 +107,18 @@ impl Play {
         }
     }
 
-    fn play_here(
+    fn play_local(
         &self,
         context: &Context,
         drive: Drive,
         output: Option<Output>,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
-        let way = self.route.with_buffers(self.block.0, buffers);
-        let mut wish = route::wish(&way, false);
+        let io = self.route.with_buffers(self.block.0, buffers);
+        let mut options = route::open_options(&io, false);
         let block = self.block.0.next_multiple_of(CHUNK_BYTES) as usize + 4096;
-        wish.buffer_bytes += block * usize::from(buffers);
-        let mut store = Store::of(context, drive, &wish)?;
+        options.buffer_bytes += block * usize::from(buffers);
+        let mut store = Store::of(context, drive, &options)?;
         let path = store.opened.name.clone();
         context.console.say(format_args!("path: {path}"));
         let report = store.mount(Access::Read, |mounted| {
@@ -130,17 +130,17 @@ impl Play {
     fn play(
         &self,
         context: &Context,
-        keeper: &mut impl Keeper,
+        host: &mut impl VolumeHost,
         path: &str,
         output: Option<Output>,
     ) -> Result<(PlayedFile, Option<Failure>)> {
         let doing = || format!("playing `{}`", shown(&self.name));
-        if !keeper.exists(&self.name)? {
+        if !host.exists(&self.name)? {
             return Err(failed(doing(), Error::NotFound));
         }
         let gaps_name = format!("{}.gaps", self.name);
-        let has_gaps = check_name(&gaps_name).is_ok() && keeper.exists(&gaps_name)?;
-        let file = keeper.open(&self.name)?;
+        let has_gaps = check_name(&gaps_name).is_ok() && host.exists(&gaps_name)?;
+        let file = host.open(&self.name)?;
         let sink = Sink::open(&self.to.0, output)?.at_rate(self.rate.map(|rate| rate.0));
         let playing = Playing {
             options: PlayOptions {
@@ -153,9 +153,9 @@ impl Play {
             buffers: self.buffers,
         };
         let began = Instant::now();
-        let played = keeper.play(context, &playing, sink, &self.name, file);
+        let played = host.play(context, &playing, sink, &self.name, file);
         let elapsed_us = micros(began.elapsed());
-        let closed = keeper.close(&self.name, file);
+        let closed = host.close(&self.name, file);
         let played = played??;
         let result = played.result.map_err(|error| self.failure(error));
         let whole = result.is_ok() && !context.cancel.is_set();
@@ -165,7 +165,7 @@ impl Play {
         let played = PlayedFile {
             counted: Counted {
                 schema_version: SCHEMA_VERSION,
-                device: keeper.drive().to_string(),
+                device: host.drive().to_string(),
                 path: path.to_owned(),
                 name: self.name.clone(),
                 length_bytes: report.bytes,

@@ -59,7 +59,7 @@ pub struct Put {
     pub keep_partial: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: IoArgs,
+    pub io: IoArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -111,14 +111,14 @@ impl Put {
     /// Runs it.
     ///
     /// # Errors
-    /// The source, the device, the volume, or the user's wish to end.
+    /// The source, the device, the volume, or cancellation.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let name = self.name()?;
         let mut source = Source::open(&self.file)?;
-        let wish = route::wish(&self.way, true);
+        let options = route::open_options(&self.io, true);
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
-        let mut store = Store::of(context, drive, &wish)?;
+        let mut store = Store::of(context, drive, &options)?;
         context
             .console
             .say(format_args!("path: {}", store.opened.name));
@@ -194,7 +194,7 @@ impl Put {
         left: &mut Option<String>,
     ) -> Result<Report> {
         // Before anything is changed.
-        let pace = pace(mounted, &self.way)?;
+        let pace = pace(mounted, &self.io)?;
         let began = Instant::now();
         let replaces = match mounted.find(name)? {
             None => false,
@@ -354,7 +354,7 @@ impl Put {
         Err(failure)
     }
 
-    /// Removes a half file that could not be removed at once: the volume is mounted anew, which
+    /// Removes a half file that could not be removed at once: the volume is mounted again, which
     /// repairs what the failure broke.
     fn clear(&self, store: &mut Store, half: &str, failure: Failure) -> Failure {
         let cleared = store.mount(Access::Write, |mounted| match mounted.find(half)? {

@@ -36,7 +36,7 @@ pub struct Read {
     pub checksum: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: IoArgs,
+    pub io: IoArgs,
     /// Print JSON (with --output or --checksum)
     #[arg(long)]
     pub json: bool,
@@ -99,7 +99,7 @@ impl Read {
             false => None,
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
-        let mut opened = path::open(&context.roots, &grant, &self.way.wish(false))?;
+        let mut opened = path::open(&context.roots, &grant, &self.io.open_options(false))?;
         context.console.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, grant.drive(), &mut opened, output);
         let report = opened.close_after(report)?;
@@ -120,7 +120,7 @@ impl Read {
     ) -> Result<Report> {
         let size_bytes = opened.device.geometry().size_bytes();
         let to_the_end = size_bytes.saturating_sub(self.offset.0);
-        let span = self.way.span(
+        let span = self.io.span(
             self.offset,
             self.length.map_or(to_the_end, |length| length.0),
         );

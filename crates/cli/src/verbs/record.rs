@@ -3,13 +3,13 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::path::without_fua;
-use crate::stream::keeper::Keeper;
 use crate::stream::place::{From, Place as End};
 use crate::stream::producer::{Plan, Why};
 use crate::stream::recording::{Recorded, Recording};
+use crate::stream::remote::RemoteVolume;
 use crate::stream::report::{Counted, RecordedFile, buckets};
 use crate::stream::source::Source;
-use crate::stream::there::There;
+use crate::stream::volume_host::VolumeHost;
 use crate::stream::{BUFFERS, check_block};
 use crate::units::{Size, Time, interval_ms, micros, rate};
 use crate::verbs::put::check_name;
@@ -82,7 +82,7 @@ pub struct Record {
     /// What happens to a block that finds no empty buffer
     #[arg(long, value_enum, default_value = "stop")]
     pub policy: Policy,
-    /// Make it durable each time so many bytes are written
+    /// Make it durable each time this many bytes are written
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub commit_bytes: Size,
     /// Make it durable this long after a byte was written: 200ms, 1s
@@ -114,13 +114,13 @@ impl Record {
         self.check()?;
         let drive = Drive::find(&context.roots, &self.device)?;
         Source::refuse_own(&self.from.0, &context.roots, &drive)?;
-        let there = match self.no_fua {
+        let remote = match self.no_fua {
             true => None,
-            false => There::open(context, &drive, self.route, self.block, self.buffers)?,
+            false => RemoteVolume::open(context, &drive, self.route, self.block, self.buffers)?,
         };
-        let (report, failure) = match there {
-            Some(mut there) => self.record(context, &mut there, There::NAME)?,
-            None => self.record_here(context, drive)?,
+        let (report, failure) = match remote {
+            Some(mut remote) => self.record(context, &mut remote, RemoteVolume::NAME)?,
+            None => self.record_local(context, drive)?,
         };
         match self.json {
             true => context.console.json(&report)?,
@@ -152,7 +152,7 @@ impl Record {
         };
         if is_scheduled && self.rate.is_none_or(|rate| rate.0 == 0) {
             return Err(
-                Failure::usage("a file and the pattern are always there: at which rate?")
+                Failure::usage("--rate is required for a file and for the pattern")
                     .hint("--rate 100M, or straightway put for a file at full speed"),
             );
         }
@@ -164,17 +164,17 @@ impl Record {
         format!("{}.gaps", self.name)
     }
 
-    fn record_here(
+    fn record_local(
         &self,
         context: &Context,
         drive: Drive,
     ) -> Result<(RecordedFile, Option<Failure>)> {
         let buffers = self.buffers.unwrap_or(BUFFERS);
-        let way = self.route.with_buffers(self.block.0, buffers);
-        let mut wish = route::wish(&way, true);
+        let io = self.route.with_buffers(self.block.0, buffers);
+        let mut options = route::open_options(&io, true);
         // All of the ring, whatever is in flight.
-        wish.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
-        let mut store = Store::of(context, drive, &wish)?;
+        options.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
+        let mut store = Store::of(context, drive, &options)?;
         if self.no_fua {
             store.opened.device = without_fua::wrap(store.opened.device);
         }
@@ -199,10 +199,10 @@ impl Record {
     fn record(
         &self,
         context: &Context,
-        keeper: &mut impl Keeper,
+        host: &mut impl VolumeHost,
         path: &str,
     ) -> Result<(RecordedFile, Option<Failure>)> {
-        let device_block = keeper.block_bytes()?;
+        let device_block = host.block_bytes()?;
         if self.block.0 % device_block as u64 != 0 {
             return Err(Failure::usage(format!(
                 "--block is {} bytes, no multiple of the device's block of {device_block}",
@@ -214,51 +214,51 @@ impl Record {
             names.insert(0, self.gaps_name());
         }
         for name in &names {
-            if keeper.exists(name)? {
+            if host.exists(name)? {
                 let failure = failed(format_args!("`{}`", shown(name)), Error::Exists);
                 let hint = format!("another NAME, or: straightway rm {} '{name}'", self.device);
                 return Err(failure.and("nothing was recorded").hint(hint));
             }
         }
-        let stop = || context.cancel.is_set() || keeper.is_recalled();
+        let stop = || context.cancel.is_set() || host.is_recalled();
         let source =
-            Source::open(&self.from.0, &stop).map_err(|failure| match keeper.is_recalled() {
+            Source::open(&self.from.0, &stop).map_err(|failure| match host.is_recalled() {
                 true => Failure::missing(format!(
                     "{} is being unplugged or unbound; nothing was recorded",
-                    keeper.drive()
+                    host.drive()
                 )),
                 false => failure,
             })?;
         let total_bytes = self.total_bytes(&source);
-        let file = keeper.create(&self.name, total_bytes, self.checksums)?;
+        let file = host.create(&self.name, total_bytes, self.checksums)?;
         let gap_file = match self.policy {
             Policy::Stop => None,
-            Policy::Drop => match keeper.create(&self.gaps_name(), GAPS_BYTES, Checksums::NONE) {
+            Policy::Drop => match host.create(&self.gaps_name(), GAPS_BYTES, Checksums::NONE) {
                 Ok(gap_file) => Some(gap_file),
                 Err(failure) => {
-                    let _ = keeper.close(&self.name, file);
-                    let _ = keeper.remove(&self.name);
+                    let _ = host.close(&self.name, file);
+                    let _ = host.remove(&self.name);
                     return Err(failure);
                 }
             },
         };
         let recording = self.recording(total_bytes);
-        let ended = keeper.record(context, &recording, source, file, gap_file);
+        let ended = host.record(context, &recording, source, file, gap_file);
         let mut closed = Ok(());
         for file in [gap_file, Some(file)].into_iter().flatten() {
-            closed = closed.and(keeper.close(&self.name, file));
+            closed = closed.and(host.close(&self.name, file));
         }
         let ended = match ended? {
             Ok(ended) => ended,
             Err(failure) => {
                 for name in &names {
-                    let _ = keeper.remove(name);
+                    let _ = host.remove(name);
                 }
                 return Err(failure.and("nothing was recorded"));
             }
         };
         if ended.report.gaps == 0 && gap_file.is_some() && closed.is_ok() {
-            closed = keeper.remove(&self.gaps_name());
+            closed = host.remove(&self.gaps_name());
         }
         let failure = match (ended.result, &ended.produced.why, closed) {
             (Err(error), ..) => {
@@ -269,7 +269,7 @@ impl Record {
             (Ok(()), _, Err(failure)) => Some(failure),
             _ => None,
         };
-        Ok(self.report(keeper.drive(), path, ended, failure))
+        Ok(self.report(host.drive(), path, ended, failure))
     }
 
     fn failure(&self, error: StreamError) -> Failure {

@@ -74,7 +74,7 @@ fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
     words + &format!("echo {address} > /sys/bus/pci/drivers_probe")
 }
 
-/// The process that has the VFIO group open: taking the function away would wait for it for ever.
+/// The process that has the VFIO group open: taking the function away would wait for it indefinitely.
 fn group_user(context: &Context, group: Option<u32>) -> Option<String> {
     let node = context.roots.dev.join(format!("vfio/{}", group?));
     let processes = std::fs::read_dir(&context.roots.proc).ok()?;

@@ -47,8 +47,10 @@ impl Rm {
         for name in &self.names {
             check_name(name)?;
         }
-        let wish = route::wish(&self.route.with_buffers(4096, 1), true);
-        let removed = Store::with(context, &self.device, &wish, |mounted| self.remove(mounted))?;
+        let options = route::open_options(&self.route.with_buffers(4096, 1), true);
+        let removed = Store::with(context, &self.device, &options, |mounted| {
+            self.remove(mounted)
+        })?;
         if self.json {
             context.console.json(&removed)?;
         }

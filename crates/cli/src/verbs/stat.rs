@@ -99,8 +99,8 @@ impl Stat {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
-        let wish = route::wish(&self.route.with_buffers(4096, 1), false);
-        let status = Store::with(context, &self.device, &wish, |mounted| {
+        let options = route::open_options(&self.route.with_buffers(4096, 1), false);
+        let status = Store::with(context, &self.device, &options, |mounted| {
             let (volume, file) = match &self.name {
                 None => (Some(VolumeReport::read(mounted)?), None),
                 Some(name) => (None, Some(FileReport::read(mounted, name)?)),

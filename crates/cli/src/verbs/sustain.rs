@@ -93,7 +93,7 @@ impl Sustain {
     /// Runs it.
     ///
     /// # Errors
-    /// It is not permitted, makes no sense, or the path is missing.
+    /// Invalid arguments, no permission, or the path is missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sustain")?;
         if self.block.0 == 0 || self.deadline.0.is_zero() || self.duration.0.is_zero() {

@@ -51,7 +51,7 @@ impl Sweep {
     /// Runs it.
     ///
     /// # Errors
-    /// It is not permitted, makes no sense, or the drive fails while it is prepared.
+    /// Invalid arguments, no permission, or the drive fails while it is prepared.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sweep")?;
         if self.fio {

@@ -76,7 +76,7 @@ impl Workload {
             Some((_, text)) => (*text).to_owned(),
             None => std::fs::read_to_string(&self.workload).map_err(|error| {
                 let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-                Failure::usage(format!("`{}` is no workload: {error}", self.workload))
+                Failure::usage(format!("unknown workload `{}`: {error}", self.workload))
                     .hint(format!("{}, or a TOML file", names.join(", ")))
             })?,
         };
@@ -120,8 +120,8 @@ impl Workload {
     }
 
     fn on_volume(&self, context: &Context, workload: &workloads::Workload) -> Result<Worked> {
-        let way = self.route.with_buffers(LONGEST, 8);
-        let mut store = VolumeStore::open(context, &self.place, &route::wish(&way, true))?;
+        let io = self.route.with_buffers(LONGEST, 8);
+        let mut store = VolumeStore::open(context, &self.place, &route::open_options(&io, true))?;
         let place = format!("a volume on {}", store.drive);
         let worked = store.mount(Access::Write, |mounted| {
             let (files, service) = files_of(place);

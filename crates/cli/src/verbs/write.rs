@@ -4,7 +4,7 @@ use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Grant, Purpose};
-use crate::path::{self, Opened, Wish};
+use crate::path::{self, OpenOptions, Opened};
 use crate::signals::Cancel;
 use crate::transfer::{self, IoArgs, Moved};
 use crate::units::{Size, exact};
@@ -47,7 +47,7 @@ pub struct Write {
     pub dry_run: bool,
     /// How to get there
     #[command(flatten)]
-    pub way: IoArgs,
+    pub io: IoArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -64,8 +64,8 @@ impl Write {
         let grant = Grant::of(&context.roots, drive, purpose)?;
         let mut input = Input::open(self)?;
         input.source.refuse_own(&context.roots, grant.drive())?;
-        let wish = self.wish(grant.drive());
-        let mut opened = path::open(&context.roots, &grant, &wish)?;
+        let options = self.open_options(grant.drive());
+        let mut opened = path::open(&context.roots, &grant, &options)?;
         context.console.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, &grant, &mut opened, &mut input);
         let report = opened.close_after(report)?;
@@ -84,9 +84,9 @@ impl Write {
 
     /// What is wanted of the path. A dry run changes no driver: it looks through the kernel's, where
     /// that has the drive.
-    fn wish(&self, drive: &Drive) -> Wish {
-        let wish = self.way.wish(!self.dry_run);
-        wish.changing_no_driver_if(self.dry_run, drive)
+    fn open_options(&self, drive: &Drive) -> OpenOptions {
+        let options = self.io.open_options(!self.dry_run);
+        options.changing_no_driver_if(self.dry_run, drive)
     }
 
     fn pump(
@@ -106,7 +106,7 @@ impl Write {
             (None, None) => None,
         };
         input.block_bytes = geometry.block_size_bytes();
-        let span = self.way.span(self.offset, wanted.unwrap_or(room));
+        let span = self.io.span(self.offset, wanted.unwrap_or(room));
         span.check(&geometry)?;
         if !self.dry_run && geometry.features.read_only {
             return Err(Failure::request("writing", block::Error::ReadOnly));
@@ -222,7 +222,7 @@ impl Input {
             return Ok(());
         }
         let failure = Failure::usage(format!(
-            "the input's last {} bytes are no whole block of {} bytes and were not written",
+            "the input's last {} bytes are not a whole block of {} bytes and were not written",
             self.rest_bytes, self.block_bytes
         ));
         Err(transfer::before(failure, written).hint("--pad fills the last block with zeros"))

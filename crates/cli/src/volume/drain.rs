@@ -56,7 +56,7 @@ pub struct Drained {
 /// Reads `part` into `sink`, and advances `bar`. Nothing is in flight when it returns.
 ///
 /// # Errors
-/// The volume's, the sink's, the user's wish to end, or data that does not have its checksum,
+/// The volume's, the sink's, cancellation, or data that does not have its checksum,
 /// which ends with [`Exit::Rot`]. Everything before the failure was delivered.
 pub fn drain(
     mounted: &Mounted<'_, '_>,

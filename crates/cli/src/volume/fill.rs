@@ -14,7 +14,7 @@ use volume::File;
 /// is committed.
 ///
 /// # Errors
-/// The source's, the volume's, or the user's wish to end.
+/// The source's, the volume's, or cancellation.
 pub fn fill(
     mounted: &Mounted<'_, '_>,
     file: File,

@@ -49,14 +49,14 @@ pub fn now_ns() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// How a way moves all of a file: in whole blocks of the device, and with as many buffers as the user
+/// How all of a file is moved: in whole blocks of the device, and with as many buffers as the user
 /// said, up to what a file takes at once.
 ///
 /// # Errors
 /// The block size is none.
-pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Span> {
+pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
     let block = mounted.volume.geometry().block_size_bytes() as u64;
-    let bytes = way.block_size.0;
+    let bytes = io.block_size.0;
     if bytes == 0 || bytes % block != 0 {
         let what = format!("--block-size is {bytes} bytes, no multiple of the device's {block}");
         return Err(crate::Failure::usage(what).hint("--block-size 1M"));
@@ -65,7 +65,7 @@ pub fn pace(mounted: &Mounted<'_, '_>, way: &IoArgs) -> Result<Span> {
         offset_bytes: 0,
         length_bytes: u64::MAX,
         operation_bytes: bytes.min(route::MAX_BUFFER_BYTES),
-        depth: way.queue_depth.min(64),
+        depth: io.queue_depth.min(64),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Which path a verb on a volume takes, and what memory it needs.
 
-use crate::path::Wish;
+use crate::path::OpenOptions;
 use crate::transfer::{IoArgs, buffer_bytes};
 use crate::volume::store::NODE_MEMORY_BYTES;
 use volume::layout::CHUNK_BYTES;
@@ -8,20 +8,20 @@ use volume::layout::CHUNK_BYTES;
 /// The longest buffer: no path moves more with one command.
 pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 
-/// What is wanted of the path: the way's buffers and two more, the volume's nodes, and room in the
+/// What is wanted of the path: the buffers and two more, the volume's nodes, and room in the
 /// queue for the volume's own requests.
-pub fn wish(way: &IoArgs, write: bool) -> Wish {
-    let wish = way.wish(write);
+pub fn open_options(io: &IoArgs, write: bool) -> OpenOptions {
+    let options = io.open_options(write);
     // Where checksums are compared, a buffer has at least a chunk.
-    let bytes = way.block_size.0.clamp(1, MAX_BUFFER_BYTES);
+    let bytes = io.block_size.0.clamp(1, MAX_BUFFER_BYTES);
     let bytes = bytes.next_multiple_of(CHUNK_BYTES);
-    let depth = way.queue_depth.min(64) + 2;
-    Wish {
+    let depth = io.queue_depth.min(64) + 2;
+    OpenOptions {
         buffer_bytes: buffer_bytes(bytes, depth, usize::MAX)
             .saturating_add(NODE_MEMORY_BYTES)
             .saturating_add(1 << 20),
         // One buffer may be several commands, and metadata goes beside them.
-        queue_depth: way.queue_depth.saturating_mul(2).clamp(32, 4096),
-        ..wish
+        queue_depth: io.queue_depth.saturating_mul(2).clamp(32, 4096),
+        ..options
     }
 }

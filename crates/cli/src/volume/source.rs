@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long one wait for a stream may last before the user's wish to end is looked at.
+/// How long one wait for a stream may last before cancellation is checked.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -95,7 +95,7 @@ impl Source {
         Ok(filled)
     }
 
-    /// Whether a read would not wait. A stream can be silent for ever.
+    /// Whether a read would not wait. A stream can be silent indefinitely.
     fn is_ready(&self, stop: &AtomicBool) -> Result<bool> {
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::interrupted("interrupted"));

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::guard::{Grant, Purpose};
 use crate::path::memory::Memory;
 use crate::path::rig::Recall;
-use crate::path::{self, Opened, Wish};
+use crate::path::{self, OpenOptions, Opened};
 use crate::volume::{crc32c, failed, now_ns, shown};
 use block::{Buffer, Device};
 use std::fmt;
@@ -64,28 +64,28 @@ impl Store {
     ///
     /// # Errors
     /// It means nothing, is in use, or cannot be opened.
-    pub fn open(context: &Context, name: &str, wish: &Wish) -> Result<Self> {
-        Self::of(context, Drive::find(&context.roots, name)?, wish)
+    pub fn open(context: &Context, name: &str, options: &OpenOptions) -> Result<Self> {
+        Self::of(context, Drive::find(&context.roots, name)?, options)
     }
 
     /// Opens a drive that was found, if it may be used.
     ///
     /// # Errors
     /// It is in use, or cannot be opened.
-    pub fn of(context: &Context, drive: Drive, wish: &Wish) -> Result<Self> {
-        let purpose = match wish.write {
+    pub fn of(context: &Context, drive: Drive, options: &OpenOptions) -> Result<Self> {
+        let purpose = match options.write {
             true => Purpose::Change,
             false => Purpose::Read,
         };
-        Self::granted(context, Grant::of(&context.roots, drive, purpose)?, wish)
+        Self::granted(context, Grant::of(&context.roots, drive, purpose)?, options)
     }
 
     /// Opens a drive that may be used.
     ///
     /// # Errors
     /// It cannot be opened, or is not the drive that was named.
-    pub fn granted(context: &Context, grant: Grant, wish: &Wish) -> Result<Self> {
-        let opened = path::open(&context.roots, &grant, wish)?;
+    pub fn granted(context: &Context, grant: Grant, options: &OpenOptions) -> Result<Self> {
+        let opened = path::open(&context.roots, &grant, options)?;
         let store = Self {
             drive: grant.drive().clone(),
             opened,
@@ -154,14 +154,14 @@ impl Store {
     pub fn with<T>(
         context: &Context,
         name: &str,
-        wish: &Wish,
+        options: &OpenOptions,
         body: impl FnOnce(&Mounted<'_, '_>) -> Result<T>,
     ) -> Result<T> {
-        let access = match wish.write {
+        let access = match options.write {
             true => Access::Write,
             false => Access::Read,
         };
-        let mut store = Self::open(context, name, wish)?;
+        let mut store = Self::open(context, name, options)?;
         let result = store.mount(access, body);
         store.close(result)
     }

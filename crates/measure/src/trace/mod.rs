@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Turns with and without the probe, at least.
 const TURNS: u32 = 10;
-/// Requests of a turn, at most: the kernel's buffer holds the events of so many.
+/// Requests of a turn, at most: the kernel's buffer holds the events of this many.
 const MOST_A_TURN: u32 = 2000;
 /// Requests that are shown one by one.
 const SHOWN: usize = 20;

@@ -119,7 +119,7 @@ pub enum Op {
     ReadFile,
     /// Makes a file, writes all of it, closes it.
     CreateFile,
-    /// Writes a file anew, with the length that it had.
+    /// Rewrites a file, with the length that it had.
     Rewrite,
     /// Opens a file and writes at its end.
     Append,
@@ -144,7 +144,7 @@ pub enum WorkloadError {
     /// It is not TOML, or has other keys.
     #[error("{0}")]
     Toml(String),
-    /// It makes no sense.
+    /// Its contents are invalid.
     #[error("{0}")]
     Sense(String),
 }
@@ -153,7 +153,7 @@ impl Workload {
     /// Reads a workload.
     ///
     /// # Errors
-    /// It is not TOML of this form, or makes no sense.
+    /// It is not TOML of this form, or its contents are invalid.
     pub fn parse(text: &str) -> Result<Self, WorkloadError> {
         let this: Self =
             toml::from_str(text).map_err(|error| WorkloadError::Toml(error.to_string()))?;
@@ -164,7 +164,7 @@ impl Workload {
         for set in &this.sets {
             let name = &set.name;
             if name.is_empty() || name.contains(['/', '.']) {
-                return sense(format!("`{name}` is no name for a set"));
+                return sense(format!("invalid name `{name}` of a set"));
             }
             if !(0.0..=1.0).contains(&set.filled) || !(0.0..=1.0).contains(&set.share) {
                 return sense(format!("shares of set {name} lie between 0 and 1"));
@@ -196,10 +196,7 @@ impl Workload {
             for step in &group.steps {
                 let known = this.sets.iter().any(|set| set.name == step.set);
                 if step.op != Op::Pause && !known {
-                    return sense(format!(
-                        "group {name} uses set `{}`, which is none",
-                        step.set
-                    ));
+                    return sense(format!("group {name} uses the unknown set `{}`", step.set));
                 }
                 if !(0.0..=3600.0).contains(&step.seconds) {
                     return sense(format!("a pause of group {name} is 0 to 3600 s"));

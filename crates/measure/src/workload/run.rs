@@ -230,7 +230,7 @@ impl Shared<'_> {
         tallies
     }
 
-    /// Sleeps until a moment, and looks for an end meanwhile.
+    /// Sleeps until a moment, or until the run is over.
     fn pause(&self, until_ns: u64) {
         loop {
             let now_ns = Monotonic.now_ns();

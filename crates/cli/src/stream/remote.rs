@@ -4,12 +4,12 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
-use crate::stream::keeper::{Keeper, Streamed};
 use crate::stream::playing::{Played, Playing, writer_ended};
 use crate::stream::producer::{Message, idle_from, lend, produce};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
+use crate::stream::volume_host::{Streamed, VolumeHost};
 use crate::stream::{no_checksums, not_made};
 use crate::units::Size;
 use crate::units::micros;
@@ -17,7 +17,7 @@ use crate::volume::{Checksums, Route, failed, shown};
 use block::Buffer;
 use coprocessor::layout::STREAM_PLACES;
 use coprocessor::{
-    Access, FileNumber, FilesClient, PlayingOptions, Recording as RecordingThere, RecordingOptions,
+    Access, FileNumber, FilesClient, PlayingOptions, Recording as RemoteRecording, RecordingOptions,
 };
 use indicatif::ProgressBar;
 use linux::{DmaMemory, TscClock};
@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use volume::layout::CHUNK_BYTES;
 
-/// How long there may be no look at the ring: nothing interrupts here.
+/// How long the ring may go unchecked: nothing interrupts here.
 const NAP: Duration = Duration::from_micros(200);
 /// For names, tables and a companion's block, beside a stream's ring.
 const SPARE_BYTES: usize = 64 << 10;
@@ -35,14 +35,14 @@ const SPARE_BYTES: usize = 64 << 10;
 const SCRATCH_BYTES: usize = 4096;
 
 /// A session for files of a coprocessor's volume.
-pub struct There {
+pub struct RemoteVolume {
     client: FilesClient<TscClock>,
     memory: DmaMemory,
     drive: Drive,
     _file: File,
 }
 
-impl There {
+impl RemoteVolume {
     /// What the path is called.
     pub const NAME: &str = "coprocessor, its own volume";
 
@@ -68,19 +68,19 @@ impl There {
         let session = linux::coprocessor::attach(path, Access::Files, 0)?;
         let scratch = session.memory.allocate(SCRATCH_BYTES)?;
         let client = FilesClient::new(session.client, scratch);
-        let there = Self {
+        let remote = Self {
             client: client.map_err(|failure| refused(&drive.to_string(), failure))?,
             memory: session.memory,
             drive: drive.clone(),
             _file: session.file,
         };
         // Before a file is made.
-        there.buffers(block.0, buffers)?;
+        remote.buffers(block.0, buffers)?;
         context.console.say(format_args!("path: {}", Self::NAME));
-        Ok(Some(there))
+        Ok(Some(remote))
     }
 
-    /// How many buffers of so many bytes a stream has: as many as fit, where the user did not say.
+    /// How many buffers of this size a stream has: as many as fit unless the user names a number.
     fn buffers(&self, block_bytes: u64, buffers: Option<u16>) -> Result<u16> {
         let (_, lent) = self.client.client().data();
         let fit = lent.saturating_sub(SPARE_BYTES) as u64 / block_bytes.max(1);
@@ -127,7 +127,7 @@ fn refused(doing: &str, failure: coprocessor::Failure) -> Failure {
     }
 }
 
-impl Keeper for There {
+impl VolumeHost for RemoteVolume {
     type File = FileNumber;
 
     fn drive(&self) -> &Drive {
@@ -201,7 +201,7 @@ impl Keeper for There {
             Some(file) => Some((file, self.memory.allocate(self.client.block_bytes())?)),
             None => None,
         };
-        // What is always there arrives when the rate says; the rest when it is handed in.
+        // What is always ready arrives when the rate says; the rest when it is handed in.
         let rate = plan.bytes_per_second.filter(|_| source.is_always_ready());
         let options = RecordingOptions {
             block_bytes: plan.block_bytes as u32,
@@ -209,20 +209,20 @@ impl Keeper for There {
             record: recording.options,
         };
         let doing = |failure| refused("recording", failure);
-        let begun = RecordingThere::begin(&mut self.client, file, ring, gaps, &options);
-        let mut there = match begun {
-            Ok(there) => there,
+        let begun = RemoteRecording::begin(&mut self.client, file, ring, gaps, &options);
+        let mut stream = match begun {
+            Ok(stream) => stream,
             Err(failure) => return Ok(Err(doing(failure))),
         };
         let bar = context.console.bytes_bar(recording.options.total_bytes);
         let began = Instant::now();
         let stopped = AtomicBool::new(false);
         let stop = || context.cancel.is_set() || stopped.load(Ordering::Relaxed);
-        let (idle_to, idle) = idle_from(|| there.take());
+        let (idle_to, idle) = idle_from(|| stream.take());
         let (out, blocks) = channel();
         let mut pump = RecordPump {
             recording,
-            there: &mut there,
+            stream: &mut stream,
             client: &mut self.client,
             bar: &bar,
             told: 0,
@@ -238,7 +238,7 @@ impl Keeper for There {
         let mut told = pump.told;
         let produced = produced
             .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
-        let ended = there.finish(&mut self.client).map_err(doing);
+        let ended = stream.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let failed = pumped?;
         let (result, report) = ended?;
@@ -276,11 +276,11 @@ impl Keeper for There {
         };
         let doing = |failure| refused("playing", failure);
         let begun = coprocessor::Playing::begin(&mut self.client, file, ring, &options);
-        let mut there = match begun {
-            Ok(there) => there,
+        let mut stream = match begun {
+            Ok(stream) => stream,
             Err(failure) => return Ok(Err(doing(failure))),
         };
-        let bar = context.console.bytes_bar(Some(there.size_bytes()));
+        let bar = context.console.bytes_bar(Some(stream.size_bytes()));
         let sink_failed = AtomicBool::new(false);
         let (full_to, full) = channel();
         let (idle_to, idle) = channel();
@@ -289,11 +289,11 @@ impl Keeper for There {
         let (failed, written) = std::thread::scope(|scope| {
             let on_failure = || sink_failed.store(true, Ordering::Relaxed);
             let consumer = scope.spawn(move || consume(sink, &full, &idle_to, &on_failure));
-            let pumped = pump_play(&mut there, client, &full_to, &idle, &bar, &stop);
+            let pumped = pump_play(&mut stream, client, &full_to, &idle, &bar, &stop);
             drop(full_to);
             (pumped.err(), consumer.join())
         });
-        let ended = there.finish(&mut self.client).map_err(doing);
+        let ended = stream.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let (result, report) = ended?;
         if let (Ok(()), Some(failure)) = (result, failed) {
@@ -310,7 +310,7 @@ impl Keeper for There {
 /// Moves blocks from the producer to the coprocessor.
 struct RecordPump<'p> {
     recording: &'p Recording,
-    there: &'p mut RecordingThere,
+    stream: &'p mut RemoteRecording,
     client: &'p mut FilesClient<TscClock>,
     bar: &'p ProgressBar,
     told: u64,
@@ -325,7 +325,7 @@ impl RecordPump<'_> {
     ) -> Result<Option<coprocessor::Failure>> {
         loop {
             loop {
-                match self.there.poll(self.client) {
+                match self.stream.poll(self.client) {
                     Ok(Some(written)) => self
                         .recording
                         .acknowledge(written.durable_bytes, &mut self.told)?,
@@ -333,15 +333,15 @@ impl RecordPump<'_> {
                     Err(failure) => return Ok(Some(failure)),
                 }
             }
-            lend(|| self.there.take(), idle);
+            lend(|| self.stream.take(), idle);
             match blocks.recv_timeout(NAP) {
                 Ok(Message::Block { buffer, len, .. }) if len > 0 => {
-                    if let Err((failure, _)) = self.there.hand_in(self.client, buffer, len) {
+                    if let Err((failure, _)) = self.stream.hand_in(self.client, buffer, len) {
                         return Ok(Some(failure));
                     }
                     self.bar.inc(len as u64);
                 }
-                Ok(Message::Lost { .. }) => self.there.overrun(1),
+                Ok(Message::Lost { .. }) => self.stream.overrun(1),
                 Ok(Message::End) => return Ok(None),
                 // An empty block is the last, and nothing more is wanted of its buffer.
                 Ok(Message::Block { .. }) | Err(_) => {}
@@ -355,7 +355,7 @@ impl RecordPump<'_> {
 /// # Errors
 /// What the coprocessor said instead of a block.
 fn pump_play(
-    there: &mut coprocessor::Playing,
+    stream: &mut coprocessor::Playing,
     client: &mut FilesClient<TscClock>,
     full: &Sender<stream::Played>,
     idle: &Receiver<Buffer>,
@@ -364,7 +364,7 @@ fn pump_play(
 ) -> std::result::Result<(), coprocessor::Failure> {
     while !stop() {
         let mut happened = false;
-        match there.next(client)? {
+        match stream.next(client)? {
             Some(block) => {
                 happened = true;
                 bar.inc(block.len_bytes as u64);
@@ -376,7 +376,7 @@ fn pump_play(
                     due: 0,
                 });
             }
-            None if there.is_over() => return Ok(()),
+            None if stream.is_over() => return Ok(()),
             None => {}
         }
         let mut back = idle.try_recv().ok();
@@ -384,7 +384,7 @@ fn pump_play(
             back = idle.recv_timeout(NAP).ok();
         }
         while let Some(buffer) = back {
-            there.give_back(client, buffer)?;
+            stream.give_back(client, buffer)?;
             back = idle.try_recv().ok();
         }
     }

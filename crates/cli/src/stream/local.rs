@@ -3,16 +3,16 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::Result;
-use crate::stream::keeper::{Keeper, Streamed};
 use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
+use crate::stream::volume_host::{Streamed, VolumeHost};
 use crate::stream::{no_checksums, not_made};
 use crate::volume::{Checksums, Mounted, now_ns, shown};
 use volume::{CreateOptions, File};
 
-impl Keeper for &Mounted<'_, '_> {
+impl VolumeHost for &Mounted<'_, '_> {
     type File = File;
 
     fn drive(&self) -> &Drive {

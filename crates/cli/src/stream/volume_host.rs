@@ -13,7 +13,7 @@ use crate::volume::Checksums;
 pub type Streamed<T> = std::result::Result<T, Failure>;
 
 /// A mounted volume, wherever it is mounted. Errors are what the volume or the way to it says.
-pub trait Keeper {
+pub trait VolumeHost {
     /// An open file.
     type File: Copy;
 
@@ -80,7 +80,7 @@ pub trait Keeper {
     /// Plays `file`, whose name is `name`.
     ///
     /// # Errors
-    /// As of [`record`](Keeper::record).
+    /// As of [`record`](VolumeHost::record).
     fn play(
         &mut self,
         context: &Context,
