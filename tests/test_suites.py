@@ -2,12 +2,15 @@
 
 import json
 
-from suites import order, python, result
+import pytest
+
+from suites import order, process, python, result
 
 
 def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
-    costs = {"a::long": [100, ""], "a::stock1": [24, "stock"], "a::stock2": [10, "stock"], "a::rt1": [18, "rt"],
-             "a::rt2": [15, "rt"], "a::own": [23, ""]}  # fmt: skip
+    # One that waits for its guest keeps a worker as one that works does.
+    costs = {"a::long": [5, "", 100], "a::stock1": [24, "stock", 24], "a::stock2": [30, "stock", 10], "a::rt1": [18, "rt", 18],
+             "a::rt2": [15, "rt", 15], "a::own": [3, "", 23]}  # fmt: skip
     waiting = {name: [name] for name in [*costs, "a::new"]}
     one, two = order.Order(costs), []
     for worker in ("w0", "w1", "w1", "w1", "w0", "w0", "w1"):
@@ -18,7 +21,7 @@ def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
 
 
 def test_units_of_another_worker_s_guests_are_taken_when_nothing_else_is_left():
-    costs = {"a::rt1": [20, "rt"], "a::rt2": [15, "rt"], "a::rt3": [5, "rt"]}
+    costs = {"a::rt1": [20, "rt", 20], "a::rt2": [15, "rt", 15], "a::rt3": [5, "rt", 5]}
     waiting = {name: [name] for name in costs}
     shares = order.Order(costs)
     assert shares.choose("w0", waiting) == "a::rt1"
@@ -44,7 +47,7 @@ def test_what_runs_is_counted_for_its_suite_and_its_cost_is_kept(tmp_path, monke
     assert results["chario"].passed == 1 and results["chario"].cpu_s == 2.54
     assert results["rtl"].failed == [("test_rtl::two", "why")] and results["lab"].skipped == ["no root"]
     # What failed says nothing of what it costs.
-    assert order.known()["tests/test_chario.py::one[rt]"] == [2.5, "rt"]
+    assert order.known()["tests/test_chario.py::one[rt]"] == [2.5, "rt", 3.0]
     assert "rtl/test/test_rtl.py::two" not in order.LAST.read_text("utf-8")
 
 
@@ -56,3 +59,12 @@ def test_budgets_stand_beside_what_the_last_run_took(tmp_path, monkeypatch):
     result.keep_taken([slow, failed])
     lines = {line.split()[0]: line for line in result.budget_lines()}
     assert "over" in lines["lab"] and "-" in lines["rust"] and "over" not in lines["rust"]
+
+
+@pytest.mark.parametrize("run", [process.kept, process.shown])
+def test_a_program_s_end_output_and_cost_are_its_own(run):
+    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo done >&2; exit 3"
+    done = run(["sh", "-c", busy])
+    assert (done.status, done.output) == (3, "done\n")
+    # Not of what ran before in this process.
+    assert 0 < done.cpu_s and run(["true"]).cpu_s < done.cpu_s

@@ -1,7 +1,7 @@
 """Which test goes next, and to which worker: from what each cost the last time.
 
-Owns the file of costs: processor time and the kind of guest of each test, from the last run (build/test), or as
-committed for a machine that has no last run. Long tests go first, so that no worker is left with one at the end; a
+Owns the file of costs: processor time, the kind of guest and the time of each test, from the last run (build/test), or
+as committed for a machine that has no last run. Long tests go first, so that no worker is left with one at the end; a
 worker keeps to the kinds of guests that it has booted, and takes from the other's only when nothing else is left.
 """
 
@@ -11,14 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "tests" / "costs.json"
 LAST = ROOT / "build" / "test" / "costs.json"
-# Of processor time: these go before all others.
+# These go before all others.
 LONG_S = 25.0
-# What is taken for a test that nobody has measured.
-UNKNOWN_S = 20.0
+# What is taken for a test that nobody has measured: as much as one that is not worth a line of the committed file.
+UNKNOWN_S = 2.0
 
 
 def known() -> dict[str, list]:
-    """Test (file::name) to [seconds of processor time, kind of guest]."""
+    """Test (file::name) to [seconds of processor time, kind of guest, seconds]."""
     costs = {}
     for path in (COMMITTED, LAST):
         if path.exists():
@@ -30,8 +30,18 @@ def keep(costs: dict[str, list]) -> None:
     """Adds to what the last runs found."""
     LAST.parent.mkdir(parents=True, exist_ok=True)
     last = json.loads(LAST.read_text("utf-8")) if LAST.exists() else {}
-    lines = [f"  {json.dumps(test)}: {json.dumps(cost)}" for test, cost in sorted((last | costs).items())]
-    LAST.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    _write(LAST, last | costs)
+
+
+def commit() -> None:
+    """Writes what the last whole run found to the file that is committed, but for what hardly matters."""
+    last = json.loads(LAST.read_text("utf-8"))
+    _write(COMMITTED, {test: cost for test, cost in last.items() if cost[1] or cost[2] >= UNKNOWN_S})
+
+
+def _write(path: Path, costs: dict[str, list]) -> None:
+    lines = [f"  {json.dumps(test)}: {json.dumps(cost)}" for test, cost in sorted(costs.items())]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 
 class Order:
@@ -68,5 +78,6 @@ class Order:
         return chosen
 
     def _cost(self, tests: list[str]) -> tuple[float, str]:
-        costs = [self._costs.get(test, [UNKNOWN_S, ""]) for test in tests]
-        return sum(seconds for seconds, _ in costs), next((kind for _, kind in costs if kind), "")
+        """How long they keep a worker, which may wait for its guest, and their kind of guest."""
+        costs = [self._costs.get(test, [0.0, "", UNKNOWN_S]) for test in tests]
+        return sum(seconds for _, _, seconds in costs), next((kind for _, kind, _ in costs if kind), "")

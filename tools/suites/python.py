@@ -29,7 +29,7 @@ def run(suites, pattern=None):
     workers = str((os.cpu_count() or 1) + 1)
     command = [program, "-q", "--tb=short", "-n", workers, "--dist", "loadscope", f"--junitxml={REPORT}",
                *(["-k", pattern] if pattern else []), *words]  # fmt: skip
-    status, output = process.shown(command)
+    status, output, _ = process.shown(command)
     results = {suite: Result(suite) for suite in suites}
     # 5: no test has that name.
     if status == 5 and pattern:
@@ -62,7 +62,7 @@ def count(results):
             result.skipped.append(skipped.get("message", "no reason given"))
         else:
             result.passed += 1
-            costs[f"{file}::{case.get('name')}"] = [round(cpu_s, 1), found.get("kind", "")]
+            costs[f"{file}::{case.get('name')}"] = [round(cpu_s, 1), found.get("kind", ""), round(float(case.get("time", "0")), 1)]
     order.keep(costs)
 
 

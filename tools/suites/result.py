@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def failure_text(text: str) -> str:
     return os.linesep.join(plain[-FAILURE_LINES:])
 
 
-def print_report(results: list[Result], wall_s: float, cpu_s: float) -> None:
+def print_report(results: list[Result], wall_s: float) -> None:
     """Prints what failed, why tests were skipped, a table of the suites, the slowest tests, and the count."""
     for result in results:
         for name, text in result.failed:
@@ -96,7 +97,8 @@ def print_report(results: list[Result], wall_s: float, cpu_s: float) -> None:
     for result in results:
         print(f"{result.name:<10}{result.passed:>8}{len(result.failed):>8}{len(result.skipped):>8}"
               f"{result.seconds:>9.0f}{result.cpu_s:>8.0f}{result.boots:>8}{result.retries:>9}")  # fmt: skip
-    print(f"all in {wall_s:.0f} s, with {cpu_s:.0f} s of processor time on {os.cpu_count()} processors")
+    use = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"all in {wall_s:.0f} s, with {use.ru_utime + use.ru_stime:.0f} s of processor time on {os.cpu_count()} processors")
     passed, failed, skipped = (sum(column) for column in zip(
         *((result.passed, len(result.failed), len(result.skipped)) for result in results)))  # fmt: skip
     for result in results:

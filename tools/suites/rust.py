@@ -28,12 +28,12 @@ TIMES = ROOT / "build" / "test" / "rust.json"
 
 def run(pattern=None):
     """All crates' unit, integration and documentation tests whose names contain the pattern."""
-    status, programs, output = build()
-    if status != 0:
-        return Result("rust", failed=[("the build", output)])
+    programs, total = build()
+    if total.failed:
+        return total
     known = json.loads(TIMES.read_text("utf-8")) if TIMES.exists() else {}
     programs.sort(key=lambda program: -known.get(program[0], 0))
-    total, times = Result("rust"), {}
+    times = {}
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
         for name, seconds, result in pool.map(lambda program: run_one(*program, pattern), programs):
             times[name] = seconds
@@ -46,13 +46,13 @@ def run(pattern=None):
 
 
 def build():
-    """Builds the tests: (status, [(name, program, the crate's folder)], what the compiler said)."""
+    """Builds the tests: [(name, program, the crate's folder)], and a result that has failed if that goes wrong."""
     examples = [word for name in EXAMPLES for word in ("--example", name)]
     command = ["cargo", "test", "--workspace", "--locked", "--lib", "--bins", "--tests", *examples, "--no-run",
                "--message-format=json-render-diagnostics"]  # fmt: skip
-    status, output = process.kept(command)
+    done = process.kept(command)
     programs, said = [], []
-    for line in output.splitlines():
+    for line in done.output.splitlines():
         if not line.startswith("{"):
             said.append(line)
             continue
@@ -64,7 +64,7 @@ def build():
             folder = Path(message["manifest_path"]).parent
             name = folder.name if kind in ("lib", "bin") else f"{folder.name}/{message['target']['name']}"
             programs.append((name, message["executable"], folder))
-    return status, programs, "\n".join(said)
+    return programs, Result("rust", failed=[("the build", "\n".join(said))] if done.status else [], cpu_s=done.cpu_s)
 
 
 def run_one(name, program, folder, pattern):
@@ -75,11 +75,11 @@ def run_one(name, program, folder, pattern):
     words = [program, "--show-output", *([pattern] if pattern else [])]
     # As cargo does: in the crate's folder.
     env = {"CARGO_MANIFEST_DIR": str(folder), "RUST_BACKTRACE": "0", "RUSTC_BOOTSTRAP": "1"}
-    status, output = process.kept([*words, *TIMED], cwd=folder, env=env)
-    if COUNTS.search(output) is None and "unstable-options" in output:
-        status, output = process.kept(words, cwd=folder, env=env)
+    done = process.kept([*words, *TIMED], cwd=folder, env=env)
+    if COUNTS.search(done.output) is None and "unstable-options" in done.output:
+        done = process.kept(words, cwd=folder, env=env)
     seconds = time.monotonic() - begin
-    result = counted(name, status, output)
+    result = counted(name, done)
     if result.passed or result.failed or result.skipped:
         print(f"{name}: {result.passed} passed, {len(result.failed)} failed in {seconds:.1f} s", flush=True)
     return name, seconds, result
@@ -89,15 +89,16 @@ def example(name, program, folder, pattern):
     """Runs an example: it ends with 0."""
     begin, result, named = time.monotonic(), Result("rust"), f"{name} example"
     if not pattern or pattern in named:
-        status, output = process.kept([program, *EXAMPLES[name.partition("/")[2]]], cwd=folder)
-        result = Result("rust", passed=int(status == 0), failed=[(named, output)] if status else [])
+        status, output, cpu_s = process.kept([program, *EXAMPLES[name.partition("/")[2]]], cwd=folder)
+        result = Result("rust", passed=int(status == 0), failed=[(named, output)] if status else [], cpu_s=cpu_s)
         print(f"{named}: {'passed' if status == 0 else 'failed'}", flush=True)
     return name, time.monotonic() - begin, result
 
 
-def counted(name, status, output):
+def counted(name, done):
     """What a program's output says of its tests."""
-    result = Result("rust")
+    status, output, cpu_s = done
+    result = Result("rust", cpu_s=cpu_s)
     verdicts = LINE.findall(output)
     for test, verdict, reason, seconds in verdicts:
         if seconds:
@@ -125,8 +126,8 @@ def of_test(test, output):
 def documentation(pattern):
     """The examples in the documentation."""
     words = ["cargo", "test", "--workspace", "--locked", "--doc", "--quiet", "--no-fail-fast"]
-    status, output = process.kept([*words, "--", pattern] if pattern else words)
-    result = Result("rust", passed=sum(int(counts[0]) for counts in COUNTS.findall(output)))
+    status, output, cpu_s = process.kept([*words, "--", pattern] if pattern else words)
+    result = Result("rust", passed=sum(int(counts[0]) for counts in COUNTS.findall(output)), cpu_s=cpu_s)
     if status != 0:
         result.failed.append(("documentation", output))
     print(f"documentation: {result.passed} passed, {len(result.failed)} failed", flush=True)
