@@ -12,6 +12,7 @@ use crate::run_info::{Request, RunInfo};
 use crate::schema::Comparison;
 use crate::session::{Progress, Session};
 use crate::settings::{CompareError, Settings};
+use crate::stage::Stage;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,15 +52,13 @@ pub fn compare(
     let idle = idle(host, settings, cancel).map_err(CompareError::CpuTime)?;
 
     let mut session = Session {
-        host,
+        stage: Stage::new(host),
         paths,
         settings,
         seed: request.seed,
         cancel,
         idle_cpu_percent: idle.percent,
-        group: None,
         open: None,
-        caches_are_clean: false,
         series: BTreeMap::new(),
         missing: Vec::new(),
         unusable: vec![false; names.len()],
@@ -70,7 +69,7 @@ pub fn compare(
     session.close_path();
     session.leave_group();
     let Session {
-        host,
+        stage,
         paths,
         series,
         missing,
@@ -79,7 +78,7 @@ pub fn compare(
         ..
     } = session;
     run.invalid_reasons = invalid_reasons;
-    run.end(host);
+    run.end(stage.host);
     let cores = run.environment_before.cpu_count;
     if let Some(busy) = others::reason(idle.percent, idle.elapsed_ns, cores) {
         run.invalidate(busy);

@@ -4,12 +4,11 @@ use crate::access::Access;
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
 use crate::crew::Crew;
 use crate::format::nanos;
-use crate::host::Host;
 use crate::path::{Counters, Missing, Path};
 use crate::plan::{Plan, PlannedCell};
 use crate::schema::MissingPath;
 use crate::settings::Settings;
-use crate::stage::{Load, Open, refused};
+use crate::stage::{Load, Open, Stage, refused};
 use crate::summary::{Measured, Series};
 use block::Device;
 use std::collections::BTreeMap;
@@ -35,17 +34,14 @@ pub struct Progress<'a> {
 }
 
 pub(crate) struct Session<'a> {
-    pub(crate) host: &'a mut dyn Host,
+    pub(crate) stage: Stage<'a>,
     pub(crate) paths: &'a mut [Box<dyn Path>],
     pub(crate) settings: &'a Settings,
     pub(crate) seed: u64,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) idle_cpu_percent: f64,
-    /// The group that is prepared.
-    pub(crate) group: Option<String>,
     /// The path that is open.
     pub(crate) open: Option<(usize, Box<dyn Device>)>,
-    pub(crate) caches_are_clean: bool,
     pub(crate) series: BTreeMap<PlannedCell, Series>,
     pub(crate) missing: Vec<MissingPath>,
     /// Paths that are not tried again.
@@ -63,7 +59,7 @@ impl Session<'_> {
         progress: &mut dyn FnMut(&Progress<'_>),
     ) {
         let total_cells = plan.cell_count();
-        let start_ns = self.host.clock().now_ns();
+        let start_ns = self.stage.host.clock().now_ns();
         let mut done_cells = 0;
         let mut last_mib_s = None;
         for (round, visits) in (0u32..).zip(&plan.rounds) {
@@ -76,7 +72,7 @@ impl Session<'_> {
                     if self.is_over() {
                         return;
                     }
-                    let spent_ns = self.host.clock().now_ns().saturating_sub(start_ns);
+                    let spent_ns = self.stage.host.clock().now_ns().saturating_sub(start_ns);
                     let name = names.get(cell.path).map_or("", String::as_str);
                     progress(&Progress {
                         done_cells,
@@ -107,7 +103,7 @@ impl Session<'_> {
 
     /// Makes `group` the prepared one; its paths are missing if that fails.
     fn enter_group(&mut self, group: &str) {
-        if self.group.as_deref() == Some(group) {
+        if self.stage.group() == Some(group) {
             return;
         }
         self.close_path();
@@ -118,9 +114,7 @@ impl Session<'_> {
         if self.stopped || !any_usable {
             return;
         }
-        self.group = Some(group.to_owned());
-        self.caches_are_clean = false;
-        if let Err(missing) = self.host.prepare_group(group) {
+        if let Err(missing) = self.stage.enter(group) {
             for index in 0..self.paths.len() {
                 let path = self.paths.get(index);
                 if path.is_some_and(|path| path.group() == group) {
@@ -132,12 +126,9 @@ impl Session<'_> {
     }
 
     pub(crate) fn leave_group(&mut self) {
-        if let Some(group) = self.group.take() {
-            if let Err(missing) = self.host.leave_group(&group) {
-                let reason = format!("leaving the {group} paths failed: {missing}");
-                self.invalid_reasons.push(reason);
-                self.stopped = true;
-            }
+        if let Err(missing) = self.stage.leave() {
+            self.invalid_reasons.push(missing.to_string());
+            self.stopped = true;
         }
     }
 
@@ -184,14 +175,10 @@ impl Session<'_> {
                 }
             }
         }
-        let buffered = self.paths.get(cell.path)?.is_buffered();
-        if buffered && !self.caches_are_clean {
-            self.drop_caches();
-        }
+        self.make_cold(cell.path);
         let end = self.measure(cell, round)?;
-        if buffered {
-            self.drop_caches();
-        }
+        self.stage.warmed(self.paths.get(cell.path)?.as_ref());
+        self.make_cold(cell.path);
         let (measured, times) = match end {
             Ok(measured) => measured,
             Err(missing) => {
@@ -221,14 +208,12 @@ impl Session<'_> {
         Some(mib_s)
     }
 
-    fn drop_caches(&mut self) {
-        match self.host.drop_caches() {
-            Ok(()) => self.caches_are_clean = true,
-            Err(missing) => {
-                let reason = format!("caches could not be dropped: {missing}");
-                if !self.invalid_reasons.contains(&reason) {
-                    self.invalid_reasons.push(reason);
-                }
+    fn make_cold(&mut self, path: usize) {
+        let path = self.paths.get(path).map(|path| path.as_ref());
+        if let Some(Err(missing)) = path.map(|path| self.stage.make_cold(path)) {
+            let reason = format!("caches could not be dropped: {missing}");
+            if !self.invalid_reasons.contains(&reason) {
+                self.invalid_reasons.push(reason);
             }
         }
     }
@@ -240,7 +225,7 @@ impl Session<'_> {
     ) -> Option<Result<(Measured, ServiceTimes), Missing>> {
         let (_, device) = self.open.as_mut()?;
         let mut open = Open {
-            host: self.host,
+            host: self.stage.host,
             path: self.paths.get_mut(cell.path)?.as_mut(),
             device: device.as_mut(),
         };

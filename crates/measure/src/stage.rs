@@ -153,6 +153,61 @@ impl Open<'_> {
     }
 }
 
+/// The machine as one group of paths wants it, until it is left.
+pub(crate) struct Stage<'a> {
+    pub host: &'a mut dyn Host,
+    group: Option<String>,
+    /// No data of the drive's lies in memory.
+    is_cold: bool,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(host: &'a mut dyn Host) -> Self {
+        Self {
+            host,
+            group: None,
+            is_cold: false,
+        }
+    }
+
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// Prepares a group. It is to be left also where that fails.
+    pub(crate) fn enter(&mut self, group: &str) -> Result<(), Missing> {
+        debug_assert!(self.group.is_none(), "the last group is left first");
+        self.group = Some(group.to_owned());
+        self.is_cold = false;
+        self.host.prepare_group(group)
+    }
+
+    /// Drops the caches that a buffered path would read from instead of the drive, unless they are empty.
+    pub(crate) fn make_cold(&mut self, path: &dyn Path) -> Result<(), Missing> {
+        if path.is_buffered() && !self.is_cold {
+            self.host.drop_caches()?;
+            self.is_cold = true;
+        }
+        Ok(())
+    }
+
+    /// For after a use of a path that may have filled the caches.
+    pub(crate) fn warmed(&mut self, path: &dyn Path) {
+        self.is_cold &= !path.is_buffered();
+    }
+
+    /// Leaves the group, if one is prepared.
+    pub(crate) fn leave(&mut self) -> Result<(), Missing> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
+        self.host.leave_group(&group).map_err(|missing| {
+            let reason = format!("leaving the {group} paths failed: {}", missing.reason);
+            Missing::new(reason, missing.hint)
+        })
+    }
+}
+
 /// Does `work` on the opened path, and leaves everything as it was. What could not be undone is an error too, if
 /// the work itself had none.
 pub(crate) fn on_stage<T>(
@@ -160,24 +215,21 @@ pub(crate) fn on_stage<T>(
     path: &mut dyn Path,
     work: impl FnOnce(&mut Open<'_>) -> Result<T, Missing>,
 ) -> Result<T, Missing> {
-    let group = path.group().to_owned();
-    // Data that lies in memory would be no measure of the drive.
-    let ready = host
-        .prepare_group(&group)
-        .and_then(|()| match path.is_buffered() {
-            true => host.drop_caches(),
-            false => Ok(()),
-        });
-    let done = ready.and_then(|()| path.open()).and_then(|mut device| {
+    let mut stage = Stage::new(host);
+    let ready = stage.enter(path.group());
+    let open = ready
+        .and_then(|()| stage.make_cold(path))
+        .and_then(|()| path.open());
+    let done = open.and_then(|mut device| {
         let done = work(&mut Open {
-            host,
+            host: stage.host,
             path,
             device: device.as_mut(),
         });
         path.close(device);
         done
     });
-    let left = host.leave_group(&group);
+    let left = stage.leave();
     let value = done?;
     left.map(|()| value)
 }
