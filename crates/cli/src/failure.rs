@@ -298,8 +298,8 @@ impl From<nvme::Error> for Failure {
         match error {
             nvme::Error::NoNamespace { .. } => failure.hint("straightway list"),
             nvme::Error::NoInterrupt => failure.hint("--mode poll"),
-            nvme::Error::Namespace { namespace, why } => Self {
-                hint: linux::namespace_hint(namespace, why),
+            nvme::Error::Namespace { nsid, why } => Self {
+                hint: linux::namespace_hint(nsid, why),
                 ..failure
             },
             _ => failure,

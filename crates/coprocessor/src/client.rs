@@ -15,7 +15,7 @@ use crate::status::Code;
 
 const MASK: u32 = RING_ENTRIES - 1;
 /// Empty polls between two looks at the clock and at the session.
-const POLLS_A_LOOK: u32 = 256;
+const POLLS_PER_LOOK: u32 = 256;
 
 /// How to attach.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub struct Client<C> {
     /// Completions taken when the last look was.
     head_at_look: u32,
     /// Empty polls until the next look.
-    budget: u32,
+    polls_to_look: u32,
     options: ClientOptions,
     header: Header,
     clock: C,
@@ -146,7 +146,7 @@ impl<C: Clock> Client<C> {
             head: 0,
             flip: PHASE,
             head_at_look: 0,
-            budget: POLLS_A_LOOK,
+            polls_to_look: POLLS_PER_LOOK,
             options,
             header,
             clock,
@@ -270,8 +270,8 @@ impl<C: Clock> Client<C> {
             fence(Ordering::Acquire);
             return Some(first);
         }
-        self.budget -= 1;
-        if self.budget == 0 {
+        self.polls_to_look -= 1;
+        if self.polls_to_look == 0 {
             self.look();
         }
         None
@@ -314,7 +314,7 @@ impl<C: Clock> Client<C> {
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
-        self.budget = POLLS_A_LOOK;
+        self.polls_to_look = POLLS_PER_LOOK;
         let beat = self.page.read::<{ client::BEAT }>().wrapping_add(1);
         self.page.write::<{ client::BEAT }>(beat);
         let is_ours = self.page.read::<{ client::ACCEPTED }>() == self.options.number;

@@ -203,10 +203,10 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A namespace is of a kind, or has a format, that cannot be used.
-    #[error("namespace {namespace} cannot be used: {why}")]
+    #[error("namespace {nsid} cannot be used: {why}")]
     Namespace {
         /// Its identifier.
-        namespace: u32,
+        nsid: u32,
         /// What is wrong with it.
         why: nvme::Unsupported,
     },
@@ -340,7 +340,7 @@ impl Error {
                 needed_pages.saturating_sub(*free_pages)
             ),
             Error::Unsupported { hint, .. } => hint.clone()?,
-            Error::Namespace { namespace, why } => namespace_hint(*namespace, *why)?,
+            Error::Namespace { nsid, why } => namespace_hint(*nsid, *why)?,
             Error::Silent { device } => format!(
                 "echo 1 > /sys/bus/pci/devices/{device}/remove; echo 1 > /sys/bus/pci/rescan"
             ),
@@ -368,11 +368,11 @@ impl Error {
 }
 
 /// What can be done about a namespace that cannot be used.
-pub fn namespace_hint(namespace: u32, why: nvme::Unsupported) -> Option<String> {
+pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
     match why {
         nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(format!(
-            "format it in another way, which destroys its data: nvme id-ns -n {namespace} -H \
-             lists the formats, nvme format -n {namespace} --lbaf=N takes one"
+            "format it in another way, which destroys its data: nvme id-ns -n {nsid} -H \
+             lists the formats, nvme format -n {nsid} --lbaf=N takes one"
         )),
         nvme::Unsupported::CommandSet(_) => Some(
             "name a namespace of the NVM command set: straightway info lists the namespaces".into(),
@@ -385,9 +385,9 @@ impl From<nvme::Error> for Error {
     /// What a namespace's identify data says of it.
     fn from(error: nvme::Error) -> Self {
         match error {
-            nvme::Error::Namespace { namespace, why } => Error::Namespace { namespace, why },
-            nvme::Error::NoNamespace { namespace } => Error::NoSuchDevice {
-                name: format!("namespace {namespace}"),
+            nvme::Error::Namespace { nsid, why } => Error::Namespace { nsid, why },
+            nvme::Error::NoNamespace { nsid } => Error::NoSuchDevice {
+                name: format!("namespace {nsid}"),
                 why: "the controller does not have it active".into(),
             },
             other => Error::Unsupported {

@@ -34,9 +34,9 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
         let name = name.as_ref();
         name.is_some_and(|name| roots.dev.join(name).exists())
     };
-    let is_shown = |namespace: u32| {
+    let is_shown = |nsid: u32| {
         let mut all = controller.namespaces.iter();
-        let found = all.find(|one| one.nsid == Some(namespace));
+        let found = all.find(|one| one.nsid == Some(nsid));
         // One with a format that the kernel cannot use has a character device alone.
         found.is_some_and(|found| {
             let character = has_node(&found.character);

@@ -36,7 +36,7 @@ pub enum Error {
     /// A namespace is of a kind, or has a format, that the driver cannot use.
     Namespace {
         /// The identifier (NSID).
-        namespace: u32,
+        nsid: u32,
         /// What is wrong with it.
         why: Unsupported,
     },
@@ -48,7 +48,7 @@ pub enum Error {
     /// No active namespace has this identifier.
     NoNamespace {
         /// The identifier (NSID).
-        namespace: u32,
+        nsid: u32,
     },
     /// The controller granted no more I/O queues.
     NoQueueLeft,
@@ -130,14 +130,14 @@ impl fmt::Display for Error {
                 write!(f, "admin command {opcode:#04x} failed: {status}")
             }
             Error::Unsupported(what) => write!(f, "the controller cannot be used: {what}"),
-            Error::Namespace { namespace, why } => {
-                write!(f, "namespace {namespace} cannot be used: {why}")
+            Error::Namespace { nsid, why } => {
+                write!(f, "namespace {nsid} cannot be used: {why}")
             }
             Error::Memory { needed_bytes } => write!(
                 f,
                 "the driver needs {needed_bytes} bytes of contiguous, page-aligned DMA memory"
             ),
-            Error::NoNamespace { namespace } => write!(f, "there is no namespace {namespace}"),
+            Error::NoNamespace { nsid } => write!(f, "there is no namespace {nsid}"),
             Error::NoQueueLeft => f.write_str("the controller has no I/O queue left"),
             Error::Busy => f.write_str("the admin queue is in use by another thread: try again"),
             Error::NoInterrupt => f.write_str("this queue has no interrupt: poll it"),

@@ -193,15 +193,12 @@ impl NamespaceInfo {
     /// [`Error::NoNamespace`] for an inactive one (all zeroes), [`Error::Namespace`] for a block
     /// size or metadata that the driver cannot use.
     pub fn parse(nsid: u32, page: &[u8]) -> Result<Self, Error> {
-        let unusable = |why| Error::Namespace {
-            namespace: nsid,
-            why,
-        };
+        let unusable = |why| Error::Namespace { nsid, why };
         let block_count = u64_at(page, namespace::NSZE);
         if block_count == 0 {
             let inactive = page.iter().all(|&byte| byte == 0);
             return Err(if inactive {
-                Error::NoNamespace { namespace: nsid }
+                Error::NoNamespace { nsid }
             } else {
                 unusable(Unsupported::EmptyNamespace)
             });
@@ -244,9 +241,9 @@ pub fn active_namespaces(page: &[u8], previous: u32) -> impl Iterator<Item = u32
     let mut last = previous;
     page.chunks_exact(4)
         .map(|bytes| u32_at(bytes, 0))
-        .take_while(move |&namespace| {
-            let valid = namespace > last && namespace < 0xffff_fffe;
-            last = namespace;
+        .take_while(move |&nsid| {
+            let valid = nsid > last && nsid < 0xffff_fffe;
+            last = nsid;
             valid
         })
 }
@@ -310,10 +307,7 @@ pub fn check_command_set(nsid: u32, page: &[u8]) -> Result<(), Error> {
         }
         if kind == COMMAND_SET_DESCRIPTOR && set != NVM_COMMAND_SET {
             let why = Unsupported::CommandSet(set);
-            return Err(Error::Namespace {
-                namespace: nsid,
-                why,
-            });
+            return Err(Error::Namespace { nsid, why });
         }
         rest = rest.get(4 + usize::from(len)..).unwrap_or_default();
     }
@@ -332,7 +326,7 @@ mod tests {
         for set in 0..=255 {
             page[16] = set;
             let why = Unsupported::CommandSet(set);
-            let refused = Err(Error::Namespace { namespace: 7, why });
+            let refused = Err(Error::Namespace { nsid: 7, why });
             let expected = if set == 0 { Ok(()) } else { refused };
             assert_eq!(check_command_set(7, &page), expected);
         }
@@ -513,11 +507,11 @@ mod tests {
         page[26] = 0;
         page[128] = 8;
         let metadata = Err(Error::Namespace {
-            namespace: 1,
+            nsid: 1,
             why: Unsupported::Metadata,
         });
         assert_eq!(NamespaceInfo::parse(1, &page), metadata);
-        let absent = Err(Error::NoNamespace { namespace: 3 });
+        let absent = Err(Error::NoNamespace { nsid: 3 });
         assert_eq!(NamespaceInfo::parse(3, &[0; 4096]), absent);
     }
 

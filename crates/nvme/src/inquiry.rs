@@ -103,7 +103,7 @@ impl<P: Platform> Controller<P> {
     /// cannot be used, or as the admin command's.
     pub fn namespace(&self, nsid: u32) -> Result<NamespaceInfo, Error> {
         if nsid == 0 || nsid >= 0xffff_fffe {
-            return Err(Error::NoNamespace { namespace: nsid });
+            return Err(Error::NoNamespace { nsid });
         }
         let mut page = [0; NAMESPACE_HEAD_BYTES];
         // First, for a namespace of another command set may have no data structure of this one.
@@ -119,7 +119,7 @@ impl<P: Platform> Controller<P> {
             Err(Error::Status { status, .. })
                 if status.code() == Status::INVALID_NAMESPACE_OR_FORMAT =>
             {
-                Err(Error::NoNamespace { namespace: nsid })
+                Err(Error::NoNamespace { nsid })
             }
             Err(error) => Err(error),
             Ok(()) => NamespaceInfo::parse(nsid, &page),

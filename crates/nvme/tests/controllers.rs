@@ -189,7 +189,7 @@ fn features_and_logs() {
         assert_eq!(controller.namespace(3).unwrap().block_size_log2, 12);
         assert_eq!(
             controller.namespace(2),
-            Err(straightway_nvme::Error::NoNamespace { namespace: 2 })
+            Err(straightway_nvme::Error::NoNamespace { nsid: 2 })
         );
         assert!(controller.write_cache().unwrap());
         controller.set_write_cache(false).unwrap();

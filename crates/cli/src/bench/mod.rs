@@ -86,7 +86,7 @@ pub struct Bench {
     /// The permission to use the drive that is measured, and its lock.
     grant: Grant,
     /// Its namespace.
-    pub namespace: u32,
+    pub nsid: u32,
     /// How much of it is used, and for what.
     pub plan: Plan,
     /// Memory for buffers, all together.
@@ -111,7 +111,7 @@ impl Bench {
     pub fn new(
         roots: &Roots,
         grant: Grant,
-        namespace: u32,
+        nsid: u32,
         plan: Plan,
         window: Option<PathBuf>,
     ) -> Result<Rc<Self>> {
@@ -122,7 +122,7 @@ impl Bench {
         Ok(Rc::new(Self {
             roots: roots.clone(),
             grant,
-            namespace,
+            nsid,
             plan,
             buffer_bytes,
             memory: HostMemory::new(buffer_bytes)?,
@@ -170,12 +170,12 @@ impl Bench {
     }
 
     fn nodes(&self) -> Result<Nodes> {
-        Nodes::of(&self.roots, self.resolved()?, Some(self.namespace))
+        Nodes::of(&self.roots, self.resolved()?, Some(self.nsid))
     }
 
     /// The name of the namespace's device at CharIO's driver.
     fn chario_node(&self) -> Result<PathBuf> {
-        chario::node(&self.roots, self.resolved()?, Some(self.namespace))
+        chario::node(&self.roots, self.resolved()?, Some(self.nsid))
     }
 
     /// The file that is measured through ext4.

@@ -45,7 +45,7 @@ impl BenchPath {
                 let rig = rig
                     .as_ref()
                     .ok_or_else(|| Failure::missing("the controller is not ours"))?;
-                path::open_queue(rig.as_ref(), bench.namespace, kind)
+                path::open_queue(rig.as_ref(), bench.nsid, kind)
             }
             Carrier::Coprocessor => {
                 let window = bench.window.as_ref().ok_or_else(|| {

@@ -296,20 +296,17 @@ fn nvme(
         ))
         .hint(format!("straightway release {}", controller.address))
     })?;
-    let namespace = match crate::path::namespace_of(resolved, namespace)? {
+    let nsid = match crate::path::namespace_of(resolved, namespace)? {
         Some(wanted) => Some(wanted),
         None => resolved.only_namespace()?.nsid,
     };
-    let namespace = namespace.ok_or_else(|| {
+    let nsid = nsid.ok_or_else(|| {
         Failure::missing("the kernel does not tell the namespace's identifier")
             .hint("--namespace 1")
     })?;
     let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
-    let found = facts
-        .namespaces
-        .iter()
-        .find(|one| one.namespace == namespace);
-    let found = found.ok_or(nvme::Error::NoNamespace { namespace })?;
+    let found = facts.namespaces.iter().find(|one| one.namespace == nsid);
+    let found = found.ok_or(nvme::Error::NoNamespace { nsid })?;
     if let Some(why) = &found.unusable {
         return Err(Failure::unsupported(why.clone()));
     }
@@ -321,7 +318,7 @@ fn nvme(
         pci_address: Some(controller.address.to_string()),
         size_bytes: Some(found.size_bytes),
     };
-    Ok((namespace, device))
+    Ok((nsid, device))
 }
 
 /// The coprocessor's window, for the path through it: that of the target, or the one named beside it.

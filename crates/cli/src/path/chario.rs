@@ -27,16 +27,16 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Opened> {
     refuse_partition(resolved, "CharIO knows")?;
-    let namespace = namespace_of(resolved, options.namespace)?;
+    let nsid = namespace_of(resolved, options.namespace)?;
     // Whoever borrows it gives it back at the end, which would take it from others.
     let lock = match resolved.controller.driver.as_deref() {
         Some(bind::CHARIO) => None,
         _ => Some(FunctionLock::take(roots, resolved)?),
     };
     let memory = HostMemory::new(options.buffer_bytes)?;
-    refuse_unusable(roots, resolved, namespace)?;
+    refuse_unusable(roots, resolved, nsid)?;
     let loan = borrow(roots, resolved)?;
-    let opened = node(roots, resolved, namespace).and_then(|node| {
+    let opened = node(roots, resolved, nsid).and_then(|node| {
         let path = roots.dev.join(&node);
         let claim = grant.claim(roots, &path, options.write)?;
         open_node(roots, &node, &claim, kind, loan.clone(), memory)
@@ -99,14 +99,14 @@ fn window(roots: &Roots, node: &Path, needed: u64) -> Result<Window> {
 
 /// Refuses a namespace that CharIO's driver would leave alone, while the kernel's driver has it and
 /// can be asked why.
-fn refuse_unusable(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Result<()> {
+fn refuse_unusable(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<()> {
     let shown = resolved.controller.namespaces.as_slice();
-    let namespace = match (namespace, shown) {
+    let nsid = match (nsid, shown) {
         (None, [only]) => only.nsid,
-        (namespace, _) => namespace,
+        (nsid, _) => nsid,
     };
     let controller = resolved.controller_path(roots);
-    let (Some(namespace), Some(controller)) = (namespace, controller) else {
+    let (Some(nsid), Some(controller)) = (nsid, controller) else {
         return Ok(());
     };
     // Without the right to ask, borrowing fails too, and says so.
@@ -114,10 +114,10 @@ fn refuse_unusable(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -
         return Ok(());
     };
     let failed = |error| Failure::request("identifying the namespace", error);
-    let list = admin::descriptors(&file, namespace).map_err(failed)?;
-    nvme::check_command_set(namespace, &list[..])?;
-    let page = admin::identify_namespace(&file, namespace).map_err(failed)?;
-    nvme::NamespaceInfo::parse(namespace, &page[..])?;
+    let list = admin::descriptors(&file, nsid).map_err(failed)?;
+    nvme::check_command_set(nsid, &list[..])?;
+    let page = admin::identify_namespace(&file, nsid).map_err(failed)?;
+    nvme::NamespaceInfo::parse(nsid, &page[..])?;
     Ok(())
 }
 
@@ -141,10 +141,10 @@ pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Arc<Loan>>> {
 ///
 /// # Errors
 /// The driver shows none.
-pub fn node(roots: &Roots, resolved: &Resolved, namespace: Option<u32>) -> Result<PathBuf> {
+pub fn node(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<PathBuf> {
     let controller = Controller::at(roots, resolved.controller.address)?;
-    let is_it = |one: &&Namespace| one.nsid.is_some() && one.nsid == namespace;
-    let found = match (namespace, controller.namespaces.as_slice()) {
+    let is_it = |one: &&Namespace| one.nsid.is_some() && one.nsid == nsid;
+    let found = match (nsid, controller.namespaces.as_slice()) {
         (None, [only]) => Some(only),
         (None, [_, ..]) => {
             return Err(

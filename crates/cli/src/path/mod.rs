@@ -503,8 +503,8 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
     }
 }
 
-fn on_rig(rig: Box<dyn Rig>, namespace: u32, kind: &Kind) -> Result<Opened> {
-    let opened = open_queue(rig.as_ref(), namespace, kind)?;
+fn on_rig(rig: Box<dyn Rig>, nsid: u32, kind: &Kind) -> Result<Opened> {
+    let opened = open_queue(rig.as_ref(), nsid, kind)?;
     Ok(Opened {
         name: format!("{}, {}", opened.name, rig.name()),
         rig: Some(rig),
@@ -516,7 +516,7 @@ fn on_rig(rig: Box<dyn Rig>, namespace: u32, kind: &Kind) -> Result<Opened> {
 ///
 /// # Errors
 /// There is no such namespace, no queue left, or no interrupt.
-pub fn open_queue(rig: &dyn Rig, namespace: u32, kind: &Kind) -> Result<Opened> {
+pub fn open_queue(rig: &dyn Rig, nsid: u32, kind: &Kind) -> Result<Opened> {
     let wait = match kind.wait {
         Wait::Interrupt if !rig.has_interrupts() => {
             return Err(Failure::unsupported(
@@ -527,6 +527,6 @@ pub fn open_queue(rig: &dyn Rig, namespace: u32, kind: &Kind) -> Result<Opened> 
         Wait::Hybrid if !rig.has_interrupts() => Wait::Poll,
         wait => wait,
     };
-    let device = rig.open_queue(namespace, completion(wait))?;
+    let device = rig.open_queue(nsid, completion(wait))?;
     Ok(Opened::new(kind, device, rig.memory().clone()))
 }

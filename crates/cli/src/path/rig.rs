@@ -47,7 +47,7 @@ pub trait Rig {
     ///
     /// # Errors
     /// It is not there or cannot be used.
-    fn namespace(&self, namespace: u32) -> Result<NamespaceInfo>;
+    fn namespace(&self, nsid: u32) -> Result<NamespaceInfo>;
 
     /// Health and counters.
     ///
@@ -78,7 +78,7 @@ pub trait Rig {
     ///
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
-    fn open_queue(&self, namespace: u32, mode: CompletionMode) -> Result<Box<dyn Device>>;
+    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device>>;
 
     /// Shuts the drive down and gives it back to its driver.
     ///

@@ -220,8 +220,8 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
         Ok(found.iter().take(count).copied().collect())
     }
 
-    fn namespace(&self, namespace: u32) -> Result<NamespaceInfo> {
-        Ok(self.controller()?.namespace(namespace)?)
+    fn namespace(&self, nsid: u32) -> Result<NamespaceInfo> {
+        Ok(self.controller()?.namespace(nsid)?)
     }
 
     fn smart(&self) -> Result<Smart> {
@@ -247,9 +247,9 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
         &self.memory
     }
 
-    fn open_queue(&self, namespace: u32, mode: CompletionMode) -> Result<Box<dyn Device>> {
+    fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device>> {
         let controller = self.controller()?;
-        let namespace = controller.namespace(namespace)?;
+        let namespace = controller.namespace(nsid)?;
         let max_bytes = MAX_TRANSFER_BYTES.min(controller.max_transfer_bytes());
         let bytes = Queue::<P, L>::memory_bytes(max_bytes, controller.page_bytes());
         let own = self.memory.allocate_pages(bytes, controller.page_bytes())?;
