@@ -17,6 +17,8 @@ use crate::{Error, Volume, error::Node};
 pub(crate) struct TailNode {
     pub index: Index,
     pub live: u32,
+    /// It has more entries than those.
+    pub has_dead: bool,
 }
 
 /// The end of a map.
@@ -85,7 +87,12 @@ impl<D: Device> Volume<'_, D> {
             if level == 2 {
                 let below = map::last_index(leaf.entries(bytes), limit);
                 let live = below.map_or(0, |(_, live)| live);
-                tail.node = Some(TailNode { index: found, live });
+                let has_dead = leaf.count > live;
+                tail.node = Some(TailNode {
+                    index: found,
+                    live,
+                    has_dead,
+                });
                 index = below;
                 level = 1;
                 continue;
@@ -96,7 +103,12 @@ impl<D: Device> Volume<'_, D> {
                 return Err(Error::from(Node::Map(header.index)));
             }
             tail.last = last;
-            tail.leaf = Some(TailNode { index: found, live });
+            let has_dead = leaf.count > live;
+            tail.leaf = Some(TailNode {
+                index: found,
+                live,
+                has_dead,
+            });
             return Ok(tail);
         }
     }
@@ -152,7 +164,13 @@ impl<D: Device> Volume<'_, D> {
                 put_in_slot(&mut self.state(), loaded, header, extent);
                 return Ok(());
             }
-            Addition::InLeaf => return self.rewrite(header, tail, 1, &entry, op_seq).await,
+            Addition::InLeaf => {
+                // An entry above that is past the limit now would be within it, and name a leaf that was given back.
+                if tail.node.is_some_and(|node| node.has_dead) {
+                    self.rewrite(header, tail, 2, None, op_seq).await?;
+                }
+                return self.rewrite(header, tail, 1, Some(&entry), op_seq).await;
+            }
             _ => {}
         }
         // From the bottom up: each pair is named by an entry in the node above it. Above a first
@@ -173,7 +191,9 @@ impl<D: Device> Volume<'_, D> {
             .await?;
         let mut entry = map::index_entry(leaf.first_logical, leaf_unit);
         match addition {
-            Addition::LeafInNode => return self.rewrite(header, tail, 2, &entry, op_seq).await,
+            Addition::LeafInNode => {
+                return self.rewrite(header, tail, 2, Some(&entry), op_seq).await;
+            }
             Addition::FirstNode | Addition::NodeAndLeaf => {
                 moved = addition == Addition::FirstNode;
                 let node = fresh(2, moved);
@@ -225,13 +245,13 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Adds `entry` to the last leaf or, at level 2, to the last index node.
+    /// Adds `entry` to the last leaf or, at level 2, to the last index node; what lies past the limit goes.
     async fn rewrite(
         &self,
         header: &Slot,
         tail: &Tail,
         level: u32,
-        entry: &map::Entry,
+        entry: Option<&map::Entry>,
         op_seq: u64,
     ) -> Result<(), Error> {
         let mut steps = Steps::new();
@@ -246,7 +266,9 @@ impl<D: Device> Volume<'_, D> {
             let bytes = state.node_mut(SPARE);
             let last = leaf.last_extent(bytes, limit).filter(|_| level == 1);
             let entries = bytes.get_mut(leaf_at::ENTRIES..).unwrap_or_default();
-            leaf.count = put_after(entries, tail.live, last, entry);
+            if let Some(entry) = entry {
+                leaf.count = put_after(entries, tail.live, last, entry);
+            }
             leaf.encode(bytes);
             state.put_leaf(steps, tail.index.unit);
         })

@@ -71,6 +71,53 @@ fn a_leaf_rewritten_first_after_a_mount_is_recovered() {
     runner::run(&search, &start, &steps, 0, &Manner::new(0)).unwrap_or_else(|why| panic!("{why}"));
 }
 
+/// An index node kept an entry of a leaf that was given back. When the file's last extent became longer, the entry was
+/// within the file again: what was appended could not be read, and other files got its units.
+#[test]
+fn an_extent_that_becomes_longer_brings_no_old_leaf_back() {
+    for extents in 1..=120 {
+        let (medium, _) = starts::fragmented(512, extents);
+        let mut files: [OpenFile; 2] = Default::default();
+        let volume = mount(
+            medium.open(Config::default()),
+            256,
+            &mut files,
+            Mutation::None,
+        )
+        .unwrap();
+        let name = crate::harness::oracle::NAMES[0][0];
+        // The unit behind the file's last is another's: the reservation is an extent of its own, and goes again.
+        let file = blocking::run(&volume, volume.open_to_write(name)).unwrap();
+        blocking::run(&volume, volume.reserve(file, 512)).unwrap();
+        blocking::run(&volume, volume.close(file)).unwrap();
+        blocking::run(&volume, volume.remove(crate::harness::search::FILLER)).unwrap();
+        let mut from = Some(0);
+        while let Some(slot) = from {
+            from = blocking::run(&volume, volume.reap(slot)).unwrap();
+        }
+        // Now it is free, and the last extent becomes longer.
+        let file = blocking::run(&volume, volume.open_to_write(name)).unwrap();
+        let piece = [extents as u8; 768];
+        let outcome = blocking::append(&volume, file, filled(&piece, 256), piece.len());
+        free(outcome.buffer);
+        outcome.result.unwrap();
+        blocking::run(&volume, volume.sync(file)).unwrap();
+        let outcome = blocking::read(&volume, file, extents * 512, buffer(piece.len()));
+        outcome
+            .result
+            .unwrap_or_else(|error| panic!("{extents} extents: {error}"));
+        assert_eq!(outcome.buffer[..piece.len()], piece, "{extents} extents");
+        free(outcome.buffer);
+        blocking::run(&volume, volume.close(file)).unwrap();
+        let unmounted = volume.unmount();
+        unmounted.result.unwrap();
+        unmounted.memory.into_iter().flatten().for_each(free);
+        let scan = Scan::new(&unmounted.device.current().to_bytes()).unwrap();
+        scan.check_space()
+            .unwrap_or_else(|why| panic!("{extents} extents: {why}"));
+    }
+}
+
 /// A reservation that finds part of the space, and then no more, left the volume unusable.
 #[test]
 fn a_reservation_that_ends_for_want_of_space_keeps_what_it_found() {
