@@ -46,6 +46,7 @@ def test_the_control_store_is_what_the_sources_give():
 
 def test_the_assembler_and_the_hardware_have_the_same_numbers():
     sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import depth
     import isa
     package = (cores.RTL / "hwfs" / "hwfs_pkg.sv").read_text("utf-8")
     numbers = {name: int(value) for name, value in re.findall(r"\b([A-Z]\w+)\s*=\s*4'd(\d+)", package)}
@@ -53,8 +54,27 @@ def test_the_assembler_and_the_hardware_have_the_same_numbers():
         names = {"readto": "ReadTo", "writeto": "WriteTo"}
         assert {prefix + names.get(name, name.capitalize()): code for name, code in table.items()} == \
             {name: value for name, value in numbers.items() if re.match(prefix + "[A-Z]", name)}
+    assert f"StackDepth = {depth.STACK_DEPTH};" in (cores.RTL / "hwfs" / "hwfs_seq.sv").read_text("utf-8")
     conditions = re.search(r"typedef enum logic \[4:0\] \{([^}]*)\} cond_e;", package)[1]
     assert [name.strip()[4:].lower() for name in conditions.split(",")] == list(isa.CONDITIONS)
+
+
+def test_nested_calls_are_counted(tmp_path):
+    """Nine deep; what a call on a way back to the main loop holds on the stack counts no more."""
+    sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
+    import assemble
+    import depth
+    source = tmp_path / "nest.asm"
+    nest = "".join(f"l{n}:\n  tst r1, {n}\n  bz failed\n  call l{n + 1}\n  ret\n" for n in range(8)) + "l8:\n  ret\n"
+    source.write_text(f"main:\n  call l0\n  b main\nfailed:\n  call l1\n  b main\n{nest}", "utf-8")
+    assembler = assemble.Assembler()
+    assembler.read(source)
+    assert len(depth.deepest(assembler)) == 9
+    source.write_text("again:\n  call again\n  ret\n", "utf-8")
+    assembler = assemble.Assembler()
+    assembler.read(source)
+    with pytest.raises(SystemExit, match="calls itself"):
+        depth.deepest(assembler)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"DataChecksums": 1}, {"DataWidth": 64}, {"DataWidth": 128, "NodeLog2Max": 12},

@@ -199,6 +199,35 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
             assert hw.contents(repaired, name, tmp_path) == held + b"x" * 3 * UNIT, what
 
 
+def test_an_extent_that_becomes_longer_brings_no_old_leaf_back(program, stages, tmp_path):
+    """A first index node keeps the name of a leaf that was given back. The extent before it grows past where that leaf
+    began: the name must go before it is within the file again."""
+    source, data = stages["slot_full_of_leaves"]
+    image = tmp_path / "v"
+    image.write_bytes(source.read_bytes())
+    pieces = {name: name.encode() * UNIT for name in ("a", "b")}
+    script = hw.Session(program, tmp_path, image)
+    script.mount()
+    script.open(0, "a", "w")
+    script.open(1, "b", "w")
+    script.put("between", bytes(3 * UNIT))
+    script.reserve(1, 4 * UNIT)
+    script.close(1)
+    script.open(1, "b", "w")
+    script.delete("between")
+    script.write(1, len(data["b"]), pieces["b"])
+    script.write(0, len(data["a"]), pieces["a"])
+    script.close(1)
+    script.close(0)
+    script.unmount()
+    script.save(image)
+    for result, line in zip(script.run(), script.lines[1:]):
+        assert result.status == hw.OK, f"{line}: {result}"
+    hw.check(image)
+    for name, piece in pieces.items():
+        assert hw.contents(image, name, tmp_path) == data[name] + piece, name
+
+
 def fetches(program, folder, image, name, units):
     """Nodes that each of these reads, of a piece of a unit, fetched: requests but for the one of the data."""
     script = hw.Session(program, folder, image, seed=SEED)

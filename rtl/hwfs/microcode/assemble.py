@@ -32,11 +32,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import depth  # noqa: E402
 import isa  # noqa: E402
 
 SOURCES = ("layout.asm", "main.asm", "mount.asm", "names.asm", "map.asm", "data.asm", "sums.asm", "space.asm",
            "leaves.asm", "grow.asm", "change.asm", "short.asm", "recover.asm")
 OUTPUT = HERE.parent / "hwfs_rom.sv"
+PROGRAM_LOG2 = 12
 REGISTER = re.compile(r"r(\d+)$")
 
 
@@ -183,7 +185,13 @@ def assemble():
     assembler = Assembler()
     for source in SOURCES:
         assembler.read(HERE / source)
-    return assembler, assembler.words()
+    words = assembler.words()
+    chain = depth.deepest(assembler)
+    if len(chain) > depth.STACK_DEPTH:
+        raise SystemExit(f"{len(chain)} calls deep, and the stack holds {depth.STACK_DEPTH}: " + ", ".join(chain))
+    if len(words) > 1 << PROGRAM_LOG2:
+        raise SystemExit(f"{len(words)} instructions, and the control store holds {1 << PROGRAM_LOG2}")
+    return assembler, words
 
 
 def module(words):
@@ -193,7 +201,7 @@ def module(words):
 //
 // ProgramLog2  log2 of the instructions
 module hwfs_rom #(
-  parameter int unsigned ProgramLog2 = 12
+  parameter int unsigned ProgramLog2 = {PROGRAM_LOG2}
 ) (
   input  logic                   clk_i,
   input  logic                   read_i,
@@ -246,7 +254,7 @@ def main():
             for name in labels.get(address, []):
                 print(f"{name}:")
             print(f"  {address:4} {word:09x}  {text:40} {where}")
-        print(f"{len(words)} instructions")
+        print(f"{len(words)} instructions, {len(depth.deepest(assembler))} calls deep")
     elif arguments.check:
         if OUTPUT.read_text("utf-8") != module(words):
             sys.exit("hwfs_rom.sv is not what microcode/*.asm give; run: rtl/hwfs/microcode/assemble.py")

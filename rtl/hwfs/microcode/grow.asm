@@ -79,15 +79,13 @@ deep_apart:
   mov r4, 0
   ld [V_LLIVE]
   cmp r2, md
-  bz deep_leaf_full
-  b deep_chosen             ; 0: in the last leaf
-deep_leaf_full:
+  bnz deep_chosen           ; 0: in the last leaf
   mov r3, 3
   mov r4, 1
   cmp r1, 1
   bz deep_named_by_slot
   ld [V_NLIVE]
-  cmp r2, md
+  cmp r2, mdl
   bnz deep_chosen           ; 3: a leaf, named by the last index node
 deep_named_by_slot:
   call slot_room
@@ -209,10 +207,21 @@ deep_counted:
   call order {NodesBeforeReserve}         ; what the last operation wrote, before the pairs written below
   ; The leaves hold nothing that the file owns yet: they need no order among themselves.
   ld [V_KIND]
-  mov r1, md
-  cmp r1, 0
+  cmp md, 0
   bnz deep_fresh
   call extend_leaf
+  ; An entry above that is past the limit now would be within it, and name a leaf that was given back.
+  ld [V_LEVEL]
+  cmp md, 2
+  bnz deep_record
+  ld [V_NLIVE]
+  mov r1, mdl
+  cmp r1, mdh
+  bz deep_record
+  call last_node
+  ld [V_NLIVE]
+  mov r3, mdl
+  call rewrite_leaf
   b deep_record
 deep_fresh:
   call add_leaf
@@ -349,15 +358,18 @@ add_slot_entry:
   add r2, 1
   sth r2, [snode + S_STATE]
   ret
-add_in_node:
+; SPARE <- the last index node, r5 <- its unit. Clobbers r1 to r4, r6, r7.
+last_node:
   mov r1, 2
   ld [V_NODE]
   mov r5, md
   ld [V_NFIRST]
   mov r4, md
-  call load_leaf
+  b load_leaf
+add_in_node:
+  call last_node
   ld [V_NLIVE]
-  mov r3, md
+  mov r3, mdl
   shl r4, r3, 4
   add r4, spare
   ld [snode + S_ALLOC]
@@ -367,8 +379,6 @@ add_in_node:
   mov r1, md
   st r1, [r4 + L_ENTRIES + 8]
   add r3, 1
-  ld [V_NODE]
-  mov r5, md
   b rewrite_leaf
 
 ; One release operation at the end of a map with leaves: part of the last extent, with the leaf and the index node

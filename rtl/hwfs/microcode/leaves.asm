@@ -2,7 +2,7 @@
 
 ; Finds the end of the map in snode, which has leaves. V_LEAF, V_LFIRST <- its last leaf, which SPARE holds
 ; then, V_LLIVE <- the entries there that are the file's. Of the index node above it, if there is one: V_NODE,
-; V_NFIRST, V_NLIVE. r4, r5, r7 <- the last extent: its first unit in the file, in the volume, its units.
+; V_NFIRST, V_NLIVE (high: all its entries). r4, r5, r7 <- the last extent: its first unit in the file, in the volume, its units.
 ; Clobbers r1 to r8.
 tail:
   ld [snode + S_ALLOC]
@@ -35,6 +35,8 @@ tail_named:
   bnc fail_corrupt
   cmp r1, 2
   bz tail_node
+  shl r2, 32
+  or r3, r2
   st r3, [V_NLIVE]
   st r5, [V_LEAF]
   st r4, [V_LFIRST]

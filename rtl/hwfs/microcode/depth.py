@@ -1,0 +1,82 @@
+"""How deep the microprogram's calls nest, held against the sequencer's stack."""
+
+STACK_DEPTH = 8  # StackDepth of hwfs_seq.sv
+BRANCHES = ("bz", "bnz", "bc", "bnc")
+
+
+def deepest(assembler):
+    """The longest chain of calls that return, outermost first: what each says and where. A call on a way that only ends in
+    the main loop counts from there: nothing returns through what the stack held before."""
+    flow = {address: successors(assembler, address) for address in range(len(assembler.lines))}
+    returning = reach_return(assembler, flow)
+    calls = {address: target for address, (mnemonic, target) in enumerate(decoded(assembler)) if mnemonic == "call"}
+    chains = {}
+
+    def chain(entry):
+        if entry not in chains:
+            chains[entry] = None  # a routine that calls itself is found by the test below
+            seen, left, best = set(), [entry], ()
+            while left:
+                address = left.pop()
+                if address in seen or address not in returning:
+                    continue
+                seen.add(address)
+                left += flow[address]
+                if address in calls:
+                    below = chain(calls[address])
+                    if below is None:
+                        raise SystemExit(f"{assembler.lines[address][0]}: a routine that calls itself")
+                    best = max(best, (address, *below), key=len)
+            chains[entry] = best
+        return chains[entry]
+
+    longest = max(((address, *chain(target)) for address, target in calls.items()), key=len)
+    return [f"{text} ({where})" for where, text in (assembler.lines[address] for address in longest)]
+
+
+def decoded(assembler):
+    """Of each instruction its mnemonic and, of a call or a branch, where it goes."""
+    for where, text in assembler.lines:
+        mnemonic, _, rest = text.partition(" ")
+        goes = mnemonic == "call" or is_branch(mnemonic)
+        yield mnemonic, assembler.value(rest.strip(), where) if goes else None
+
+
+def is_branch(mnemonic):
+    return mnemonic in ("b", *BRANCHES) or mnemonic.startswith(("b.", "bn."))
+
+
+def successors(assembler, address):
+    """What may run after it in the same routine."""
+    where, text = assembler.lines[address]
+    mnemonic, _, rest = text.partition(" ")
+    following = [address + 1] if address + 1 < len(assembler.lines) else []
+    if mnemonic == "ret":
+        return []
+    if mnemonic == "jump":  # to a table of branches, whose last entry may be code
+        entry = assembler.labels[rest.partition("+")[2].split()[0]]
+        table = [entry]
+        while assembler.lines[entry][1].startswith("b "):
+            entry += 1
+            table.append(entry)
+        return table
+    if not is_branch(mnemonic):
+        return following
+    target = [assembler.value(rest.strip(), where)]
+    return target if mnemonic == "b" else following + target
+
+
+def reach_return(assembler, flow):
+    """The addresses from which a `ret` can be reached."""
+    before = {}
+    for address, nexts in flow.items():
+        for successor in nexts:
+            before.setdefault(successor, []).append(address)
+    left = [address for address, (_, text) in enumerate(assembler.lines) if text == "ret"]
+    found = set(left)
+    while left:
+        for address in before.get(left.pop(), []):
+            if address not in found:
+                found.add(address)
+                left.append(address)
+    return found
