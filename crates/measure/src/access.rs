@@ -44,6 +44,22 @@ pub struct Access {
     pub block_size_bytes: u64,
 }
 
+impl Access {
+    /// Operations of this kind, in blocks of `block_size_bytes`.
+    pub const fn new(operation: Operation, pattern: Pattern, block_size_bytes: u64) -> Self {
+        Self {
+            operation,
+            pattern,
+            block_size_bytes,
+        }
+    }
+
+    /// What is asked but the size of a block.
+    pub const fn kind(self) -> (Operation, Pattern) {
+        (self.operation, self.pattern)
+    }
+}
+
 /// `random read of 4 KiB`.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -166,7 +166,7 @@ pub(crate) const HEADINGS: &str = "access|fastest|MiB/s|its speed|fastest while 
 
 /// The answer in a sentence or two: the smallest blocks, where paths differ most, and the largest.
 pub fn answer(advice: &[Advice<'_>]) -> String {
-    let kind = |one: &Advice<'_>| (one.access.operation, one.access.pattern);
+    let kind = |one: &Advice<'_>| one.access.kind();
     let is_random_read = |one: &&Advice<'_>| kind(one) == (Operation::Read, Pattern::Random);
     let Some(first) = advice.iter().find(is_random_read).or(advice.first()) else {
         return "No path could be measured.".to_owned();

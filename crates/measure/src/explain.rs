@@ -181,7 +181,7 @@ pub fn explain(
         let mut all = results.iter().copied();
         all.find(|r| {
             r.path == name
-                && (r.access.operation, r.access.pattern) == (access.operation, access.pattern)
+                && r.access.kind() == access.kind()
                 && bytes(r.access.block_size_bytes)
                 && depth(r.queue_depth)
         })

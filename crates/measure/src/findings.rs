@@ -69,7 +69,7 @@ pub fn wins(
 ) -> Vec<Win> {
     let mut wins: Vec<Win> = Vec::new();
     for access in comparison.accesses() {
-        if (access.operation, access.pattern) != (operation, pattern) {
+        if access.kind() != (operation, pattern) {
             continue;
         }
         let Some(win) = win(&ranked(comparison, access, merit), merit) else {

@@ -100,15 +100,11 @@ pub fn parse(text: &str) -> Result<(String, Vec<Job>), FioError> {
             let percentile =
                 |(name, value): (&String, &Value)| Some((name.clone(), value.as_u64()?));
             let operations = number("total_ios");
+            let block_size_bytes = option("bs").and_then(size);
+            let block_size_bytes = block_size_bytes.unwrap_or(number("io_bytes") / operations);
             all.push(Job {
                 name: name.to_owned(),
-                access: Access {
-                    operation,
-                    pattern,
-                    block_size_bytes: option("bs")
-                        .and_then(size)
-                        .unwrap_or(number("io_bytes") / operations),
-                },
+                access: Access::new(operation, pattern, block_size_bytes),
                 queue_depth: option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1),
                 tally: Tally {
                     bytes: number("io_bytes"),

@@ -3,6 +3,8 @@
 //! Nothing reads a property off the spelling of a name. A new path is a row here and the code that
 //! opens it.
 
+use crate::format::distinct;
+
 /// Paths of one group need the same driver, and the drive in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -103,131 +105,74 @@ pub struct Kind {
     pub is_first: bool,
 }
 
-const fn row(name: &'static str, group: Group, carrier: Carrier, wait: Wait) -> Kind {
-    Kind {
-        name,
-        aliases: &[],
-        group,
-        carrier,
-        wait,
-        is_buffered: false,
-        fio: None,
-        unbuffered: None,
-        polled: None,
-        is_usual: true,
-        is_first: false,
-    }
+/// The values of the fields that a row does not give.
+const USUAL: Kind = Kind {
+    name: "",
+    aliases: &[],
+    group: Group::Plain,
+    carrier: Carrier::File,
+    wait: Wait::Interrupt,
+    is_buffered: false,
+    fio: None,
+    unbuffered: None,
+    polled: None,
+    is_usual: true,
+    is_first: false,
+};
+
+macro_rules! kinds {
+    ($($name:tt $group:ident $carrier:ident $wait:ident { $($field:ident: $value:expr),* })*) => {
+        /// Every path, in the order of tables that are not sorted.
+        pub static KINDS: &[Kind] = &[$(Kind {
+            name: $name,
+            group: Group::$group,
+            carrier: Carrier::$carrier,
+            wait: Wait::$wait,
+            $($field: $value,)*
+            ..USUAL
+        },)*];
+    };
 }
 
-use self::{Carrier as C, Group as G, Wait as W};
-use crate::format::distinct;
-
-/// Every path, in the order of tables that are not sorted.
-pub static KINDS: [Kind; 22] = [
-    Kind {
-        is_buffered: true,
-        unbuffered: Some("ext4-direct"),
-        ..row("ext4-buffered", G::Ext4, C::File, W::Interrupt)
-    },
-    row("ext4-direct", G::Ext4, C::File, W::Interrupt),
-    Kind {
-        aliases: &["sync"],
-        is_buffered: true,
-        fio: Some("psync"),
-        unbuffered: Some("block-direct"),
-        ..row("block-buffered", G::Kernel, C::File, W::Interrupt)
-    },
-    Kind {
-        fio: Some("psync"),
-        polled: Some("io_uring-polled"),
-        ..row("block-direct", G::Kernel, C::File, W::Interrupt)
-    },
-    Kind {
-        aliases: &["io-uring"],
-        fio: Some("io_uring"),
-        polled: Some("io_uring-polled"),
-        ..row("io_uring", G::Kernel, C::Ring, W::Interrupt)
-    },
-    row("io_uring-polled", G::Kernel, C::Ring, W::Poll),
-    Kind {
-        polled: Some("passthrough-polled"),
-        ..row("passthrough", G::Kernel, C::Passthrough, W::Interrupt)
-    },
-    Kind {
-        is_usual: false,
-        ..row("passthrough-polled", G::Kernel, C::Passthrough, W::Poll)
-    },
-    Kind {
-        polled: Some("chario-poll"),
-        ..row("chario", G::Chario, C::Chario, W::Interrupt)
-    },
-    row("chario-poll", G::Chario, C::Chario, W::Poll),
-    row(
-        "chario-registered",
-        G::Chario,
-        C::CharioRegistered,
-        W::Interrupt,
-    ),
-    row("chario-phys", G::Chario, C::CharioWindow, W::Interrupt),
-    Kind {
-        is_first: true,
-        ..row("straightway-poll", G::Straightway, C::Queue, W::Poll)
-    },
-    Kind {
-        polled: Some("straightway-poll"),
-        ..row(
-            "straightway-interrupt",
-            G::Straightway,
-            C::Queue,
-            W::Interrupt,
-        )
-    },
-    Kind {
-        aliases: &["straightway", "vfio", "noiommu"],
-        polled: Some("straightway-poll"),
-        is_usual: false,
-        ..row("straightway-hybrid", G::Straightway, C::Queue, W::Hybrid)
-    },
-    Kind {
-        is_first: true,
-        ..row("coprocessor", G::Coprocessor, C::Coprocessor, W::Poll)
-    },
-    Kind {
-        polled: Some("coprocessor"),
-        is_usual: false,
-        ..row(
-            "coprocessor-hybrid",
-            G::Coprocessor,
-            C::Coprocessor,
-            W::Hybrid,
-        )
-    },
-    Kind {
-        aliases: &["sync"],
-        is_buffered: true,
-        fio: Some("psync"),
-        unbuffered: Some("file-direct"),
-        ..row("file-buffered", G::Plain, C::File, W::Interrupt)
-    },
-    Kind {
-        fio: Some("psync"),
-        is_first: true,
-        ..row("file-direct", G::Plain, C::File, W::Interrupt)
-    },
-    Kind {
-        aliases: &["io_uring", "io-uring"],
-        fio: Some("io_uring"),
-        ..row("file-io_uring", G::Plain, C::Ring, W::Interrupt)
-    },
-    Kind {
-        is_usual: false,
-        ..row("file-io_uring-polled", G::Plain, C::Ring, W::Poll)
-    },
-    Kind {
-        is_first: true,
-        ..row(RAM, G::Plain, C::Memory, W::Poll)
-    },
-];
+// Name, group, carrier, wait, and the fields that differ from `USUAL`.
+kinds! {
+    "ext4-buffered"         Ext4        File             Interrupt {
+        is_buffered: true, unbuffered: Some("ext4-direct")
+    }
+    "ext4-direct"           Ext4        File             Interrupt {}
+    "block-buffered"        Kernel      File             Interrupt {
+        aliases: &["sync"], is_buffered: true, fio: Some("psync"), unbuffered: Some("block-direct")
+    }
+    "block-direct"          Kernel      File             Interrupt {
+        fio: Some("psync"), polled: Some("io_uring-polled")
+    }
+    "io_uring"              Kernel      Ring             Interrupt {
+        aliases: &["io-uring"], fio: Some("io_uring"), polled: Some("io_uring-polled")
+    }
+    "io_uring-polled"       Kernel      Ring             Poll      {}
+    "passthrough"           Kernel      Passthrough      Interrupt { polled: Some("passthrough-polled") }
+    "passthrough-polled"    Kernel      Passthrough      Poll      { is_usual: false }
+    "chario"                Chario      Chario           Interrupt { polled: Some("chario-poll") }
+    "chario-poll"           Chario      Chario           Poll      {}
+    "chario-registered"     Chario      CharioRegistered Interrupt {}
+    "chario-phys"           Chario      CharioWindow     Interrupt {}
+    "straightway-poll"      Straightway Queue            Poll      { is_first: true }
+    "straightway-interrupt" Straightway Queue            Interrupt { polled: Some("straightway-poll") }
+    "straightway-hybrid"    Straightway Queue            Hybrid    {
+        aliases: &["straightway", "vfio", "noiommu"], polled: Some("straightway-poll"), is_usual: false
+    }
+    "coprocessor"           Coprocessor Coprocessor      Poll      { is_first: true }
+    "coprocessor-hybrid"    Coprocessor Coprocessor      Hybrid    { polled: Some("coprocessor"), is_usual: false }
+    "file-buffered"         Plain       File             Interrupt {
+        aliases: &["sync"], is_buffered: true, fio: Some("psync"), unbuffered: Some("file-direct")
+    }
+    "file-direct"           Plain       File             Interrupt { fio: Some("psync"), is_first: true }
+    "file-io_uring"         Plain       Ring             Interrupt {
+        aliases: &["io_uring", "io-uring"], fio: Some("io_uring")
+    }
+    "file-io_uring-polled"  Plain       Ring             Poll      { is_usual: false }
+    RAM                     Plain       Memory           Poll      { is_first: true }
+}
 
 /// Memory, which every device is compared with.
 pub const RAM: &str = "ram";
@@ -308,7 +253,7 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Group as G, *};
 
     #[test]
     fn names_differ_and_every_sibling_is_in_the_table_and_is_what_it_is_said_to_be() {

@@ -231,11 +231,7 @@ fn fire(
     seed: u64,
     cancel: &AtomicBool,
 ) -> Result<OpenRun, Missing> {
-    let access = Access {
-        operation: cell.operation,
-        pattern: Pattern::Sequential,
-        block_size_bytes: plan.block_size_bytes,
-    };
+    let access = Access::new(cell.operation, Pattern::Sequential, plan.block_size_bytes);
     let period_ns = nanos(cell.period).max(1);
     let schedule = |firings: u64| {
         let length = period_ns

@@ -210,8 +210,7 @@ impl MissingPath {
 impl Comparison {
     /// The kinds of access that have results, each once, in order.
     pub fn kinds(&self) -> Vec<(Operation, Pattern)> {
-        let kinds = self.results.iter().map(|result| result.access);
-        let kinds = kinds.map(|access| (access.operation, access.pattern));
+        let kinds = self.results.iter().map(|result| result.access.kind());
         kinds.collect::<BTreeSet<_>>().into_iter().collect()
     }
 

@@ -80,11 +80,7 @@ impl Settings {
         for &operation in &self.operations {
             for &pattern in &self.patterns {
                 for &block_size_bytes in &self.block_sizes_bytes {
-                    accesses.push(Access {
-                        operation,
-                        pattern,
-                        block_size_bytes,
-                    });
+                    accesses.push(Access::new(operation, pattern, block_size_bytes));
                 }
             }
         }

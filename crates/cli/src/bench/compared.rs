@@ -36,19 +36,12 @@ impl Cells {
             patterns: self.patterns.clone(),
             rounds: self.rounds,
             queue_depth,
-            ..settings(self.cell_duration, sizes, ready)
+            cell_duration: self.cell_duration.0,
+            warm_up: self.cell_duration.0 / 5,
+            block_sizes_bytes: sizes.iter().map(|size| size.0).collect(),
+            span_bytes: ready.bench.plan.span_bytes,
+            ..Settings::default()
         }
-    }
-}
-
-/// The settings of a comparison whose cells last `cell`; the caller adds what it asks.
-pub fn settings(cell: Time, sizes: &[Size], ready: &Ready) -> Settings {
-    Settings {
-        cell_duration: cell.0,
-        warm_up: cell.0 / 5,
-        block_sizes_bytes: sizes.iter().map(|size| size.0).collect(),
-        span_bytes: ready.bench.plan.span_bytes,
-        ..Settings::default()
     }
 }
 

@@ -63,11 +63,7 @@ pub struct Asked {
 impl Asked {
     /// The same in blocks of this size.
     pub const fn access(&self, block: Size) -> Access {
-        Access {
-            operation: self.operation,
-            pattern: self.pattern,
-            block_size_bytes: block.0,
-        }
+        Access::new(self.operation, self.pattern, block.0)
     }
 
     /// What it takes of a drive.

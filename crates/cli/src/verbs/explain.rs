@@ -2,40 +2,34 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::compared::{compare, settings};
-use crate::bench::setup::{Ready, Subject, Wants};
+use crate::bench::compared::{Cells, compare};
+use crate::bench::setup::{Asked, Ready, Subject};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{load, valid};
-use crate::path::PathChoice;
-use crate::units::{self, Size, Time};
+use crate::units::{Size, Time};
 use clap::Args;
 use measure::explain::{Explained, explain};
 use measure::kind::{self, Kind};
 use measure::run_info::RunInfo;
 use measure::sweep::Sweep;
-use measure::{Access, Comparison, Environment, Operation, PathResult, Pattern, Settings};
+use measure::{Comparison, PathResult, Settings};
 use std::time::Duration;
 
 /// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device.
 ///
 /// Give a drive and a --path to measure now, or the JSON of a `compare` or `sweep` to read.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("pattern", |pattern| pattern.default_value("random")))]
 pub struct Explain {
     /// What to measure, or the JSON of a run
     #[command(flatten)]
     pub subject: Subject,
-    /// The path [default: the straight path, or the target's first]
-    #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
-    pub path: Option<PathChoice>,
+    /// What is asked of which path
+    #[command(flatten)]
+    pub asked: Asked,
     /// How much one operation moves [in a run: the smallest that was measured]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<Size>,
-    /// What is asked
-    #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
-    pub operation: Operation,
-    /// The order of offsets
-    #[arg(long, value_name = "PATTERN", value_parser = units::pattern(), default_value = "random")]
-    pub pattern: Pattern,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub queue_depth: u16,
@@ -85,27 +79,19 @@ impl Explain {
         let mut names: Vec<&str> = results.iter().map(|r| r.path.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        if let Some(path) = self.path {
+        if let Some(path) = self.asked.path {
             let meant = |name: &str| path.kind(|kind| kind.name == name).map(|kind| kind.name);
             names.retain(|name| meant(name) == Some(name));
         }
         let explanations = names.iter().filter_map(|name| {
-            let of_path = results.iter().filter(|r| {
-                r.path == *name
-                    && (r.access.operation, r.access.pattern) == (self.operation, self.pattern)
-            });
-            let sizes = of_path.clone().map(|r| r.access.block_size_bytes);
-            let block_size_bytes = self
-                .block
-                .map_or_else(|| sizes.min(), |size| Some(size.0))?;
+            let kind = (self.asked.operation, self.asked.pattern);
+            let is_asked = |r: &&&PathResult| r.path == *name && r.access.kind() == kind;
+            let of_path = results.iter().filter(is_asked);
+            let sizes = of_path.clone().map(|r| Size(r.access.block_size_bytes));
+            let block = self.block.or_else(|| sizes.min())?;
             let depth = of_path.map(|r| r.queue_depth).min()?;
-            self.of(
-                &results,
-                name,
-                block_size_bytes,
-                depth,
-                &run.environment_before,
-            )
+            let access = self.asked.access(block);
+            explain(&results, name, access, depth, &run.environment_before)
         });
         let explanations: Vec<_> = explanations.collect();
         match explanations.is_empty() {
@@ -115,31 +101,12 @@ impl Explain {
         }
     }
 
-    fn of(
-        &self,
-        results: &[&PathResult],
-        path: &str,
-        block_size_bytes: u64,
-        depth: u16,
-        environment: &Environment,
-    ) -> Option<measure::explain::Explanation> {
-        let access = Access {
-            operation: self.operation,
-            pattern: self.pattern,
-            block_size_bytes,
-        };
-        explain(results, path, access, depth, environment)
-    }
-
     fn measure(&self, context: &Context) -> Result<Explained> {
-        let block = self.block.map_or(4096, |size| size.0);
+        let block = self.block.unwrap_or(Size(4096));
+        let larger = Size(block.0.saturating_mul(LARGER));
         let deep = self.queue_depth.saturating_mul(DEEPER).min(4096);
-        let ready = self.subject.ready(
-            context,
-            Wants::new(self.path.as_slice(), block.saturating_mul(LARGER))
-                .writing(&[self.operation])
-                .depth(deep),
-        )?;
+        let wants = self.asked.wants(larger).depth(deep);
+        let ready = self.subject.ready(context, wants)?;
         let Some(&kind) = ready.kinds.first() else {
             return Err(Failure::usage("no path was named"));
         };
@@ -148,14 +115,13 @@ impl Explain {
         let mut kinds = vec![kind];
         kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
         kinds.dedup();
-        let sizes = [block, block.saturating_mul(LARGER)].map(Size);
         let mut run = RunInfo::begin("explain", &mut BenchHost::new(&ready.bench), &ready.request);
         context
             .console
             .say("as it is, with larger blocks, and by its siblings");
-        let first = self.compare(context, &ready, &kinds, &sizes, self.queue_depth)?;
+        let first = self.compare(context, &ready, &kinds, &[block, larger], self.queue_depth)?;
         context.console.say(format_args!("{deep} in flight"));
-        let second = self.compare(context, &ready, &[kind], &[Size(block)], deep)?;
+        let second = self.compare(context, &ready, &[kind], &[block], deep)?;
         run.end(&mut BenchHost::new(&ready.bench));
         run.absorb(&first.run);
         run.absorb(&second.run);
@@ -167,8 +133,9 @@ impl Explain {
         }));
         let all: Vec<&PathResult> = results.iter().collect();
         let depth = all.iter().find(|r| r.path == name).map(|r| r.queue_depth);
+        let access = self.asked.access(block);
         let found =
-            depth.and_then(|depth| self.of(&all, name, block, depth, &run.environment_before));
+            depth.and_then(|depth| explain(&all, name, access, depth, &run.environment_before));
         let Some(found) = found else {
             let missing = first.missing.into_iter().find(|one| one.path == name);
             return Err(match missing {
@@ -193,13 +160,15 @@ impl Explain {
         sizes: &[Size],
         queue_depth: u16,
     ) -> Result<Comparison> {
-        let settings = Settings {
-            operations: vec![self.operation],
-            patterns: vec![self.pattern],
+        let cells = Cells {
+            operations: vec![self.asked.operation],
+            patterns: vec![self.asked.pattern],
             rounds: self.rounds,
+            cell_duration: self.cell_duration,
+        };
+        let settings = Settings {
             idle_duration: Duration::from_secs(1),
-            queue_depth,
-            ..settings(self.cell_duration, sizes, ready)
+            ..cells.settings(ready, sizes, queue_depth)
         };
         compare(context, ready, &ready.request, kinds, &settings)
     }

@@ -2,18 +2,18 @@
 
 use crate::Context;
 use crate::bench::BenchHost;
-use crate::bench::compared::{compare, largest, settings};
+use crate::bench::compared::{Cells, compare, largest};
 use crate::bench::setup::{Ready, Subject, Wants};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{load, valid};
 use crate::path::PathChoice;
-use crate::units::{self, Size, Time};
+use crate::units::Size;
 use clap::Args;
 use linux::cpufreq::Cpufreq;
 use measure::kind;
 use measure::run_info::RunInfo;
 use measure::speed::{Point, Speed as Speeds, loop_ns};
-use measure::{Comparison, Host, Operation, Pattern, Settings};
+use measure::{Comparison, Host, Settings};
 use std::time::Duration;
 
 /// Tell how much of each path's time the processor's speed decides.
@@ -21,6 +21,8 @@ use std::time::Duration;
 /// On a board with cpufreq the frequencies are tried one after the other. Elsewhere measure at one
 /// speed with --one, at another, and join the runs: straightway speed A.json B.json.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("operations", |all| all.default_value("read").help("What is asked")))]
+#[command(mut_arg("patterns", |all| all.default_value("random")))]
 pub struct Speed {
     /// What to measure, or the JSON of a run
     #[command(flatten)]
@@ -36,21 +38,12 @@ pub struct Speed {
     /// How much one operation moves
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
     pub sizes: Vec<Size>,
-    /// What is asked
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation(), default_value = "read")]
-    pub operations: Vec<Operation>,
-    /// The order of offsets
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::pattern(), default_value = "random")]
-    pub patterns: Vec<Pattern>,
+    /// What is measured, and how long
+    #[command(flatten)]
+    pub cells: Cells,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
-    /// Rounds; at least 5 for confidence intervals
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    pub rounds: u32,
-    /// How long each path is measured with each size in each round
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    pub cell_duration: Time,
 }
 
 impl Speed {
@@ -112,7 +105,7 @@ impl Speed {
         let ready = self.subject.ready(
             context,
             Wants::new(&self.paths, largest(&self.sizes))
-                .writing(&self.operations)
+                .writing(&self.cells.operations)
                 .depth(self.queue_depth),
         )?;
         let mut host = BenchHost::new(&ready.bench);
@@ -166,12 +159,8 @@ impl Speed {
             kinds.dedup();
         }
         let settings = Settings {
-            operations: self.operations.clone(),
-            patterns: self.patterns.clone(),
-            rounds: self.rounds,
             idle_duration: Duration::from_secs(1),
-            queue_depth: self.queue_depth,
-            ..settings(self.cell_duration, &self.sizes, ready)
+            ..self.cells.settings(ready, &self.sizes, self.queue_depth)
         };
         compare(context, ready, &ready.request, &kinds, &settings)
     }

@@ -278,7 +278,7 @@ impl Paths<'_> {
         for one in self.0 {
             let panel = |kind: Kind| {
                 let is_of = |other: &Comparison, access: Access| {
-                    std::ptr::eq(one, other) && (access.operation, access.pattern) == kind
+                    std::ptr::eq(one, other) && access.kind() == kind
                 };
                 (kind, self.curves(&is_of, &point))
             };
@@ -315,11 +315,7 @@ impl Paths<'_> {
         let mut section = Section::new(title, caption).legend(self.legend());
         let point = |one: &Comparison, r: &PathResult| Point::from((f64::from(of(one)), r.iops));
         for (operation, pattern) in self.0.first()?.kinds() {
-            let wanted = Access {
-                operation,
-                pattern,
-                block_size_bytes: smallest,
-            };
+            let wanted = Access::new(operation, pattern, smallest);
             let is_of = |one: &Comparison, access| Some(other(one)) == fewest && access == wanted;
             let x = Axis::new(axis, Unit::Number, true);
             let y = Axis::new("Operations a second", Unit::Number, false);
@@ -339,11 +335,7 @@ impl Paths<'_> {
         let sizes = one.block_sizes_bytes();
         let row = |path: &str| {
             let cell = |bytes: &u64| {
-                let access = Access {
-                    operation,
-                    pattern,
-                    block_size_bytes: *bytes,
-                };
+                let access = Access::new(operation, pattern, *bytes);
                 let mut results = one.results.iter();
                 let result = results.find(|r| r.path == path && r.access == access);
                 let commands = known(result.and_then(|r| r.device_commands_per_operation));
