@@ -68,7 +68,7 @@ impl Console {
     /// When it was closed.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
-            .map_err(|error| Failure::new(crate::Exit::No, format!("making JSON: {error}")))?;
+            .map_err(|error| Failure::other(format!("making JSON: {error}")))?;
         self.print(&format!("{text}\n"))
     }
 

@@ -72,6 +72,11 @@ impl Failure {
         }
     }
 
+    /// It failed, or the result is negative, for a reason without an exit code of its own.
+    pub fn other(what: impl Into<String>) -> Self {
+        Self::new(Exit::No, what)
+    }
+
     /// Invalid arguments.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
@@ -92,14 +97,16 @@ impl Failure {
         Self::new(Exit::Interrupted, what)
     }
 
+    /// What was measured does not answer the question.
+    pub fn inconclusive(what: impl Into<String>) -> Self {
+        Self::new(Exit::Invalid, what)
+    }
+
     /// The measurement is not valid.
     pub fn invalid(reasons: &[String]) -> Self {
         let reasons = reasons.join("; ");
-        Self::new(
-            Exit::Invalid,
-            format!("the measurement is not valid: {reasons}"),
-        )
-        .hint("stop what else runs, keep the machine as it is, and measure again")
+        Self::inconclusive(format!("the measurement is not valid: {reasons}"))
+            .hint("stop what else runs, keep the machine as it is, and measure again")
     }
 
     /// A file that could not be read or written.
@@ -117,7 +124,7 @@ impl Failure {
             io::ErrorKind::PermissionDenied => {
                 Self::missing(what).hint(linux::permission_hint(path))
             }
-            _ => Self::new(Exit::No, what),
+            _ => Self::other(what),
         }
     }
 
@@ -149,13 +156,13 @@ impl Failure {
                 is_silent: true,
                 ..Self::new(Exit::Done, "standard output was closed")
             },
-            _ => Self::new(Exit::No, format!("writing to standard output: {error}")),
+            _ => Self::other(format!("writing to standard output: {error}")),
         }
     }
 
     /// A request that the device did not do.
     pub fn request(doing: impl fmt::Display, error: block::Error) -> Self {
-        let failed = |what| Self::new(Exit::No, what).hint(ERROR_LOG);
+        let failed = |what| Self::other(what).hint(ERROR_LOG);
         match error {
             block::Error::Nvme { status } => {
                 let answer = nvme::Status(status);

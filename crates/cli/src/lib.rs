@@ -58,6 +58,13 @@ pub(crate) struct Context {
     pub cancel: Cancel,
 }
 
+impl Context {
+    /// A remark on standard error.
+    pub fn say(&self, text: impl std::fmt::Display) {
+        self.console.say(text);
+    }
+}
+
 /// Parses the command line, does what it asks for, and reports what failed. Returns the exit status.
 pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();

@@ -95,9 +95,8 @@ impl Saving {
         run: &R,
         files: &[(&str, String)],
     ) -> Result<()> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(Exit::No, format!("making the report: {error}"))
-        };
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::other(format!("making the report: {error}"));
         let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))? + "\n";
         let html = run.html().map_err(|error| failed(&error))?;
         let text = run.judged_text();

@@ -115,9 +115,7 @@ pub fn verdict<'r>(run: &RunInfo, results: impl Iterator<Item = &'r PathResult>)
     valid(run)?;
     match errors.iter().sum() {
         0u64 => Ok(Exit::Done),
-        errors => Err(
-            Failure::new(Exit::No, format!("{errors} operations failed"))
-                .hint("dmesg; straightway info DEVICE shows the drive's error log"),
-        ),
+        errors => Err(Failure::other(format!("{errors} operations failed"))
+            .hint("dmesg; straightway info DEVICE shows the drive's error log")),
     }
 }

@@ -109,7 +109,7 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Err(Failure::new(crate::Exit::No, format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
+            Err(Failure::other(format!("mkfs.ext4: {}", said.trim())).hint("dmesg"))
         }
     }
 }

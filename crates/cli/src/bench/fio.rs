@@ -1,7 +1,7 @@
 //! fio, asked for the same cell as our closed loop.
 
 use super::{Bench, setup::Ready};
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use measure::fio::{Job, parse};
 use measure::kind::Kind;
 use measure::{Access, Operation, Pattern};
@@ -105,12 +105,11 @@ pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(Failure::new(Exit::No, format!("fio failed: {}", said.trim())).hint("dmesg"));
+        return Err(Failure::other(format!("fio failed: {}", said.trim())).hint("dmesg"));
     }
     let parsed = parse(&text);
-    let (_, jobs) =
-        parsed.map_err(|error| Failure::new(Exit::No, format!("fio's result: {error}")))?;
+    let (_, jobs) = parsed.map_err(|error| Failure::other(format!("fio's result: {error}")))?;
     jobs.into_iter()
         .find(|job| job.access.operation == cell.access.operation)
-        .ok_or_else(|| Failure::new(Exit::No, "fio did nothing"))
+        .ok_or_else(|| Failure::other("fio did nothing"))
 }

@@ -181,7 +181,7 @@ impl Subject {
         let window = window(drive, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, grant, namespace, plan, window)?;
         if self.destroy_data.is_some() && bench.drive().is_nvme() {
-            context.console.say("preparing the drive");
+            context.say("preparing the drive");
             let with_ext4 = kinds.iter().any(|kind| kind.group == Group::Ext4);
             super::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
         }

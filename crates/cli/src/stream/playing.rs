@@ -1,7 +1,7 @@
 //! One playback from a volume that this processor keeps: its threads, and the loop between them.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::stream::sink::{Sink, consume};
 use crate::stream::volume_host::Streamed;
 use crate::stream::{BUFFERS, WAIT, not_begun};
@@ -41,7 +41,7 @@ pub struct Playing {
 
 /// The thread that writes panicked.
 pub fn writer_ended() -> Failure {
-    Failure::new(Exit::No, "the thread that writes ended")
+    Failure::other("the thread that writes ended")
 }
 
 impl Playing {

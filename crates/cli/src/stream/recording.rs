@@ -1,7 +1,7 @@
 //! One recording on a volume that this processor keeps: its threads, and the loop between them.
 
 use crate::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
 use crate::stream::volume_host::Streamed;
@@ -94,8 +94,8 @@ impl Recording {
                 (result, producer.join())
             });
             // A block that was under way when the recording failed is lost with it.
-            let produced = produced
-                .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
+            let produced =
+                produced.map_err(|_| Failure::other("the thread that reads the source ended"))?;
             for message in blocks.try_iter() {
                 if let Message::Block { buffer, .. } = message {
                     let _ = recorder.give_back(buffer);

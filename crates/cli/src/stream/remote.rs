@@ -3,7 +3,7 @@
 
 use crate::Context;
 use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::stream::playing::{Played, Playing, writer_ended};
 use crate::stream::producer::{Message, idle_from, lend, produce};
 use crate::stream::recording::{Recorded, Recording};
@@ -76,7 +76,7 @@ impl RemoteVolume {
         };
         // Before a file is made.
         remote.buffers(block.0, buffers)?;
-        context.console.say(format_args!("path: {}", Self::NAME));
+        context.say(format_args!("path: {}", Self::NAME));
         Ok(Some(remote))
     }
 
@@ -236,8 +236,8 @@ impl VolumeHost for RemoteVolume {
             (pumped, producer.join())
         });
         let mut told = pump.told;
-        let produced = produced
-            .map_err(|_| Failure::new(Exit::No, "the thread that reads the source ended"))?;
+        let produced =
+            produced.map_err(|_| Failure::other("the thread that reads the source ended"))?;
         let ended = stream.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let failed = pumped?;

@@ -1,6 +1,6 @@
 //! Where a playback goes, and the thread that writes it.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::guard::{Outlet, Output};
 use crate::stream::datagrams::Datagrams;
 use crate::stream::pattern;
@@ -71,7 +71,7 @@ impl Sink {
 
     fn take(&mut self, data: &[u8], offset: u64) -> Result<()> {
         let sent = |address: &str, error: std::io::Error| {
-            Failure::new(Exit::No, format!("sending to {address}: {error}"))
+            Failure::other(format!("sending to {address}: {error}"))
         };
         match self {
             Self::Outlet(outlet) => outlet.take(data),
@@ -83,12 +83,9 @@ impl Sink {
             }
             Self::Pattern => match pattern::difference(data, offset) {
                 None => Ok(()),
-                Some(at) => Err(Failure::new(
-                    Exit::No,
-                    format!(
-                        "byte {at} is not the pattern's: it was recorded wrongly or from something else"
-                    ),
-                )),
+                Some(at) => Err(Failure::other(format!(
+                    "byte {at} is not the pattern's: it was recorded wrongly or from something else"
+                ))),
             },
             Self::Null => Ok(()),
         }

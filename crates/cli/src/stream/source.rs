@@ -1,7 +1,7 @@
 //! Open sources of a recording.
 
 use crate::drive::Drive;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::guard::refuse_source;
 use crate::stream::place::Place;
 use crate::stream::{WAIT, drops, pattern};
@@ -307,7 +307,7 @@ fn bound(scheme: &str, address: &str, error: &std::io::Error) -> Failure {
 }
 
 fn no(doing: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::No, format!("{doing}: {error}"))
+    Failure::other(format!("{doing}: {error}"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! [`drain`] and [`fill`] are the same loop: a buffer that is idle becomes a piece, the piece goes to the device's
 //! [`End`], and what comes back of it goes on. They move a stretch of a device and the data of a file alike.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::transfer::{Moved, Span};
 use crate::volume::failed;
@@ -137,7 +137,7 @@ impl Job<'_> {
 }
 
 fn ended(doing: &str) -> Failure {
-    Failure::new(Exit::No, format!("the {doing} thread ended"))
+    Failure::other(format!("the {doing} thread ended"))
 }
 
 fn receive<T>(from: &Receiver<T>, waits: bool) -> std::result::Result<T, TryRecvError> {

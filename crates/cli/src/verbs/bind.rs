@@ -65,7 +65,7 @@ impl Bound {
         }
         let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".into());
         let went = if self.dry_run { "would go" } else { "went" };
-        context.console.say(format_args!(
+        context.say(format_args!(
             "{} {went} from {} to {}",
             self.pci_address,
             name(&self.driver_before),

@@ -46,7 +46,7 @@ impl Compare {
         let kinds = &ready.kinds;
         let settings = self.cells.settings(&ready, &self.sizes, self.queue_depth);
         let least = settings.least_duration(kinds.len());
-        context.console.say(format_args!(
+        context.say(format_args!(
             "{} paths, each over {}, at least {} s",
             kinds.len(),
             Size(ready.bench.plan.span_bytes),

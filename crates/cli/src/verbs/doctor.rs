@@ -110,7 +110,7 @@ impl Doctor {
         let console = &context.console;
         console.report(self.json, &diagnosis, Diagnosis::text)?;
         if !diagnosis.ok && self.device.is_none() {
-            context.console.say(
+            context.say(
                 "without a drive, plain files, ram:SIZE and model:SIZE work: straightway format disk.img --size 1G",
             );
         }

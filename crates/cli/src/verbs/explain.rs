@@ -61,7 +61,7 @@ impl Explain {
         valid(&explained.run)?;
         match explained.explanations.iter().all(|one| one.confirmed) {
             true => Ok(Exit::Done),
-            false => Err(Failure::new(Exit::Invalid, "a limit was not confirmed").hint(
+            false => Err(Failure::inconclusive("a limit was not confirmed").hint(
                 "more --rounds or a longer --cell-duration; from a run: straightway explain DEVICE",
             )),
         }
@@ -116,11 +116,9 @@ impl Explain {
         kinds.extend(siblings.into_iter().flatten().filter_map(kind::named));
         kinds.dedup();
         let mut run = RunInfo::begin("explain", &mut BenchHost::new(&ready.bench), &ready.request);
-        context
-            .console
-            .say("as it is, with larger blocks, and by its siblings");
+        context.say("as it is, with larger blocks, and by its siblings");
         let first = self.compare(context, &ready, &kinds, &[block, larger], self.queue_depth)?;
-        context.console.say(format_args!("{deep} in flight"));
+        context.say(format_args!("{deep} in flight"));
         let second = self.compare(context, &ready, &[kind], &[block], deep)?;
         run.end(&mut BenchHost::new(&ready.bench));
         run.absorb(&first.run);

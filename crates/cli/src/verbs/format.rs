@@ -276,9 +276,7 @@ impl Format {
         if !found.is_empty() {
             let names = found::names(&found).join(", ");
             let drive = &store.drive;
-            context
-                .console
-                .say(format_args!("wiping what {drive} holds: {names}"));
+            context.say(format_args!("wiping what {drive} holds: {names}"));
         }
         let result = wipe::wipe(store, &mut memory, &found).and_then(|()| {
             let no_memory = || failed(&store.drive, Error::Memory);

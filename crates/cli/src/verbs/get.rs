@@ -65,9 +65,7 @@ impl Get {
         let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
+        context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| self.get(context, mounted, output));
         let report = store.close(report)?;
         match self.json {
@@ -78,7 +76,7 @@ impl Get {
                     false => "; not compared: the file has no checksums",
                 };
                 let text = report.text("fetched");
-                context.console.say(format_args!("{text}{compared}"));
+                context.say(format_args!("{text}{compared}"));
             }
         }
         Ok(Exit::Done)
@@ -112,10 +110,10 @@ impl Get {
         let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
         let length_bytes = self.length_in(&entry)?;
         if self.verify && !entry.checksums {
-            return Err(Failure::new(
-                Exit::No,
-                format!("`{}` has no checksums to verify", shown(&self.name)),
-            )
+            return Err(Failure::other(format!(
+                "`{}` has no checksums to verify",
+                shown(&self.name)
+            ))
             .hint("go without --verify; straightway put --checksums keeps them"));
         }
         let pace = pace(mounted, &self.io)?;

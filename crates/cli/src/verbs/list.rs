@@ -199,9 +199,7 @@ impl List {
             return Ok(Exit::Done);
         }
         if listing.controllers.is_empty() {
-            context
-                .console
-                .say("there is no NVMe controller; `model:1GiB` names a model of one");
+            context.say("there is no NVMe controller; `model:1GiB` names a model of one");
             return Ok(Exit::Done);
         }
         context.console.print(&listing.table())?;

@@ -178,6 +178,6 @@ impl Ls {
             return Ok(Exit::Done);
         }
         let what = format!("cannot be read: {}", listing.damaged.join(", "));
-        Err(Failure::new(Exit::No, what).hint(format!("straightway check {}", self.device)))
+        Err(Failure::other(what).hint(format!("straightway check {}", self.device)))
     }
 }

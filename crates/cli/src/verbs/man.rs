@@ -24,7 +24,7 @@ impl Man {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let mut command = arguments::command().disable_help_subcommand(true);
         command.build();
-        let failed = |error| Failure::new(Exit::No, format!("making a manual page: {error}"));
+        let failed = |error| Failure::other(format!("making a manual page: {error}"));
         let main = manual::main_page(&command).map_err(failed)?;
         let Some(dir) = &self.dir else {
             context.console.print(&main)?;

@@ -120,7 +120,7 @@ impl Play {
         options.buffer_bytes += block * usize::from(buffers);
         let mut store = Store::of(context, drive, &options)?;
         let path = store.opened.name.clone();
-        context.console.say(format_args!("path: {path}"));
+        context.say(format_args!("path: {path}"));
         let report = store.mount(Access::Read, |mounted| {
             self.play(context, &mut { mounted }, &path, output)
         });

@@ -74,14 +74,11 @@ impl Profile {
         valid(&profiled.run)?;
         match profiled.shares.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),
-            false => Err(Failure::new(
-                Exit::Invalid,
-                format!(
-                    "{} samples of busy processors are too few to tell shares: {FEWEST_SAMPLES} are \
+            false => Err(Failure::inconclusive(format!(
+                "{} samples of busy processors are too few to tell shares: {FEWEST_SAMPLES} are \
                      needed",
-                    profiled.shares.busy_samples
-                ),
-            )
+                profiled.shares.busy_samples
+            ))
             .hint("a longer --duration, or a higher --frequency")),
         }
     }

@@ -119,9 +119,7 @@ impl Put {
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
         let mut store = Store::of(context, drive, &options)?;
-        context
-            .console
-            .say(format_args!("path: {}", store.opened.name));
+        context.say(format_args!("path: {}", store.opened.name));
         // The name of the part that a failure leaves behind.
         let mut left = None;
         let report = store.mount(Access::Write, |mounted| {
@@ -134,7 +132,7 @@ impl Put {
         let report = store.close(report)?;
         match self.json {
             true => context.console.json(&report)?,
-            false => context.console.say(report.text("stored")),
+            false => context.say(report.text("stored")),
         }
         Ok(Exit::Done)
     }
@@ -212,7 +210,7 @@ impl Put {
         let checksums = self.has_checksums(mounted)?;
         if self.force && mounted.find(&unfinished)?.is_some() {
             mounted.remove(&unfinished)?;
-            context.console.say(format_args!(
+            context.say(format_args!(
                 "removed `{}`, which an earlier put --force left unfinished",
                 shown(&unfinished)
             ));
@@ -340,10 +338,7 @@ impl Put {
         bar.finish_and_clear();
         let failure = match read {
             Ok(read) if read.bytes == bytes => return Ok(()),
-            Ok(read) => Failure::new(
-                Exit::No,
-                format!("only {} of {} bytes came back", read.bytes, bytes),
-            ),
+            Ok(read) => Failure::other(format!("only {} of {} bytes came back", read.bytes, bytes)),
             Err(failure) => failure,
         };
         let failure = failure.and("the device does not hold what was written to it");

@@ -100,7 +100,7 @@ impl Read {
         };
         let grant = Grant::of(&context.roots, drive, Purpose::Read)?;
         let mut opened = path::open(&context.roots, &grant, &self.io.open_options(false))?;
-        context.console.say(format_args!("path: {}", opened.name));
+        context.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, grant.drive(), &mut opened, output);
         let report = opened.close_after(report)?;
         match (&report.sha256, self.json) {

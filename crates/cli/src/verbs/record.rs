@@ -179,7 +179,7 @@ impl Record {
             store.opened.device = without_fua::wrap(store.opened.device);
         }
         let path = store.opened.name.clone();
-        context.console.say(format_args!("path: {path}"));
+        context.say(format_args!("path: {path}"));
         let mut recorded = None;
         let unmounted = store.mount(Access::Write, |mounted| {
             recorded = Some(self.record(context, &mut { mounted }, &path)?);
@@ -192,7 +192,7 @@ impl Record {
             Some(recorded) => closed.map(|()| recorded),
             None => Err(closed
                 .err()
-                .unwrap_or_else(|| Failure::new(Exit::No, "the recording did not begin"))),
+                .unwrap_or_else(|| Failure::other("the recording did not begin"))),
         }
     }
 

@@ -67,8 +67,7 @@ impl Speed {
         valid(&speeds.run)?;
         match self.one || speeds.speeds() > 1 {
             true => Ok(Exit::Done),
-            false => Err(Failure::new(
-                Exit::Invalid,
+            false => Err(Failure::inconclusive(
                 "there is one speed, which tells nothing of others",
             )
             .hint("--one at each of two speeds, then straightway speed A.json B.json")),
@@ -131,7 +130,7 @@ impl Speed {
                 Some(khz) => format!("{khz} kHz"),
                 None => format!("fixed loop of {loop_ns} ns"),
             };
-            context.console.say(&label);
+            context.say(&label);
             let compared = self.compare(context, &ready)?;
             run.absorb(&compared.run);
             if let Some(missing) = compared.missing.first() {

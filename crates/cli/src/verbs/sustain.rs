@@ -108,7 +108,7 @@ impl Sustain {
         )?;
         let (_, mut path) = ready.path()?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
-        context.console.say(format_args!(
+        context.say(format_args!(
             "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",
             ready.request.device.name,
             path.name()

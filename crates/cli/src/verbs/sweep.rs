@@ -55,9 +55,7 @@ impl Sweep {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sweep")?;
         if self.fio {
-            context
-                .console
-                .say(format_args!("beside {}", fio::version()?));
+            context.say(format_args!("beside {}", fio::version()?));
         }
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
         // Memory for the buffers of all threads.
@@ -84,9 +82,7 @@ impl Sweep {
             if context.cancel.is_set() {
                 break;
             }
-            context
-                .console
-                .say(format_args!("{threads} threads, {depth} in flight"));
+            context.say(format_args!("{threads} threads, {depth} in flight"));
             let settings = Settings {
                 threads,
                 ..self.settings(&ready, depth)

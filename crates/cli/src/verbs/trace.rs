@@ -88,15 +88,12 @@ impl Trace {
         self.subject.saving.leave(context, traced, &[])?;
         valid(&traced.run)?;
         if traced.coverage < COVERAGE {
-            return Err(Failure::new(
-                Exit::Invalid,
-                format!(
-                    "the parts explain {:.1} % of the time, and at least 95 % are needed; {} events \
+            return Err(Failure::inconclusive(format!(
+                "the parts explain {:.1} % of the time, and at least 95 % are needed; {} events \
                      were lost",
-                    traced.coverage * 100.0,
-                    traced.lost_events
-                ),
-            )
+                traced.coverage * 100.0,
+                traced.lost_events
+            ))
             .hint("fewer --requests, so that the kernel's buffer holds all events"));
         }
         Ok(Exit::Done)

@@ -88,9 +88,7 @@ impl Workload {
             ));
         }
         self.saving.make_folder()?;
-        context
-            .console
-            .say(format_args!("{}: {}", workload.name, workload.about));
+        context.say(format_args!("{}: {}", workload.name, workload.about));
         let folder = Path::new(&self.place);
         let worked = match folder.is_dir() {
             true => self.in_folder(context, &workload, folder)?,
@@ -100,10 +98,8 @@ impl Workload {
         valid(&worked.run)?;
         match &worked.first_error {
             None => Ok(Exit::Done),
-            Some(error) => Err(
-                Failure::new(Exit::No, format!("operations failed: {error}"))
-                    .hint("a file system that takes O_DIRECT, or go without --direct; df"),
-            ),
+            Some(error) => Err(Failure::other(format!("operations failed: {error}"))
+                .hint("a file system that takes O_DIRECT, or go without --direct; df")),
         }
     }
 
@@ -133,7 +129,7 @@ impl Workload {
                 let served = service.serve(mounted);
                 let worked = working
                     .join()
-                    .map_err(|_| Failure::new(Exit::No, "a thread of the workload ended early"))?;
+                    .map_err(|_| Failure::other("a thread of the workload ended early"))?;
                 served.and(Ok(worked?))
             })
         });

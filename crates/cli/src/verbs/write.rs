@@ -66,7 +66,7 @@ impl Write {
         input.source.refuse_own(&context.roots, grant.drive())?;
         let options = self.open_options(grant.drive());
         let mut opened = path::open(&context.roots, &grant, &options)?;
-        context.console.say(format_args!("path: {}", opened.name));
+        context.say(format_args!("path: {}", opened.name));
         let report = self.pump(context, &grant, &mut opened, &mut input);
         let report = opened.close_after(report)?;
         if self.json {
@@ -74,7 +74,7 @@ impl Write {
         } else {
             let verb = if self.dry_run { "would write" } else { "wrote" };
             let bytes = exact(report.length_bytes);
-            context.console.say(format_args!(
+            context.say(format_args!(
                 "{verb} {bytes} at byte {}",
                 report.offset_bytes
             ));
@@ -163,14 +163,12 @@ impl Write {
         cancel: &Cancel,
     ) -> Result<()> {
         match wanted {
-            Some(wanted) if written < wanted => Err(Failure::new(
-                Exit::No,
-                format!("the input ended after {written} of {wanted} bytes, which were written"),
-            )),
+            Some(wanted) if written < wanted => Err(Failure::other(format!(
+                "the input ended after {written} of {wanted} bytes, which were written"
+            ))),
             Some(_) => Ok(()),
             // The drive is full: is there more?
-            None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Failure::new(
-                Exit::No,
+            None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Failure::other(
                 format!("the input is longer than the drive: {written} bytes of it were written"),
             )),
             None => Ok(()),

@@ -19,10 +19,11 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
         Error::BadName | Error::BadParameters | Error::PastEnd | Error::Unaligned => {
             Failure::usage(what)
         }
-        Error::Truncated { .. } => Failure::new(Exit::No, what)
-            .hint("name the whole device, or restore the rest of the image"),
+        Error::Truncated { .. } => {
+            Failure::other(what).hint("name the whole device, or restore the rest of the image")
+        }
         Error::Corrupt(_) | Error::StaleSuperblock => {
-            Failure::new(Exit::No, what).hint("straightway check DEVICE says what can be repaired")
+            Failure::other(what).hint("straightway check DEVICE says what can be repaired")
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
         Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
@@ -32,7 +33,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             .hint("remove files with straightway rm, or use a larger device"),
         Error::TableFull => Failure::new(Exit::Full, what)
             .hint("another name, straightway rm, or straightway format with more --slots"),
-        Error::NeedsMount => Failure::new(Exit::No, what).hint("run the command again"),
-        _ => Failure::new(Exit::No, what),
+        Error::NeedsMount => Failure::other(what).hint("run the command again"),
+        _ => Failure::other(what),
     }
 }
