@@ -1,5 +1,6 @@
 // sata_writes: whatever the order in which the drive asks, and however the host pauses, each write's words leave once, all,
-// and in order; and a host never waits for room that it was promised. (What ends early: the fault matrix.)
+// and in order; and a host never waits for room that it was promised. Where all end early, what the host still gives is
+// dropped, and no word of theirs leaves as a later write's.
 module fv_writes
   import block_pkg::*;
 (
@@ -13,10 +14,11 @@ module fv_writes
   input logic       start_i,
   input logic       start_tag_i,
   input logic       sent_i,
+  input logic       sink_i,  // the writes under way end here
   input logic       ready_i
 );
   // A ring of two words, one to a block: two blocks fit, three do not.
-  logic room, ready, owed, valid;
+  logic room, ready, dropped, valid, clear, leaves;
   logic [31:0] data;
   logic       active_q;
   logic [1:0] serial_q;               // of the next write
@@ -25,22 +27,25 @@ module fv_writes
   logic [1:0] open_q;
   logic [1:0] serials_q [2];          // of each tag
   logic [1:0] now_q, left_word_q;
-  logic       now_tag_q, started_q, alone_q;
+  logic       now_tag_q, started_q, alone_q, sink_q;
   logic [2:0] still_q;                // neither the host's word is taken nor one offered
   initial started_q = 1'b0;
 
   sata_writes #(.Words(2), .WordsLog2(0), .Places(2)) dut (
     .clk_i, .rst_ni, .count_i(16'(count_i)), .room_o(room), .take_i, .take_tag_i(tag_t'(take_tag_i)), .take_start_i,
-    .valid_i, .ready_o(ready), .data_i(32'({given_q, given_word_q})), .sink_i(1'b0), .owed_o(owed), .clear_i(1'b0),
-    .start_i, .start_tag_i(tag_t'(start_tag_i)), .active_i(active_q), .sent_i, .valid_o(valid), .ready_i, .data_o(data)
+    .valid_i, .ready_o(ready), .data_i(32'({given_q, given_word_q})), .sink_i(sink_q), .dropped_o(dropped), .clear_i(clear),
+    .start_i, .start_tag_i(tag_t'(start_tag_i)), .active_i(leaves), .sent_i, .valid_o(valid), .ready_i, .data_o(data)
   );
 
+  assign clear  = sink_q & dropped;
+  assign leaves = active_q & (left_word_q != words_q[now_q]);
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
     assume (rst_ni == started_q);
     if (!rst_ni) begin
       active_q     <= 1'b0;
       alone_q      <= 1'b0;
+      sink_q       <= 1'b0;
       serial_q     <= '0;
       given_q      <= '0;
       given_word_q <= '0;
@@ -53,6 +58,7 @@ module fv_writes
       assume (!start_i || (open_q[start_tag_i] && !active_q));
       assume (!sent_i || (active_q && (left_word_q == words_q[now_q])));
       assume (!valid_i || (given_q != serial_q));
+      assume (!sink_q || !(take_i || start_i || sent_i));
       if (take_i) begin
         open_q[take_tag_i]    <= 1'b1;
         serials_q[take_tag_i] <= serial_q;
@@ -70,14 +76,14 @@ module fv_writes
       a_room: assert (!valid_i || ready || alone_q);
       still_q <= (active_q && valid_i && !ready && !valid) ? still_q + 3'd1 : '0;
       a_moves: assert (still_q < 3'd4);
-      a_owed: assert (owed == (given_q != serial_q));
+      a_all: assert (!dropped || (given_q == serial_q));
       if (start_i || take_start_i) begin
         active_q    <= 1'b1;
         now_q       <= take_start_i ? serial_q : serials_q[start_tag_i];
         now_tag_q   <= take_start_i ? take_tag_i : start_tag_i;
         left_word_q <= '0;
       end
-      if (active_q && valid) begin
+      if (active_q && valid && !sink_q) begin
         a_some:  assert (left_word_q != words_q[now_q]);
         a_words: assert (data == 32'({now_q, left_word_q}));
         if (ready_i) left_word_q <= left_word_q + 2'd1;
@@ -85,6 +91,11 @@ module fv_writes
       if (sent_i) begin
         active_q          <= 1'b0;
         open_q[now_tag_q] <= 1'b0;
+      end
+      sink_q <= sink_q ? !dropped : sink_i;
+      if (clear) begin
+        active_q <= 1'b0;
+        open_q   <= '0;
       end
     end
   end

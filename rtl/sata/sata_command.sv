@@ -163,14 +163,16 @@ module sata_command
   assign sink       = (state_q == SFinish) & (words_q != '0) & ~read_q;
   assign write_take = may_take & host_i.req_valid & (host_i.req.op == OpWrite);
   if (Ncq) begin : gen_writes
-    logic owed;
+    // A write that is over reads no more ahead: the next one may come in the cycle after its response.
+    logic leaves, dropped;
+    assign leaves    = transfer_q & ~read_q & (words_q != '0);
     assign sink_word = 1'b0;
-    assign sunk      = sink & ~owed;
+    assign sunk      = sink & dropped;
     sata_writes #(.Words(WriteWords), .WordsLog2(WordsLog2)) u_writes (
       .clk_i, .rst_ni, .count_i(host_i.req.count[15:0]), .room_o(writes_room), .take_i(write_take),
       .take_tag_i(host_i.req.tag), .take_start_i(~use_queue), .valid_i(host_i.write_valid), .ready_o(dev_o.write_ready),
-      .data_i(write_data_i), .sink_i(sweep_q | sink), .owed_o(owed), .clear_i(writes_clear), .start_i(setup_write),
-      .start_tag_i(fis_second_i[4:0]), .active_i(transfer_q & ~read_q), .sent_i(full & ~read_q), .valid_o(give_valid),
+      .data_i(write_data_i), .sink_i(sweep_q | sink), .dropped_o(dropped), .clear_i(writes_clear), .start_i(setup_write),
+      .start_tag_i(fis_second_i[4:0]), .active_i(leaves), .sent_i(full & ~read_q), .valid_o(give_valid),
       .ready_i(give_ready), .data_o(give)
     );
   end else begin : gen_write

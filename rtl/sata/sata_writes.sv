@@ -27,8 +27,8 @@ module sata_writes
   input  logic        valid_i,
   output logic        ready_o,
   input  logic [31:0] data_i,
-  input  logic        sink_i,       // what comes is dropped, what has come too
-  output logic        owed_o,       // words are still to come
+  input  logic        sink_i,       // what comes is dropped, what has come too ...
+  output logic        dropped_o,    // ... and all of it has been: nothing is owed, nothing waits to leave
   input  logic        clear_i,      // all writes have ended; nothing is owed
 
   input  logic        start_i,      // this write's data are the next to leave
@@ -68,8 +68,7 @@ module sata_writes
   assign start  = starts_q[place];
 
   // --- In --------------------------------------------------------------------------------------
-  assign owed_o  = owed_q != '0;
-  assign ready_o = owed_o & (sink_i | ((fill_q - head_q) != Whole));
+  assign ready_o = (owed_q != '0) & (sink_i | ((fill_q - head_q) != Whole));
   assign push    = valid_i & ready_o;
 
   // --- Out -------------------------------------------------------------------------------------
@@ -142,9 +141,10 @@ module sata_writes
     .read_i(fetch), .read_address_i(read_q[AddressWidth-1:0]), .read_data_o(word)
   );
 
-  // What a transfer that ended early has left here goes.
+  // Words read ahead for a write that ended early are no other write's.
+  assign dropped_o = (owed_q == '0) & ~fetched_q & ~valid_o;
   prim_ahead #(.Width(32)) u_ahead (
     .clk_i, .rst_ni, .available_i(available), .fetch_o(fetch), .fetched_i(fetched_q), .data_i(word), .valid_o,
-    .ready_i(ready_i | ~active_i), .data_o
+    .ready_i(ready_i | ~active_i | sink_i), .data_o
   );
 endmodule

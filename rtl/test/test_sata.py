@@ -37,7 +37,8 @@ def test_random_requests_and_power_cuts(serial, seeds):
     Over bits: clocks up to 5,700 ppm apart, every rate, wrong bits now and then."""
     program = sata_faults.bench(serial)
     # 1047: a frame of the drive's that begins when a quarter of the time-out has passed was left by SYNC.
-    for seed in (1047, *range(SEED, SEED + seeds)):
+    # 2405646: a write in several frames fails in one; the next write, taken in the cycle after, began with words of it.
+    for seed in (1047, 2405646, *range(SEED, SEED + seeds)):
         try:
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
         except RuntimeError as error:
