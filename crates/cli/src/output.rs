@@ -10,7 +10,6 @@ use clap::Args;
 use linux::Roots;
 use measure::Report;
 use measure::run_info::{RUN_SCHEMA_VERSION, RunInfo};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Where a report is saved.
@@ -98,12 +97,13 @@ impl Saving {
         let failed =
             |error: &dyn std::fmt::Display| Failure::other(format!("making the report: {error}"));
         let json = serde_json::to_string_pretty(run).map_err(|error| failed(&error))? + "\n";
-        let html = run.html().map_err(|error| failed(&error))?;
-        let text = run.judged_text();
+        let page = run.page();
+        let html = page.html().map_err(|error| failed(&error))?;
+        let text = page.text();
         context
             .console
             .print(if self.json { &json } else { &text })?;
-        let name = &run.info().kind;
+        let name = page.kind();
         let schema = format!("{:#}\n", schemars::schema_for!(R).to_value());
         let own = [
             (&*format!("{name}.json"), &json),
@@ -189,24 +189,4 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
             kinds.join(" or ")
         ))),
     }
-}
-
-/// Rows with columns that are as wide as their longest text, in a line each.
-pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, text) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text.chars().count());
-        }
-    }
-    let mut table = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (text, width) in row.iter().zip(widths) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, "{text:width$}  ");
-        }
-        let _ = writeln!(table, "{}", line.trim_end());
-    }
-    table
 }

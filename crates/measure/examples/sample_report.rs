@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&folder)?;
     let json = serde_json::to_string_pretty(&comparison)?;
     std::fs::write(folder.join("compare.json"), json)?;
-    std::fs::write(folder.join("report.html"), comparison.html()?)?;
+    std::fs::write(folder.join("report.html"), comparison.page().html()?)?;
     let table = straightway_measure::table(&comparison);
     std::fs::write(folder.join("table.txt"), &table)?;
     print!("{table}");

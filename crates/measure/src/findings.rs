@@ -202,7 +202,7 @@ pub(crate) mod tests {
             panic!("{wins:?}")
         };
         assert_eq!((win.lowest, win.highest), (720.0, 2077.0));
-        let page = crate::Report::html(&comparison).unwrap();
+        let page = crate::Report::page(&comparison).html().unwrap();
         assert!(page.contains("720 – 2,077 MiB/s"));
     }
 

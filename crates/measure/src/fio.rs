@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(result.service_time_p99_ns, Some(900_000));
         assert_eq!(result.throughput_mib_s_ci95, None);
         assert!(crate::table(&comparison).contains("fio"));
-        assert!(crate::Report::html(&comparison).is_ok());
+        assert!(crate::Report::page(&comparison).html().is_ok());
     }
 
     #[test]

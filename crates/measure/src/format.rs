@@ -1,5 +1,6 @@
 //! Figures as people read them, and lists without repetitions.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 /// `4 KiB`, `1 MiB`; bytes if it is no multiple of 1024.
@@ -124,6 +125,32 @@ pub fn capital(text: &str) -> String {
 /// A figure, or a dash where there is none.
 pub fn known(value: Option<f64>) -> String {
     value.map_or("—".to_owned(), figure)
+}
+
+/// Rows with columns that are as wide as their longest text, in a line each. The first `left` columns are flush left,
+/// the others flush right.
+pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.as_ref().len()), 0);
+        for (width, text) in widths.iter_mut().zip(row.as_ref()) {
+            *width = (*width).max(text.chars().count());
+        }
+    }
+    let mut table = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (text, width)) in row.as_ref().iter().zip(&widths).enumerate() {
+            // Writing to a String cannot fail.
+            let _ = match column < left {
+                true => write!(line, "{text:width$}  "),
+                false => write!(line, "{text:>width$}  "),
+            };
+        }
+        table += line.trim_end();
+        table.push('\n');
+    }
+    table
 }
 
 /// `yes` or `no`.

@@ -113,7 +113,7 @@ pub use compare::compare;
 pub use environment::{Environment, Subject};
 pub use host::{Clock, Host, Monotonic};
 pub use operations::Operations;
-pub use pages::{Report, ReportError};
+pub use pages::{Page, Report, ReportError};
 pub use path::{Counters, Missing, Path, Region};
 pub use schema::{Comparison, DeviceInfo, MissingPath, PathResult};
 pub use session::Progress;

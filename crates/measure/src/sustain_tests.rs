@@ -94,10 +94,10 @@ fn on_a_busy_machine_nothing_is_said_about_the_drive() {
         assert_eq!(answer.verdict, Verdict::CannotTell);
         assert!(!answer.run.valid && answer.reason.contains("other programs took 199 %"));
         assert_eq!(answer.needed_duration_s, None);
-        let text = crate::Report::text(&answer);
+        let text = crate::Report::page(&answer).text();
         assert!(text.starts_with("CANNOT TELL"), "{text}");
         assert!(!text.contains("uffer"), "{text}");
-        let page = crate::Report::html(&answer).unwrap();
+        let page = crate::Report::page(&answer).html().unwrap();
         assert!(page.contains("Not valid.") && page.contains("CANNOT TELL"));
     }
 }

@@ -137,11 +137,11 @@ mod tests {
     #[test]
     fn what_is_not_valid_is_said_once_in_the_text() {
         let mut sweep = sweep(&[("poll", 1.0, None)]);
-        assert!(!sweep.judged_text().contains("NOT VALID"));
+        assert!(!sweep.page().text().contains("NOT VALID"));
         sweep.run.invalidate("the governor changed");
         sweep.comparisons[0].run.invalid_reasons = vec!["the machine was busy".into()];
         sweep.conclude();
-        let text = sweep.judged_text();
+        let text = sweep.page().text();
         for reason in ["the governor changed", "the machine was busy"] {
             assert_eq!(
                 text.matches(&format!("NOT VALID: {reason}")).count(),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn paths_whose_intervals_overlap_are_level_in_headline_and_ranking() {
-        let page = |rows: &[_]| sweep(rows).html().unwrap();
+        let page = |rows: &[_]| sweep(rows).page().html().unwrap();
         let level = page(&[
             ("poll", 7355.0, Some(6858.0)),
             ("ram", 5000.0, Some(2456.0)),

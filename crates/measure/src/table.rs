@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::advice::advise;
 use crate::findings::{Merit, ranked};
-use crate::format::{capital, count, figure, with_half};
+use crate::format::{aligned, capital, count, figure, with_half};
 use crate::schema::{Comparison, PathResult};
 use std::fmt::Write;
 
@@ -19,19 +19,6 @@ const HEADINGS: [&str; 7] = [
 
 /// The table of a comparison. What is not known is a dash; marks are explained below it.
 pub fn table(comparison: &Comparison) -> String {
-    let mut sections: Vec<(String, Vec<[String; 7]>)> = Vec::new();
-    for access in comparison.accesses() {
-        let results = ranked(comparison, access, Merit::Speed);
-        sections.push((heading(access), results.into_iter().map(row).collect()));
-    }
-    let mut widths = HEADINGS.map(|heading| heading.chars().count());
-    for (_, rows) in &sections {
-        for row in rows {
-            for (width, text) in widths.iter_mut().zip(row) {
-                *width = (*width).max(text.chars().count());
-            }
-        }
-    }
     let mut text = String::new();
     if let Some(note) = comparison
         .run
@@ -47,13 +34,11 @@ pub fn table(comparison: &Comparison) -> String {
         text.push('\n');
     }
     // Writing to a String cannot fail.
-    for (title, rows) in &sections {
-        let _ = writeln!(text, "{title}");
-        line(&mut text, &HEADINGS, &widths);
-        for row in rows {
-            line(&mut text, &row.each_ref().map(String::as_str), &widths);
-        }
-        text.push('\n');
+    for access in comparison.accesses() {
+        let results = ranked(comparison, access, Merit::Speed);
+        let mut rows = vec![HEADINGS.map(str::to_owned)];
+        rows.extend(results.into_iter().map(row));
+        let _ = writeln!(text, "{}\n{}", heading(access), aligned(&rows, 1));
     }
     notes(&mut text, comparison);
     text
@@ -86,19 +71,6 @@ fn row(result: &PathResult) -> [String; 7] {
         or_dash(result.device_commands_per_operation),
         or_dash(result.interrupts_per_operation),
     ]
-}
-
-/// The first column to the left, figures to the right.
-fn line(text: &mut String, cells: &[&str; 7], widths: &[usize; 7]) {
-    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        let padding = width.saturating_sub(cell.chars().count());
-        if index == 0 {
-            let _ = write!(text, "  {cell}{:padding$}", "");
-        } else {
-            let _ = write!(text, "  {:padding$}{cell}", "");
-        }
-    }
-    text.push('\n');
 }
 
 fn notes(text: &mut String, comparison: &Comparison) {

@@ -164,7 +164,7 @@ fn a_missing_path_and_a_missing_group_are_reported_and_the_rest_is_measured() {
     let table = straightway_measure::table(&comparison);
     assert!(table.contains("ext4-direct: no file system"));
     assert!(table.contains("hint: modprobe vfio-pci"));
-    let page = comparison.html().unwrap();
+    let page = comparison.page().html().unwrap();
     assert!(page.contains("modprobe vfio-pci"));
     // A group that failed is cleaned up, and not tried again.
     let prepared = host.log.iter().filter(|line| *line == "prepare user-space");
@@ -196,7 +196,7 @@ fn busy_other_programs_make_the_run_invalid_and_table_and_report_say_so() {
     };
     assert!(reason.contains("other programs took 199 %"), "{reason}");
     assert!(straightway_measure::table(&comparison).contains(&format!("NOT VALID: {reason}")));
-    let page = comparison.html().unwrap();
+    let page = comparison.page().html().unwrap();
     assert!(page.contains("Not valid.") && page.contains("other programs took 199 %"));
     host.others_permille = 200;
     assert!(run(&mut host, profiles()).run.valid);
@@ -231,7 +231,7 @@ fn cancellation_keeps_what_was_measured() {
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));
     assert!(straightway_measure::table(&comparison).contains("INCOMPLETE"));
-    assert!(comparison.html().unwrap().contains("Incomplete."));
+    assert!(comparison.page().html().unwrap().contains("Incomplete."));
 }
 
 #[test]
@@ -282,7 +282,10 @@ fn json_is_valid_against_the_published_schema_and_reads_back() {
 
 #[test]
 fn the_report_needs_nothing_from_outside() {
-    let page = run(&mut SimulatedHost::new(), profiles()).html().unwrap();
+    let page = run(&mut SimulatedHost::new(), profiles())
+        .page()
+        .html()
+        .unwrap();
     for outside in [
         "<script", "http://", "https://", "src=", "@import", "url(", "<link",
     ] {
@@ -431,5 +434,5 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     assert!(comparison.missing[0].hint.contains("at most 1048576 bytes"));
     // An empty comparison still has a table and a report.
     assert!(straightway_measure::table(&comparison).contains("Not measured"));
-    assert!(comparison.html().is_ok());
+    assert!(comparison.page().html().is_ok());
 }

@@ -5,11 +5,11 @@ use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
-use crate::output::aligned;
 use crate::path::straight;
 use crate::units::{Size, rounded};
 use clap::Args;
 use linux::resolve::Resolved;
+use measure::format::aligned;
 
 /// Tell everything about a drive.
 #[derive(Clone, Debug, Args)]
@@ -175,5 +175,5 @@ fn text(facts: &Facts) -> String {
             ),
         );
     }
-    aligned(&lines)
+    aligned(&lines, usize::MAX)
 }

@@ -1,12 +1,12 @@
 //! `straightway list`: what is there, from sysfs alone.
 
 use crate::failure::{Exit, Result};
-use crate::output::aligned;
 use crate::units::rounded;
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use linux::pci::{self, Controller};
 use linux::{Roots, usage};
+use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -158,7 +158,7 @@ impl Listing {
                 ));
             }
         }
-        aligned(&rows)
+        aligned(&rows, usize::MAX)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `straightway stat DEVICE [NAME]`: a volume, or a file in it.
 
 use crate::failure::{Exit, Result};
-use crate::output::aligned;
 use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
 use crate::verbs::ls::{FileEntry, Listing};
@@ -9,7 +8,7 @@ use crate::verbs::put::check_name;
 use crate::volume::{Mounted, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
-use measure::format::yes;
+use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
 use volume::layout::{MAJOR, MINOR};
@@ -204,6 +203,6 @@ impl Status {
         let rows = rows
             .into_iter()
             .map(|(name, value)| [name.to_owned(), value]);
-        aligned(&rows.collect::<Vec<_>>())
+        aligned(&rows.collect::<Vec<_>>(), usize::MAX)
     }
 }

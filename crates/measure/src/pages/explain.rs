@@ -1,39 +1,14 @@
 //! What limits each path.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section, Table};
 use crate::explain::{Explained, Explanation, Limit};
 use crate::format::{figure, yes};
-use crate::run_info::RunInfo;
 
 impl Report for Explained {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let mut page = Page::new(&self.run, "What limits each path", self.lede());
         page.sections = self.explanations.iter().map(section).collect();
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for one in &self.explanations {
-            text += &format!("{}: {}\n  {}\n", name(one), limit(one), one.reason);
-            for trial in &one.trials {
-                text += &format!(
-                    "  {:40} {:>9} MiB/s, {:.2} times{}\n",
-                    trial.change,
-                    figure(trial.throughput_mib_s),
-                    trial.ratio,
-                    match trial.certain {
-                        true => "",
-                        false => " (intervals overlap, or there are none)",
-                    }
-                );
-            }
-        }
-        text
+        page
     }
 }
 
@@ -77,7 +52,9 @@ fn section(one: &Explanation) -> Section {
             yes(trial.certain),
         ]
     });
-    let caption = format!("{}. {}.", name(one), one.reason);
+    let facts = vec![("asked", name(one)), ("reason", one.reason.clone())];
     let head = "What was changed|MiB/s|times the rate|times the rate per CPU %|intervals apart";
-    Section::new(format!("{}: {}", one.path, limit(one)), &caption).table(head, rows)
+    let mut section = Section::new(format!("{}: {}", one.path, limit(one)), "");
+    section.tables.push(Table::of_facts(facts));
+    section.table(head, rows)
 }

@@ -12,7 +12,7 @@ mod sustain;
 mod trace;
 mod workload;
 
-use crate::format::{count, date, duration};
+use crate::format::{aligned, count, date, duration};
 use crate::run_info::RunInfo;
 use crate::schema::MissingPath;
 use askama::Template;
@@ -24,38 +24,14 @@ pub struct ReportError(#[from] askama::Error);
 
 /// What a run has to say to people.
 pub trait Report {
-    /// A self-contained page: no script, nothing from elsewhere.
-    ///
-    /// # Errors
-    /// The template failed.
-    fn html(&self) -> Result<String, ReportError>;
-
-    /// The same in text.
-    fn text(&self) -> String;
-
-    /// Where and when it was measured.
-    fn info(&self) -> &RunInfo;
-
-    /// The text, with what makes the run doubtful where the text does not say it.
-    fn judged_text(&self) -> String {
-        let mut text = self.text();
-        let info = self.info();
-        let emulated = info.device.emulated(&info.environment_before);
-        if let Some(note) = emulated.filter(|note| !text.contains(note.as_str())) {
-            text = format!("{note}\n\n{text}");
-        }
-        let reasons = info.invalid_reasons.iter();
-        let unsaid: Vec<&String> = reasons.filter(|one| !text.contains(one.as_str())).collect();
-        for reason in unsaid {
-            text += &format!("NOT VALID: {reason}\n");
-        }
-        text
-    }
+    /// What it says, to be rendered as a page or as text.
+    fn page(&self) -> Page<'_>;
 }
 
+/// A report, before it is rendered.
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Page<'a> {
+pub struct Page<'a> {
     run: &'a RunInfo,
     title: String,
     date: String,
@@ -67,6 +43,8 @@ struct Page<'a> {
     conditions: Vec<(&'static str, String)>,
     environment: Vec<(&'static str, String, String)>,
     figures: Vec<(&'a str, String)>,
+    /// The text, where it is not made of the sections.
+    text: Option<String>,
 }
 
 /// A heading and what stands below it: cards, then charts with their legend, then tables.
@@ -105,6 +83,16 @@ impl Section {
         self.tables.push(Table::new(head, rows));
         self
     }
+
+    /// Its title and tables; nothing where all of them are folded.
+    fn text(&self) -> String {
+        let tables = self.tables.iter().filter(|table| !table.folded);
+        let tables: Vec<String> = tables.map(Table::text).collect();
+        match tables.is_empty() {
+            true => String::new(),
+            false => format!("{}\n{}\n", self.title, tables.join("\n")),
+        }
+    }
 }
 
 /// Findings by block size, in lists that each have a heading.
@@ -132,6 +120,16 @@ impl Table {
             rows: rows.into_iter().collect(),
             ..Self::default()
         }
+    }
+
+    fn text(&self) -> String {
+        let head = std::iter::once(&self.head).filter(|head| !head.is_empty());
+        let rows = head.chain(&self.rows).map(|row| {
+            let cells = row.iter().map(|cell| cell.trim_end().replace('\n', " "));
+            cells.collect::<Vec<String>>()
+        });
+        let left = if self.words { usize::MAX } else { 1 };
+        aligned(&rows.collect::<Vec<_>>(), left)
     }
 
     fn of_facts(facts: Vec<(&str, String)>) -> Self {
@@ -178,7 +176,44 @@ impl<'a> Page<'a> {
             figures: figures
                 .map(|figure| (figure.title.as_str(), data_uri(&figure.svg)))
                 .collect(),
+            text: None,
         }
+    }
+
+    /// A self-contained page: no script, nothing from elsewhere.
+    ///
+    /// # Errors
+    /// The template failed.
+    pub fn html(&self) -> Result<String, ReportError> {
+        Ok(self.render()?)
+    }
+
+    /// The same in text: without charts, captions and folded tables.
+    pub fn text(&self) -> String {
+        let mut text = match (&self.text, &self.verdict) {
+            (Some(text), _) => text.clone(),
+            (None, None) => self.sections_text(),
+            (None, Some((_, verdict))) => format!("{verdict}: {}", self.sections_text()),
+        };
+        if let Some(note) = self.emulated.iter().find(|note| !text.contains(*note)) {
+            text = format!("{note}\n\n{text}");
+        }
+        let reasons = self.run.invalid_reasons.iter();
+        let unsaid: Vec<&String> = reasons.filter(|one| !text.contains(*one)).collect();
+        for reason in unsaid {
+            text += &format!("NOT VALID: {reason}\n");
+        }
+        text
+    }
+
+    fn sections_text(&self) -> String {
+        let sections = self.sections.iter().map(Section::text);
+        format!("{}\n{}\n\n", self.title, self.lede) + &sections.collect::<String>()
+    }
+
+    /// The verb that measured.
+    pub fn kind(&self) -> &str {
+        &self.run.kind
     }
 
     /// A cell and its remark.
@@ -197,10 +232,6 @@ impl<'a> Page<'a> {
             ..Table::new("Path|why|hint", missing.iter().map(row))
         });
         self.sections.push(section);
-    }
-
-    fn finish(&self) -> Result<String, ReportError> {
-        Ok(self.render()?)
     }
 }
 
@@ -239,7 +270,7 @@ mod tests {
             }],
             ..RunInfo::default()
         };
-        let page = Page::new(&run, "t", "l".into()).finish().unwrap();
+        let page = Page::new(&run, "t", "l".into()).html().unwrap();
         assert!(
             page.contains("predictability")
                 && page.contains(
@@ -248,7 +279,7 @@ mod tests {
             "{page}"
         );
         let none = RunInfo::default();
-        let page = Page::new(&none, "t", "l".into()).finish().unwrap();
+        let page = Page::new(&none, "t", "l".into()).html().unwrap();
         assert!(!page.contains("<img"));
     }
 
@@ -263,7 +294,7 @@ mod tests {
             ..Table::new("a|b", [vec!["x\ndrifting".to_owned(), "1\n/ 2".to_owned()]])
         });
         page.sections.push(section);
-        let page = page.finish().unwrap();
+        let page = page.html().unwrap();
         assert!(
             page.contains("<details><summary>all of it</summary>"),
             "{page}"

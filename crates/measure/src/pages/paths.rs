@@ -1,6 +1,6 @@
 //! What each path costs: the report of a comparison, and of a sweep, which is several with other depths and threads.
 
-use super::{Card, Page, Report, ReportError, Section, Table};
+use super::{Card, Page, Report, Section, Table};
 use crate::access::{Access, Operation, Pattern};
 use crate::advice::{self, Advice, advise};
 use crate::chart::{Axis, Chart, Curve, Point, Unit, legend_key, styles};
@@ -15,11 +15,7 @@ use crate::table::heading;
 type Value = fn(&PathResult) -> (f64, Ci95);
 
 impl Report for Comparison {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let title = format!("Which path to the {}?", drive(&self.run));
         let mut page = Page::new(&self.run, title, self.lede());
         page.answer = advice::answer(&advise(self));
@@ -44,11 +40,8 @@ impl Report for Comparison {
             ("idle machine", idle),
         ];
         page.conditions.splice(6..6, conditions);
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        crate::table(self)
+        page.text = Some(crate::table(self));
+        page
     }
 }
 
@@ -427,11 +420,7 @@ fn every_figure(result: &PathResult) -> Vec<String> {
 }
 
 impl Report for Sweep {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let drive = drive(&self.run);
         let title = format!("What each path to {drive} gives, from small blocks to large");
         let mut page = Page::new(&self.run, title, self.lede());
@@ -458,44 +447,36 @@ impl Report for Sweep {
             |one| one.threads,
             |one| one.queue_depth,
         ));
-        if !self.agreements.is_empty() || !self.fio_missing.is_empty() {
-            page.sections.push(self.beside_fio());
-        }
+        page.sections.extend(self.beside_fio());
         page.sections.extend(all.last_sections());
         let missing = self.comparisons.iter().flat_map(|one| one.missing.clone());
         page.missing(&distinct(missing));
-        page.finish()
+        page.text = Some(self.text());
+        page
     }
+}
 
+impl Sweep {
+    /// The table of each comparison, and what fio gave beside it.
     fn text(&self) -> String {
         let mut text = String::new();
         for one in &self.comparisons {
             let in_flight = in_flight(one.threads, one.queue_depth);
             text += &format!("In flight: {in_flight}\n\n{}\n", crate::table(one));
         }
-        for one in &self.agreements {
-            text += &format!(
-                "fio beside us: {} {}, {} in flight: {} and {} MiB/s: {}\n",
-                one.path,
-                one.access,
-                one.queue_depth,
-                figure(one.ours_mean_mib_s),
-                figure(one.fio_mean_mib_s),
-                verdict(one, "agree", "DO NOT AGREE"),
-            );
-        }
-        for why in &self.fio_missing {
-            text += &format!("fio was not asked: {why}\n");
-        }
-        text
+        text + &self
+            .beside_fio()
+            .iter()
+            .map(Section::text)
+            .collect::<String>()
     }
 }
 
-fn verdict(one: &Agreement, yes: &'static str, no: &'static str) -> &'static str {
+fn agrees(one: &Agreement) -> &'static str {
     match one.agrees {
-        Some(true) => yes,
+        Some(true) => "yes",
         Some(false) if one.explained => "differ by fio's own time",
-        Some(false) => no,
+        Some(false) => "NO",
         None => "too few rounds",
     }
 }
@@ -566,7 +547,10 @@ impl Sweep {
         Section::new("The paths, ranked", caption).table(head, rows)
     }
 
-    fn beside_fio(&self) -> Section {
+    fn beside_fio(&self) -> Option<Section> {
+        if self.agreements.is_empty() && self.fio_missing.is_empty() {
+            return None;
+        }
         let rows = self.agreements.iter().map(|one| {
             let access = one.access;
             vec![
@@ -576,20 +560,18 @@ impl Sweep {
                 with_half(one.ours_mean_mib_s, one.ours_ci95),
                 with_half(one.fio_mean_mib_s, one.fio_ci95),
                 figure(one.fio_own_percent),
-                verdict(one, "yes", "NO").to_owned(),
+                agrees(one).to_owned(),
             ]
         });
         let caption = "The same cells by our loop and by fio, in turns. They agree if their 95 % intervals overlap, \
                        or that of the difference of paired rounds holds 0. What fio computes in user space is in its \
                        rate: a path's lies between that and fio's with that time taken off.";
         let head = "Path|block|in flight|our loop, MiB/s|fio, MiB/s|fio itself, CPU %|agree";
-        let section = Section::new("Beside fio", caption).table(head, rows);
-        match self.fio_missing.is_empty() {
-            true => section,
-            false => section.table(
-                "fio was not asked",
-                self.fio_missing.iter().map(|why| vec![why.clone()]),
-            ),
+        let mut section = Section::new("Beside fio", caption).table(head, rows);
+        if !self.fio_missing.is_empty() {
+            let missing = self.fio_missing.iter().map(|why| vec![why.clone()]);
+            section = section.table("fio was not asked", missing);
         }
+        Some(section)
     }
 }

@@ -1,19 +1,14 @@
 //! A task that moves a block every period.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section};
 use crate::access::Operation;
 use crate::chart::{BoxRow, boxes, swatch};
 use crate::distribution::Band;
 use crate::format::{count, duration, size};
 use crate::periodic::{Periodic, PeriodicCell, Priority};
-use crate::run_info::RunInfo;
 
 impl Report for Periodic {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let bytes = size(self.block_size_bytes);
         let title = format!("A task that moves {bytes} every period");
         let mut page = Page::new(&self.run, title, self.lede());
@@ -29,33 +24,7 @@ impl Report for Periodic {
             }
         }
         page.missing(&self.missing);
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("{}\n", self.lede());
-        for cell in &self.cells {
-            text += &format!(
-                "  {:22} {:5} {:6} load {:6} {:5} every {:>8}: median {:>8}, longest {:>8}, {} overruns, {} outliers\n",
-                cell.path,
-                cell.operation,
-                cell.priority,
-                cell.load,
-                if cell.synchronous { "sync" } else { "async" },
-                duration(cell.period_ns),
-                duration(cell.response.median_ns),
-                duration(cell.response.max_ns),
-                cell.overruns,
-                cell.response.outliers,
-            );
-        }
-        for missing in &self.missing {
-            text += &format!(
-                "  {}: {}; hint: {}\n",
-                missing.path, missing.reason, missing.hint
-            );
-        }
-        text
+        page
     }
 }
 

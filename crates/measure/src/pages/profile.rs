@@ -1,11 +1,10 @@
 //! Where the processor's time goes: shares by kind, a flame graph, functions, calls.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section, Table};
 use crate::chart::swatch;
 use crate::flame;
 use crate::format::{capital, count, figure};
 use crate::profile::{FEWEST_SAMPLES, Node, Profiled};
-use crate::run_info::RunInfo;
 
 /// Threads that a path's work is done in: the command's and the kernel's.
 const OURS: &str = "straightway kworker swapper ksoftirqd jbd2 migration rcu irq kswapd";
@@ -15,11 +14,7 @@ const OTHERS: f64 = 0.1;
 const LINES: usize = 60;
 
 impl Report for Profiled {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let title = format!("Where the processor's time goes on {}", self.path);
         let mut page = Page::new(&self.run, title, self.lede());
         page.sections = vec![
@@ -28,24 +23,7 @@ impl Report for Profiled {
             self.by_function(),
             self.calls(),
         ];
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = self.lede() + "\n";
-        for (kind, share) in &self.shares.kinds {
-            text += &format!("  {kind:20} {:>6.1} %\n", 100.0 * share);
-        }
-        text += "\n";
-        for function in self.shares.functions.iter().take(12) {
-            text += &format!(
-                "  {:>6.1} %  {:>6.1} %  {}\n",
-                100.0 * function.own_share,
-                100.0 * function.total_share,
-                function.name
-            );
-        }
-        text
+        page
     }
 }
 
@@ -114,7 +92,13 @@ impl Profiled {
 
     fn calls(&self) -> Section {
         let caption = "The heaviest calls, from each thread inwards. All of them are in callgraph.dot, for Graphviz.";
-        Section::new("Call graph", caption).table("Call|share", self.call_rows())
+        let mut section = Section::new("Call graph", caption);
+        section.tables.push(Table {
+            title: format!("The {LINES} heaviest"),
+            folded: true,
+            ..Table::new("Call|share", self.call_rows())
+        });
+        section
     }
 
     /// The heaviest nodes in the order of the tree.

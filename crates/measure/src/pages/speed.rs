@@ -1,10 +1,9 @@
 //! What the processor's speed does to each path: rates over speeds, and the split of times.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section};
 use crate::access::Access;
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
 use crate::format::{distinct, duration, with_half};
-use crate::run_info::RunInfo;
 use crate::speed::{Scaling, Speed};
 use std::collections::BTreeSet;
 
@@ -12,11 +11,7 @@ use std::collections::BTreeSet;
 const MISFIT: f64 = 0.1;
 
 impl Report for Speed {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let title = "What the processor's speed changes";
         let mut page = Page::new(&self.run, title, self.lede());
         if !self.scalings.is_empty() {
@@ -24,25 +19,7 @@ impl Report for Speed {
             page.sections.push(self.splits());
         }
         page.sections.push(self.speeds_table());
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = self.lede() + "\n";
-        for one in &self.scalings {
-            text += &format!(
-                "  {:48} {:>6.2} times as fast, {} % of the time is the processor's{}\n",
-                name(one),
-                one.gain,
-                share(one),
-                if one.misfit > MISFIT {
-                    " (the split does not fit)"
-                } else {
-                    ""
-                }
-            );
-        }
-        text
+        page
     }
 }
 

@@ -1,9 +1,8 @@
 //! Whether a path keeps up with a rate.
 
-use super::{Page, Report, ReportError, Section, Table, within};
+use super::{Page, Report, Section, Table, within};
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key};
 use crate::format::{capital, count, duration, figure, share, size, yes};
-use crate::run_info::RunInfo;
 use crate::sustain::{Stretch, Sustained, Times, Verdict};
 
 /// Styles of the two times.
@@ -11,12 +10,9 @@ const RESPONSE: usize = 0;
 const SERVICE: usize = 1;
 
 impl Report for Sustained {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
-        let title = format!("{} {}", self.path, self.asked());
+    fn page(&self) -> Page<'_> {
+        let drive = &self.run.device.name;
+        let title = format!("{} of {drive} {}", self.path, self.asked());
         let mut page = Page::new(&self.run, title, self.lede());
         let class = match self.verdict {
             Verdict::Sustains => "good",
@@ -25,24 +21,7 @@ impl Report for Sustained {
         };
         page.verdict = Some((class, self.verdict.to_string()));
         page.sections = vec![self.facts(), self.tails(), self.in_time()];
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let times = |name: &str, times: &Times| {
-            let [median, most, longest] = [times.p50_ns, times.p99_ns, times.max_ns].map(duration);
-            format!("  {name}  median {median}, 99 % {most}, longest {longest}\n")
-        };
-        format!(
-            "{}: {} of {} {}\n  {}\n{}{}",
-            self.verdict,
-            self.path,
-            self.run.device.name,
-            self.asked(),
-            self.lede(),
-            times("response", &self.response),
-            times("service ", &self.service)
-        )
+        page
     }
 }
 
@@ -83,8 +62,7 @@ impl Sustained {
         };
         let [low, high] = self.miss_rate_bounds.map(share);
         let tolerated = share(self.tolerated_miss_rate);
-        let smallest = self.smallest_safe_buffer_bytes;
-        let facts = vec![
+        let mut facts = vec![
             ("arrivals", count(self.arrivals)),
             ("missed the deadline", count(self.misses)),
             (
@@ -96,16 +74,18 @@ impl Sustained {
             ("failed", count(self.errors)),
             ("most blocks waiting", count(self.peak_backlog_blocks)),
             (
-                "smallest safe buffer",
-                smallest.map_or("none".to_owned(), size),
-            ),
-            (
                 "operations in flight, at most",
                 self.queue_depth.to_string(),
             ),
             ("drifting", yes(self.drifting)),
             ("polls", yes(self.polls)),
         ];
+        // A run that is not valid says nothing about the drive.
+        if self.verdict != Verdict::CannotTell {
+            let bytes = self.smallest_safe_buffer_bytes;
+            let bytes = bytes.map_or("none".to_owned(), size);
+            facts.insert(7, ("smallest safe buffer", bytes));
+        }
         let caption = "The response time counts from the moment at which a block was due; the service time from the \
                        moment at which it was handed over, which is all that a closed loop can see. In brackets 95 % \
                        confidence intervals that allow for bursts; where the independent samples are too few there is \

@@ -1,18 +1,13 @@
 //! Where a request's time goes.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section};
 use crate::chart::{Axis, Chart, Curve, Unit, legend_key, stacks, swatch};
 use crate::format::{count, duration, figure, size};
-use crate::run_info::RunInfo;
 use crate::trace::Traced;
 use crate::trace::parts::PARTS;
 
 impl Report for Traced {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let title = format!(
             "Where the time of a {} of {} by {} goes",
             self.access.operation,
@@ -21,22 +16,7 @@ impl Report for Traced {
         );
         let mut page = Page::new(&self.run, title, self.lede());
         page.sections = vec![self.averages(), self.one_by_one(), self.distribution()];
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("{}\n", self.lede());
-        for part in &self.parts {
-            text += &format!(
-                "  {:26} {:>9}  {:>5.1} %  median {:>9}, 99 % {:>9}\n",
-                part.name,
-                duration(part.mean_ns as u64),
-                part.share * 100.0,
-                duration(part.p50_ns),
-                duration(part.p99_ns)
-            );
-        }
-        text
+        page
     }
 }
 

@@ -1,16 +1,11 @@
 //! What an application would see.
 
-use super::{Page, Report, ReportError, Section};
+use super::{Page, Report, Section};
 use crate::format::{count, duration, figure, size};
-use crate::run_info::RunInfo;
 use crate::workload::{OpResult, Worked};
 
 impl Report for Worked {
-    fn info(&self) -> &RunInfo {
-        &self.run
-    }
-
-    fn html(&self) -> Result<String, ReportError> {
+    fn page(&self) -> Page<'_> {
         let how = match self.direct {
             true => "past the page cache",
             false => "through the page cache",
@@ -23,28 +18,7 @@ impl Report for Worked {
         let section = Section::new("Each kind of operation", caption);
         page.sections
             .push(section.table(head, self.operations.iter().map(row)));
-        page.finish()
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("{}\n", self.lede());
-        for one in &self.operations {
-            text += &format!(
-                "  {:10} {:12} {:>9} {:>9}/s  mean {:>8}, 99 % {:>8}, longest {:>8}{}\n",
-                one.group,
-                one.operation,
-                count(one.count),
-                figure(one.per_second),
-                duration(one.mean_ns as u64),
-                duration(one.p99_ns),
-                duration(one.max_ns),
-                match one.errors {
-                    0 => String::new(),
-                    errors => format!(", {errors} failed"),
-                },
-            );
-        }
-        text
+        page
     }
 }
 
