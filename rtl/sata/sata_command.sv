@@ -187,16 +187,18 @@ module sata_command
     );
   end
 
-  logic trim_odd;
+  // A drive may fail a command that it has just asked for data: the frame still goes out, with whatever is here.
+  logic trim_odd, is_trim, fed;
   logic [15:0] trim_count;
+  assign is_trim      = Trim & (kind_q == KTrim);
+  assign fed          = transfer_q & (state_q != SFinish) & (state_q != SRespond);
   assign trim_odd     = frame_q[0];  // an even number of words: the first of a pair is left with an even count
   assign trim_count   = (req_q.count > count_t'(16'hFFFF)) ? 16'hFFFF : req_q.count[15:0];
   assign sent_word    = data_valid_o & data_ready_i;
-  assign data_valid_o = (Trim & (kind_q == KTrim)) | give_valid;
-  assign data_o       = (Trim & (kind_q == KTrim)) ? (trim_odd ? {trim_count, req_q.lba[47:32]} : req_q.lba[31:0])
-                                                   : give;
+  assign data_valid_o = is_trim | give_valid | ~fed;
+  assign data_o       = !is_trim ? give : (trim_odd ? {trim_count, req_q.lba[47:32]} : req_q.lba[31:0]);
   assign data_last_o  = frame_q == 12'd1;
-  assign give_ready   = data_ready_i & ~(Trim & (kind_q == KTrim));
+  assign give_ready   = data_ready_i & ~is_trim;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -205,9 +207,9 @@ module sata_command
     end else begin
       if (data_start_o) begin
         sending_q <= 1'b1;
-        if (Trim && (kind_q == KTrim))             frame_q <= 12'd128;
+        if (is_trim)                             frame_q <= 12'd128;
         else if (words_d > words_t'(FrameWords)) frame_q <= 12'(FrameWords);
-        else                                       frame_q <= 12'(words_d);
+        else                                     frame_q <= 12'(words_d);
       end else if (sent_word) begin
         frame_q <= frame_q - 12'd1;
       end
@@ -255,10 +257,12 @@ module sata_command
   logic [TimerWidth-1:0] timer_q;
   logic overdue, progress, host_waits, waiting, stuck_q;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
-                      (((state_q == SReady) & (any | transfer_q)));
+                      (((state_q == SReady) & (any | transfer_q | sending_q)));
   // A word that no command asked for is no progress: a frame whose end was lost would never be overdue.
   assign progress   = fis_valid_i | (word_valid_i & word_wanted_o) | sent_word;
-  assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o) | (told_q & ~host_i.rsp_ready);
+  // Behind the last word of a frame it is the drive that must answer.
+  assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o & (frame_q != '0)) |
+                      (told_q & ~host_i.rsp_ready);
   // The frame must have been under way for half of that time: one that begins late has done nothing wrong.
   assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & stuck_q;
   assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
@@ -352,8 +356,8 @@ module sata_command
     drop           = 1'b0;
 
     // Words of the transfer under way.
-    if (fifo_push || (sent_word && !(Trim && (kind_q == KTrim)))) words_d = words_q - words_t'(1);
-    if (Trim && sent_word && (kind_q == KTrim) && trim_odd) begin
+    if (fifo_push || (sent_word && fed && !is_trim)) words_d = words_q - words_t'(1);
+    if (is_trim && sent_word && trim_odd) begin
       req_d.lba   = req_q.lba + lba_t'(trim_count);
       req_d.count = req_q.count - count_t'(trim_count);
     end

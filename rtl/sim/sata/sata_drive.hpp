@@ -33,6 +33,7 @@ struct DriveFault {
     uint64_t double_at = 0;
     uint64_t error_at = 0;        // the n-th read or write fails (media error)
     uint64_t silent_at = 0;       // the n-th read or write is accepted and never done
+    uint64_t give_up_at = 0;      // the n-th time that the drive asks for data it fails the command instead of waiting for them
     uint64_t setup_tag_at = 0;    // the n-th DMA setup has a tag that is not under way
     uint64_t bits_tag_at = 0;     // the n-th set device bits names another tag
     uint64_t comreset_at = 0;     // the drive starts again at the n-th read or write
@@ -251,6 +252,8 @@ private:
         uint8_t type = frame[0] & 0xFF;
         if (good) {
             port.frames.pop_front();
+            bool asks = type == 0x39 || (type == 0x41 && (frame[0] & 0x8000));
+            if (asks && current_ && port.happens(++asked_ == fault.give_up_at)) return fail(0x40);
             if (type == 0x46 && !(port.frames.size() && port.frames.front() == frame)) done_sending();
         } else if (type == 0x46) {
             port.frames.clear();
@@ -338,7 +341,7 @@ private:
     Command now_served_{};
     Command* current_ = nullptr;
     uint64_t now_ = 0, begin_at_ = 0, offset_ = 0, stalled_until_ = 0;
-    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0;
+    uint64_t lost_ = 0, doubled_ = 0, ios_ = 0, setups_ = 0, bits_ = 0, short_reads_ = 0, asked_ = 0;
     unsigned down_ = 100, left_ = 0, expecting_ = 0, failed_tag_ = 0, failed_error_ = 0;
     bool start_again_ = false, frozen_ = false, data_refused_ = false;
 };

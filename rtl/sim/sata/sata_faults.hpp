@@ -84,9 +84,11 @@ inline std::vector<FaultRow> fault_rows() {
                     true, 0, single, 70});
     both("drive-stuck", "the drive holds indefinitely in a frame of its own", [](Drive& d) { d.port.fault.out_stuck_at = 600; });
     both("host-stuck", "the drive holds indefinitely in a frame of the host's", [](Drive& d) { d.port.fault.in_stuck_at = 1000; });
+    both("unanswered", "the host's 3rd data frame arrives, and the drive never answers it", [](Drive& d) { d.port.fault.mute_at = 3; });
     both("drop-in-frame", "the link is lost in a frame of the drive's", [](Drive& d) { d.port.fault.drop_at = 6; });
     both("comreset", "the drive starts again at the 5th command", [](Drive& d) { d.fault.comreset_at = 5; });
     both("media-error", "the 5th command fails with a media error", [](Drive& d) { d.fault.error_at = 5; });
+    both("gives-up", "the drive asks for data for the 3rd time, and fails the command instead", [](Drive& d) { d.fault.give_up_at = 3; });
     both("silent", "the 5th command is never done", [](Drive& d) { d.fault.silent_at = 5; });
     both("short-read", "the 3rd read ends without its data and without an error",
          [](Drive& d) { d.fault.error_at = 3, d.fault.short_read = true; });

@@ -20,6 +20,7 @@ struct LinkFault {
     uint64_t in_primitive_at = 0;
     uint64_t in_data_at = 0;
     uint64_t refuse_at = 0;       // the drive answers a good frame with R_ERR
+    uint64_t mute_at = 0;         // the drive takes a data frame of the host's and never answers it
     uint64_t drop_at = 0;         // the link is lost in the middle of a frame of the drive's
     uint64_t sync_at = 0;         // the drive leaves a host's frame by SYNC
     bool ignore_hold = false;     // the drive sends on whatever the host says
@@ -73,7 +74,7 @@ public:
     }
     // Events are counted from here on.
     void count_from_now() {
-        in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = frames_begun_ = 0;
+        in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = data_frames_ = frames_begun_ = 0;
     }
     bool in_frame_out() const { return state_ == kSendData; }
     bool in_frame_in() const { return state_ == kRcv; }
@@ -98,7 +99,7 @@ public:
     }
 
 private:
-    enum State { kIdle, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave };
+    enum State { kIdle, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave, kMute };
 
     Word react(Word word) {
         // What it is: a primitive, or data; behind CONT the primitive before it.
@@ -153,10 +154,14 @@ private:
                 }
                 if (good && happens(++good_frames_ == fault.refuse_at)) good = false;
                 next = good ? kGood : kBad;
+                if (good && (words_[0] & 0xFF) == 0x46 && happens(++data_frames_ == fault.mute_at)) next = kMute;
                 if (good) received(words_);
                 else damaged();
             } else if (primitive == kWtrm) next = kBad, damaged();
             else if (primitive == kSync) next = kIdle, damaged();
+            break;
+        case kMute:
+            if (primitive == kSync) next = kIdle;
             break;
         case kGood: case kBad: case kLeave:
             if (primitive == kSync || primitive == kXrdy) next = kIdle;
@@ -179,6 +184,7 @@ private:
         case kSendEof: repeat_ = 0; return {kEof, true};
         case kWait: return say(kWtrm);
         case kRcvRdy: return say(kRrdy);
+        case kMute: return say(kRip);
         case kRcv:
             if (fault.in_stuck_at && in_data_ >= fault.in_stuck_at) {
                 if (!stuck_) happens(true), stuck_ = true;
@@ -244,7 +250,7 @@ private:
     uint32_t last_ = kSync, said_ = 0;
     unsigned repeat_ = 0, drop_in_ = 0;
     uint64_t in_primitives_ = 0, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,
-             frames_begun_ = 0;
+             data_frames_ = 0, frames_begun_ = 0;
 };
 
 }  // namespace straightway::sata
