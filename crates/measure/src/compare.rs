@@ -68,24 +68,15 @@ pub fn compare(
     session.run(&plan, &names, progress);
     session.close_path();
     session.leave_group();
-    let Session {
-        stage,
-        paths,
-        series,
-        missing,
-        invalid_reasons,
-        stopped,
-        ..
-    } = session;
-    run.invalid_reasons = invalid_reasons;
-    run.end(stage.host);
+    run.invalid_reasons = session.invalid_reasons;
+    run.end(session.stage.host);
     let cores = run.environment_before.cpu_count;
     if let Some(busy) = others::reason(idle.percent, idle.elapsed_ns, cores) {
         run.invalidate(busy);
     }
-    run.complete = !stopped && !cancel.load(Ordering::Relaxed);
-    let results = series.into_iter().filter_map(|(cell, series)| {
-        let path = paths.get(cell.path)?;
+    run.complete = !session.stopped && !cancel.load(Ordering::Relaxed);
+    let results = session.series.into_iter().filter_map(|(cell, series)| {
+        let path = session.paths.get(cell.path)?;
         let (name, polls) = (path.name(), path.polls());
         series.summarise(name, polls, idle.ticks_per_second, request.seed)
     });
@@ -98,7 +89,7 @@ pub fn compare(
         span_bytes: settings.span_bytes,
         idle_cpu_percent: idle.percent,
         results: results.collect(),
-        missing,
+        missing: session.missing,
         run,
     })
 }

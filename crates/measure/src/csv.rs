@@ -1,6 +1,6 @@
 //! Results as CSV: a line of names, then a line for each result.
 
-use crate::schema::Comparison;
+use crate::schema::PathResult;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -37,12 +37,12 @@ fn quoted(text: &str) -> String {
 }
 
 /// One line for each result.
-pub fn of_comparison(comparison: &Comparison) -> String {
+pub fn of_results<'r>(results: impl IntoIterator<Item = &'r PathResult>) -> String {
     let columns = "path,operation,pattern,block_size_bytes,queue_depth,threads,throughput_mib_s,\
                    throughput_mib_s_ci95.0=throughput_mib_s_low,throughput_mib_s_ci95.1=throughput_mib_s_high,\
                    throughput_mib_s_stddev,iops,cpu_percent,mib_s_per_cpu_percent,device_commands_per_operation,\
                    interrupts_per_operation,service_time_p50_ns,service_time_p99_ns,operations,errors,drifting";
-    of(columns, &comparison.results)
+    of(columns, &results.into_iter().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -30,40 +30,25 @@ const BUSY_PERCENT: f64 = 60.0;
 /// A link that carries this share of what it could is the limit.
 const LINK_FULL: f64 = 0.75;
 
-/// What limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Too few operations in flight.
-    QueueDepth,
-    /// The drive's interrupts and what wakes up after them.
-    Interrupts,
-    /// Processor time of each operation: system calls, the driver, the file system.
-    EachOperation,
-    /// Copying through the page cache.
-    Copying,
-    /// The device itself.
-    Device,
-    /// The PCIe link.
-    Link,
-    /// Memory and the processor: a loop on memory is no faster.
-    Processor,
-    /// The trials do not tell.
-    Unknown,
-}
-
-impl std::fmt::Display for Limit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Limit::QueueDepth => "the queue depth",
-            Limit::Interrupts => "interrupts",
-            Limit::EachOperation => "processor time of each operation",
-            Limit::Copying => "processor time in copying",
-            Limit::Device => "the device",
-            Limit::Link => "the PCIe link",
-            Limit::Processor => "the processor and its memory",
-            Limit::Unknown => "not known",
-        })
+named! {
+    /// What limits.
+    pub enum Limit {
+        /// Too few operations in flight.
+        QueueDepth = "the queue depth",
+        /// The drive's interrupts and what wakes up after them.
+        Interrupts = "interrupts",
+        /// Processor time of each operation: system calls, the driver, the file system.
+        EachOperation = "processor time of each operation",
+        /// Copying through the page cache.
+        Copying = "processor time in copying",
+        /// The device itself.
+        Device = "the device",
+        /// The PCIe link.
+        Link = "the PCIe link",
+        /// Memory and the processor: a loop on memory is no faster.
+        Processor = "the processor and its memory",
+        /// The trials do not tell.
+        Unknown = "not known",
     }
 }
 

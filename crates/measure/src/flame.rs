@@ -2,7 +2,7 @@
 //! above it.
 
 use crate::chart::Svg;
-use crate::profile::{KINDS, Kind, Node};
+use crate::profile::{Kind, Node};
 
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 18.0;
@@ -16,8 +16,7 @@ const LETTER: f64 = 6.6;
 
 /// The looks of a kind.
 pub fn style(kind: Option<Kind>) -> usize {
-    let index = KINDS.iter().position(|one| Some(*one) == kind);
-    index.unwrap_or(KINDS.len() - 1)
+    kind.unwrap_or(Kind::Application) as usize
 }
 
 fn depth(node: &Node) -> usize {

@@ -59,6 +59,32 @@ macro_rules! shown_as_in_json {
     )+};
 }
 
+/// An enum whose variants stand in JSON by their names, and for people by the words beside them.
+macro_rules! named {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$what:meta])* $variant:ident = $words:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$what])* $variant,)+
+        }
+
+        impl $name {
+            /// All of them, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(match self {
+                    $(Self::$variant => $words,)+
+                })
+            }
+        }
+    };
+}
+
 pub mod access;
 mod advice;
 pub mod cell;

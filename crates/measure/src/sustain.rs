@@ -52,28 +52,17 @@ pub struct Question {
     pub miss_rate: f64,
 }
 
-/// The answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Misses are as rare as asked.
-    Sustains,
-    /// They are not.
-    DoesNot,
-    /// The run was too short.
-    NotEnoughData,
-    /// The run is not valid, and tells nothing about the path.
-    CannotTell,
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Verdict::Sustains => "SUSTAINS",
-            Verdict::DoesNot => "DOES NOT",
-            Verdict::NotEnoughData => "NOT ENOUGH DATA",
-            Verdict::CannotTell => "CANNOT TELL",
-        })
+named! {
+    /// The answer.
+    pub enum Verdict {
+        /// Misses are as rare as asked.
+        Sustains = "SUSTAINS",
+        /// They are not.
+        DoesNot = "DOES NOT",
+        /// The run was too short.
+        NotEnoughData = "NOT ENOUGH DATA",
+        /// The run is not valid, and tells nothing about the path.
+        CannotTell = "CANNOT TELL",
     }
 }
 

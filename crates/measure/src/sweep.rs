@@ -94,16 +94,7 @@ impl Sweep {
 
     /// Each result, a line.
     pub fn to_csv(&self) -> String {
-        let mut text = String::new();
-        for (index, comparison) in self.comparisons.iter().enumerate() {
-            let table = crate::csv::of_comparison(comparison);
-            let skip = usize::from(index > 0);
-            for line in table.lines().skip(skip) {
-                text += line;
-                text.push('\n');
-            }
-        }
-        text
+        crate::csv::of_results(self.results().map(|(_, result)| result))
     }
 }
 

@@ -53,7 +53,7 @@ impl Compare {
             least.as_secs()
         ));
         let comparison = compare(context, &ready, &ready.request, kinds, &settings)?;
-        let files = [("compare.csv", measure::csv::of_comparison(&comparison))];
+        let files = [("compare.csv", measure::csv::of_results(&comparison.results))];
         self.subject.saving.leave(context, &comparison, &files)?;
         verdict(&comparison.run, comparison.results.iter())
     }

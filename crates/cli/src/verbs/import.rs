@@ -33,7 +33,7 @@ impl Import {
         if comparison.results.is_empty() {
             return Err(Failure::usage(format!("{name}: no job moved any data")));
         }
-        let files = [("fio.csv", measure::csv::of_comparison(&comparison))];
+        let files = [("fio.csv", measure::csv::of_results(&comparison.results))];
         self.saving.leave(context, &comparison, &files)?;
         Ok(Exit::Done)
     }

@@ -25,62 +25,29 @@ const SMALLEST: f64 = 0.002;
 /// take no more than 128.
 const DEEPEST: usize = 48;
 
-/// What a sample was doing.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Moving bytes between the page cache and the application, or clearing pages.
-    Copying,
-    /// Writing pages back, or the processor's caches before DMA.
-    Flushing,
-    /// Taking locks, and waiting for them.
-    Locking,
-    /// Interrupts and what runs right after them.
-    Interrupt,
-    /// The NVMe driver.
-    Driver,
-    /// The block layer.
-    BlockLayer,
-    /// The file system.
-    FileSystem,
-    /// Scheduling.
-    Scheduling,
-    /// The rest of the kernel: system call entry, memory, accounting.
-    Kernel,
-    /// Programs, the application itself among them.
-    Application,
-}
-
-/// All kinds, in the order in which they are shown.
-pub const KINDS: [Kind; 10] = [
-    Kind::Copying,
-    Kind::Flushing,
-    Kind::Locking,
-    Kind::Interrupt,
-    Kind::Driver,
-    Kind::BlockLayer,
-    Kind::FileSystem,
-    Kind::Scheduling,
-    Kind::Kernel,
-    Kind::Application,
-];
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Kind::Copying => "copying",
-            Kind::Flushing => "flushing",
-            Kind::Locking => "locking",
-            Kind::Interrupt => "interrupts",
-            Kind::Driver => "NVMe driver",
-            Kind::BlockLayer => "block layer",
-            Kind::FileSystem => "file system",
-            Kind::Scheduling => "scheduling",
-            Kind::Kernel => "rest of the kernel",
-            Kind::Application => "programs",
-        })
+named! {
+    /// What a sample was doing.
+    pub enum Kind {
+        /// Moving bytes between the page cache and the application, or clearing pages.
+        Copying = "copying",
+        /// Writing pages back, or the processor's caches before DMA.
+        Flushing = "flushing",
+        /// Taking locks, and waiting for them.
+        Locking = "locking",
+        /// Interrupts and what runs right after them.
+        Interrupt = "interrupts",
+        /// The NVMe driver.
+        Driver = "NVMe driver",
+        /// The block layer.
+        BlockLayer = "block layer",
+        /// The file system.
+        FileSystem = "file system",
+        /// Scheduling.
+        Scheduling = "scheduling",
+        /// The rest of the kernel: system call entry, memory, accounting.
+        Kernel = "rest of the kernel",
+        /// Programs, the application itself among them.
+        Application = "programs",
     }
 }
 
@@ -258,7 +225,7 @@ pub fn shares(stacks: &[Stack]) -> Shares {
         root.add(stack, kind);
     }
     let share = |count: u64| count as f64 / all.busy_samples.max(1) as f64;
-    all.kinds = KINDS
+    all.kinds = Kind::ALL
         .iter()
         .map(|kind| (*kind, share(kinds.get(kind).copied().unwrap_or(0))))
         .collect();
