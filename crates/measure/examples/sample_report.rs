@@ -4,11 +4,14 @@
 //!
 //! Nothing here says anything about a real drive: the costs are made up, and the clock is virtual.
 
+#[path = "../tests/simulated/mod.rs"]
+mod simulated;
+
+use simulated::{Profile, SimulatedHost};
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use straightway_measure::run_info::Request;
-use straightway_measure::simulated::{Profile, SimulatedHost};
 use straightway_measure::{
     DeviceInfo, Environment, Missing, Operation, Path, Report, Settings, compare,
 };

@@ -1,7 +1,7 @@
 //! The machine that the measurement runs on: its clock, its processor time, its driver bindings.
 //!
 //! Everything that a comparison asks of the outside world goes through [`Host`], so that a
-//! simulated one (see [`crate::simulated`]) makes it repeatable to the last digit.
+//! simulated one (see `tests/simulated`) makes it repeatable to the last digit.
 
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;

@@ -2,14 +2,16 @@
 // Helpers unwrap too: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod simulated;
+
 use block::{Buffer, Device, RamDisk};
+use simulated::{Profile, SimulatedHost};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use straightway_measure::run_info::Request;
-use straightway_measure::simulated::{Profile, SimulatedHost};
 use straightway_measure::{
     CompareError, Comparison, Counters, Environment, Host, Missing, Operation, Path, Pattern,
-    Report, Settings, compare,
+    Progress, Report, Settings, compare, table,
 };
 
 fn request() -> Request {
@@ -435,4 +437,28 @@ fn a_region_too_small_for_the_span_is_reported_with_its_remedy() {
     // An empty comparison still has a table and a report.
     assert!(straightway_measure::table(&comparison).contains("Not measured"));
     assert!(comparison.page().html().is_ok());
+}
+
+#[test]
+fn a_comparison_of_one_path_is_valid_and_whole_and_has_a_table() {
+    let mut host = SimulatedHost::new();
+    let mut paths = vec![host.path(Profile::default())];
+    let settings = Settings {
+        block_sizes_bytes: vec![4096],
+        ..Settings::default()
+    };
+    let mut progress = |step: &Progress<'_>| assert!(step.done_cells <= step.total_cells);
+    let cancel = AtomicBool::new(false);
+    let request = Request::default();
+    let compared = compare(
+        &mut host,
+        &mut paths,
+        &request,
+        &settings,
+        &mut progress,
+        &cancel,
+    );
+    let comparison = compared.unwrap();
+    assert!(comparison.run.valid && comparison.run.complete);
+    assert!(table(&comparison).contains("Random read, 4 KiB"));
 }

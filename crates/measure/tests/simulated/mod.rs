@@ -1,20 +1,18 @@
 //! A host and paths that exist only on paper: a virtual clock, and costs from a table.
 //!
 //! The same settings give the same comparison to the last digit, in milliseconds, on any machine.
-//! That is for tests, for the example report, and for trying the command without a drive. The
-//! figures say nothing about any real drive.
+//! That is for tests, those within the crate too, and for the example report. The figures say nothing about any
+//! real drive.
 
-use crate::cpu::CpuTimes;
-use crate::environment::Environment;
-use crate::host::{Clock, Host};
-use crate::path::{Counters, Missing, Path};
-use crate::random::Random;
 use block::{
     Buffer, Completion, Device, Error, Features, Geometry, Operation, Refused, Request, Tag,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use straightway_measure::cpu::CpuTimes;
+use straightway_measure::random::Random;
+use straightway_measure::{Clock, Counters, Environment, Host, Missing, Path};
 
 /// Nanoseconds of a processor tick.
 const TICK_NS: u64 = 10_000_000;
