@@ -3,6 +3,7 @@
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
 
+import json
 import os
 import random
 import socket
@@ -352,6 +353,51 @@ def test_the_library(front, tmp_path):
     f.leave()
     hw.check(tmp_path / "v")
     assert hw.contents(tmp_path / "v", "späte Datei", tmp_path) == data
+
+
+def test_the_command(front, tmp_path):
+    """`straightway` on `hwfs:SOCKET`: what it stores by the hardware it finds again by blocks, and the other way round."""
+    early, data, newer = pattern(8, 5003), pattern(9, 150001), pattern(10, 70000)
+    f = front({"early": early}, seed=SEED, stall=10, read_latency=30)
+    f.socket.close()
+    device = f"hwfs:{tmp_path / 'front.sock'}"
+    source, target = tmp_path / "in", tmp_path / "out"
+
+    def run(exit_status, verb, *words):
+        done = hw.command("--quiet", verb, device, *words, good=False)
+        assert done.returncode == exit_status, f"STRAIGHTWAY_SEED={SEED}: {verb} {words}: {done.stdout}{f.says()}"
+        return done.stdout
+
+    run(0, "get", "early", target)
+    assert target.read_bytes() == early
+    run(9, "get", "early", target)  # it exists
+    run(10, "get", "none", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+    source.write_bytes(data)
+    stored = json.loads(run(0, "put", source, "späte Datei", "--json"))
+    assert (stored["path"], stored["length_bytes"], stored["requests"]) == ("hwfs", len(data), 3)
+    run(0, "get", "späte Datei", target, "--force")
+    assert target.read_bytes() == data
+    run(9, "put", source, "early")
+    source.write_bytes(newer)
+    assert json.loads(run(0, "put", source, "early", "--force", "--json"))["replaced"]
+    source.write_bytes(bytes(3 << 20))
+    run(8, "put", source, "huge")
+    listed = json.loads(run(0, "ls", "--json"))["files"]
+    assert [(file["name"], file["size_bytes"], file["allocated_bytes"], file["checksums"]) for file in listed] == [
+        ("early", len(newer), None, None), ("späte Datei", len(data), None, None)]
+    source.write_bytes(b"")
+    run(0, "put", source, "empty")
+    run(0, "mv", "späte Datei", "renamed")
+    run(9, "mv", "renamed", "early")
+    assert "`none`" in run(10, "rm", "none", "empty")
+    assert run(0, "ls") == "early\nrenamed\n"
+    f.leave()
+    hw.check(tmp_path / "v")
+    assert hw.command("ls", tmp_path / "v").stdout == "early\nrenamed\n"
+    assert hw.contents(tmp_path / "v", "early", tmp_path) == newer
+    assert hw.contents(tmp_path / "v", "renamed", tmp_path) == data
 
 
 def test_what_it_costs(front):

@@ -2,6 +2,7 @@
 
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
+use crate::hardware;
 use crate::units::{Size, Time};
 use linux::Roots;
 use linux::resolve::{Resolved, resolve};
@@ -46,6 +47,7 @@ impl Drive {
             Some(("ram", size)) => Ok(Self::Ram(parse_size(name, size)?)),
             Some(("coprocessor", path)) => Ok(Self::Coprocessor(window(name, path)?)),
             Some(("model", words)) => Ok(Self::Model(parse_model(name, words)?)),
+            Some(("hwfs", _)) => Err(hardware::not_served(name)),
             Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
                 "`{name}`: this version has no {scheme}: devices"
             ))

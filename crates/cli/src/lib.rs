@@ -8,6 +8,7 @@
 //! | `path` | from a drive to an open block device |
 //! | `transfer` | moving a stretch of it |
 //! | `volume` | a mounted volume on it |
+//! | `hardware` | a volume that a file system in hardware serves |
 //! | `stream` | where a recording comes from, where a playback goes |
 //! | `bench` | every path as the instrument wants it, for all verbs that measure |
 //! | `output` | what a run leaves |
@@ -26,6 +27,7 @@ mod examples;
 mod facts;
 mod failure;
 mod guard;
+mod hardware;
 mod manual;
 mod output;
 mod path;

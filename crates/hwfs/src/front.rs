@@ -53,6 +53,8 @@ pub struct Entry {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Its slot in the volume's table.
+    pub slot: u32,
 }
 
 /// What a command needs beside its operation. The file's number is always 0: one file is open at a time.
@@ -62,6 +64,11 @@ struct Arguments<'a> {
     flags: u32,
     offset: u64,
     length: u64,
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// The file system in hardware, on a board that nobody else uses.
@@ -127,10 +134,8 @@ impl<B: Board> Front<B> {
             let length = usize::from(rest[4]).min(NAME_MAX);
             found.push(Entry {
                 name: String::from_utf8_lossy(&rest[8..8 + length]).into_owned(),
-                bytes: size
-                    .iter()
-                    .rev()
-                    .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+                bytes: little_endian(size),
+                slot: little_endian(&rest[..4]) as u32,
             });
         }
     }
@@ -247,11 +252,7 @@ impl<B: Board> Front<B> {
                 return Err(Error::Status(Status::BAD_NAME, 0));
             }
             for (register, part) in (first..).step_by(4).zip(name.as_bytes().chunks(4)) {
-                let word = part
-                    .iter()
-                    .rev()
-                    .fold(0, |value, byte| value << 8 | u32::from(*byte));
-                board.write(register, word)?;
+                board.write(register, little_endian(part) as u32)?;
             }
         }
         let address = board.buffer_address();

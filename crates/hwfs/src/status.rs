@@ -8,16 +8,34 @@ pub struct Status(pub u8);
 impl Status {
     /// It succeeded.
     pub const OK: Status = Status(0);
+    /// The drive is gone.
+    pub const GONE: Status = Status(9);
     /// The volume is not mounted, or has to be mounted again after a change that was interrupted.
     pub const NOT_MOUNTED: Status = Status(17);
+    /// There is no volume on the drive.
+    pub const NOT_A_VOLUME: Status = Status(18);
+    /// The volume has a newer version of the format, or features that this core does not know.
+    pub const NEWER_VERSION: Status = Status(19);
+    /// The volume's nodes are longer than this core's buffers, or it has more slots than its index.
+    pub const UNSUITABLE: Status = Status(20);
+    /// The volume is read-only, or mounted so.
+    pub const READ_ONLY: Status = Status(23);
     /// The name is empty, longer than 64 bytes, or not UTF-8 without NUL.
     pub const BAD_NAME: Status = Status(24);
     /// There is no such file.
     pub const NOT_FOUND: Status = Status(25);
     /// There is a file of that name.
     pub const EXISTS: Status = Status(26);
+    /// No free slot is left for the name.
+    pub const TABLE_FULL: Status = Status(27);
     /// There is not enough free space.
     pub const NO_SPACE: Status = Status(28);
+    /// The file would have more extents than a map holds.
+    pub const MAP_FULL: Status = Status(29);
+    /// The file is open.
+    pub const IN_USE: Status = Status(30);
+    /// The volume uses a feature of the format that this core leaves out.
+    pub const UNSUPPORTED: Status = Status(34);
     /// Memory answered with SLVERR.
     pub const SLAVE_ERROR: Status = Status(48);
     /// Memory answered with DECERR.

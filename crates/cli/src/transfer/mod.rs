@@ -64,6 +64,11 @@ pub struct IoArgs {
 }
 
 impl IoArgs {
+    /// Whether the user leaves open how much is moved at once.
+    pub const fn is_default(&self) -> bool {
+        self.block_size.0 == 1 << 20 && self.queue_depth == 8
+    }
+
     /// What is wanted of the path.
     pub fn open_options(&self, write: bool) -> OpenOptions {
         OpenOptions {

@@ -172,11 +172,11 @@ impl Check {
         listing: &Listing,
         checked: &mut Checked,
     ) -> Result<()> {
-        for file in listing.files.iter().filter(|file| !file.checksums) {
+        for file in listing.files.iter().filter(|file| !file.has_checksums()) {
             checked.not_compared_files += 1;
             checked.not_compared_bytes += file.size_bytes;
         }
-        let files = || listing.files.iter().filter(|file| file.checksums);
+        let files = || listing.files.iter().filter(|file| file.has_checksums());
         let total_bytes = files().map(|file| file.size_bytes).sum();
         let bar = context.console.bytes_bar(Some(total_bytes));
         let pace = pace(mounted, io)?;

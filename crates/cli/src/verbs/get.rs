@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
+use crate::hardware::{self, Files, Stop};
 use crate::transfer::IoArgs;
 use crate::units::{Size, micros};
 use crate::verbs::put::{Report, check_name};
@@ -61,6 +62,10 @@ impl Get {
         if target.is_none() {
             refuse_to_mix(self.json, "name a file")?;
         }
+        if let Some(path) = hardware::path_of(&self.device) {
+            let report = self.get_from_hardware(context, path, target.as_deref())?;
+            return self.tell(context, &report, "");
+        }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
         let options = route::open_options(&self.io, false);
@@ -68,18 +73,68 @@ impl Get {
         context.say(format_args!("path: {}", store.opened.name));
         let report = store.mount(Access::Read, |mounted| self.get(context, mounted, output));
         let report = store.close(report)?;
+        let compared = match report.verified {
+            true => "",
+            false => "; not compared: the file has no checksums",
+        };
+        self.tell(context, &report, compared)
+    }
+
+    fn tell(&self, context: &Context, report: &Report, compared: &str) -> Result<Exit> {
         match self.json {
-            true => context.console.json(&report)?,
+            true => context.console.json(report)?,
             false => {
-                let compared = match report.verified {
-                    true => "",
-                    false => "; not compared: the file has no checksums",
-                };
                 let text = report.text("fetched");
                 context.say(format_args!("{text}{compared}"));
             }
         }
         Ok(Exit::Done)
+    }
+
+    /// The whole file, by a file system in hardware.
+    fn get_from_hardware(
+        &self,
+        context: &Context,
+        path: &Path,
+        target: Option<&Path>,
+    ) -> Result<Report> {
+        hardware::refuse_io(&self.io)?;
+        hardware::refuse(&[
+            (
+                "--offset and --length",
+                self.offset.0 != 0 || self.length.is_some(),
+            ),
+            ("--verify", self.verify),
+        ])?;
+        // No drive of this machine is the source, so that the target cannot be the source either.
+        let output = target
+            .map(|target| Output::check(&context.roots, target, self.force, None))
+            .transpose()?;
+        Files::with(&self.device, path, Access::Read, |files| {
+            let mut sink = Outlet::open(output)?;
+            let bar = context.console.bytes_bar(None);
+            let began = Instant::now();
+            let stop = Stop {
+                bar: &bar,
+                cancel: &context.cancel,
+            };
+            let (length_bytes, requests) = files.get(&self.name, &mut sink, &stop)?;
+            bar.finish_and_clear();
+            sink.finish()?;
+            Ok(Report {
+                schema_version: SCHEMA_VERSION,
+                device: self.device.clone(),
+                path: hardware::PATH.to_owned(),
+                name: self.name.clone(),
+                offset_bytes: 0,
+                length_bytes,
+                requests,
+                elapsed_us: micros(began.elapsed()),
+                checksums: false,
+                verified: false,
+                replaced: false,
+            })
+        })
     }
 
     /// The file that is to be made; None is standard output.

@@ -1,13 +1,15 @@
 //! `straightway ls DEVICE`: the files of a volume.
 
 use crate::failure::{Exit, Failure, Result};
+use crate::hardware::{self, Files};
 use crate::units::rounded;
-use crate::volume::{Mounted, Route, Store, failed, findings, route, shown};
+use crate::volume::{Access, Mounted, Route, Store, failed, findings, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use volume::{Entry, Error, Node, blocking};
 
@@ -52,16 +54,16 @@ pub struct FileEntry {
     pub name: String,
     /// Bytes of data.
     pub size_bytes: u64,
-    /// Bytes that it takes, reservation and checksums included.
-    pub allocated_bytes: u64,
+    /// Bytes that it takes, reservation and checksums included; null behind `hwfs:`.
+    pub allocated_bytes: Option<u64>,
     /// When it was last committed, in nanoseconds since 1970; 0 if that is not known.
     pub modified_ns: u64,
-    /// It has a checksum for each 64 KiB.
-    pub checksums: bool,
+    /// It has a checksum for each 64 KiB; null behind `hwfs:`.
+    pub checksums: Option<bool>,
     /// Its slot in the volume's table.
     pub slot: u32,
-    /// The number that an application keeps with it.
-    pub app_tag: u64,
+    /// The number that an application keeps with it; null behind `hwfs:`.
+    pub app_tag: Option<u64>,
 }
 
 impl FileEntry {
@@ -70,12 +72,35 @@ impl FileEntry {
         Self {
             name: entry.name.as_str().to_owned(),
             size_bytes: entry.size_bytes,
-            allocated_bytes: entry.allocated_bytes,
+            allocated_bytes: Some(entry.allocated_bytes),
             modified_ns: entry.mtime_ns,
-            checksums: entry.checksums,
+            checksums: Some(entry.checksums),
             slot: entry.slot,
-            app_tag: entry.app_tag,
+            app_tag: Some(entry.app_tag),
         }
+    }
+
+    /// Of what a file system in hardware says.
+    fn of_hardware(entry: ::hwfs::Entry) -> Self {
+        Self {
+            name: entry.name,
+            size_bytes: entry.bytes,
+            allocated_bytes: None,
+            modified_ns: 0,
+            checksums: None,
+            slot: entry.slot,
+            app_tag: None,
+        }
+    }
+
+    /// Whether it is known to have checksums.
+    pub fn has_checksums(&self) -> bool {
+        self.checksums == Some(true)
+    }
+
+    /// Bytes that it takes, rounded.
+    pub fn allocated(&self) -> String {
+        self.allocated_bytes.map_or("-".to_owned(), rounded)
     }
 
     /// The time of the last change, in seconds, UTC.
@@ -120,10 +145,23 @@ impl Listing {
             }
         }
         listing.damaged = findings::slots(&damaged);
-        listing
-            .files
-            .sort_by(|one, other| one.name.cmp(&other.name));
+        listing.sort();
         Ok(listing)
+    }
+
+    fn of_hardware(device: &str, path: &Path) -> Result<Self> {
+        let entries = Files::with(device, path, Access::Read, |files| files.list())?;
+        let mut listing = Self {
+            schema_version: SCHEMA_VERSION,
+            files: entries.into_iter().map(FileEntry::of_hardware).collect(),
+            damaged: Vec::new(),
+        };
+        listing.sort();
+        Ok(listing)
+    }
+
+    fn sort(&mut self) {
+        self.files.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
     fn text(&self, long: bool, human_readable: bool) -> String {
@@ -138,9 +176,9 @@ impl Listing {
                 let _ = write!(
                     text,
                     "{size:>14} {:>9} {:>20} {} ",
-                    rounded(file.allocated_bytes),
+                    file.allocated(),
                     file.modified(),
-                    if file.checksums { 'c' } else { '-' },
+                    if file.has_checksums() { 'c' } else { '-' },
                 );
             }
             let _ = writeln!(text, "{}", shown(&file.name));
@@ -166,8 +204,16 @@ impl Ls {
     /// # Errors
     /// The device or the volume; a damaged slot, after everything else was listed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let options = route::open_options(&self.route.with_buffers(4096, 1), false);
-        let listing = Store::with(context, &self.device, &options, Listing::read)?;
+        let listing = match hardware::path_of(&self.device) {
+            Some(path) => {
+                hardware::refuse_route(&self.route)?;
+                Listing::of_hardware(&self.device, path)?
+            }
+            None => {
+                let options = route::open_options(&self.route.with_buffers(4096, 1), false);
+                Store::with(context, &self.device, &options, Listing::read)?
+            }
+        };
         match self.json {
             true => context.console.json(&listing)?,
             false => context

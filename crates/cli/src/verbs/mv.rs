@@ -1,8 +1,9 @@
 //! `straightway mv DEVICE OLD NEW`: renames a file of a volume.
 
 use crate::failure::{Exit, Result};
+use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
-use crate::volume::{Route, Store, route, shown};
+use crate::volume::{Access, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -40,6 +41,16 @@ pub struct Renamed {
 }
 
 impl Mv {
+    fn rename(&self, context: &Context) -> Result<()> {
+        let doing = format!("renaming `{}` to `{}`", shown(&self.old), shown(&self.new));
+        let options = route::open_options(&self.route.with_buffers(4096, 1), true);
+        Store::with(context, &self.device, &options, |mounted| {
+            let volume = mounted.volume;
+            let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
+            mounted.run(doing, rename)
+        })
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -47,13 +58,15 @@ impl Mv {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.old)?;
         check_name(&self.new)?;
-        let doing = format!("renaming `{}` to `{}`", shown(&self.old), shown(&self.new));
-        let options = route::open_options(&self.route.with_buffers(4096, 1), true);
-        Store::with(context, &self.device, &options, |mounted| {
-            let volume = mounted.volume;
-            let rename = volume.with_space(|| volume.rename(&self.old, &self.new));
-            mounted.run(doing, rename)
-        })?;
+        match hardware::path_of(&self.device) {
+            Some(path) => {
+                hardware::refuse_route(&self.route)?;
+                Files::with(&self.device, path, Access::Write, |files| {
+                    files.rename(&self.old, &self.new)
+                })?;
+            }
+            None => self.rename(context)?,
+        }
         if self.json {
             context.console.json(&Renamed {
                 schema_version: SCHEMA_VERSION,

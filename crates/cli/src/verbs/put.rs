@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::hardware::{self, Files, Stop};
 use crate::transfer::{IoArgs, Moved, Span};
 use crate::units::{exact, micros, rounded};
 use crate::volume::chunks::Chunks;
@@ -85,7 +86,7 @@ pub struct Report {
     /// How long it took: for a put from making the file to its being durable, for a get from the
     /// first read to the last write. Opening, mounting and verifying are not in it.
     pub elapsed_us: u64,
-    /// The file has checksums.
+    /// The file has checksums; false behind `hwfs:`, where that is not known.
     pub checksums: bool,
     /// The data was compared: with checksums, or after a put with what was read back.
     pub verified: bool,
@@ -115,6 +116,10 @@ impl Put {
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let name = self.name()?;
         let mut source = Source::open(&self.file)?;
+        if let Some(path) = hardware::path_of(&self.device) {
+            let report = self.put_in_hardware(context, path, &name, &mut source)?;
+            return self.tell(context, &report);
+        }
         let options = route::open_options(&self.io, true);
         let drive = Drive::find(&context.roots, &self.device)?;
         source.refuse_own(&context.roots, &drive)?;
@@ -130,11 +135,74 @@ impl Put {
             (report, _) => report,
         };
         let report = store.close(report)?;
+        self.tell(context, &report)
+    }
+
+    fn tell(&self, context: &Context, report: &Report) -> Result<Exit> {
         match self.json {
-            true => context.console.json(&report)?,
+            true => context.console.json(report)?,
             false => context.say(report.text("stored")),
         }
         Ok(Exit::Done)
+    }
+
+    /// The same steps as [`put`](Self::put), by a file system in hardware.
+    fn put_in_hardware(
+        &self,
+        context: &Context,
+        path: &Path,
+        name: &str,
+        source: &mut Source,
+    ) -> Result<Report> {
+        hardware::refuse_io(&self.io)?;
+        hardware::refuse(&[
+            (
+                "--checksums and --no-checksums",
+                self.checksums.checksums || self.checksums.no_checksums,
+            ),
+            ("--verify", self.verify),
+            ("--keep-partial", self.keep_partial),
+        ])?;
+        let length_bytes = hardware::length_of(source)?;
+        Files::with(&self.device, path, Access::Write, |files| {
+            let began = Instant::now();
+            let bar = context.console.bytes_bar(Some(length_bytes));
+            let stop = Stop {
+                bar: &bar,
+                cancel: &context.cancel,
+            };
+            let replaced = self.force && files.list()?.iter().any(|entry| entry.name == name);
+            let unfinished = unfinished_name(name);
+            if self.force {
+                files.remove(&unfinished)?;
+            }
+            let requests = match replaced {
+                false => files.put(name, length_bytes, source, &stop)?,
+                true => {
+                    let requests = files.put(&unfinished, length_bytes, source, &stop)?;
+                    let whole = format!("the new file is whole as `{}`", shown(&unfinished));
+                    let renamed = files
+                        .remove(name)
+                        .and_then(|_| files.rename(&unfinished, name));
+                    renamed.map_err(|failure| failure.and(whole))?;
+                    requests
+                }
+            };
+            bar.finish_and_clear();
+            Ok(Report {
+                schema_version: SCHEMA_VERSION,
+                device: self.device.clone(),
+                path: hardware::PATH.to_owned(),
+                name: name.to_owned(),
+                offset_bytes: 0,
+                length_bytes,
+                requests,
+                elapsed_us: micros(began.elapsed()),
+                checksums: false,
+                verified: false,
+                replaced,
+            })
+        })
     }
 
     /// The name that the file gets.

@@ -1,8 +1,9 @@
 //! `straightway rm DEVICE NAME...`: removes files from a volume.
 
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
+use crate::hardware::{self, Files};
 use crate::verbs::put::check_name;
-use crate::volume::{Mounted, Route, Store, failed, route, shown};
+use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
@@ -47,10 +48,20 @@ impl Rm {
         for name in &self.names {
             check_name(name)?;
         }
-        let options = route::open_options(&self.route.with_buffers(4096, 1), true);
-        let removed = Store::with(context, &self.device, &options, |mounted| {
-            self.remove(mounted)
-        })?;
+        let removed = match hardware::path_of(&self.device) {
+            Some(path) => {
+                hardware::refuse_route(&self.route)?;
+                Files::with(&self.device, path, Access::Write, |files| {
+                    self.remove_each(|name| files.remove(name))
+                })?
+            }
+            None => {
+                let options = route::open_options(&self.route.with_buffers(4096, 1), true);
+                Store::with(context, &self.device, &options, |mounted| {
+                    self.remove(mounted)
+                })?
+            }
+        };
         if self.json {
             context.console.json(&removed)?;
         }
@@ -67,29 +78,35 @@ impl Rm {
     }
 
     fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {
+        let removed = self.remove_each(|name| {
+            match blocking::run(mounted.volume, mounted.volume.remove(name)) {
+                Ok(()) => Ok(true),
+                Err(Error::NotFound) => Ok(false),
+                Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
+            }
+        });
+        // Even after a failure: what was removed gives its space back.
+        let reaped = mounted.reclaim();
+        match (removed, reaped) {
+            (Err(failure), _) => Err(failure),
+            (Ok(_), Err(error)) => Err(failed("giving the files' space back", error)),
+            (Ok(removed), Ok(())) => Ok(removed),
+        }
+    }
+
+    /// Removes each name by `remove`, which says whether it existed, up to the first failure.
+    fn remove_each(&self, mut remove: impl FnMut(&str) -> Result<bool>) -> Result<Removed> {
         let mut removed = Removed {
             schema_version: SCHEMA_VERSION,
             removed: Vec::new(),
             missing: Vec::new(),
         };
-        let mut failure: Option<Failure> = None;
         for name in &self.names {
-            match blocking::run(mounted.volume, mounted.volume.remove(name)) {
-                Ok(()) => removed.removed.push(name.clone()),
-                Err(Error::NotFound) => removed.missing.push(name.clone()),
-                Err(error) => {
-                    let doing = format!("removing `{}`", shown(name));
-                    failure = Some(failed(doing, error));
-                    break;
-                }
+            match remove(name)? {
+                true => removed.removed.push(name.clone()),
+                false => removed.missing.push(name.clone()),
             }
         }
-        // Even after a failure: what was removed gives its space back.
-        let reaped = mounted.reclaim();
-        match (failure, reaped) {
-            (Some(failure), _) => Err(failure),
-            (None, Err(error)) => Err(failed("giving the files' space back", error)),
-            (None, Ok(())) => Ok(removed),
-        }
+        Ok(removed)
     }
 }

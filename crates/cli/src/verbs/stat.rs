@@ -192,12 +192,12 @@ impl Status {
             rows.extend([
                 ("name", shown(&file.entry.name)),
                 ("size", format!("{} bytes", file.entry.size_bytes)),
-                ("allocated", rounded(file.entry.allocated_bytes)),
+                ("allocated", file.entry.allocated()),
                 ("extents", file.extents.to_string()),
-                ("checksums", yes(file.entry.checksums)),
+                ("checksums", yes(file.entry.has_checksums())),
                 ("modified", file.entry.modified()),
                 ("slot", file.entry.slot.to_string()),
-                ("tag", file.entry.app_tag.to_string()),
+                ("tag", file.entry.app_tag.unwrap_or_default().to_string()),
             ]);
         }
         let rows = rows

@@ -1,0 +1,337 @@
+//! `hwfs:PATH`: a volume that a file system in hardware serves.
+//!
+//! Such a drive has files and no blocks: [`SERVED`] has the verbs that it serves, and
+//! [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
+
+use crate::failure::{Exit, Failure, Result};
+use crate::guard::Outlet;
+use crate::signals::Cancel;
+use crate::transfer::{IoArgs, Route};
+use crate::volume::source::Source;
+use crate::volume::{Access, shown};
+use ::hwfs::{Error, Front, Simulation, Status};
+use indicatif::ProgressBar;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// The verbs that a file system in hardware serves; each looks for [`path_of`] its device.
+pub const SERVED: [&str; 5] = ["ls", "put", "get", "rm", "mv"];
+
+/// How a report calls the path to such a drive.
+pub const PATH: &str = "hwfs";
+
+/// The path that `device` has if it is `hwfs:PATH`.
+pub fn path_of(device: &str) -> Option<&Path> {
+    device.strip_prefix("hwfs:").map(Path::new)
+}
+
+/// Why a verb that is not in [`SERVED`] refuses `device`.
+pub fn not_served(device: &str) -> Failure {
+    Failure::unsupported(format!(
+        "`{device}`: a file system in hardware has files, not blocks; it serves {} alone",
+        SERVED.join(", ")
+    ))
+    .hint("straightway ls DEVICE")
+}
+
+/// Refuses options that need blocks, or what the hardware does not do; each with whether it is given.
+///
+/// # Errors
+/// One is given.
+pub fn refuse(options: &[(&str, bool)]) -> Result<()> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::usage(format!(
+            "a file system in hardware does not have {option}; nothing was done"
+        ))
+        .hint(format!("go without {option}"))),
+        None => Ok(()),
+    }
+}
+
+/// [`refuse`] for the options of every verb on a volume.
+///
+/// # Errors
+/// One is given.
+pub fn refuse_route(route: &Route) -> Result<()> {
+    refuse(&[
+        ("--path and --mode", !route.is_auto()),
+        ("--namespace", route.namespace.is_some()),
+    ])
+}
+
+/// [`refuse`] for the options of verbs that move data.
+///
+/// # Errors
+/// One is given.
+pub fn refuse_io(io: &IoArgs) -> Result<()> {
+    refuse_route(&io.route)?;
+    refuse(&[("--block-size and --queue-depth", !io.is_default())])
+}
+
+/// The length of a new file, which the hardware is told before its data.
+///
+/// # Errors
+/// The source is a stream.
+pub fn length_of(source: &Source) -> Result<u64> {
+    source.len_bytes.ok_or_else(|| {
+        Failure::usage(format!(
+            "the length of {} is not known, and a file system in hardware needs it first; nothing was done",
+            source.name.display()
+        ))
+        .hint("put a file")
+    })
+}
+
+/// A volume in hardware while it is mounted.
+pub struct Files<'a> {
+    front: Front<Simulation>,
+    device: &'a str,
+}
+
+impl Files<'_> {
+    /// Connects, mounts, runs `body`, and unmounts.
+    ///
+    /// # Errors
+    /// The connection's, the mount's, `body`'s, or the unmount's, in this order.
+    pub fn with<T>(
+        device: &str,
+        path: &Path,
+        access: Access,
+        body: impl FnOnce(&mut Files<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut front = Front::new(connect(path)?).map_err(|error| failed(device, error))?;
+        front
+            .mount(access == Access::Read)
+            .map_err(|error| failed(device, error))?;
+        let mut files = Files { front, device };
+        let result = body(&mut files);
+        let unmounted = files.front.unmount();
+        match (result, unmounted) {
+            (Err(failure), _) => Err(failure),
+            (Ok(_), Err(error)) => Err(failed(format_args!("unmounting {device}"), error)),
+            (Ok(value), Ok(())) => Ok(value),
+        }
+    }
+
+    /// All files, in the order of the volume's table.
+    ///
+    /// # Errors
+    /// The hardware's.
+    pub fn list(&mut self) -> Result<Vec<::hwfs::Entry>> {
+        let listed = self.front.list();
+        listed.map_err(|error| failed(format_args!("listing {}", self.device), error))
+    }
+
+    /// Removes a file; whether it existed.
+    ///
+    /// # Errors
+    /// The hardware's.
+    pub fn remove(&mut self, name: &str) -> Result<bool> {
+        match self.front.delete(name) {
+            Ok(()) => Ok(true),
+            Err(Error::Status(Status::NOT_FOUND, _)) => Ok(false),
+            Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
+        }
+    }
+
+    /// Renames a file.
+    ///
+    /// # Errors
+    /// The hardware's.
+    pub fn rename(&mut self, old: &str, new: &str) -> Result<()> {
+        let doing = format!("renaming `{}` to `{}`", shown(old), shown(new));
+        let renamed = self.front.rename(old, new);
+        renamed.map_err(|error| failed(doing, error))
+    }
+
+    /// Makes a file of the next `length` bytes of `source`; the commands that moved data.
+    ///
+    /// # Errors
+    /// The source's, the hardware's, or cancellation: such a file is removed again.
+    pub fn put(
+        &mut self,
+        name: &str,
+        length: u64,
+        source: &mut Source,
+        stop: &Stop<'_>,
+    ) -> Result<u64> {
+        let mut data = Moving::new(source, stop);
+        let put = self.front.put(name, length, &mut data);
+        data.ended(put, || format!("storing `{}`", shown(name)))
+    }
+
+    /// Copies a file to `sink`: its length, and the commands that moved data.
+    ///
+    /// # Errors
+    /// The hardware's, the sink's, or cancellation.
+    pub fn get(&mut self, name: &str, sink: &mut Outlet, stop: &Stop<'_>) -> Result<(u64, u64)> {
+        let mut data = Moving::new(sink, stop);
+        let mut bytes = 0;
+        let got = self.front.get(name, &mut data).map(|length| bytes = length);
+        let commands = data.ended(got, || format!("fetching `{}`", shown(name)))?;
+        Ok((bytes, commands))
+    }
+}
+
+/// What a transfer is shown by, and ended by.
+pub struct Stop<'a> {
+    /// The progress.
+    pub bar: &'a ProgressBar,
+    /// Whether the user wants an end.
+    pub cancel: &'a Cancel,
+}
+
+/// One end of a transfer: its failure is kept, since the library can only carry an [`io::Error`].
+struct Moving<'a, T> {
+    end: &'a mut T,
+    stop: &'a Stop<'a>,
+    commands: u64,
+    failure: Option<Failure>,
+}
+
+impl<'a, T> Moving<'a, T> {
+    fn new(end: &'a mut T, stop: &'a Stop<'a>) -> Self {
+        Self {
+            end,
+            stop,
+            commands: 0,
+            failure: None,
+        }
+    }
+
+    fn step(
+        &mut self,
+        bytes: usize,
+        move_all: impl FnOnce(&mut T, &Stop<'_>) -> Result<()>,
+    ) -> io::Result<usize> {
+        let moved = match self.stop.cancel.is_set() {
+            true => Err(Failure::interrupted("interrupted")),
+            false => move_all(self.end, self.stop),
+        };
+        match moved {
+            Ok(()) => {
+                self.commands += 1;
+                self.stop.bar.inc(bytes as u64);
+                Ok(bytes)
+            }
+            Err(failure) => {
+                self.failure = Some(failure);
+                Err(io::Error::other("the other end failed"))
+            }
+        }
+    }
+
+    /// The commands that moved data, or the first failure.
+    fn ended(
+        self,
+        result: std::result::Result<(), Error>,
+        doing: impl FnOnce() -> String,
+    ) -> Result<u64> {
+        match (self.failure, result) {
+            (Some(failure), _) => Err(failure),
+            (None, Err(error)) => Err(failed(doing(), error)),
+            (None, Ok(())) => Ok(self.commands),
+        }
+    }
+}
+
+impl Read for Moving<'_, Source> {
+    fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        self.step(data.len(), |source, stop| {
+            match source.fill(data, stop.cancel.flag())? == data.len() {
+                true => Ok(()),
+                false => Err(Failure::other(format!(
+                    "reading {}: it became shorter",
+                    source.name.display()
+                ))),
+            }
+        })
+    }
+}
+
+impl Write for Moving<'_, Outlet> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.step(data.len(), |sink, _| sink.take(data))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The simulation whose socket this is: the one board that there is so far.
+fn connect(path: &Path) -> Result<Simulation> {
+    if path.as_os_str().is_empty() {
+        return Err(Failure::usage("`hwfs:` names no socket")
+            .hint("hwfs:PATH, the socket of a simulation of rtl/hwfs_axi"));
+    }
+    let opening = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            Failure::io("connecting to", path, &error)
+                .with_exit(Exit::Missing)
+                .hint("start the simulation of rtl/hwfs_axi on this socket")
+        }
+        _ => Failure::io("connecting to", path, &error),
+    };
+    let data = std::fs::metadata(path).map_err(opening)?;
+    if !data.file_type().is_socket() {
+        return Err(Failure::unsupported(format!(
+            "{} is not a socket: this version reaches simulations of rtl/hwfs_axi alone, not boards",
+            path.display()
+        )));
+    }
+    Simulation::connect(path).map_err(opening)
+}
+
+/// What the hardware refused while `doing`, in the exit codes that the same error of the software has.
+fn failed(doing: impl Display, error: Error) -> Failure {
+    let what = format!("{doing}: {error}");
+    match error {
+        Error::Status(status, _) => match status {
+            Status::NOT_FOUND => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),
+            Status::EXISTS => Failure::new(Exit::Exists, what)
+                .hint("another name, or straightway rm removes that file"),
+            Status::NO_SPACE | Status::TABLE_FULL | Status::MAP_FULL => {
+                Failure::new(Exit::Full, what).hint("remove files with straightway rm")
+            }
+            Status::BAD_NAME => Failure::usage(what),
+            Status::GONE | Status::NOT_A_VOLUME | Status::READ_ONLY | Status::IN_USE => {
+                Failure::missing(what)
+            }
+            Status::NEWER_VERSION | Status::UNSUITABLE | Status::UNSUPPORTED => {
+                Failure::unsupported(what)
+            }
+            _ => Failure::other(what),
+        },
+        Error::NoFront(_) | Error::Busy | Error::OutOfStep(_) => Failure::missing(what),
+        Error::Version(_) => Failure::unsupported(what),
+        Error::Io(_) => Failure::other(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_software_s_exit_status() {
+        let exit = |status| failed("x", Error::Status(status, 0)).exit();
+        assert_eq!(exit(Status::NOT_FOUND), Exit::NotFound);
+        assert_eq!(exit(Status::EXISTS), Exit::Exists);
+        assert_eq!(exit(Status::TABLE_FULL), Exit::Full);
+        assert_eq!(exit(Status::NOT_A_VOLUME), Exit::Missing);
+        assert_eq!(exit(Status::NEWER_VERSION), Exit::Unsupported);
+        assert_eq!(exit(Status(7)), Exit::No);
+        assert_eq!(failed("x", Error::NoFront(0)).exit(), Exit::Missing);
+    }
+
+    #[test]
+    fn what_is_not_a_simulation_s_socket_has_its_exit_status() {
+        let exit = |path| connect(Path::new(path)).unwrap_err().exit();
+        assert_eq!(exit(""), Exit::Usage);
+        assert_eq!(exit("/nonexistent/socket"), Exit::Missing);
+        assert_eq!(exit("/dev/null"), Exit::Unsupported);
+    }
+}
