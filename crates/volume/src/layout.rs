@@ -165,7 +165,7 @@ impl Shape {
 
     /// Bytes of an allocation unit, U.
     pub const fn unit_bytes(&self) -> u64 {
-        1 << self.unit_log2
+        (1u32 << self.unit_log2) as u64
     }
 
     /// File slots.
@@ -175,7 +175,7 @@ impl Shape {
 
     /// Units that one bitmap covers.
     pub const fn group_units(&self) -> u64 {
-        4 << self.node_log2
+        (4u32 << self.node_log2) as u64
     }
 
     /// Extents or index entries in a slot.
@@ -190,9 +190,9 @@ impl Shape {
 
     /// Units that a leaf pair takes: a power of two.
     pub const fn pair_units(&self) -> u64 {
-        match (2u64 << self.node_log2) >> self.unit_log2 {
+        match (2u32 << self.node_log2) >> self.unit_log2 {
             0 => 1,
-            units => units,
+            units => units as u64,
         }
     }
 
