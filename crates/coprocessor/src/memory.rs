@@ -152,6 +152,13 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
+    /// No words: nothing is read or written.
+    #[cfg(feature = "service")]
+    pub(crate) const EMPTY: Self = Self {
+        start: NonNull::dangling(),
+        len: 0,
+    };
+
     /// A word at a constant offset.
     #[inline(always)]
     pub(crate) fn read<const OFFSET: usize>(&self) -> u32 {

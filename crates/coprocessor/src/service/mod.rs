@@ -107,19 +107,11 @@ impl Service {
         if window.len() < layout::MIN_WINDOW_BYTES {
             return None;
         }
-        let mut index = 0;
-        let mut session = |grant| {
-            let session = Session::new(window, index, grant);
-            index += 1;
-            session
-        };
-        let [first, second, third, fourth] = grants;
-        let sessions = [
-            session(first)?,
-            session(second)?,
-            session(third)?,
-            session(fourth)?,
-        ];
+        let mut indices = 0..;
+        let sessions = grants.map(|grant| {
+            let index = indices.next().unwrap_or(0);
+            Session::new(window, index, grant)
+        });
         window.write32(header::BLOCK_LOG2, u32::from(geometry.block_size_log2));
         window.write32(header::MAX_BLOCKS, geometry.max_transfer_blocks);
         window.write64(header::BLOCK_COUNT, geometry.block_count);

@@ -63,16 +63,17 @@ pub(crate) struct Taken {
 }
 
 impl Session {
-    /// The page of client `index`; `None` if the window has none.
-    pub(crate) fn new(window: &Window, index: usize, grant: Grant) -> Option<Self> {
+    /// The page of client `index`, in a window that is long enough for all of them.
+    pub(crate) fn new(window: &Window, index: usize, grant: Grant) -> Self {
         let page = client_offset(index);
-        let ring = |offset, len| window.ring(page + offset, len);
-        let session = Self {
+        let ring = |offset, len| window.ring(page + offset, len).unwrap_or(Ring::EMPTY);
+        window.clear(page, PAGE_BYTES);
+        Self {
             window: *window,
             index,
-            page: ring(0, PAGE_BYTES)?,
-            submissions: ring(client::SUBMISSIONS, RING_ENTRIES as usize * 32)?,
-            completions: ring(client::COMPLETIONS, RING_ENTRIES as usize * 16)?,
+            page: ring(0, PAGE_BYTES),
+            submissions: ring(client::SUBMISSIONS, RING_ENTRIES as usize * 32),
+            completions: ring(client::COMPLETIONS, RING_ENTRIES as usize * 16),
             grant,
             phase: Phase::Free,
             access: Access::ReadBlocks,
@@ -89,9 +90,7 @@ impl Session {
             beat_at: 0,
             lease_ms: 0,
             event: None,
-        };
-        window.clear(page, PAGE_BYTES);
-        Some(session)
+        }
     }
 
     /// Looks whether the client attached or went away, and now and then (`looks_at_lease`) whether
