@@ -31,6 +31,16 @@ pub enum Mode {
     Count,
 }
 
+/// The modes by their names. A table: a pattern of bytes would be compared byte by byte in line.
+const MODES: &[(&[u8], Mode)] = &[
+    (b"serve", Mode::Serve),
+    (b"self-test", Mode::SelfTest),
+    (b"verify", Mode::Verify),
+    (b"benchmark", Mode::Benchmark),
+    #[cfg(feature = "check")]
+    (b"count", Mode::Count),
+];
+
 /// The machine and its orders.
 #[derive(Debug)]
 pub struct Board {
@@ -69,9 +79,8 @@ impl Board {
         let reachable = usize::try_from(window.end()).is_ok();
         if window.start < LOWEST || window.start % 4096 != 0 || !reachable {
             log!(
-                "failed: no memory node ",
-                WINDOW_NODE as u64,
-                ", or out of reach"
+                "failed: no memory node #, or out of reach",
+                WINDOW_NODE as u64
             );
             return Err(Code::BadMachine);
         }
@@ -94,43 +103,33 @@ impl Board {
             .split(|&byte| byte == b' ')
             .filter(|word| !word.is_empty())
         {
-            let is_known = match word.split(|&byte| byte == b'=').next() {
-                Some(b"mode") => self.take_mode(word.get(5..).unwrap_or_default()),
-                Some(b"seed") => {
-                    let digits = word.get(5..).unwrap_or_default();
-                    self.seed = digits.iter().fold(0, |sum: u64, digit| {
-                        sum.wrapping_mul(10)
-                            .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
-                    });
-                    true
-                }
-                Some(b"fua") => {
-                    self.ignores_fua = word == b"fua=off";
-                    self.ignores_fua || word == b"fua=on"
-                }
-                Some(b"drive") => {
-                    self.drive = parse_address(word.get(6..).unwrap_or_default());
-                    self.drive.is_some()
-                }
-                _ => false,
+            let is_known = if let Some(mode) = word.strip_prefix(b"mode=") {
+                self.take_mode(mode)
+            } else if let Some(digits) = word.strip_prefix(b"seed=") {
+                self.seed = digits.iter().fold(0, |sum: u64, digit| {
+                    sum.wrapping_mul(10)
+                        .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+                });
+                true
+            } else if let Some(drive) = word.strip_prefix(b"drive=") {
+                self.drive = parse_address(drive);
+                self.drive.is_some()
+            } else if let Some(fua) = word.strip_prefix(b"fua=") {
+                self.ignores_fua = fua == b"off";
+                self.ignores_fua || fua == b"on"
+            } else {
+                false
             };
             if !is_known {
-                log!("not understood: ", word);
+                log!("not understood: #", word);
             }
         }
     }
 
     fn take_mode(&mut self, word: &[u8]) -> bool {
-        self.mode = match word {
-            b"serve" => Mode::Serve,
-            b"self-test" => Mode::SelfTest,
-            b"verify" => Mode::Verify,
-            b"benchmark" => Mode::Benchmark,
-            #[cfg(feature = "check")]
-            b"count" => Mode::Count,
-            _ => return false,
-        };
-        true
+        let found = MODES.iter().find(|(name, _)| *name == word);
+        self.mode = found.map_or(self.mode, |(_, mode)| *mode);
+        found.is_some()
     }
 
     /// The memory that is shared with the main CPU.
@@ -188,11 +187,9 @@ impl Board {
                 for drive in several {
                     let address = u64::from(drive.address.0);
                     log!(
-                        "a drive at bus ",
+                        "a drive at bus #, device #, function #",
                         address >> 8,
-                        ", device ",
                         address >> 3 & 31,
-                        ", function ",
                         address & 7
                     );
                 }

@@ -4,7 +4,7 @@
 
 use block::{Buffer, Clock, Device, Lent, Operation, Request};
 
-use hardware::drive::Drive;
+use drive::Drive;
 use hardware::log;
 use hardware::machine::{self, Timer};
 
@@ -86,30 +86,23 @@ fn tell(name: &'static str, outcome: &Outcome, counts: bool) {
     let us = outcome.ticks.saturating_mul(1_000_000) / hz;
     let rate = (outcome.bytes.saturating_mul(1_000_000) / us.max(1)) >> 10;
     log!(
+        "#: # bytes, # commands, # us, # KiB/s, # errors, # wrong words",
         name,
-        ": ",
         outcome.bytes,
-        " bytes, ",
         outcome.commands,
-        " commands, ",
         us,
-        " us, ",
         rate,
-        " KiB/s, ",
         outcome.errors,
-        " errors, ",
-        outcome.wrong_words,
-        " wrong words"
+        outcome.wrong_words
     );
     if outcome.wrong_words > 0 {
-        log!(name, ": first wrong word at byte ", outcome.first_wrong);
+        log!("#: first wrong word at byte #", name, outcome.first_wrong);
     }
     if outcome.commands > 0 && counts {
         log!(
+            "#: instructions # a command, worst #",
             name,
-            ": instructions ",
             outcome.instructions / outcome.commands,
-            " a command, worst ",
             outcome.worst
         );
     }

@@ -22,9 +22,9 @@ mod start;
 
 use core::panic::PanicInfo;
 
-use hardware::drive::Drive;
+use drive::Drive;
 use hardware::machine::{self, Platform};
-use hardware::{log, pci, uart};
+use hardware::{log, pci};
 use interface::{Code, Drive as Identity, Service, Window};
 use nvme::{Controller, NamespaceInfo, Options};
 
@@ -62,20 +62,20 @@ extern "C" fn firmware_main(tree: usize) -> ! {
     let window = board.window();
     Service::announce(&window);
     log!(
-        "straightway coprocessor ",
-        env!("CARGO_PKG_VERSION"),
-        ", ",
+        concat!(
+            "straightway coprocessor ",
+            env!("CARGO_PKG_VERSION"),
+            ", # bits, window # bytes at 0x#"
+        ),
         usize::BITS,
-        " bits, window ",
         window.len() as u64,
-        " bytes at ",
-        uart::Part::Hex(window.address() as u64)
+        window.address() as u64
     );
     let failed = match bring_up(&board, &window) {
         Ok(never) => match never {},
         Err(code) => code,
     };
-    log!("failed: ", failed.text());
+    log!("failed: #", failed.text());
     Service::fail(&window, failed);
     if board.mode != Mode::Serve {
         machine::power_off();
@@ -91,32 +91,28 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     let ecam = pci::Ecam::of(&board.machine).ok_or(Code::NoRootComplex)?;
     let found = ecam.walk(&board.machine);
     log!(
-        "pci: ",
+        "pci: # functions, # bridges, # drives",
         found.functions,
-        " functions, ",
         found.bridges,
-        " bridges, ",
-        found.drive_count as u64,
-        " drives"
+        found.drive_count as u64
     );
     let drive = board.choose(&found)?;
     log!(
-        "drive at ",
-        uart::Part::Hex(u64::from(drive.address.0)),
-        ", registers at ",
-        uart::Part::Hex(drive.registers as u64),
-        ", ",
-        drive.register_bytes as u64,
-        " bytes"
+        "drive at 0x#, registers at 0x#, # bytes",
+        u64::from(drive.address.0),
+        drive.registers as u64,
+        drive.register_bytes as u64
     );
     let platform = Platform::new(ecam, drive, board.reach());
     let controller = enable(platform)?;
-    let mut list = [0; 1];
-    let opened = open(&controller, &mut list, board.ignores_fua);
-    let (namespace, opened) = opened.map_err(|error| {
-        log!("namespace: ", board::reason(&error));
+    let refused = |error| {
+        log!("namespace: #", board::reason(&error));
         board::code(&error)
-    })?;
+    };
+    let namespace = first_namespace(&controller).map_err(refused)?;
+    let memory = memory::queue();
+    let opened = Drive::new(&controller, &namespace, memory, board.ignores_fua);
+    let opened = opened.map_err(refused)?;
     let info = controller.info();
     let mut identity = Identity::default();
     let fill = |target: &mut [u8], text: &[u8]| {
@@ -128,13 +124,10 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     fill(&mut identity.serial, info.serial.as_bytes());
     fill(&mut identity.model, info.model.as_bytes());
     log!(
-        "namespace ",
+        "namespace #: # blocks of # bytes, serial #",
         namespace.nsid,
-        ": ",
         namespace.block_count,
-        " blocks of ",
         1u64 << namespace.block_size_log2,
-        " bytes, serial ",
         &identity.serial[..]
     );
     match board.mode {
@@ -152,23 +145,18 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     }
 }
 
-/// Out of line, as `open` is: what they need of the stack is free again while the drive is served.
+/// Out of line: what it needs of the stack is free again while the drive is served.
 #[inline(never)]
 fn enable(platform: Platform) -> Result<Controller<Platform>, Code> {
     Controller::enable(platform, memory::controller(), OPTIONS).map_err(|failed| {
-        log!("enable: ", board::reason(&failed.error));
+        log!("enable: #", board::reason(&failed.error));
         board::code(&failed.error)
     })
 }
 
 #[inline(never)]
-fn open<'c>(
-    controller: &'c Controller<Platform>,
-    list: &mut [u32; 1],
-    ignores_fua: bool,
-) -> Result<(NamespaceInfo, Drive<'c>), nvme::Error> {
-    controller.namespaces(0, list)?;
-    let namespace = controller.namespace(list[0])?;
-    let opened = Drive::new(controller, &namespace, memory::queue(), ignores_fua)?;
-    Ok((namespace, opened))
+fn first_namespace(controller: &Controller<Platform>) -> Result<NamespaceInfo, nvme::Error> {
+    let mut list = [0; 1];
+    controller.namespaces(0, &mut list)?;
+    controller.namespace(list[0])
 }

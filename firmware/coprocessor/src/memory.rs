@@ -4,7 +4,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use block::Buffer;
-use hardware::drive;
 use nvme::controller_memory_bytes_without_shadows;
 
 const CONTROLLER_BYTES: usize = controller_memory_bytes_without_shadows(drive::PAGE_BYTES);

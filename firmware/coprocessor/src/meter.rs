@@ -71,13 +71,10 @@ impl Meter {
             return;
         }
         log!(
-            "served: commands ",
+            "served: commands #, rounds #, instructions #, worst round #",
             u64::from(commands),
-            ", rounds ",
             self.rounds,
-            ", instructions ",
             self.instructions,
-            ", worst round ",
             u64::from(self.worst)
         );
         *self = Self::counting();

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 
 use block::Device;
-use hardware::drive::Drive;
+use drive::Drive;
 use hardware::log;
 use hardware::machine::{self, Timer};
 use interface::layout::CLIENTS;
@@ -47,7 +47,7 @@ fn blocks(service: &mut Service, drive: &mut Drive<'_>, meter: &mut Meter) {
 
 #[inline(never)]
 fn tell(event: interface::Event) {
-    log!("client ", event.client as u64, ": ", event.code.text());
+    log!("client #: #", event.client as u64, event.code.text());
 }
 
 #[cfg(not(feature = "files"))]
@@ -144,7 +144,7 @@ mod files {
         mounted.map_err(|unmounted| {
             let why = unmounted.result.err().map(Status::from);
             let why = why.map_or(0, |status| status.code);
-            log!("mount: status ", u64::from(why));
+            log!("mount: status #", u64::from(why));
             whole(unmounted.memory)
         })
     }
@@ -154,7 +154,7 @@ mod files {
         let unmounted = volume.unmount();
         match unmounted.result {
             Ok(()) => log!("unmounted"),
-            Err(error) => log!("unmount: status ", u64::from(Status::from(error).code)),
+            Err(error) => log!("unmount: status #", u64::from(Status::from(error).code)),
         }
         whole(unmounted.memory)
     }

@@ -94,24 +94,17 @@ pub fn trap(cause: usize, at: usize, value: usize) {
         if progress != SEEN.swap(progress, Ordering::Relaxed) {
             STUCK.store(0, Ordering::Relaxed);
         } else if STUCK.fetch_add(1, Ordering::Relaxed) >= WATCHDOG_SECONDS {
-            log!(
-                "watchdog: no progress at ",
-                crate::uart::Part::Hex(at as u64),
-                "; starting anew"
-            );
+            log!("watchdog: no progress at 0x#; starting anew", at as u64);
             restart();
         }
         arm();
         return;
     }
     log!(
-        "fault ",
+        "fault # at 0x#, value 0x#; starting anew",
         cause as u64,
-        " at ",
-        crate::uart::Part::Hex(at as u64),
-        ", value ",
-        crate::uart::Part::Hex(value as u64),
-        "; starting anew"
+        at as u64,
+        value as u64
     );
     restart();
 }

@@ -164,9 +164,8 @@ impl Ecam {
                     slot = 0;
                 } else {
                     log!(
-                        "pci: too many bridges at ",
-                        u64::from(address.0),
-                        ": not looked behind"
+                        "pci: too many bridges at #: not looked behind",
+                        u64::from(address.0)
                     );
                 }
             } else if self.read(address, CLASS) >> 8 == NVME_CLASS {
@@ -213,7 +212,7 @@ impl Ecam {
         }
         let bytes = mask.wrapping_neg();
         if kind & 1 != 0 || low == 0 && !is_wide || !bytes.is_power_of_two() {
-            log!("pci: ", u64::from(address.0), ": BAR 0 is no memory");
+            log!("pci: #: BAR 0 is no memory", u64::from(address.0));
             return;
         }
         // Behind a bridge the window is below 4 GiB.
@@ -221,11 +220,9 @@ impl Ecam {
         let placed = take(&mut space.low, bytes).or_else(|| take(high?, bytes));
         let Some((bus, registers)) = placed else {
             log!(
-                "pci: ",
+                "pci: #: no room for # bytes of registers",
                 u64::from(address.0),
-                ": no room for ",
-                bytes,
-                " bytes of registers"
+                bytes
             );
             return;
         };

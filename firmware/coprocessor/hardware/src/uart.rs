@@ -32,36 +32,36 @@ fn put(byte: u8) {
 
 /// What can stand in a line of the log.
 pub enum Part<'t> {
-    /// Words.
-    Text(&'t str),
     /// Bytes that should be text; what does not print becomes a dot.
-    Bytes(&'t [u8]),
-    /// A decimal number.
+    Text(&'t [u8]),
+    /// A number: decimal, or hexadecimal after `0x`.
     Number(u64),
-    /// A hexadecimal number.
-    Hex(u64),
 }
 
-/// Writes a line.
+/// Writes a line: `text`, with each `#` replaced by the next of `parts`. A number after `0x` is
+/// hexadecimal. One string and its numbers take a third of the code of a list of both.
 #[inline(never)]
-pub fn log(parts: &[Part<'_>]) {
-    for part in parts {
-        match part {
-            Part::Text(text) => text.bytes().for_each(put),
-            Part::Bytes(bytes) => bytes.iter().for_each(|&byte| {
-                put(if (32..127).contains(&byte) {
-                    byte
-                } else {
-                    b'.'
-                });
-            }),
-            Part::Number(number) => digits(*number, 10),
-            Part::Hex(number) => {
-                put(b'0');
-                put(b'x');
-                digits(*number, 16);
+pub fn log(text: &str, parts: &[Part<'_>]) {
+    let mut parts = parts.iter();
+    let mut before = 0;
+    for byte in text.bytes() {
+        match (byte, parts.as_slice().first()) {
+            (b'#', Some(part)) => {
+                match part {
+                    Part::Text(bytes) => bytes.iter().for_each(|&byte| {
+                        put(if (32..127).contains(&byte) {
+                            byte
+                        } else {
+                            b'.'
+                        });
+                    }),
+                    Part::Number(number) => digits(*number, if before == b'x' { 16 } else { 10 }),
+                }
+                parts.next();
             }
+            _ => put(byte),
         }
+        before = byte;
     }
     put(b'\r');
     put(b'\n');
@@ -87,23 +87,23 @@ fn digits(mut number: u64, base: u64) {
     text.iter().skip(len - used).for_each(|&byte| put(byte));
 }
 
-/// A line of words and numbers: `log!("a ", 1, " b")`.
+/// A line of the log: `log!("window # bytes at 0x#", len, address)`.
 #[macro_export]
 macro_rules! log {
-    ($($part:expr),+ $(,)?) => {
-        $crate::uart::log(&[$($crate::uart::Part::from($part)),+])
+    ($text:expr $(, $part:expr)* $(,)?) => {
+        $crate::uart::log($text, &[$($crate::uart::Part::from($part)),*])
     };
 }
 
 impl<'t> From<&'t str> for Part<'t> {
     fn from(text: &'t str) -> Self {
-        Part::Text(text)
+        Part::Text(text.as_bytes())
     }
 }
 
 impl<'t> From<&'t [u8]> for Part<'t> {
     fn from(bytes: &'t [u8]) -> Self {
-        Part::Bytes(bytes)
+        Part::Text(bytes)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The drive's queue, with what the board knows better than the drive.
+//! The drive's queue, with what the board knows better than the drive. A crate of its own, because the
+//! code that each command passes through is built for speed here and everything else for size.
+#![no_std]
 
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request};
 use nvme::{Controller, NamespaceInfo, QueuePair, queue_memory_bytes};
 
-use crate::machine::{self, Platform};
+use hardware::machine::{self, Platform};
 
 /// Commands in the drive's queue.
 pub const DEPTH: usize = 16;
@@ -28,6 +30,7 @@ impl<'c> Drive<'c> {
     ///
     /// # Errors
     /// As the controller says.
+    #[inline(never)]
     pub fn new(
         controller: &'c Controller<Platform>,
         namespace: &NamespaceInfo,
