@@ -5,8 +5,9 @@ use block::Device;
 use crate::io::{SPARE, WORK};
 use crate::layout::{Member, SUPERBLOCK_B, member_of};
 use crate::lookup::Search;
+use crate::name::NameRef;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::steps::{Step, Steps};
+use crate::steps::Step;
 use crate::superblock::{Operation, Runs, Superblock, superblock_len};
 use crate::token::{Loaded, SlotNode};
 use crate::walk::Visit;
@@ -222,7 +223,6 @@ impl<D: Device> Volume<'_, D> {
         report: &mut dyn FnMut(Finding),
         repair: bool,
     ) -> Result<Summary, Error> {
-        let mut steps = Steps::new();
         let mut turn = if repair {
             self.turn_to_change().await?
         } else {
@@ -244,8 +244,7 @@ impl<D: Device> Volume<'_, D> {
             unsettled: self.unsettled(turn.slot.lend()).await?,
         };
         if repair {
-            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
-                .await?;
+            self.perform(|state| state.put_in_use()).await?;
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
@@ -272,7 +271,7 @@ impl<D: Device> Volume<'_, D> {
             findings.add(Finding::Unfinished { units });
         }
         if repair {
-            self.perform(&mut steps, |_, steps| steps.push(Step::Barrier))
+            self.perform(|state| state.steps.push(Step::BARRIER))
                 .await?;
         }
         turn.done();
@@ -281,7 +280,6 @@ impl<D: Device> Volume<'_, D> {
 
     /// What recovery would change, where it was left out. `FORMAT.md`, "Recovery".
     async fn unsettled(&self, mut node: SlotNode<'_>) -> Result<Unsettled, Error> {
-        let mut steps = Steps::new();
         let mut unsettled = Unsettled::default();
         let (seq, is_recovered) = {
             let state = self.state();
@@ -296,7 +294,7 @@ impl<D: Device> Volume<'_, D> {
             Member::B => SUPERBLOCK_B,
         };
         let len = superblock_len(self.geometry().block_size_log2);
-        self.read_bytes(&mut steps, SPARE, address, len).await?;
+        self.read_bytes(SPARE, address, len).await?;
         let found = Superblock::decode(self.state().memory(SPARE), address);
         match found {
             Ok(Some((_, Operation::Reserve { runs, .. } | Operation::Release { runs, .. }))) => {
@@ -325,10 +323,9 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let len = superblock_len(self.geometry().block_size_log2);
         for address in [0, SUPERBLOCK_B] {
-            self.read_bytes(&mut steps, SPARE, address, len).await?;
+            self.read_bytes(SPARE, address, len).await?;
             let sound = {
                 let state = self.state();
                 let bytes = state.memory(SPARE);
@@ -417,16 +414,18 @@ impl<D: Device> Volume<'_, D> {
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
         let slot = header.index;
-        let name = slot::name(self.state().slot(loaded));
+        // The search reads other slots.
+        let name = slot::name(self.state().slot(loaded)).map(NameRef::to_name);
         let (Some(name), SlotState::Live) = (name, header.state) else {
             return Ok(());
         };
+        let name = NameRef::new(name.as_str())?;
         let buckets = name.buckets(&self.shape());
         if !buckets.contains(&(slot / crate::layout::BUCKET_SLOTS)) {
             findings.add(Finding::WrongBucket { slot });
             return Ok(());
         }
-        match self.search(&name).await {
+        match self.search(name).await {
             Ok(Search::Found(other)) if other != slot => {
                 findings.add(Finding::SameName { slot, other });
             }

@@ -9,7 +9,6 @@ use crate::file::{self, File};
 use crate::map;
 use crate::order::Order;
 use crate::slot::Slot;
-use crate::steps::Steps;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
@@ -49,7 +48,6 @@ impl<D: Device> Volume<'_, D> {
     }
 
     async fn finish_file(&self, file: File, keep_bytes: u64) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let (slot, writable, failed) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
@@ -83,10 +81,10 @@ impl<D: Device> Volume<'_, D> {
             released = true;
         }
         if released || !settled {
-            self.perform(&mut steps, |state, steps| {
+            self.perform(|state| {
                 // R3, then the other member: both now say the same.
-                state.order(steps, Order::CommitBeforeCopy);
-                state.put_slot(steps, loaded, &mut header, false);
+                state.order(Order::CommitBeforeCopy);
+                state.put_slot(loaded, &mut header, false);
             })
             .await?;
             // It needs no barrier: what was synced is durable, and the rest can be done again.

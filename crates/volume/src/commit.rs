@@ -8,7 +8,6 @@ use block::Device;
 use crate::file::{self, File};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
-use crate::steps::Steps;
 use crate::token::SlotNode;
 use crate::{Error, Volume};
 
@@ -66,7 +65,6 @@ impl<D: Device> Volume<'_, D> {
         file: File,
         durable: bool,
     ) -> Result<u64, Error> {
-        let mut steps = Steps::new();
         let (slot, size, tail_crc, changed) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
@@ -82,10 +80,8 @@ impl<D: Device> Volume<'_, D> {
         };
         if !changed {
             if durable {
-                self.perform(&mut steps, |state, steps| {
-                    state.order(steps, Order::OverwriteBeforeAnswer)
-                })
-                .await?;
+                self.perform(|state| state.order(Order::OverwriteBeforeAnswer))
+                    .await?;
             }
             return Ok(size);
         }
@@ -94,8 +90,7 @@ impl<D: Device> Volume<'_, D> {
         } else {
             size
         };
-        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
-            .await?;
+        self.perform(|state| state.put_in_use()).await?;
         let mut header = Slot::EMPTY;
         let mut loaded = self.load_slot(node.lend(), slot, &mut header).await?;
         if header.has_checksums() {
@@ -104,15 +99,15 @@ impl<D: Device> Volume<'_, D> {
         }
         header.size_bytes = size;
         header.tail_crc = tail_crc;
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             // The data is durable before the size that covers it; and the slot's other member,
             // which was written last, before this one (R3).
-            state.order(steps, Order::DataBeforeSize);
+            state.order(Order::DataBeforeSize);
             header.mtime_ns = state.now_ns;
             if durable {
-                state.put_slot_durably(steps, loaded, &mut header);
+                state.put_slot_durably(loaded, &mut header);
             } else {
-                state.put_slot(steps, loaded, &mut header, false);
+                state.put_slot(loaded, &mut header, false);
             }
         })
         .await?;

@@ -3,13 +3,12 @@
 use block::Device;
 
 use crate::file::{self, File};
-use crate::layout::{FEATURE_CHECKSUMS, Shape};
+use crate::layout::Shape;
 use crate::lookup::Search;
 use crate::map;
-use crate::name::Name;
+use crate::name::NameRef;
 use crate::order::{Mutation, Order};
 use crate::slot::{self, ATTRIBUTE_CHECKSUMS, Slot, State as SlotState};
-use crate::steps::Steps;
 use crate::{Error, Volume};
 
 /// How to make a file.
@@ -37,17 +36,16 @@ impl<D: Device> Volume<'_, D> {
     /// volume without, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's
     /// error.
     pub async fn create(&self, name: &str, options: &CreateOptions) -> Result<File, Error> {
-        let mut steps = Steps::new();
-        let name = Name::new(name)?;
+        let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
-        let slot = match self.search(&name).await? {
+        let slot = match self.search(name).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(slot) => slot.ok_or(Error::TableFull)?,
         };
         let shape = self.shape();
         {
             let state = self.state();
-            if options.checksums && state.superblock.features & FEATURE_CHECKSUMS == 0 {
+            if options.checksums && !state.superblock.checksums {
                 return Err(Error::Unsupported);
             }
             if !state.files.iter().any(|open| open.slot.is_none()) {
@@ -81,23 +79,21 @@ impl<D: Device> Volume<'_, D> {
             app_tag: options.app_tag,
             ..Slot::free(slot, old.seq, kept)
         };
-        slot::set_name(self.state().slot_mut(loaded), &name);
+        slot::set_name(self.state().slot_mut(loaded), name);
         if want == 0 {
-            self.perform(&mut steps, |state, steps| {
-                state.put_in_use(steps);
+            self.perform(|state| {
+                state.put_in_use();
                 // R3: the slot's other member was last written before this.
-                state.order(steps, Order::FreeBeforeCreate);
-                state.put_slot_durably(steps, loaded, &mut header);
+                state.order(Order::FreeBeforeCreate);
+                state.put_slot_durably(loaded, &mut header);
             })
             .await?;
         } else {
             let near = self.next_group(&shape)?;
             self.reserve_once(loaded, &mut header, want, Some(near))
                 .await?;
-            self.perform(&mut steps, |state, steps| {
-                state.order(steps, Order::CreateBeforeAnswer)
-            })
-            .await?;
+            self.perform(|state| state.order(Order::CreateBeforeAnswer))
+                .await?;
         }
         turn.done();
         drop(turn);
@@ -138,9 +134,9 @@ impl<D: Device> Volume<'_, D> {
     }
 
     async fn open_as(&self, name: &str, writable: bool) -> Result<File, Error> {
-        let name = Name::new(name)?;
+        let name = NameRef::new(name)?;
         let mut turn = self.turn().await?;
-        let Search::Found(slot) = self.search(&name).await? else {
+        let Search::Found(slot) = self.search(name).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;

@@ -2,7 +2,7 @@
 
 use block::{Buffer, Device, Geometry};
 
-use crate::layout::{BUCKET_SLOTS, FEATURE_CHECKSUMS, Member, SUPERBLOCK_B, Shape, TABLES, node};
+use crate::layout::{BUCKET_SLOTS, Member, SUPERBLOCK_B, Shape, TABLES, node};
 use crate::mount::{flush, write_from};
 use crate::slot::Slot;
 use crate::superblock::{Operation, Superblock, superblock_len};
@@ -148,12 +148,8 @@ fn run(
             seq,
             clean: true,
             mount_count: 0,
-            features: if options.checksums {
-                FEATURE_CHECKSUMS
-            } else {
-                0
-            },
-            ro_features: 0,
+            checksums: options.checksums,
+            read_only: false,
             compat_features: 0,
             group_hint: 0,
         };

@@ -8,7 +8,6 @@ use crate::map::{self, Extent, Index, Leaf};
 use crate::order::Mutation;
 use crate::reserve::Allocation;
 use crate::slot::Slot;
-use crate::steps::Steps;
 use crate::token::Loaded;
 use crate::{Error, Volume, error::Node};
 
@@ -223,7 +222,6 @@ impl<D: Device> Volume<'_, D> {
         moved: Option<Loaded<'_>>,
         entry: &map::Entry,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         {
             let mut state = self.state();
             if let Some(slot) = moved {
@@ -235,9 +233,9 @@ impl<D: Device> Volume<'_, D> {
         let mut leaf = *leaf;
         let last = leaf.seq + u64::from(!self.state().is_mutated(Mutation::HalfAPair));
         while leaf.seq <= last {
-            self.perform(&mut steps, |state, steps| {
+            self.perform(|state| {
                 leaf.encode(state.node_mut(SPARE));
-                state.put_leaf(steps, unit);
+                state.put_leaf(unit);
             })
             .await?;
             leaf.seq += 1;
@@ -254,12 +252,11 @@ impl<D: Device> Volume<'_, D> {
         entry: Option<&map::Entry>,
         op_seq: u64,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let tail = if level == 1 { tail.leaf } else { tail.node };
         let tail = tail.ok_or(Error::MapFull)?;
         let mut leaf = self.load_leaf(&tail.index, header, level, false).await?;
         let limit = header.alloc_units;
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             leaf.seq += state.seq_step(Mutation::LeafInPlace);
             leaf.last_op = op_seq;
             leaf.count = tail.live;
@@ -270,7 +267,7 @@ impl<D: Device> Volume<'_, D> {
                 leaf.count = put_after(entries, tail.live, last, entry);
             }
             leaf.encode(bytes);
-            state.put_leaf(steps, tail.index.unit);
+            state.put_leaf(tail.index.unit);
         })
         .await
     }

@@ -16,7 +16,7 @@ use crate::file::OpenFile;
 use crate::layout::Shape;
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
-use crate::steps::{Place, Step};
+use crate::steps::{Addresses, Place, Step, Steps};
 use crate::superblock::Superblock;
 use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume};
@@ -31,6 +31,8 @@ pub(crate) const WORK: usize = 1;
 /// The node for leaves, superblocks and members B.
 pub(crate) const SPARE: usize = 2;
 
+/// No slot is in node [`SLOT`]; no volume has so many slots.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
 /// No bitmap is in node [`WORK`]; no volume has so many groups.
 pub(crate) const NO_GROUP: u64 = u64::MAX;
 
@@ -38,8 +40,10 @@ pub(crate) const NO_GROUP: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) enum Io {
     Idle,
-    /// The node's buffer, when it has one, is lent to the device.
-    InFlight(Option<(u8, Lent)>),
+    /// A flush.
+    Flushing,
+    /// This node's buffer is lent to the device.
+    InFlight(u8, Lent),
     Done(Result<(), block::Error>),
 }
 
@@ -50,10 +54,13 @@ pub(crate) struct State<'a, D> {
     pub files: &'a mut [OpenFile],
     pub nodes: [Option<Buffer>; 3],
     pub io: Io,
+    /// What the operation under way asks of the device.
+    pub steps: Steps,
+    pub addresses: Addresses,
     pub crc32c: Crc32c,
     pub now_ns: u64,
     /// The slot that node [`SLOT`] holds, and the group whose bitmap [`WORK`] holds.
-    pub cached_slot: Option<u32>,
+    pub cached_slot: u32,
     pub cached_group: u64,
     /// A metadata operation has the nodes.
     pub busy: bool,
@@ -108,16 +115,20 @@ impl<D: Device> State<'_, D> {
 
     /// Takes in a completion of a metadata request.
     pub(crate) fn finished(&mut self, completion: Completion, wrote: bool) {
-        let Io::InFlight(lent) = core::mem::replace(&mut self.io, Io::Idle) else {
-            return;
-        };
         let mut result = completion.result;
-        if let (Some((node, mut lent)), Some(buffer)) = (lent, completion.buffer) {
-            let back = lent.give_back(buffer).is_ok();
-            match (lent.into_whole(), self.nodes.get_mut(usize::from(node))) {
-                (Ok(whole), Some(place)) if back => *place = Some(whole),
-                _ => result = Err(block::Error::Gone),
+        match (
+            core::mem::replace(&mut self.io, Io::Idle),
+            completion.buffer,
+        ) {
+            (Io::InFlight(node, mut lent), Some(buffer)) => {
+                let back = lent.give_back(buffer).is_ok();
+                match (lent.into_whole(), self.nodes.get_mut(usize::from(node))) {
+                    (Ok(whole), Some(place)) if back => *place = Some(whole),
+                    _ => result = Err(block::Error::Gone),
+                }
             }
+            (Io::InFlight(..) | Io::Flushing, _) => {}
+            (Io::Idle | Io::Done(_), _) => return,
         }
         self.unflushed |= wrote;
         self.io = Io::Done(result);
@@ -130,7 +141,7 @@ impl<D: Device> State<'_, D> {
                 self.changing = true;
                 // Cleared at submission: a write that completes later is not covered.
                 self.unflushed = false;
-                self.io = Io::InFlight(None);
+                self.io = Io::Flushing;
                 Operation::Flush
             }
             Some(node) => {
@@ -141,16 +152,16 @@ impl<D: Device> State<'_, D> {
                 };
                 let mut lent = Lent::new(whole);
                 let buffer = lent.lend(at.len as usize);
-                self.io = Io::InFlight(Some((node as u8, lent)));
-                let fua = matches!(step, Step::WriteThrough(_));
-                match step {
-                    Step::Read(_) => Operation::Read { lba, buffer },
-                    _ => Operation::Write { lba, buffer, fua },
+                self.io = Io::InFlight(node as u8, lent);
+                let fua = step.is_write_through();
+                match step.is_read() {
+                    true => Operation::Read { lba, buffer },
+                    false => Operation::Write { lba, buffer, fua },
                 }
             }
         };
         // The tag tells the completion whether something was written.
-        let wrote = matches!(step, Step::Write(_));
+        let wrote = step.is_cached_write();
         let request = Request {
             tag: METADATA | u32::from(wrote),
             operation,
@@ -164,7 +175,7 @@ impl<D: Device> State<'_, D> {
             buffer: refused.request.operation.into_buffer(),
             result: Ok(()),
         };
-        self.finished(completion, step == Step::Barrier);
+        self.finished(completion, step == Step::BARRIER);
         self.io = Io::Idle;
         match refused.error {
             block::Error::QueueFull => Poll::Pending,
@@ -196,7 +207,7 @@ impl<D: Device> Drop for Turn<'_, '_, D> {
         if state.changing {
             state.failed = true;
             state.changing = false;
-            state.cached_slot = None;
+            state.cached_slot = NO_SLOT;
             state.cached_group = NO_GROUP;
         }
         state.busy = false;
@@ -257,7 +268,7 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
             return Poll::Ready(Err(Error::NeedsMount));
         }
         // A request of an operation that was dropped may still be under way.
-        if state.busy || matches!(state.io, Io::InFlight(_)) {
+        if state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..)) {
             return Poll::Pending;
         }
         state.busy = true;

@@ -4,10 +4,10 @@ use block::Device;
 
 use crate::file::{self, File, WINDOW};
 use crate::io::WORK;
-use crate::layout::{FEATURE_CHECKSUMS, Shape};
+use crate::layout::Shape;
 use crate::lookup::Search;
 use crate::map::Extent;
-use crate::name::Name;
+use crate::name::{Name, NameRef};
 use crate::slot::{Slot, State as SlotState, name};
 use crate::{Error, Volume, bitmap};
 
@@ -35,7 +35,7 @@ pub struct Entry {
 impl Entry {
     fn new(header: &Slot, bytes: &[u8], shape: &Shape) -> Option<Self> {
         Some(Self {
-            name: name(bytes)?,
+            name: name(bytes)?.to_name(),
             slot: header.index,
             size_bytes: header.size_bytes,
             allocated_bytes: header.alloc_units << shape.unit_log2,
@@ -122,9 +122,9 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
     pub async fn find(&self, name: &str) -> Result<Entry, Error> {
-        let wanted = Name::new(name)?;
+        let wanted = NameRef::new(name)?;
         let mut turn = self.turn().await?;
-        let Search::Found(slot) = self.search(&wanted).await? else {
+        let Search::Found(slot) = self.search(wanted).await? else {
             return Err(Error::NotFound);
         };
         let mut header = Slot::EMPTY;
@@ -205,7 +205,7 @@ impl<D: Device> Volume<'_, D> {
             uuid: superblock.uuid,
             label: superblock.label,
             mount_count: superblock.mount_count,
-            checksums: superblock.features & FEATURE_CHECKSUMS != 0,
+            checksums: superblock.checksums,
             read_only: state.read_only,
             needs_mount: state.failed,
             clean: superblock.clean,

@@ -4,10 +4,9 @@ use block::Device;
 
 use crate::io::{NO_GROUP, SPARE, State, WORK};
 use crate::layout::{BUCKET_SLOTS, Member, magic, node};
-use crate::name::Name;
+use crate::name::NameRef;
 use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
-use crate::steps::Steps;
 use crate::{Error, Volume, error::Node};
 
 /// What a search found.
@@ -20,7 +19,7 @@ pub(crate) enum Search {
 
 impl<D: Device> Volume<'_, D> {
     /// Looks `name` up. Reads both members of up to 16 slots.
-    pub(crate) async fn search(&self, name: &Name) -> Result<Search, Error> {
+    pub(crate) async fn search(&self, name: NameRef<'_>) -> Result<Search, Error> {
         let shape = self.shape();
         let [first, second] = name.buckets(&shape);
         let mut places: [(Option<u32>, u32); 2] = [(None, 0); 2];
@@ -60,7 +59,6 @@ impl<D: Device> Volume<'_, D> {
     /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
     /// gives how many.
     pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
-        let mut steps = Steps::new();
         let (shape, count) = {
             let mut state = self.state();
             let shape = state.shape();
@@ -72,7 +70,7 @@ impl<D: Device> Volume<'_, D> {
         };
         let len = (count as usize) << shape.node_log2;
         for (member, node) in Member::BOTH.into_iter().zip([WORK, SPARE]) {
-            self.read_bytes(&mut steps, node, shape.slot_address(slot, member), len)
+            self.read_bytes(node, shape.slot_address(slot, member), len)
                 .await?;
         }
         Ok(count)

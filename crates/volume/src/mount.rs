@@ -4,12 +4,12 @@ use block::{Buffer, Device, Lent, Operation as Request, blocking as device};
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::file::OpenFile;
-use crate::io::{Io, NO_GROUP, SPARE, State, WORK};
+use crate::io::{Io, NO_GROUP, NO_SLOT, SPARE, State, WORK};
 use crate::layout::{SUPERBLOCK_B, SUPERBLOCK_BYTES};
 #[cfg(feature = "mutations")]
 use crate::order::Mutation;
 use crate::order::Order;
-use crate::steps::Steps;
+use crate::steps::{Addresses, Steps};
 use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, Volume, blocking};
 
@@ -125,18 +125,19 @@ impl<'a, D: Device> Volume<'a, D> {
         for file in files.iter_mut() {
             file.reset();
         }
-        let read_only = options.read_only
-            || superblock.ro_features != 0
-            || device.geometry().features.read_only;
+        let read_only =
+            options.read_only || superblock.read_only || device.geometry().features.read_only;
         let volume = Self::from_state(State {
             device,
             superblock,
             files,
             nodes: memory,
             io: Io::Idle,
+            steps: Steps::EMPTY,
+            addresses: Addresses::NONE,
             crc32c: options.crc32c,
             now_ns: options.now_ns,
-            cached_slot: None,
+            cached_slot: NO_SLOT,
             cached_group: NO_GROUP,
             busy: false,
             both: false,
@@ -180,18 +181,17 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 
     async fn finish(&self) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let turn = self.turn().await?;
         let clean = {
             let state = self.state();
             state.read_only || state.superblock.clean
         };
-        self.perform(&mut steps, |state, steps| {
-            state.order(steps, Order::NodesBeforeClean);
+        self.perform(|state| {
+            state.order(Order::NodesBeforeClean);
             // Both members, one after the other: from now on either may rot.
             for which in [SPARE, WORK].into_iter().filter(|_| !clean) {
-                state.put_superblock(steps, which, &Operation::None, true);
-                state.order(steps, Order::CleanBeforeClean);
+                state.put_superblock(which, &Operation::None, true);
+                state.order(Order::CleanBeforeClean);
             }
         })
         .await?;

@@ -19,21 +19,7 @@ impl Name {
     /// # Errors
     /// [`Error::BadName`] unless it has 1 to 64 bytes and no NUL.
     pub fn new(name: &str) -> Result<Self, Error> {
-        let mut bytes = [0; NAME_BYTES];
-        match bytes.get_mut(..name.len()) {
-            Some(place) if !name.is_empty() && !name.contains('\0') => {
-                place.copy_from_slice(name.as_bytes());
-                Ok(Self {
-                    bytes,
-                    len: name.len() as u8,
-                })
-            }
-            _ => Err(Error::BadName),
-        }
-    }
-
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        Self::new(core::str::from_utf8(bytes).map_err(|_| Error::BadName)?)
+        NameRef::new(name).map(NameRef::to_name)
     }
 
     /// The name as text.
@@ -41,12 +27,53 @@ impl Name {
         core::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// A file's name where the caller has it. An operation keeps this, not 65 bytes of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameRef<'n>(&'n str);
+
+impl<'n> NameRef<'n> {
+    /// As [`Name::new`].
+    #[inline(never)]
+    pub(crate) fn new(name: &'n str) -> Result<Self, Error> {
+        let bytes = name.as_bytes();
+        match bytes.is_empty() || bytes.len() > NAME_BYTES || bytes.contains(&0) {
+            true => Err(Error::BadName),
+            false => Ok(Self(name)),
+        }
+    }
+
+    pub(crate) fn from_bytes(bytes: &'n [u8]) -> Result<Self, Error> {
+        Self::new(core::str::from_utf8(bytes).map_err(|_| Error::BadName)?)
+    }
+
+    pub(crate) const fn as_str(self) -> &'n str {
+        self.0
+    }
+
+    pub(crate) const fn as_bytes(self) -> &'n [u8] {
+        self.0.as_bytes()
+    }
+
+    /// A copy.
+    pub(crate) fn to_name(self) -> Name {
+        let name = self.as_bytes();
+        let mut bytes = [0; NAME_BYTES];
+        if let Some(place) = bytes.get_mut(..name.len()) {
+            place.copy_from_slice(name);
+        }
+        Name {
+            bytes,
+            len: name.len() as u8,
+        }
     }
 
     /// The two buckets, from the low and the high half of the name's CRC32C; they may be one.
-    pub(crate) fn buckets(&self, shape: &Shape) -> [u32; 2] {
+    pub(crate) fn buckets(self, shape: &Shape) -> [u32; 2] {
         let hash = checksum::crc32c(0, self.as_bytes());
         let mask = (1u32 << shape.buckets_log2) - 1;
         [hash & mask, (hash >> 16) & mask]
@@ -76,6 +103,6 @@ mod tests {
         for bad in ["", &"x".repeat(65), "a\0b"] {
             assert_eq!(Name::new(bad), Err(Error::BadName));
         }
-        assert_eq!(Name::from_bytes(&[0xff]), Err(Error::BadName));
+        assert!(NameRef::from_bytes(&[0xff]).is_err());
     }
 }

@@ -5,8 +5,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::bytes::{array, get_u32, get_u64};
-use crate::io::{NO_GROUP, SLOT, SPARE, State, WORK};
-use crate::layout::{Member, SEQ_END, leaf, magic, member_of, node};
+use crate::io::{NO_GROUP, NO_SLOT, SLOT, SPARE, State, WORK};
+use crate::layout::{Member, SEQ_END, Shape, leaf, magic, member_of, node};
 use crate::map::{Index, Leaf};
 use crate::order::Mutation;
 use crate::slot::Slot;
@@ -35,32 +35,62 @@ pub(crate) fn rank(
     if right { seq + 1 } else { 0 }
 }
 
-/// The place of a pair and what makes a member count.
-#[derive(Clone, Copy)]
-struct Pair {
-    addresses: [u64; 2],
-    magic: [u8; 4],
-    /// A leaf of another file is a left-over.
-    file_id: Option<u64>,
-    /// What is damaged if neither member is valid.
-    node: Node,
+/// A pair: where it is, and what makes a member count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pair {
+    /// Of this number.
+    Slot(u32),
+    /// Of this group.
+    Bitmap(u64),
+    /// Of a file; a leaf of another one is a left-over.
+    Leaf {
+        unit: u64,
+        file_id: u64,
+        slot: u32,
+        /// Node [`WORK`] can take member B.
+        work_is_free: bool,
+    },
 }
 
 impl Pair {
     fn rank(&self, bytes: &[u8], member: Member, superblock: &Superblock) -> u64 {
-        if self
-            .file_id
-            .is_some_and(|id| get_u64(bytes, leaf::FILE_ID) != id)
-        {
-            return 0;
-        }
-        rank(bytes, self.address(member), member, self.magic, superblock)
+        let magic = match *self {
+            Pair::Slot(_) => magic::SLOT,
+            Pair::Bitmap(_) => magic::BITMAP,
+            Pair::Leaf { file_id, .. } if get_u64(bytes, leaf::FILE_ID) == file_id => magic::LEAF,
+            Pair::Leaf { .. } => return 0,
+        };
+        let address = self.address(member, &superblock.shape);
+        rank(bytes, address, member, magic, superblock)
     }
 
-    const fn address(&self, member: Member) -> u64 {
-        match member {
-            Member::A => self.addresses[0],
-            Member::B => self.addresses[1],
+    #[inline(never)]
+    fn address(&self, member: Member, shape: &Shape) -> u64 {
+        match *self {
+            Pair::Slot(slot) => shape.slot_address(slot, member),
+            Pair::Bitmap(group) => shape.bitmap_address(group, member),
+            Pair::Leaf { unit, .. } => shape.leaf_address(unit, member),
+        }
+    }
+
+    /// What is damaged if neither member is valid.
+    fn damage(&self) -> Error {
+        Error::from(match *self {
+            Pair::Slot(slot) => Node::Slot(slot),
+            Pair::Bitmap(group) => Node::Bitmap(group as u32),
+            Pair::Leaf { slot, .. } => Node::Map(slot),
+        })
+    }
+
+    /// The nodes for the newest member and for member B.
+    const fn nodes(&self) -> (usize, usize) {
+        match self {
+            Pair::Slot(_) => (SLOT, SPARE),
+            Pair::Bitmap(_) => (WORK, SPARE),
+            Pair::Leaf { work_is_free, .. } => match work_is_free {
+                true => (SPARE, WORK),
+                false => (SPARE, SPARE),
+            },
         }
     }
 }
@@ -81,6 +111,29 @@ impl<D: Device> State<'_, D> {
         }
     }
 
+    /// Whether a node of `pair` is in memory. It will not be once another member is read there.
+    fn forget(&mut self, pair: &Pair) -> bool {
+        match *pair {
+            Pair::Slot(slot) => core::mem::replace(&mut self.cached_slot, NO_SLOT) == slot,
+            Pair::Bitmap(group) => core::mem::replace(&mut self.cached_group, NO_GROUP) == group,
+            Pair::Leaf { work_is_free, .. } => {
+                if work_is_free {
+                    self.cached_group = NO_GROUP;
+                }
+                false
+            }
+        }
+    }
+
+    /// The pair's newest member is in memory, and is sound.
+    fn remember(&mut self, pair: &Pair) {
+        match *pair {
+            Pair::Slot(slot) => self.cached_slot = slot,
+            Pair::Bitmap(group) => self.cached_group = group,
+            Pair::Leaf { .. } => {}
+        }
+    }
+
     /// R4: no node is newer than the superblock that governs it.
     fn check_age(&self, which: usize) -> Result<(), Error> {
         let newer = get_u64(self.node(which), node::LAST_OP) > self.superblock.seq;
@@ -91,27 +144,27 @@ impl<D: Device> State<'_, D> {
     }
 }
 
-/// Which read of a pair comes next.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Which read of a pair comes next, with the rank of member A where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
+    /// Nothing, if the pair is there.
+    AtMemory,
+    /// The first one, whatever is in memory.
+    Anew,
     A,
-    B,
+    B(u64),
     /// B was read over it.
-    AgainA,
+    AgainA(u64),
     Done,
 }
 
-/// Reads both members and leaves the newest valid one in node `into`. With another node for B,
+/// Reads both members and leaves the newest valid one in its node. With another node for B,
 /// that takes two reads; without, three when A is the newer. Written out, not `async`, as
 /// [`crate::steps::Perform`] is.
 pub(crate) struct Load<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     pair: Pair,
-    into: u8,
-    second: u8,
     look: Look,
-    submitted: bool,
-    rank_a: u64,
 }
 
 impl<D: Device> Future for Load<'_, '_, D> {
@@ -120,36 +173,46 @@ impl<D: Device> Future for Load<'_, '_, D> {
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let mut state = this.volume.state();
+        let state = &mut *this.volume.state();
+        let (into, second) = this.pair.nodes();
+        if matches!(this.look, Look::AtMemory | Look::Anew) {
+            let is_there = state.forget(&this.pair);
+            this.look = match is_there && this.look == Look::AtMemory {
+                true => Look::Done,
+                false => Look::A,
+            };
+            if this.look == Look::Done {
+                state.remember(&this.pair);
+            }
+        }
         while this.look != Look::Done {
             let (member, which) = match this.look {
-                Look::B => (Member::B, this.second),
-                _ => (Member::A, this.into),
+                Look::B(_) => (Member::B, second),
+                _ => (Member::A, into),
             };
+            let shape = state.shape();
             let place = Place {
-                address: this.pair.address(member),
-                len: state.shape().node_bytes() as u32,
+                address: this.pair.address(member, &shape),
+                len: shape.node_bytes() as u32,
             };
-            match state.turn_of(Step::Read(which), place, &mut this.submitted) {
+            match state.turn_of(Step::read(which), place) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
-            let bytes = state.node(usize::from(which));
-            let rank = this.pair.rank(bytes, member, &state.superblock);
+            let rank = this.pair.rank(state.node(which), member, &state.superblock);
             this.look = match this.look {
-                Look::A => {
-                    this.rank_a = rank;
-                    Look::B
-                }
-                Look::B => match this.choose(&mut state, rank) {
+                Look::B(rank_a) => match this.choose(state, rank_a, rank) {
                     Ok(next) => next,
                     Err(error) => return Poll::Ready(Err(error)),
                 },
-                _ if rank != this.rank_a => return Poll::Ready(Err(this.pair.node.into())),
-                _ => Look::Done,
+                Look::AgainA(rank_a) if rank != rank_a => {
+                    return Poll::Ready(Err(this.pair.damage()));
+                }
+                Look::AgainA(_) => Look::Done,
+                _ => Look::B(rank),
             };
             if this.look == Look::Done {
-                return Poll::Ready(state.check_age(usize::from(this.into)));
+                return Poll::Ready(state.check_age(into));
             }
         }
         Poll::Ready(Ok(()))
@@ -158,22 +221,22 @@ impl<D: Device> Future for Load<'_, '_, D> {
 
 impl<D: Device> Load<'_, '_, D> {
     /// Both members were read: the newest wins.
-    fn choose(&self, state: &mut State<'_, D>, rank_b: u64) -> Result<Look, Error> {
-        let rank_a = self.rank_a;
+    fn choose(&self, state: &mut State<'_, D>, rank_a: u64, rank_b: u64) -> Result<Look, Error> {
         state.both = rank_a != 0 && rank_b != 0;
         if rank_a == 0 && rank_b == 0 {
-            return Err(self.pair.node.into());
+            return Err(self.pair.damage());
         }
         let mut b_wins = rank_b > rank_a;
         if state.both && state.is_mutated(Mutation::OldestWins) {
             b_wins = !b_wins;
         }
-        let shared = self.into == self.second;
+        let (into, second) = self.pair.nodes();
+        let shared = into == second;
         if b_wins && !shared {
-            state.copy_node(usize::from(self.second), usize::from(self.into));
+            state.copy_node(second, into);
         }
         Ok(if shared && !b_wins {
-            Look::AgainA
+            Look::AgainA(rank_a)
         } else {
             Look::Done
         })
@@ -184,7 +247,6 @@ impl<D: Device> Load<'_, '_, D> {
 pub(crate) struct LoadSlot<'v, 's, 'n, 'a, D: Device> {
     load: Load<'v, 'a, D>,
     node: SlotNode<'n>,
-    slot: u32,
     header: &'s mut Slot,
 }
 
@@ -200,34 +262,37 @@ impl<'n, D: Device> Future for LoadSlot<'_, '_, 'n, '_, D> {
             Poll::Pending => return Poll::Pending,
         }
         let mut state = this.load.volume.state();
-        state.cached_slot = Some(this.slot);
+        state.remember(&this.load.pair);
+        let slot = state.cached_slot;
         let shape = state.shape();
         let loaded = Loaded::into(&this.node);
-        let decoded = this.header.decode(state.slot(loaded), this.slot, &shape);
+        let decoded = this.header.decode(state.slot(loaded), slot, &shape);
         Poll::Ready(decoded.map(|()| loaded))
     }
 }
 
 /// A bitmap on its way into node [`WORK`].
-pub(crate) struct LoadBitmap<'v, 'a, D: Device>(Load<'v, 'a, D>, u64);
+pub(crate) struct LoadBitmap<'v, 'a, D: Device>(Load<'v, 'a, D>);
 
 impl<D: Device> Future for LoadBitmap<'_, '_, D> {
     type Output = Result<(), Error>;
 
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self(load, group) = self.get_mut();
+        let Self(load) = self.get_mut();
         match Pin::new(&mut *load).poll(context) {
             Poll::Ready(Ok(())) => {}
             other => return other,
         }
         let mut state = load.volume.state();
-        if state.cached_group != *group {
-            bitmap::check(state.node(WORK), *group, &state.shape())?;
-            if !state.both {
-                return Poll::Ready(Err(Error::from(Node::Bitmap(*group as u32))));
+        if let Pair::Bitmap(group) = load.pair {
+            if state.cached_group != group {
+                bitmap::check(state.node(WORK), group, &state.shape())?;
+                if !state.both {
+                    return Poll::Ready(Err(load.pair.damage()));
+                }
+                state.cached_group = group;
             }
-            state.cached_group = *group;
         }
         Poll::Ready(Ok(()))
     }
@@ -252,134 +317,80 @@ impl<D: Device> Future for LoadLeaf<'_, '_, D> {
             Poll::Pending => return Poll::Pending,
         }
         let state = this.load.volume.state();
+        // Whose leaf it is was seen: another file's does not count as a member.
         let leaf = Leaf::decode(state.node(SPARE), &state.shape());
-        let named = leaf.filter(|leaf| {
-            leaf.level == this.level
-                && leaf.first_logical == this.first_logical
-                && Some(leaf.file_id) == this.load.pair.file_id
-        });
-        Poll::Ready(named.ok_or(Error::from(this.load.pair.node)))
+        let named = leaf
+            .filter(|leaf| leaf.level == this.level && leaf.first_logical == this.first_logical);
+        Poll::Ready(named.ok_or_else(|| this.load.pair.damage()))
     }
 }
 
 impl<'a, D: Device> Volume<'a, D> {
-    fn load(&self, pair: Pair, into: usize, second: usize) -> Load<'_, 'a, D> {
+    /// What is loaded is read when the future is polled first: making it takes a few stores, where
+    /// it stays. It is made in many places.
+    #[inline(always)]
+    const fn load(&self, pair: Pair, look: Look) -> Load<'_, 'a, D> {
         Load {
             volume: self,
             pair,
-            into: into as u8,
-            second: second as u8,
-            look: Look::A,
-            submitted: false,
-            rank_a: 0,
+            look,
         }
     }
 
     /// Loads a slot into node [`SLOT`], and its header into `header`.
-    #[inline(never)]
-    pub(crate) fn load_slot<'v, 's, 'n>(
+    #[inline(always)]
+    pub(crate) const fn load_slot<'v, 's, 'n>(
         &'v self,
         node: SlotNode<'n>,
         slot: u32,
         header: &'s mut Slot,
     ) -> LoadSlot<'v, 's, 'n, 'a, D> {
-        let is_there = self.state().cached_slot == Some(slot);
-        let mut loading = self.read_slot(node, slot, header);
-        if is_there {
-            loading.load.look = Look::Done;
-        }
-        loading
+        let load = self.load(Pair::Slot(slot), Look::AtMemory);
+        LoadSlot { load, node, header }
     }
 
     /// As [`Volume::load_slot`], but always reads it, so that [`State::both`] is about it.
-    pub(crate) fn read_slot<'v, 's, 'n>(
+    pub(crate) const fn read_slot<'v, 's, 'n>(
         &'v self,
         node: SlotNode<'n>,
         slot: u32,
         header: &'s mut Slot,
     ) -> LoadSlot<'v, 's, 'n, 'a, D> {
-        let load = self.load_slot_pair(slot);
-        LoadSlot {
-            load,
-            node,
-            slot,
-            header,
-        }
-    }
-
-    #[inline(never)]
-    fn load_slot_pair(&self, slot: u32) -> Load<'_, 'a, D> {
-        let shape = self.shape();
-        self.state().cached_slot = None;
-        let pair = Pair {
-            addresses: [
-                shape.slot_address(slot, Member::A),
-                shape.slot_address(slot, Member::B),
-            ],
-            magic: magic::SLOT,
-            file_id: None,
-            node: Node::Slot(slot),
-        };
-        self.load(pair, SLOT, SPARE)
+        let load = self.load(Pair::Slot(slot), Look::Anew);
+        LoadSlot { load, node, header }
     }
 
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was made whole
     /// at mount, so an invalid one is damage, and the other may be out of date.
-    pub(crate) fn load_bitmap(&self, group: u64) -> LoadBitmap<'_, 'a, D> {
-        let is_there = self.state().cached_group == group;
-        let mut load = self.load_bitmap_pair(group);
-        if is_there {
-            load.look = Look::Done;
-            self.state().cached_group = group;
-        }
-        LoadBitmap(load, group)
+    #[inline(always)]
+    pub(crate) const fn load_bitmap(&self, group: u64) -> LoadBitmap<'_, 'a, D> {
+        LoadBitmap(self.load(Pair::Bitmap(group), Look::AtMemory))
     }
 
     /// Loads what is valid of a bitmap.
-    #[inline(never)]
-    pub(crate) fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
-        let shape = self.shape();
-        self.state().cached_group = NO_GROUP;
-        let pair = Pair {
-            addresses: [
-                shape.bitmap_address(group, Member::A),
-                shape.bitmap_address(group, Member::B),
-            ],
-            magic: magic::BITMAP,
-            file_id: None,
-            node: Node::Bitmap(group as u32),
-        };
-        self.load(pair, WORK, SPARE)
+    #[inline(always)]
+    pub(crate) const fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
+        self.load(Pair::Bitmap(group), Look::Anew)
     }
 
     /// Loads the leaf that `index` names into node [`SPARE`], through [`WORK`] as well if `work`
     /// is free.
     #[inline(never)]
-    pub(crate) fn load_leaf(
+    pub(crate) const fn load_leaf(
         &self,
         index: &Index,
         header: &Slot,
         level: u32,
         work_is_free: bool,
     ) -> LoadLeaf<'_, 'a, D> {
-        let shape = self.shape();
-        let pair = Pair {
-            addresses: [
-                shape.leaf_address(index.unit, Member::A),
-                shape.leaf_address(index.unit, Member::B),
-            ],
-            magic: magic::LEAF,
-            file_id: Some(header.file_id),
-            node: Node::Map(header.index),
-        };
-        let second = if work_is_free {
-            self.state().cached_group = NO_GROUP;
-            WORK
-        } else {
-            SPARE
+        let pair = Pair::Leaf {
+            unit: index.unit,
+            file_id: header.file_id,
+            slot: header.index,
+            work_is_free,
         };
         LoadLeaf {
-            load: self.load(pair, SPARE, second),
+            load: self.load(pair, Look::Anew),
             first_logical: index.first_logical,
             level,
         }

@@ -8,7 +8,6 @@ use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::layout::node;
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
-use crate::steps::Steps;
 use crate::superblock::{Operation, Runs};
 use crate::{Error, Volume, bitmap};
 
@@ -18,7 +17,6 @@ impl<D: Device> Volume<'_, D> {
     pub(crate) async fn recover(&self, operation: &Operation) -> Result<(), Error> {
         let mut turn = self.turn_to_change().await?;
         let op_seq = self.state().superblock.seq;
-        let mut steps = Steps::new();
         let mut decider = Slot::EMPTY;
         match operation {
             _ if self.state().is_mutated(Mutation::NoRecovery) => {}
@@ -43,19 +41,19 @@ impl<D: Device> Volume<'_, D> {
                 // A file made in the old slot after the rename was whole carries its number.
                 if happened && old.last_op < op_seq {
                     old = Slot::free(*from, old.seq, op_seq);
-                    self.perform(&mut steps, |state, steps| {
-                        state.order(steps, Order::CacheBeforeRecovery);
-                        state.put_slot(steps, loaded, &mut old, false);
+                    self.perform(|state| {
+                        state.order(Order::CacheBeforeRecovery);
+                        state.put_slot(loaded, &mut old, false);
                     })
                     .await?;
                 }
             }
         }
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             // What was settled must be durable before the record of it goes.
-            state.order(steps, Order::RecoveryBeforeClear);
+            state.order(Order::RecoveryBeforeClear);
             // The next operation has a barrier before what it writes, which covers this too.
-            state.put_superblock(steps, SPARE, &Operation::None, false);
+            state.put_superblock(SPARE, &Operation::None, false);
         })
         .await?;
         {
@@ -70,13 +68,10 @@ impl<D: Device> Volume<'_, D> {
     /// bitmap with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
         let shape = self.shape();
-        let mut steps = Steps::new();
         let group_of = |start: u64| start / shape.group_units();
         // What the power cut left in the device's cache must not be overtaken.
-        self.perform(&mut steps, |state, steps| {
-            state.order(steps, Order::CacheBeforeRecovery)
-        })
-        .await?;
+        self.perform(|state| state.order(Order::CacheBeforeRecovery))
+            .await?;
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run.start);
             let mut before = runs.as_slice().iter().take(index);
@@ -100,10 +95,8 @@ impl<D: Device> Volume<'_, D> {
                 torn || before != bitmap::free_units(bytes)
             };
             if wrong {
-                self.perform(&mut steps, |state, steps| {
-                    state.put_bitmap(steps, group, op_seq)
-                })
-                .await?;
+                self.perform(|state| state.put_bitmap(group, op_seq))
+                    .await?;
             }
             self.state().cached_group = NO_GROUP;
         }

@@ -2,12 +2,11 @@
 
 use block::Device;
 
-use crate::io::{SPARE, WORK};
+use crate::io::{NO_SLOT, SPARE, WORK};
 use crate::layout::{Shape, slot as slot_at};
 use crate::map;
 use crate::order::{Mutation, Order};
 use crate::slot::{Slot, State as SlotState};
-use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
 use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
@@ -21,16 +20,15 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         keep: u64,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let slot = header.index;
         let shape = self.shape();
         let runs = if header.map_level == 0 {
             let mut state = self.state();
             // The slot in memory changes here, before its record is durable.
-            state.cached_slot = None;
+            state.cached_slot = NO_SLOT;
             release_from_slot(header, state.slot_mut(loaded), keep, &shape)
         } else {
-            self.state().cached_slot = None;
+            self.state().cached_slot = NO_SLOT;
             self.release_from_leaf(loaded, header, keep).await?
         };
         if header.alloc_units == 0 {
@@ -46,12 +44,12 @@ impl<D: Device> Volume<'_, D> {
             self.load_bitmap(run.start / shape.group_units()).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
-        self.perform(&mut steps, |state, steps| {
-            state.order(steps, Order::NodesBeforeRelease);
+        self.perform(|state| {
+            state.order(Order::NodesBeforeRelease);
             let operation = Operation::Release { slot, runs };
-            state.put_superblock(steps, SPARE, &operation, false);
+            state.put_superblock(SPARE, &operation, false);
             // The record is durable before any node it governs: only so can recovery undo them.
-            state.order(steps, Order::ReleaseBeforeNodes);
+            state.order(Order::ReleaseBeforeNodes);
         })
         .await?;
         let group_of = |run: &Run| run.start / shape.group_units();
@@ -62,20 +60,20 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             self.load_bitmap(group).await?;
-            self.perform(&mut steps, |state, steps| {
+            self.perform(|state| {
                 let bytes = state.node_mut(WORK);
                 for run in runs.as_slice().iter().filter(|run| group_of(run) == group) {
                     bitmap::set_run(bytes, run, &shape, false);
                 }
-                state.put_bitmap(steps, group, op_seq);
+                state.put_bitmap(group, op_seq);
             })
             .await?;
         }
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             if !state.is_mutated(Mutation::NoOpNumber) {
                 header.last_op = op_seq;
             }
-            state.put_slot(steps, loaded, header, false);
+            state.put_slot(loaded, header, false);
         })
         .await
     }

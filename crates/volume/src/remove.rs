@@ -3,10 +3,9 @@
 use block::Device;
 
 use crate::lookup::Search;
-use crate::name::Name;
+use crate::name::NameRef;
 use crate::order::Order;
 use crate::slot::{Slot, State as SlotState};
-use crate::steps::Steps;
 use crate::token::SlotNode;
 use crate::{Error, Volume};
 
@@ -19,10 +18,9 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::InUse`] while it is open,
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
-        let mut steps = Steps::new();
-        let name = Name::new(name)?;
+        let name = NameRef::new(name)?;
         let mut turn = self.turn_to_change().await?;
-        let Search::Found(slot) = self.search(&name).await? else {
+        let Search::Found(slot) = self.search(name).await? else {
             return Err(Error::NotFound);
         };
         if self
@@ -46,10 +44,8 @@ impl<D: Device> Volume<'_, D> {
             header.state = SlotState::Reap;
             header.size_bytes = 0;
             self.release_once(loaded, &mut header, 0).await?;
-            self.perform(&mut steps, |state, steps| {
-                state.order(steps, Order::RemoveBeforeAnswer)
-            })
-            .await?;
+            self.perform(|state| state.order(Order::RemoveBeforeAnswer))
+                .await?;
         } else {
             if header.alloc_units == 0 {
                 header = Slot::free(slot, header.seq, header.last_op);
@@ -57,10 +53,10 @@ impl<D: Device> Volume<'_, D> {
                 header.state = SlotState::Reap;
                 header.size_bytes = 0;
             }
-            self.perform(&mut steps, |state, steps| {
-                state.put_in_use(steps);
-                state.order(steps, Order::CommitBeforeRemove);
-                state.put_slot_durably(steps, loaded, &mut header);
+            self.perform(|state| {
+                state.put_in_use();
+                state.order(Order::CommitBeforeRemove);
+                state.put_slot_durably(loaded, &mut header);
             })
             .await?;
         }
@@ -121,7 +117,6 @@ impl<D: Device> Volume<'_, D> {
     /// One release operation on a slot that is to be reaped, or on a file whose writer died; true
     /// when nothing is left to give back, or nothing can be.
     async fn give_back(&self, node: SlotNode<'_>, slot: u32) -> Result<bool, Error> {
-        let mut steps = Steps::new();
         let mut header = Slot::EMPTY;
         let loaded = self.load_slot(node, slot, &mut header).await?;
         if header.state == SlotState::Reap {
@@ -137,10 +132,10 @@ impl<D: Device> Volume<'_, D> {
         if header.alloc_units > keep {
             return Ok(false);
         }
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             // As when the file is closed: the other member then says the same.
-            state.order(steps, Order::CommitBeforeCopy);
-            state.put_slot(steps, loaded, &mut header, false);
+            state.order(Order::CommitBeforeCopy);
+            state.put_slot(loaded, &mut header, false);
         })
         .await?;
         Ok(true)

@@ -4,10 +4,9 @@ use block::Device;
 
 use crate::io::{NO_GROUP, SPARE, WORK};
 use crate::lookup::Search;
-use crate::name::Name;
+use crate::name::NameRef;
 use crate::order::Order;
 use crate::slot::{self, Slot, State as SlotState};
-use crate::steps::Steps;
 use crate::superblock::Operation;
 use crate::{Error, Volume};
 
@@ -20,10 +19,9 @@ impl<D: Device> Volume<'_, D> {
     /// [`Error::TableFull`] if the new name has no free slot, [`Error::InUse`] while the file is
     /// open, [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
     pub async fn rename(&self, old: &str, new: &str) -> Result<(), Error> {
-        let mut steps = Steps::new();
-        let (old, new) = (Name::new(old)?, Name::new(new)?);
+        let (old, new) = (NameRef::new(old)?, NameRef::new(new)?);
         let mut turn = self.turn_to_change().await?;
-        let Search::Found(from) = self.search(&old).await? else {
+        let Search::Found(from) = self.search(old).await? else {
             return Err(Error::NotFound);
         };
         if self
@@ -38,7 +36,7 @@ impl<D: Device> Volume<'_, D> {
             turn.done();
             return Ok(());
         }
-        let to = match self.search(&new).await? {
+        let to = match self.search(new).await? {
             Search::Found(_) => return Err(Error::Exists),
             Search::Absent(to) => to.ok_or(Error::TableFull)?,
         };
@@ -57,17 +55,17 @@ impl<D: Device> Volume<'_, D> {
             ..source
         };
         let mut freed = Slot::free(from, source.seq, op_seq);
-        self.perform(&mut steps, |state, steps| {
-            state.order(steps, Order::NodesBeforeRename);
-            state.put_superblock(steps, SPARE, &Operation::Rename { from, to }, false);
+        self.perform(|state| {
+            state.order(Order::NodesBeforeRename);
+            state.put_superblock(SPARE, &Operation::Rename { from, to }, false);
             // The record is durable before the new name: else both names could stay.
-            state.order(steps, Order::RenameBeforeName);
-            slot::set_name(state.slot_mut(loaded), &new);
-            state.put_slot(steps, loaded, &mut moved, false);
+            state.order(Order::RenameBeforeName);
+            slot::set_name(state.slot_mut(loaded), new);
+            state.put_slot(loaded, &mut moved, false);
             // The new name is durable before the old one goes: else both could be lost.
-            state.order(steps, Order::NameBeforeOld);
+            state.order(Order::NameBeforeOld);
             state.cached_group = NO_GROUP;
-            state.put_slot_from(steps, WORK, &mut freed, false);
+            state.put_slot_from(WORK, &mut freed, false);
         })
         .await?;
         // The new name is durable, so it has happened; recovery would end the old one too.

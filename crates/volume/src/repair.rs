@@ -9,7 +9,7 @@ use crate::io::{SPARE, WORK};
 use crate::layout::node;
 use crate::map::{Index, Leaf};
 use crate::slot::Slot;
-use crate::steps::{Step, Steps};
+use crate::steps::Step;
 use crate::superblock::Operation;
 use crate::token::Loaded;
 use crate::walk::Visit;
@@ -38,13 +38,12 @@ impl<D: Device> Volume<'_, D> {
         &self,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             for which in [SPARE, WORK] {
-                steps.push(Step::Barrier);
-                state.put_superblock(steps, which, &Operation::None, false);
+                state.steps.push(Step::BARRIER);
+                state.put_superblock(which, &Operation::None, false);
             }
-            steps.push(Step::Barrier);
+            state.steps.push(Step::BARRIER);
         })
         .await?;
         findings.summary.repaired += 1;
@@ -57,10 +56,9 @@ impl<D: Device> Volume<'_, D> {
         header: &mut Slot,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
-        self.perform(&mut steps, |state, steps| {
-            steps.push(Step::Barrier);
-            state.put_slot(steps, loaded, header, false);
+        self.perform(|state| {
+            state.steps.push(Step::BARRIER);
+            state.put_slot(loaded, header, false);
         })
         .await?;
         findings.summary.repaired += 1;
@@ -98,16 +96,15 @@ impl<D: Device> Volume<'_, D> {
         level: u32,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let leaf = self.load_leaf(index, header, level, true).await?;
         let next = Leaf {
             seq: leaf.seq + 1,
             ..leaf
         };
-        self.perform(&mut steps, |state, steps| {
-            steps.push(Step::Barrier);
+        self.perform(|state| {
+            state.steps.push(Step::BARRIER);
             next.encode(state.node_mut(SPARE));
-            state.put_leaf(steps, index.unit);
+            state.put_leaf(index.unit);
         })
         .await?;
         findings.summary.repaired += 1;
@@ -123,7 +120,6 @@ impl<D: Device> Volume<'_, D> {
         sound: bool,
         findings: &mut Findings<'_>,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let shape = self.shape();
         let complete = findings.summary.complete;
         if !sound && !complete {
@@ -153,10 +149,10 @@ impl<D: Device> Volume<'_, D> {
             put_u64(bytes, node::SEQ, seq);
         }
         for _ in 0..2 {
-            self.perform(&mut steps, |state, steps| {
-                steps.push(Step::Barrier);
-                state.put_bitmap(steps, group, last_op);
-                steps.push(Step::Barrier);
+            self.perform(|state| {
+                state.steps.push(Step::BARRIER);
+                state.put_bitmap(group, last_op);
+                state.steps.push(Step::BARRIER);
             })
             .await?;
         }

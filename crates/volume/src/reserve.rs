@@ -10,7 +10,6 @@ use crate::layout::Shape;
 use crate::map::{self, Extent};
 use crate::order::{Mutation, Order};
 use crate::slot::Slot;
-use crate::steps::Steps;
 use crate::superblock::{Operation, Run, Runs};
 use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
@@ -100,24 +99,20 @@ impl<D: Device> Volume<'_, D> {
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
-        let mut steps = Steps::new();
         let tail = self.tail(loaded, header).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
             // clean it would be newer than the superblock, or torn, and nothing would mend it.
-            self.perform(&mut steps, |state, steps| state.put_in_use(steps))
-                .await?;
+            self.perform(|state| state.put_in_use()).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         let runs = plan.runs(&shape);
 
         // R3: the pairs written below were last written before this.
-        self.perform(&mut steps, |state, steps| {
-            state.order(steps, Order::NodesBeforeReserve)
-        })
-        .await?;
+        self.perform(|state| state.order(Order::NodesBeforeReserve))
+            .await?;
         let mut extents = [Extent::default(); crate::layout::RUNS];
         let mut logical = header.alloc_units;
         for (place, run) in extents.iter_mut().zip(plan.data.as_slice()) {
@@ -132,16 +127,16 @@ impl<D: Device> Volume<'_, D> {
         }
         header.alloc_units = logical;
         let slot = header.index;
-        self.perform(&mut steps, |state, steps| {
+        self.perform(|state| {
             let operation = Operation::Reserve { slot, runs };
-            state.put_superblock(steps, SPARE, &operation, false);
+            state.put_superblock(SPARE, &operation, false);
             // The record is durable before any node it governs: only so can recovery undo them.
-            state.order(steps, Order::ReserveBeforeNodes);
-            state.put_bitmap(steps, plan.group, op_seq);
+            state.order(Order::ReserveBeforeNodes);
+            state.put_bitmap(plan.group, op_seq);
             if !state.is_mutated(Mutation::NoOpNumber) {
                 header.last_op = op_seq;
             }
-            state.put_slot(steps, loaded, header, false);
+            state.put_slot(loaded, header, false);
         })
         .await?;
         Ok((extents, plan.data.as_slice().len()))

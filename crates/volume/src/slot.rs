@@ -5,7 +5,7 @@
 use crate::bytes::{get_u8, get_u32, get_u64, put, put_u32, put_u64};
 use crate::layout::{ENTRY_BYTES, Shape, magic, node, slot as at};
 use crate::map::{self, Extent, Index};
-use crate::name::{NAME_BYTES, Name};
+use crate::name::{NAME_BYTES, NameRef};
 use crate::{Error, error::Node};
 
 /// The file has a checksum unit before each span of data units.
@@ -196,21 +196,21 @@ impl Slot {
 }
 
 /// The name in a slot's bytes, if it is one.
-pub(crate) fn name(bytes: &[u8]) -> Option<Name> {
+pub(crate) fn name(bytes: &[u8]) -> Option<NameRef<'_>> {
     let len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
     let name = bytes.get(at::NAME..at::ENTRIES)?.get(..len)?;
-    Name::from_bytes(name).ok()
+    NameRef::from_bytes(name).ok()
 }
 
 /// Whether the slot's bytes have this name.
-pub(crate) fn has_name(bytes: &[u8], name: &Name) -> bool {
+pub(crate) fn has_name(bytes: &[u8], name: NameRef<'_>) -> bool {
     let name = name.as_bytes();
     usize::from(get_u8(bytes, at::NAME_LEN)) == name.len()
         && bytes.get(at::NAME..at::NAME + name.len()) == Some(name)
 }
 
 /// Sets the name in a slot's bytes.
-pub(crate) fn set_name(bytes: &mut [u8], name: &Name) {
+pub(crate) fn set_name(bytes: &mut [u8], name: NameRef<'_>) {
     let name = name.as_bytes();
     if let Some(place) = bytes.get_mut(at::NAME..at::ENTRIES) {
         place.fill(0);
@@ -257,7 +257,7 @@ mod tests {
             file_id: Slot::new_file_id(5, 77),
             ..Slot::free(5, 8, 7)
         };
-        set_name(&mut bytes, &Name::new("a file").unwrap());
+        set_name(&mut bytes, NameRef::new("a file").unwrap());
         slot.encode(&mut bytes);
         (slot, bytes)
     }

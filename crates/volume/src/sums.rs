@@ -11,7 +11,7 @@ use crate::file::{self, File, OpenFile};
 use crate::io::SPARE;
 use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
 use crate::slot::Slot;
-use crate::steps::{Step, Steps};
+use crate::steps::Step;
 use crate::token::Loaded;
 use crate::{Crc32c, Error, Volume};
 
@@ -52,7 +52,6 @@ impl<D: Device> Volume<'_, D> {
         loaded: Loaded<'_>,
         header: &Slot,
     ) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let (first, count) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
@@ -64,7 +63,7 @@ impl<D: Device> Volume<'_, D> {
         let mut chunk = first;
         while chunk < first + count {
             let (address, offset, len) = self.sum_block(loaded, header, chunk).await?;
-            self.read_bytes(&mut steps, SPARE, address, len).await?;
+            self.read_bytes(SPARE, address, len).await?;
             let room = ((len - offset) / 4) as u64;
             let end = (chunk + room).min(first + count);
             for (index, chunk) in (chunk..end).enumerate() {
@@ -74,11 +73,9 @@ impl<D: Device> Volume<'_, D> {
                 let bytes = state.node_mut(SPARE);
                 put_u32(bytes, offset + index * 4, sum.unwrap_or(0));
             }
-            self.perform(&mut steps, |state, steps| {
-                state.changing = true;
-                steps.push_at(Step::Write(SPARE as u8), SPARE, address, len);
-            })
-            .await?;
+            self.state().changing = true;
+            let write = Step::write(SPARE);
+            self.move_bytes(write, address, len).await?;
             chunk = end;
         }
         let mut state = self.state();
@@ -104,7 +101,6 @@ impl<D: Device> Volume<'_, D> {
     /// checksums, [`Error::Corrupt`], [`Error::NeedsMount`], a device's error.
     pub async fn store_checksums(&self, file: File) -> Result<(), Error> {
         let mut turn = self.turn_to_change().await?;
-        let mut steps = Steps::new();
         let slot = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
@@ -114,8 +110,7 @@ impl<D: Device> Volume<'_, D> {
                 (true, true) => open.slot.ok_or(Error::NotOpen)?,
             }
         };
-        self.perform(&mut steps, |state, steps| state.put_in_use(steps))
-            .await?;
+        self.perform(|state| state.put_in_use()).await?;
         let mut header = Slot::EMPTY;
         let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
         self.store_sums(file, loaded, &header).await?;
@@ -131,7 +126,6 @@ impl<D: Device> Volume<'_, D> {
     /// without checksums, [`Error::Unaligned`], [`Error::PastEnd`], [`Error::NotOpen`],
     /// [`Error::Corrupt`], a device's error.
     pub async fn verify(&self, file: File, offset: u64, data: &[u8]) -> Result<(), Error> {
-        let mut steps = Steps::new();
         let mut turn = self.turn().await?;
         let (slot, checksums, size, tail_crc, crc32c) = {
             let mut state = self.state();
@@ -176,7 +170,7 @@ impl<D: Device> Volume<'_, D> {
                     }
                     _ => {
                         let (address, offset, len) = self.sum_block(loaded, &header, chunk).await?;
-                        self.read_bytes(&mut steps, SPARE, address, len).await?;
+                        self.read_bytes(SPARE, address, len).await?;
                         (chunk, offset as u64, len)
                     }
                 };
@@ -211,7 +205,6 @@ impl<D: Device> Volume<'_, D> {
         first: u64,
         sums: &mut [u32],
     ) -> Result<usize, Error> {
-        let mut steps = Steps::new();
         let mut turn = self.turn().await?;
         let (slot, has_checksums, size, tail_crc) = {
             let mut state = self.state();
@@ -233,7 +226,7 @@ impl<D: Device> Volume<'_, D> {
             let mut header = Slot::EMPTY;
             let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
             let (address, offset, len) = self.sum_block(loaded, &header, first).await?;
-            self.read_bytes(&mut steps, SPARE, address, len).await?;
+            self.read_bytes(SPARE, address, len).await?;
             let state = self.state();
             let bytes = state.node(SPARE);
             let fields = (offset..len).step_by(4).take((whole - first) as usize);

@@ -77,8 +77,10 @@ pub(crate) struct Superblock {
     /// Unmounted in good order: no operation is open and no node may be torn.
     pub clean: bool,
     pub mount_count: u32,
-    pub features: u32,
-    pub ro_features: u32,
+    /// Files may have checksums.
+    pub checksums: bool,
+    /// It has features that only a reader can do without. Such a volume is never written.
+    pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,
 }
@@ -107,8 +109,8 @@ impl Superblock {
         put(bytes, at::BUCKETS_LOG2, &[shape.buckets_log2]);
         put(bytes, at::LBA_LOG2, &[shape.lba_log2]);
         put_u32(bytes, at::STATE, u32::from(self.clean));
-        put_u32(bytes, at::INCOMPAT, self.features);
-        put_u32(bytes, at::RO_COMPAT, self.ro_features);
+        let features = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
+        put_u32(bytes, at::INCOMPAT, features);
         put_u32(bytes, at::COMPAT, self.compat_features);
         put_u32(bytes, at::MOUNT_COUNT, self.mount_count);
         for (field, value) in regions(shape) {
@@ -167,8 +169,8 @@ impl Superblock {
             seq: get_u64(bytes, at::SEQ),
             clean: get_u32(bytes, at::STATE) & 1 != 0,
             mount_count: get_u32(bytes, at::MOUNT_COUNT),
-            features,
-            ro_features: get_u32(bytes, at::RO_COMPAT),
+            checksums: features & FEATURE_CHECKSUMS != 0,
+            read_only: get_u32(bytes, at::RO_COMPAT) != 0,
             compat_features: get_u32(bytes, at::COMPAT),
             group_hint: get_u32(bytes, at::GROUP_HINT),
         };
@@ -268,8 +270,8 @@ mod tests {
             seq: 42,
             clean: true,
             mount_count: 7,
-            features: FEATURE_CHECKSUMS,
-            ro_features: 2,
+            checksums: true,
+            read_only: false,
             compat_features: 4,
             group_hint: 3,
         }
