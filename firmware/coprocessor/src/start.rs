@@ -52,6 +52,10 @@ _start:
     csrw mie, zero
     csrr t0, mhartid
     bnez t0, 9f
+    .option push
+    .option norelax
+    la gp, __global_pointer$
+    .option pop
     la sp, __stack_top
     la t0, trap_entry
     csrw mtvec, t0
