@@ -5,6 +5,7 @@
 //! A list that writes is the operation's word that it has begun to change metadata. What it
 //! writes stands in the nodes when the list is made, each node at most once.
 
+use core::cell::RefMut;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -253,6 +254,7 @@ impl<D: Device> State<'_, D> {
     }
 
     /// A barrier of the protocol, by its name.
+    #[inline(never)]
     pub(crate) fn order(&mut self, order: Order) {
         if !self.is_mutated(Mutation::Without(order)) {
             self.steps.push(Step::BARRIER);
@@ -372,11 +374,17 @@ impl<'a, D: Device> Volume<'a, D> {
     /// Carries out the steps that `make` lists. What is not awaited at once is lost: the list is
     /// the volume's.
     pub(crate) fn perform(&self, make: impl FnOnce(&mut State<'a, D>)) -> Perform<'_, 'a, D> {
+        make(&mut self.list());
+        Perform { volume: self }
+    }
+
+    /// The state, with an empty list of steps.
+    #[inline(never)]
+    fn list(&self) -> RefMut<'_, State<'a, D>> {
         let mut state = self.state();
         state.steps = Steps::EMPTY;
         state.addresses = Addresses::NONE;
-        make(&mut state);
-        Perform { volume: self }
+        state
     }
 
     /// Reads `len` bytes into the node `which`.
