@@ -1,6 +1,6 @@
 //! Closing a file.
 
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
 use core::task::Poll;
 
 use block::Device;
@@ -19,8 +19,8 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// As [`Volume::sync`]. After [`Error::AppendFailed`] the file is closed, with what was
     /// before the failure; after another error it is closed and as after a power cut.
-    pub async fn close(&self, file: File) -> Result<(), Error> {
-        self.close_keeping(file, 0).await
+    pub fn close(&self, file: File) -> impl Future<Output = Result<(), Error>> {
+        self.close_keeping(file, 0)
     }
 
     /// As [`Volume::close`], and keeps up to `bytes` of the reservation for later appends.
@@ -35,8 +35,8 @@ impl<D: Device> Volume<'_, D> {
         result
     }
 
-    async fn wait_for_all(&self, file: File) -> Result<(), Error> {
-        poll_fn(|_| {
+    fn wait_for_all(&self, file: File) -> impl Future<Output = Result<(), Error>> {
+        poll_fn(move |_| {
             let mut state = self.state();
             match file::find(state.files, file) {
                 Ok(open) if open.in_flight() => Poll::Pending,
@@ -44,7 +44,6 @@ impl<D: Device> Volume<'_, D> {
                 Err(error) => Poll::Ready(Err(error)),
             }
         })
-        .await
     }
 
     async fn finish_file(&self, file: File, keep_bytes: u64) -> Result<(), Error> {

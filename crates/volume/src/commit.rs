@@ -1,6 +1,6 @@
 //! Making appended data part of the file. `FORMAT.md`, "Operations" and "Sync".
 
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
 use core::task::Poll;
 
 use block::Device;
@@ -47,8 +47,12 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Waits until no append before `target` is in flight.
-    pub(crate) async fn settle_appends(&self, file: File, target: u64) -> Result<(), Error> {
-        poll_fn(|_| {
+    pub(crate) fn settle_appends(
+        &self,
+        file: File,
+        target: u64,
+    ) -> impl Future<Output = Result<(), Error>> {
+        poll_fn(move |_| {
             let mut state = self.state();
             match file::find(state.files, file) {
                 Ok(open) if open.completed < target && open.appends_in_flight() => Poll::Pending,
@@ -56,7 +60,6 @@ impl<D: Device> Volume<'_, D> {
                 Err(error) => Poll::Ready(Err(error)),
             }
         })
-        .await
     }
 
     pub(crate) async fn commit_in_turn(

@@ -1,5 +1,7 @@
 //! Creating and opening files.
 
+use core::future::Future;
+
 use block::Device;
 
 use crate::file::{self, File};
@@ -118,22 +120,22 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::TooManyOpen`], [`Error::Corrupt`],
     /// [`Error::NeedsMount`], a device's error.
-    pub async fn open(&self, name: &str) -> Result<File, Error> {
-        self.open_as(name, false).await
+    pub fn open(&self, name: &str) -> impl Future<Output = Result<File, Error>> {
+        self.open_as(name, false)
     }
 
     /// Opens a file for appending and overwriting. One writer at a time.
     ///
     /// # Errors
     /// As [`Volume::open`]; [`Error::InUse`] while another writer has it, [`Error::ReadOnly`].
-    pub async fn open_to_write(&self, name: &str) -> Result<File, Error> {
-        if self.state().read_only {
-            return Err(Error::ReadOnly);
-        }
-        self.open_as(name, true).await
+    pub fn open_to_write(&self, name: &str) -> impl Future<Output = Result<File, Error>> {
+        self.open_as(name, true)
     }
 
     async fn open_as(&self, name: &str, writable: bool) -> Result<File, Error> {
+        if writable && self.state().read_only {
+            return Err(Error::ReadOnly);
+        }
         let name = NameRef::new(name)?;
         let mut turn = self.turn().await?;
         let Search::Found(slot) = self.search(name).await? else {

@@ -1,5 +1,7 @@
 //! From a file's unit to the volume's: at most two leaves under the slot.
 
+use core::future::Future;
+
 use block::Device;
 
 use crate::file::{self, File, WINDOW};
@@ -16,8 +18,8 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// [`Error::NotOpen`], [`Error::PastEnd`], [`Error::Corrupt`], [`Error::NeedsMount`], a
     /// device's error.
-    pub async fn prepare(&self, file: File, offset: u64) -> Result<(), Error> {
-        self.bring(file, Some(offset)).await
+    pub fn prepare(&self, file: File, offset: u64) -> impl Future<Output = Result<(), Error>> {
+        self.bring(file, Some(offset))
     }
 
     /// Brings the extents from the append point on into memory. Needed when an append says
@@ -25,8 +27,8 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// As [`Volume::prepare`].
-    pub async fn prepare_append(&self, file: File) -> Result<(), Error> {
-        self.bring(file, None).await
+    pub fn prepare_append(&self, file: File) -> impl Future<Output = Result<(), Error>> {
+        self.bring(file, None)
     }
 
     /// Brings the map around `offset`, or from the append point on, into memory.

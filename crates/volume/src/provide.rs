@@ -32,8 +32,8 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Waits until a checksum can be stored: those of data in flight cannot.
-    async fn settle_checksums(&self, file: File) -> Result<(), Error> {
-        poll_fn(|_| {
+    fn settle_checksums(&self, file: File) -> impl Future<Output = Result<(), Error>> {
+        poll_fn(move |_| {
             let mut state = self.state();
             let open = match file::find(state.files, file) {
                 Ok(open) => open,
@@ -49,7 +49,6 @@ impl<D: Device> Volume<'_, D> {
                 Poll::Ready(Ok(()))
             }
         })
-        .await
     }
 
     /// Reserves space until `want_bytes` can be appended, and returns how many can. Where there is

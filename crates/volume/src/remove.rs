@@ -1,5 +1,7 @@
 //! Removing files, and giving their units back.
 
+use core::future::Future;
+
 use block::Device;
 
 use crate::lookup::Search;
@@ -70,8 +72,8 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
-    pub async fn reap(&self, from: u32) -> Result<Option<u32>, Error> {
-        self.sweep(from, false).await
+    pub fn reap(&self, from: u32) -> impl Future<Output = Result<Option<u32>, Error>> {
+        self.sweep(from, false)
     }
 
     /// As [`Volume::reap`], and gives back what writers reserved that never closed their file: after
@@ -81,8 +83,8 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// As [`Volume::reap`].
-    pub async fn reclaim(&self, from: u32) -> Result<Option<u32>, Error> {
-        self.sweep(from, true).await
+    pub fn reclaim(&self, from: u32) -> impl Future<Output = Result<Option<u32>, Error>> {
+        self.sweep(from, true)
     }
 
     async fn sweep(&self, from: u32, of_dead_writers: bool) -> Result<Option<u32>, Error> {
