@@ -18,11 +18,8 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::NeedsMount`], a device's error.
-    pub async fn commit(&self, file: File) -> Result<u64, Error> {
-        let mut turn = self.turn_to_change().await?;
-        let size = self.commit_in_turn(turn.slot.lend(), file, false).await?;
-        turn.done();
-        Ok(size)
+    pub fn commit(&self, file: File) -> impl Future<Output = Result<u64, Error>> {
+        self.commit_as(file, false)
     }
 
     /// Waits for the appends submitted so far, and returns the file's size when all of it is
@@ -31,14 +28,20 @@ impl<D: Device> Volume<'_, D> {
     /// # Errors
     /// As [`Volume::commit`]; [`Error::AppendFailed`] when one of them failed: all that was
     /// before it is committed.
-    pub async fn sync(&self, file: File) -> Result<u64, Error> {
-        let target = {
+    pub fn sync(&self, file: File) -> impl Future<Output = Result<u64, Error>> {
+        self.commit_as(file, true)
+    }
+
+    /// One of both: a commit waits for nothing.
+    async fn commit_as(&self, file: File, durable: bool) -> Result<u64, Error> {
+        let mut target = 0;
+        if durable {
             let mut state = self.state();
-            file::find(state.files, file)?.appended
-        };
+            target = file::find(state.files, file)?.appended;
+        }
         self.settle_appends(file, target).await?;
         let mut turn = self.turn_to_change().await?;
-        let size = self.commit_in_turn(turn.slot.lend(), file, true).await?;
+        let size = self.commit_in_turn(turn.slot.lend(), file, durable).await?;
         turn.done();
         if size < target {
             return Err(Error::AppendFailed);

@@ -103,7 +103,14 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let file = || file.ok_or(Status::from(Code::BadFile));
         Ok(match command.opcode {
             Opcode::Create => {
-                let file = self.create(job).await?;
+                let name = job.name.text()?;
+                let options = CreateOptions {
+                    reserve_bytes: command.argument,
+                    checksums: command.flags & FLAG_CHECKSUMS != 0,
+                    app_tag: command.extra,
+                };
+                let attempt = || self.volume.create(name, &options);
+                let file = self.volume.with_space(attempt).await?;
                 self.adopt(job, file, true).await?
             }
             Opcode::Open => {
@@ -139,17 +146,6 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             }
             _ => return Err(Code::BadOpcode.into()),
         })
-    }
-
-    async fn create(&self, job: &Job) -> Result<File, Error> {
-        let name = job.name.text()?;
-        let options = CreateOptions {
-            reserve_bytes: job.command.argument,
-            checksums: job.command.flags & FLAG_CHECKSUMS != 0,
-            app_tag: job.command.extra,
-        };
-        let attempt = || self.volume.create(name, &options);
-        self.volume.with_space(attempt).await
     }
 
     /// Gives an open file its number.
