@@ -107,21 +107,6 @@ impl<D: Device> Volume<'_, D> {
             return Ok(());
         }
     }
-
-    /// The device address of the start of a unit of the file whose slot is loaded.
-    pub(crate) async fn unit_address(
-        &self,
-        loaded: Loaded<'_>,
-        header: &Slot,
-        unit: u64,
-    ) -> Result<u64, Error> {
-        let mut window = [Extent::default(); WINDOW];
-        self.window(loaded, header, unit, &mut window).await?;
-        let [extent, ..] = window;
-        Ok(self
-            .shape()
-            .unit_address(extent.start + (unit - extent.logical)))
-    }
 }
 
 /// The extents from the one with `unit` on, cut at `limit`; false if none has it.

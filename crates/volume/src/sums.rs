@@ -7,9 +7,10 @@
 use block::Device;
 
 use crate::bytes::{get_u32, put_u32};
-use crate::file::{self, File, OpenFile};
+use crate::file::{self, File, OpenFile, WINDOW};
 use crate::io::SPARE;
 use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
+use crate::map::Extent;
 use crate::slot::Slot;
 use crate::steps::Step;
 use crate::token::Loaded;
@@ -252,7 +253,10 @@ impl<D: Device> Volume<'_, D> {
     ) -> Result<(u64, usize, usize), Error> {
         let shape = self.shape();
         let (unit, byte) = place(chunk, &shape);
-        let address = self.unit_address(loaded, header, unit).await? + byte;
+        let mut window = [Extent::default(); WINDOW];
+        self.window(loaded, header, unit, &mut window).await?;
+        let [extent, ..] = window;
+        let address = shape.unit_address(extent.start + (unit - extent.logical)) + byte;
         let len = self.state().device.geometry().block_size_bytes();
         let within = address & (len as u64 - 1);
         Ok((address - within, within as usize, len))

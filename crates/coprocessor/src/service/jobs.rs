@@ -102,23 +102,20 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let file = self.state().file_of(job.handle);
         let file = || file.ok_or(Status::from(Code::BadFile));
         Ok(match command.opcode {
-            Opcode::Create => {
+            Opcode::Create | Opcode::Open => {
                 let name = job.name.text()?;
+                let is_new = command.opcode == Opcode::Create;
+                let writable = is_new || command.flags & FLAG_WRITE != 0;
                 let options = CreateOptions {
                     reserve_bytes: command.argument,
                     checksums: command.flags & FLAG_CHECKSUMS != 0,
                     app_tag: command.extra,
                 };
-                let attempt = || self.volume.create(name, &options);
-                let file = self.volume.with_space(attempt).await?;
-                self.adopt(job, file, true).await?
-            }
-            Opcode::Open => {
-                let name = job.name.text()?;
-                let writable = command.flags & FLAG_WRITE != 0;
-                let file = match writable {
-                    true => self.volume.open_to_write(name).await?,
-                    false => self.volume.open(name).await?,
+                let create = || self.volume.create(name, &options);
+                let file = match (is_new, writable) {
+                    (true, _) => self.volume.with_space(create).await?,
+                    (false, true) => self.volume.open_to_write(name).await?,
+                    (false, false) => self.volume.open(name).await?,
                 };
                 self.adopt(job, file, writable).await?
             }
