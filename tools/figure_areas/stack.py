@@ -22,6 +22,7 @@ def functions(program):
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found, lines, taken = {}, listing.splitlines(), set()
     start = name = None
+    sets_top = False
     for line in lines:
         head = FUNCTION.match(line)
         if head:
@@ -35,10 +36,12 @@ def functions(program):
             continue
         _, operation, operands = part[1], part[2], (part[3] or "").split("#")[0].split("<")[0].strip()
         entry = found[start]
+        # The stack's top is an address in two parts, of which the lower one may be negative: no frame.
+        is_top, sets_top = sets_top, operation in ("lui", "auipc") and operands.startswith("sp,")
         constant(registers, operation, operands)
         taken.update(registers.values())
         if operation in ("add", "addi", "c.addi16sp") and (small := SMALL.match(operands)):
-            entry[1] += int(small[1])
+            entry[1] += 0 if is_top else int(small[1])
         elif operation == "sub" and (large := LARGE.match(operands)):
             if large[1] not in registers:
                 raise Unbounded(f"{name}: a frame of unknown size")
