@@ -165,7 +165,7 @@ impl Shape {
 
     /// Bytes of an allocation unit, U.
     pub const fn unit_bytes(&self) -> u64 {
-        (1u32 << self.unit_log2) as u64
+        1 << self.unit_log2
     }
 
     /// File slots.
