@@ -352,17 +352,23 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
         "oltp",
     ];
     for name in names {
-        let worked = run(&words(&format!(
-            "workload {name} {disk} --dataset 8M --duration 1s --json"
-        )));
-        measured(&worked);
-        let worked = said(&worked);
-        assert_eq!(worked["first_error"], Value::Null, "{name}");
-        assert!(worked["operations_per_s"].as_f64().unwrap() > 0.0, "{name}");
-        assert!(
-            worked["dataset_bytes"].as_u64().unwrap() > 1 << 20,
-            "{name}"
-        );
+        // Beside others who sync, one round of what waits for the disk may take longer than a second.
+        let operations_per_s = [1, 8, 64].into_iter().find_map(|seconds| {
+            let worked = run(&words(&format!(
+                "workload {name} {disk} --dataset 8M --duration {seconds}s --json"
+            )));
+            measured(&worked);
+            let worked = said(&worked);
+            assert_eq!(worked["first_error"], Value::Null, "{name}");
+            assert!(
+                worked["dataset_bytes"].as_u64().unwrap() > 1 << 20,
+                "{name}"
+            );
+            worked["operations_per_s"]
+                .as_f64()
+                .filter(|rate| *rate > 0.0)
+        });
+        assert!(operations_per_s.is_some(), "{name}");
     }
     assert_eq!(stdout(&run(&words(&format!("ls {disk} --json")))), before);
     let checked = run(&words(&format!("check {disk}")));
