@@ -3,13 +3,16 @@
 A test goes where there is room, in the order of tools/suites/order.py. Those of a file that has a fixture of its own
 (scope="module") stay together, or each worker would make it again; so do those of a hardware file, whose benches are
 built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
-dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them.
+dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them. A test that does not end fails, and
+says where it stands.
 """
 
+import contextlib
 import functools
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,7 +22,7 @@ import pytest
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from suites import order  # noqa: E402
+from suites import order, process  # noqa: E402
 
 try:
     from xdist.scheduler import LoadScopeScheduling
@@ -76,11 +79,66 @@ def pytest_runtest_protocol(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     try:
-        return (yield)
+        with limited():
+            return (yield)
     finally:
         pool = sys.modules.get("pool")
         item.user_properties.append(("cpu_s", f"{processor_time_s() - item.began_s:.2f}"))
         item.user_properties.append(("kind", pool.POOL.last_kind if pool else ""))
+
+
+# --- A test that does not end --------------------------------------------------------------------
+
+# Far beyond what the longest test takes on a busy machine: what waits has a limit of its own, and this is for a wait
+# that was forgotten. More than a guest's turn (tests/scripted.py) and its command may take together. Each step of a test
+# (set-up, call, teardown) has as much.
+LIMIT_S = float(os.environ.get("STRAIGHTWAY_TEST_LIMIT_S", "1800"))
+
+
+def shown(pid):
+    """A process: its number, its parent's, its state, what it waits for in the kernel, and its words."""
+    try:
+        folder = Path(f"/proc/{pid}")
+        state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return f"{pid} of {parent} {state} {(folder / 'wchan').read_text()}: {words[:300]}"
+    except OSError as error:
+        return f"{pid}: {error}"
+
+
+def end_test(number, frame):
+    """Ends what the test has started, but for guests that others will use, and fails it where it stands."""
+    pool = sys.modules.get("pool")
+    idle = pool.POOL.processes() if pool else set()
+    started = [child for child in process.children(os.getpid()) if child not in idle]
+    lines = [shown(pid) for child in started for pid in (child, *process.descendants(child))]
+    for child in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGTERM)
+    pytest.fail("\n".join([f"no end within {LIMIT_S:g} s; the test's processes:", *lines]))
+
+
+@contextlib.contextmanager
+def limited():
+    before = signal.signal(signal.SIGALRM, end_test)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with limited():
+        return (yield)
 
 
 # --- Guests --------------------------------------------------------------------------------------

@@ -277,7 +277,11 @@ class Guest:
 
     def _explain_end(self) -> None:
         assert self._process
-        code = self._process.wait()
+        try:
+            code = self._process.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise GuestFailed(f"QEMU closed the guest's ports and did not end in {STOP_LIMIT} s") from None
         words = (self._held.path / "qemu.log").read_text(errors="replace").strip()
         console = self._held.console
         if code > 0 and not (console.exists() and console.stat().st_size):
@@ -299,6 +303,10 @@ class Guest:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def process_id(self) -> int:
+        """Of QEMU; 0 before its start."""
+        return self._process.pid if self._process else 0
 
     def processor_time_s(self) -> float:
         """Of QEMU, since its start; 0 once it has ended: then it is among the children's that ended."""

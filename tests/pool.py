@@ -108,6 +108,10 @@ class Pool:
         """Of all guests that are up."""
         return sum(kept.guest.processor_time_s() for kept in self._kept.values())
 
+    def processes(self) -> set[int]:
+        """Of the guests that are up and run no test's command."""
+        return {kept.guest.process_id() for kept in self._kept.values()}
+
     def close(self) -> None:
         for kept in self._kept.values():
             kept.stop()

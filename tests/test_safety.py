@@ -18,7 +18,7 @@ TABLE = r"(<!-- table: {} -->\n)(.*?)(\n<!-- end -->)"
 @pytest.fixture(scope="module")
 def made():
     return own_guest("python3 -IS tests/safety_guest.py $S || fail 'no tables'",
-                     "--drive", "size=16M,serial=SAFE1", timeout=1800)  # fmt: skip
+                     "--drive", "size=16M,serial=SAFE1", timeout=900)  # fmt: skip
 
 
 @pytest.mark.parametrize("which", ["drives", "files", "sinks", "reports"])

@@ -1,6 +1,9 @@
 """The order in which the tests run, and what a run's report says of them."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -68,3 +71,31 @@ def test_a_program_s_end_output_and_cost_are_its_own(run):
     assert (done.status, done.output) == (3, "done\n")
     # Not of what ran before in this process.
     assert 0 < done.cpu_s and run(["true"]).cpu_s < done.cpu_s
+
+
+def test_a_program_that_does_not_end_is_killed(monkeypatch):
+    monkeypatch.setattr(process, "LIMIT_S", 0.2)
+    # What it has started goes with it.
+    done = process.kept(["sh", "-c", "echo begun; sleep 1000; true"])
+    assert done.status == -9 and done.output.split("\n") == ["begun", "", "no end within 0.2 s: killed", ""]
+
+
+HANGS = """
+import subprocess
+
+def test_hangs():
+    subprocess.run(["sh", "-c", "sleep 1000; true"])
+
+def test_goes_on():
+    pass
+"""
+
+
+def test_a_test_that_does_not_end_fails_and_says_where(tmp_path):
+    (tmp_path / "conftest.py").write_text((order.ROOT / "conftest.py").read_text("utf-8").replace(
+        "ROOT = Path(__file__).parent", f"ROOT = Path({str(order.ROOT)!r})"), "utf-8")
+    (tmp_path / "test_one.py").write_text(HANGS, "utf-8")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+                          env=os.environ | {"STRAIGHTWAY_TEST_LIMIT_S": "1"}, capture_output=True, text=True)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "no end within 1 s" in done.stdout and "sleep 1000" in done.stdout and 'subprocess.run(["sh"' in done.stdout

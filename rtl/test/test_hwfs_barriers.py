@@ -72,7 +72,7 @@ def run(bench, folder, barrier=None, scenarios=()):
         words = assembler.words()
     (folder / "microcode").write_text(assemble.image(words), "utf-8")
     done = subprocess.run([bench, f"+microcode={folder / 'microcode'}", *scenarios], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=1200)
+                          stderr=subprocess.STDOUT, text=True, timeout=600)
     return done.returncode, done.stdout
 
 

@@ -1,8 +1,11 @@
 """Running a program, with what it prints shown as it comes or kept for when it fails, and what it cost."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,27 +21,57 @@ class Done(NamedTuple):
     cpu_s: float
 
 
+# No program of the suites takes as long on a busy machine: it is ended, so that the others are counted.
+LIMIT_S = float(os.environ.get("STRAIGHTWAY_PROGRAM_LIMIT_S", "1800"))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started, and that are still there."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def descendants(pid: int) -> list[int]:
+    """Them, and those that these have started."""
+    return [one for child in children(pid) for one in (child, *descendants(child))]
+
+
 def shown(command: list, env: dict[str, str] | None = None) -> Done:
-    """Runs a command in the repository, and shows what it prints as it comes."""
+    """Runs a command in the repository, and shows what it prints as it comes, however long it takes."""
     return _run(command, ROOT, env, is_shown=True)
 
 
 def kept(command: list, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Done:
-    """Runs a command, and keeps what it prints."""
+    """Runs a command, and keeps what it prints; one that does not end is killed."""
     return _run(command, cwd, env, is_shown=False)
 
 
 def _run(command: list, cwd: Path, env: dict[str, str] | None, is_shown: bool) -> Done:
     process = subprocess.Popen([str(word) for word in command], cwd=cwd, env={**os.environ, **(env or {})},
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-    parts = []
+    parts, late = [], []
+
+    def end():
+        late.append(f"\nno end within {LIMIT_S:g} s: killed\n".encode())
+        for pid in (process.pid, *descendants(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    limit = threading.Timer(LIMIT_S, end)
+    limit.daemon = True
+    if not is_shown:
+        limit.start()
     while part := os.read(process.stdout.fileno(), 1 << 16):
         parts.append(part)
         if is_shown:
             sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
     process.stdout.close()
+    limit.cancel()
     # Of this program alone: others run beside it.
     _, status, use = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Done(process.returncode, b"".join(parts).decode(errors="replace"), use.ru_utime + use.ru_stime)
+    return Done(process.returncode, b"".join(parts + late).decode(errors="replace"), use.ru_utime + use.ru_stime)
