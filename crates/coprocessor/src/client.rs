@@ -339,7 +339,7 @@ impl<C: Clock> Client<C> {
         }
     }
 
-    /// Whether the session is over: the coprocessor ended it, started anew, or is silent.
+    /// Whether the session is over: the coprocessor ended it, restarted, or is silent.
     pub const fn is_gone(&self) -> bool {
         self.is_gone
     }
@@ -350,7 +350,7 @@ impl<C: Clock> Client<C> {
     }
 
     /// Whether the coprocessor surely touches nothing of the session any more: it said that the
-    /// session is over, or has started anew.
+    /// session is over, or has restarted.
     pub fn is_released(&self) -> bool {
         self.page.read::<{ client::ACCEPTED }>() != self.options.number
             || self.window.read32(header::BOOT) != self.header.boot

@@ -12,7 +12,7 @@ impl Status {
     pub const GONE: Status = Status(9);
     /// The volume is not mounted, or has to be mounted again after a change that was interrupted.
     pub const NOT_MOUNTED: Status = Status(17);
-    /// There is no volume on the drive.
+    /// The drive has no volume.
     pub const NOT_A_VOLUME: Status = Status(18);
     /// The volume has a newer version of the format, or features that this core does not know.
     pub const NEWER_VERSION: Status = Status(19);

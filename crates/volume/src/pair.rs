@@ -150,7 +150,7 @@ enum Look {
     /// Nothing, if the pair is there.
     AtMemory,
     /// The first one, whatever is in memory.
-    Anew,
+    AtDevice,
     A,
     B(u64),
     /// B was read over it.
@@ -175,7 +175,7 @@ impl<D: Device> Future for Load<'_, '_, D> {
         let this = self.get_mut();
         let state = &mut *this.volume.state();
         let (into, second) = this.pair.nodes();
-        if matches!(this.look, Look::AtMemory | Look::Anew) {
+        if matches!(this.look, Look::AtMemory | Look::AtDevice) {
             let is_there = state.forget(&this.pair);
             this.look = match is_there && this.look == Look::AtMemory {
                 true => Look::Done,
@@ -356,7 +356,7 @@ impl<'a, D: Device> Volume<'a, D> {
         slot: u32,
         header: &'s mut Slot,
     ) -> LoadSlot<'v, 's, 'n, 'a, D> {
-        let load = self.load(Pair::Slot(slot), Look::Anew);
+        let load = self.load(Pair::Slot(slot), Look::AtDevice);
         LoadSlot { load, node, header }
     }
 
@@ -370,7 +370,7 @@ impl<'a, D: Device> Volume<'a, D> {
     /// Loads what is valid of a bitmap.
     #[inline(always)]
     pub(crate) const fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
-        self.load(Pair::Bitmap(group), Look::Anew)
+        self.load(Pair::Bitmap(group), Look::AtDevice)
     }
 
     /// Loads the leaf that `index` names into node [`SPARE`], through [`WORK`] as well if `work`
@@ -390,7 +390,7 @@ impl<'a, D: Device> Volume<'a, D> {
             work_is_free,
         };
         LoadLeaf {
-            load: self.load(pair, Look::Anew),
+            load: self.load(pair, Look::AtDevice),
             first_logical: index.first_logical,
             level,
         }

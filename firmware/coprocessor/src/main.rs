@@ -43,7 +43,7 @@ const OPTIONS: Options = Options {
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
-    log!("panic; starting anew");
+    log!("panic; restarting");
     machine::restart()
 }
 

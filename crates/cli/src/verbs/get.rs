@@ -122,17 +122,10 @@ impl Get {
             bar.finish_and_clear();
             sink.finish()?;
             Ok(Report {
-                schema_version: SCHEMA_VERSION,
-                device: self.device.clone(),
-                path: hardware::PATH.to_owned(),
-                name: self.name.clone(),
-                offset_bytes: 0,
                 length_bytes,
                 requests,
                 elapsed_us: micros(began.elapsed()),
-                checksums: false,
-                verified: false,
-                replaced: false,
+                ..Report::of_hardware(&self.device, &self.name)
             })
         })
     }

@@ -95,6 +95,23 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report of a file system in hardware, before anything was moved: it compares no data.
+    pub fn of_hardware(device: &str, name: &str) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            device: device.to_owned(),
+            path: hardware::PATH.to_owned(),
+            name: name.to_owned(),
+            offset_bytes: 0,
+            length_bytes: 0,
+            requests: 0,
+            elapsed_us: 0,
+            checksums: false,
+            verified: false,
+            replaced: false,
+        }
+    }
+
     /// In words, after a verb.
     pub fn text(&self, done: &str) -> String {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
@@ -190,17 +207,11 @@ impl Put {
             };
             bar.finish_and_clear();
             Ok(Report {
-                schema_version: SCHEMA_VERSION,
-                device: self.device.clone(),
-                path: hardware::PATH.to_owned(),
-                name: name.to_owned(),
-                offset_bytes: 0,
                 length_bytes,
                 requests,
                 elapsed_us: micros(began.elapsed()),
-                checksums: false,
-                verified: false,
                 replaced,
+                ..Report::of_hardware(&self.device, name)
             })
         })
     }

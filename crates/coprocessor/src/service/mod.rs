@@ -107,10 +107,11 @@ impl Service {
         if window.len() < layout::MIN_WINDOW_BYTES {
             return None;
         }
-        let mut indices = 0..;
+        let mut index = 0;
         let sessions = grants.map(|grant| {
-            let index = indices.next().unwrap_or(0);
-            Session::new(window, index, grant)
+            let session = Session::new(window, index, grant);
+            index += 1;
+            session
         });
         window.write32(header::BLOCK_LOG2, u32::from(geometry.block_size_log2));
         window.write32(header::MAX_BLOCKS, geometry.max_transfer_blocks);

@@ -5,7 +5,9 @@ use block::Clock;
 
 use crate::command::{Answer, Command, LATE};
 use crate::header::{Access, Grant};
-use crate::layout::{CREDITS, PAGE_BYTES, RING_ENTRIES, client, client_offset};
+use crate::layout::{
+    CLIENTS, CREDITS, MIN_WINDOW_BYTES, PAGE_BYTES, RING_ENTRIES, client, client_offset,
+};
 use crate::memory::{Ring, Window};
 use crate::status::{Code, Status};
 
@@ -65,6 +67,7 @@ pub(crate) struct Taken {
 impl Session {
     /// The page of client `index`, in a window that is long enough for all of them.
     pub(crate) fn new(window: &Window, index: usize, grant: Grant) -> Self {
+        debug_assert!(window.len() >= MIN_WINDOW_BYTES && index < CLIENTS);
         let page = client_offset(index);
         let ring = |offset, len| window.ring(page + offset, len).unwrap_or(Ring::EMPTY);
         window.clear(page, PAGE_BYTES);

@@ -12,7 +12,7 @@ use crate::fdt::{Machine, Range};
 use crate::log;
 use crate::pci::{Address, Drive, Ecam};
 
-/// The main loop must come round in this time, or the machine is started anew. What takes longer is
+/// The main loop must come round in this time, or the machine is restarted. What takes longer is
 /// in the driver's slow paths, which have deadlines of their own and count as progress.
 const WATCHDOG_SECONDS: u32 = 4;
 
@@ -47,7 +47,7 @@ pub struct Platform {
 /// Stretches of memory that a drive may reach, at most.
 pub const RUNS: usize = 4;
 
-/// Takes the timer, the watchdog's period and the way to start anew from the machine.
+/// Takes the timer, the watchdog's period and the reset register from the machine.
 pub fn begin(machine: &Machine) {
     CLINT.store(machine.clint.start as usize, Ordering::Relaxed);
     RESET.store(machine.reset.start as usize, Ordering::Relaxed);
@@ -94,14 +94,14 @@ pub fn trap(cause: usize, at: usize, value: usize) {
         if progress != SEEN.swap(progress, Ordering::Relaxed) {
             STUCK.store(0, Ordering::Relaxed);
         } else if STUCK.fetch_add(1, Ordering::Relaxed) >= WATCHDOG_SECONDS {
-            log!("watchdog: no progress at 0x#; starting anew", at as u64);
+            log!("watchdog: no progress at 0x#; restarting", at as u64);
             restart();
         }
         arm();
         return;
     }
     log!(
-        "fault # at 0x#, value 0x#; starting anew",
+        "fault # at 0x#, value 0x#; restarting",
         cause as u64,
         at as u64,
         value as u64
@@ -109,7 +109,7 @@ pub fn trap(cause: usize, at: usize, value: usize) {
     restart();
 }
 
-/// Starts the machine anew.
+/// Restarts the machine.
 pub fn restart() -> ! {
     finish(RESET_VALUE)
 }
