@@ -90,9 +90,8 @@ def pytest_runtest_teardown(item):
 # --- A test that does not end --------------------------------------------------------------------
 
 # Far beyond what the longest test takes on a busy machine: what waits has a limit of its own, and this is for a wait
-# that was forgotten. More than a guest's turn (tests/scripted.py) and its command may take together. Each step of a test
-# (set-up, call, teardown) has as much.
-LIMIT_S = float(os.environ.get("STRAIGHTWAY_TEST_LIMIT_S", "1800"))
+# that was forgotten. Each step of a test (set-up, call, teardown) has as much.
+LIMIT_S = float(os.environ.get("STRAIGHTWAY_TEST_LIMIT_S", "1200"))
 
 
 def shown(pid):

@@ -9,12 +9,9 @@ are not valid does not make its counts and its files wrong.
 `driver_is NAME` fails unless the drive's PCI function is bound to that driver (or `none`).
 """
 
-import contextlib
-import fcntl
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -52,57 +49,29 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 """
 
 
-# The longest wait for other guests; then it goes on beside them.
-TURN_S = 900
 # One processor takes a third less of the host's time than two. Tests whose subject are several ask for them.
 ONE_CPU = ("--cpus", "1")
 
 
-def locked(file, how, until):
-    """Locks an open file, unless that takes too long: a guest too many is better than none."""
-    while time.monotonic() < until:
-        try:
-            return fcntl.flock(file, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-
-
-@contextlib.contextmanager
-def turn(alone):
-    """A place among the guests of all test processes: beside others, or alone.
-
-    Whoever wants to be alone holds the gate while those inside finish, so that no new ones come before it."""
-    build, until = ROOT / "build", time.monotonic() + TURN_S
-    build.mkdir(exist_ok=True)
-    with open(build / ".guests-gate", "w") as gate, open(build / ".guests", "w") as inside:
-        locked(gate, fcntl.LOCK_EX, until)
-        locked(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, until)
-        fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
-
-
-def guest(script, *options, timeout=600, alone=False):
+def guest(script, *options, timeout=600):
     """Runs `script` (bash) in the guest that stays up for these options of lab/run, with the drives of `--drive`.
 
-    Fails with the end of its output unless it ends with 0. `alone`: while no other guest runs a script, for what
-    depends on the host's time."""
-    with turn(alone):
-        try:
-            done, console = POOL.run((*ONE_CPU, *options), ["bash", "-c", PRELUDE + script], timeout)
-        except TestBroke as broke:
-            why, console = broke.args
-            pytest.fail(told(why, "", "", console), pytrace=False)
+    Fails with the end of its output unless it ends with 0."""
+    try:
+        done, console = POOL.run((*ONE_CPU, *options), ["bash", "-c", PRELUDE + script], timeout)
+    except TestBroke as broke:
+        why, console = broke.args
+        pytest.fail(told(why, "", "", console), pytrace=False)
     if done.status != 0:
         pytest.fail(told(f"the script ended with {done.status}", done.stdout, done.stderr, console), pytrace=False)
     return done.stdout
 
 
-def own_guest(script, *options, timeout=600, alone=False):
+def own_guest(script, *options, timeout=600):
     """The same in a guest that boots for it alone. A file that uses this says why in its first comment."""
     command = [ROOT / "lab" / "run", *ONE_CPU, *options, "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + script]
-    with turn(alone):
-        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              errors="replace", env=os.environ)
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", env=os.environ)
     if done.returncode != 0:
         pytest.fail(told(f"lab/run ended with {done.returncode}", done.stdout, done.stderr, []), pytrace=False)
     return done.stdout

@@ -9,25 +9,20 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-from scripted import turn  # noqa: E402
-
 RUN = REPOSITORY / "lab" / "run"
 BUILD = REPOSITORY / "build" / "lab"
 OUT = REPOSITORY / "out"
 
 
 def lab(*words: str, check: int | None = 0, **options) -> subprocess.CompletedProcess:
-    """Runs lab/run, in turn with the guests of other tests; its output is bytes."""
-    with turn(alone=False):
-        done = subprocess.run([RUN, *words], stdin=subprocess.DEVNULL, capture_output=True, cwd=REPOSITORY, **options)
+    """Runs lab/run; its output is bytes."""
+    done = subprocess.run([RUN, *words], stdin=subprocess.DEVNULL, capture_output=True, cwd=REPOSITORY, **options)
     assert check is None or done.returncode == check, (done.returncode, done.stdout, done.stderr)
     return done
 

@@ -4,12 +4,16 @@ As a program it freezes: freeze.py FOLDER waits until straightway says (in FOLDE
 open whose path ends with /data, then freezes that file's file system. Writes wait at least for FOLDER/held_s, from the
 end of the call that freezes to the beginning of the one that thaws, and at most for FOLDER/stall_s, which has both calls
 in it: the first writes back what is dirty, which takes long on a busy machine, and lets writes pass meanwhile. It gives up
-when FOLDER/status is there, for then the measurement is over. The model needs the length of the stall, the schedule and
-the time of one write, and no more.
+when FOLDER/status is there, for then the measurement is over.
+
+Two models. One needs the length of the stall, the schedule and the time of one write, and no more: it holds where the machine
+has time, and is what the figures compare with. The other takes each write's own time, stall and busy machine included, and
+says when each arrival must have been served: it holds on any machine, and is what the tests compare with.
 """
 
 import csv
 import fcntl
+import heapq
 import json
 import os
 import sys
@@ -94,6 +98,10 @@ class Frozen:
         """Of the longest and of the shortest time for which writes can have waited."""
         return tuple(model_p99_s(RATE, SECONDS, stall_s, self.write_s) for stall_s in (self.stall_s, self.held_s))
 
+    def served_p99_s(self):
+        """What the schedule and the writes' own times make of it, with as many at once as the queue is deep."""
+        return percentile(served_times_s(RATE, self.service_s, self.run["queue_depth"] or 1), 0.99)
+
     def error(self):
         """How far our 99th percentile lies outside of the model's two, relative to the nearer."""
         ours = self.run["response"]["p99_ns"] / 1e9
@@ -111,6 +119,17 @@ def response_times_s(rate, seconds, stall_begin_s, stall_s, write_s):
             start = stall_end_s
         free = start + write_s
         times.append(free - due)
+    return times
+
+
+def served_times_s(rate, service_s, servers):
+    """Arrivals every 1 / rate that take these times, in order, each as soon as one of the servers is free."""
+    free, times = [0.0] * servers, []
+    for index, service in enumerate(service_s):
+        due = index / rate
+        end = max(due, heapq.heappop(free)) + service
+        heapq.heappush(free, end)
+        times.append(end - due)
     return times
 
 
