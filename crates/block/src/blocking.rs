@@ -9,7 +9,7 @@ use crate::{Buffer, Device, Error, Lent, Operation, Request};
 /// How long one sleep in [`Device::wait`] may last, in microseconds; the loop then polls again.
 const WAIT_US: u32 = 100_000;
 
-/// The end of a blocking transfer: the buffer, the caller's again, and what became of it.
+/// The end of a blocking transfer: the buffer, returned to the caller, and the result.
 #[derive(Debug)]
 #[must_use]
 pub struct Outcome {
@@ -32,15 +32,15 @@ pub fn write<D: Device + ?Sized>(device: &mut D, lba: u64, buffer: Buffer, fua: 
 /// Makes completed writes durable.
 ///
 /// # Errors
-/// As the device says; [`Error::Busy`] while other requests are outstanding.
+/// The device's error, or [`Error::Busy`] while other requests are outstanding.
 pub fn flush<D: Device + ?Sized>(device: &mut D) -> Result<(), Error> {
     command(device, Operation::Flush)
 }
 
-/// Runs one operation that has no buffer to its end.
+/// Runs one operation without a buffer until it completes.
 ///
 /// # Errors
-/// As the device says; [`Error::Busy`] while other requests are outstanding.
+/// The device's error, or [`Error::Busy`] while other requests are outstanding.
 pub fn command<D: Device + ?Sized>(device: &mut D, operation: Operation) -> Result<(), Error> {
     if device.outstanding() != 0 {
         return Err(Error::Busy);
@@ -56,7 +56,7 @@ pub fn command<D: Device + ?Sized>(device: &mut D, operation: Operation) -> Resu
     }
 }
 
-/// Which way a transfer goes: a value, so that there is one loop for each kind of device.
+/// The direction of a transfer: a value, so that one loop per kind of device is compiled.
 #[derive(Clone, Copy)]
 enum Way {
     Read,
@@ -136,7 +136,7 @@ fn take_back(lent: &mut Lent, piece: Buffer) -> usize {
     lent.give_back(piece).unwrap_or(0)
 }
 
-/// Checks the whole transfer, so that a bad one is refused before its first piece is written.
+/// Checks the whole transfer, so that an invalid one is refused before its first piece is written.
 fn check<D: Device + ?Sized>(device: &D, lba: u64, buffer: &Buffer) -> Result<(), Error> {
     let geometry = device.geometry();
     if device.outstanding() != 0 {

@@ -1,8 +1,8 @@
 //! Buffers whose type says who owns them.
 //!
-//! A [`Buffer`] is a unique handle to a stretch of memory. It is moved into a request and moved
-//! back with the completion: in between, the submitter has nothing to touch it with. Dropping a
-//! buffer gives up the handle and frees nothing; whoever made it knows what to free.
+//! A [`Buffer`] is a unique handle to a range of memory. It is moved into a request and moved back
+//! with the completion: in between, the submitter has no way to touch it. Dropping a buffer gives
+//! up the handle and frees nothing; the code that made it knows what to free.
 //!
 //! This is the crate's only module with `unsafe`.
 #![allow(unsafe_code)]
@@ -10,7 +10,7 @@
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-/// A stretch of memory that a device may fill or store.
+/// A range of memory that a device may fill or store.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
@@ -23,7 +23,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// A buffer over memory that lives for ever.
+    /// A buffer over `'static` memory.
     pub fn from_static(memory: &'static mut [u8]) -> Self {
         Self {
             len: memory.len(),
@@ -143,7 +143,7 @@ impl Lent {
         piece
     }
 
-    /// Takes a piece back and says at which offset of the whole it lies.
+    /// Takes a piece back and returns its offset in the whole.
     ///
     /// # Errors
     /// Gives the piece back if it is not part of this buffer.
@@ -157,8 +157,9 @@ impl Lent {
         Ok(offset)
     }
 
-    /// Takes the end of the piece lent last back, so that the next piece begins with it. Dropped
-    /// unused if it is not that end; the whole can then never be had again.
+    /// Takes back `rest`, the end of the piece that was lent last, so that the next piece begins
+    /// with it. If `rest` is anything else it is dropped, and the whole buffer can no longer be
+    /// recovered.
     pub fn unlend(&mut self, rest: Buffer) {
         let offset = rest.address().wrapping_sub(self.whole.address());
         if offset <= self.lent_bytes && rest.len == self.lent_bytes - offset {

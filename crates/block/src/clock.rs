@@ -14,8 +14,8 @@ pub trait Clock {
     }
 }
 
-/// `microseconds` at so many ticks a second, in two parts: a product of 128 bits costs a small
-/// processor a thousand bytes of code. Once for all clocks.
+/// `microseconds` in ticks of a clock with `ticks_per_second`, computed in two parts: a 128-bit
+/// product costs a small processor a thousand bytes of code. Shared by all clocks.
 #[inline(never)]
 fn product_rounded_up(microseconds: u64, per_second: u64) -> u64 {
     let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);

@@ -25,14 +25,14 @@ pub trait Device {
     /// Starts everything that was submitted: one doorbell or system call for all of it.
     fn kick(&mut self);
 
-    /// The next completion, if one is there.
+    /// The next completion, if any.
     fn poll(&mut self) -> Option<Completion>;
 
     /// Number of accepted requests whose completion has not been polled.
     fn outstanding(&self) -> usize;
 
-    /// Sleeps until a completion may be there or about `timeout_us` microseconds are over. A
-    /// device that is polled returns at once.
+    /// Sleeps until a completion may be available or about `timeout_us` microseconds have passed. A
+    /// polled device returns immediately.
     fn wait(&mut self, timeout_us: u32) {
         let _ = timeout_us;
         core::hint::spin_loop();

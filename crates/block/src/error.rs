@@ -10,8 +10,8 @@ use core::fmt;
 pub enum Error {
     /// The queue is full: poll, then submit again.
     QueueFull,
-    /// The length is zero or no multiple of the block size, or the buffer is not aligned as
-    /// [`Geometry::buffer_align_bytes`](crate::Geometry::buffer_align_bytes) says.
+    /// The length is zero or not a multiple of the block size, or the buffer is not aligned to
+    /// [`Geometry::buffer_align_bytes`](crate::Geometry::buffer_align_bytes).
     Unaligned,
     /// The transfer is longer than the device's largest: split it.
     TooLarge,
@@ -21,9 +21,9 @@ pub enum Error {
     BufferUnreachable,
     /// The device cannot do this operation.
     Unsupported,
-    /// The device cannot be changed.
+    /// The device is read-only.
     ReadOnly,
-    /// A blocking call found another caller's requests under way.
+    /// A blocking call found another caller's requests outstanding.
     Busy,
     /// An NVMe controller answered with this status field (bits 14:0 of the completion's status:
     /// SC, SCT, CRD, More, Do Not Retry; NVMe base specification, "Status Field").
@@ -47,7 +47,7 @@ pub enum Error {
         /// Bytes that were moved.
         done_bytes: u32,
     },
-    /// The device no longer answers, or is no longer there: close it.
+    /// The device no longer responds, or was removed: close it.
     Gone,
 }
 
@@ -66,12 +66,12 @@ impl Error {
     }
 }
 
-/// An [`Error`] in 32 bits: so the error of a layer above, with this inside, fits two registers of
-/// a small machine.
+/// An [`Error`] in 32 bits, so that the error of a layer above, which contains it, fits two
+/// registers of a small machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PackedError(u32);
 
-/// What is left for the number that some errors carry.
+/// The remaining bits, for the number that some errors carry.
 const DETAIL_BITS: u32 = 28;
 
 impl PackedError {
@@ -135,7 +135,7 @@ impl fmt::Display for Error {
         match self {
             Error::QueueFull => f.write_str("the queue is full: poll, then submit again"),
             Error::Unaligned => {
-                f.write_str("the length or the buffer's address is no multiple of the block size")
+                f.write_str("length or buffer address is not a multiple of the block size")
             }
             Error::TooLarge => f.write_str("longer than the device's largest transfer: split it"),
             Error::OutOfRange => f.write_str("the range ends past the device's last block"),

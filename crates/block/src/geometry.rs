@@ -13,15 +13,15 @@ pub struct Features {
     pub discard: bool,
     /// Blocks can be zeroed without sending zeroes.
     pub write_zeroes: bool,
-    /// Nothing can be changed.
+    /// The device is read-only.
     pub read_only: bool,
 }
 
 /// The shape and limits of a device. Constant while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The logical block size is `1 << block_size_log2` bytes; 6 to 16. Drives have 9 and up; memory
-    /// and hardware RAM disks may have less.
+    /// The logical block size is `1 << block_size_log2` bytes; 6 to 16. Drives have 9 and up;
+    /// memory and hardware RAM disks may have less.
     pub block_size_log2: u8,
     /// Number of logical blocks.
     pub block_count: u64,
@@ -54,7 +54,7 @@ impl Geometry {
         (self.max_transfer_blocks as usize) << self.block_size_log2
     }
 
-    /// Whether `operation` is within the device's range, limits and abilities.
+    /// Checks that `operation` is within the device's range, limits and abilities.
     ///
     /// # Errors
     /// [`Error::Unaligned`], [`Error::TooLarge`], [`Error::OutOfRange`], [`Error::ReadOnly`] or
@@ -106,7 +106,7 @@ impl Geometry {
         let len = buffer.len();
         let misaligned = (len & (self.block_size_bytes() - 1))
             | (buffer.address() & (self.buffer_align_bytes as usize - 1));
-        // An empty one has no blocks; `check_range` says so.
+        // An empty buffer has no blocks; `check_range` refuses it.
         if misaligned != 0 {
             return Err(Error::Unaligned);
         }

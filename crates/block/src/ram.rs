@@ -2,7 +2,7 @@
 
 use crate::{Completion, Device, Error, Features, Geometry, Operation, Refused, Request};
 
-/// A device over memory that it is given, with room for `DEPTH` requests.
+/// A device over caller-supplied memory, with room for `DEPTH` requests.
 #[derive(Debug)]
 pub struct RamDisk<M, const DEPTH: usize> {
     memory: M,

@@ -4,11 +4,11 @@ use core::fmt;
 
 use crate::{Buffer, Error};
 
-/// The submitter's name for a request; it comes back with the completion. Any value, unique only
-/// if the submitter wants it to be.
+/// The submitter's name for a request, returned with the completion. Any value; it need not be
+/// unique.
 pub type Tag = u32;
 
-/// What a device is asked to do. Addresses and counts are in logical blocks.
+/// An operation for a device. Addresses and counts are in logical blocks.
 #[derive(Debug)]
 pub enum Operation {
     /// Fill the buffer from `lba` on.
@@ -29,7 +29,7 @@ pub enum Operation {
     },
     /// Make each write that completed before this was submitted durable.
     Flush,
-    /// The blocks' contents are no longer needed; what they read as afterwards is the device's.
+    /// The blocks' contents are no longer needed; what they read as afterwards is up to the device.
     Discard {
         /// First logical block.
         lba: u64,
@@ -62,7 +62,7 @@ impl Operation {
 pub struct Request {
     /// Comes back with the completion.
     pub tag: Tag,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -88,8 +88,8 @@ impl core::error::Error for Refused {}
 pub struct Completion {
     /// The request's tag.
     pub tag: Tag,
-    /// The request's buffer, the submitter's again.
+    /// The request's buffer, returned to the submitter.
     pub buffer: Option<Buffer>,
-    /// What became of it.
+    /// The result.
     pub result: Result<(), Error>,
 }

@@ -9,7 +9,7 @@ use straightway_nvme::{
     QueuePair, Registers,
 };
 
-/// A function on a small system on chip: registers at an address, memory where it is.
+/// A function on a small system on chip: registers at a fixed address, memory identity-mapped.
 pub struct Board {
     registers: usize,
     timer: usize,
@@ -65,10 +65,10 @@ impl Clock for Board {
 /// The queue that a firmware would have.
 pub type Queue = QueuePair<Board, &'static Controller<Board>, 32>;
 
-/// Sets a controller up.
+/// Sets up a controller.
 ///
 /// # Errors
-/// As [`Controller::enable`].
+/// Those of [`Controller::enable`].
 #[inline(never)]
 #[allow(clippy::result_large_err)]
 pub fn footprint_enable(
@@ -78,7 +78,7 @@ pub fn footprint_enable(
     Controller::enable(board, memory, Options::default())
 }
 
-/// Asks for a namespace.
+/// Identifies a namespace.
 #[inline(never)]
 pub fn footprint_namespace(controller: &Controller<Board>) -> Option<NamespaceInfo> {
     let mut list = [0; 1];
@@ -101,7 +101,7 @@ pub fn footprint_queue(
 /// Submits any request.
 ///
 /// # Errors
-/// As [`Device::submit`].
+/// Those of [`Device::submit`].
 #[inline(never)]
 #[allow(clippy::result_large_err)]
 pub fn footprint_submit(queue: &mut Queue, request: Request) -> Result<(), Refused> {
@@ -117,7 +117,7 @@ pub fn footprint_poll(queue: &mut Queue) -> Option<Completion> {
     completion
 }
 
-/// Ends everything.
+/// Shuts everything down.
 #[inline(never)]
 pub fn footprint_close(queue: Queue) -> Buffer {
     queue.close()

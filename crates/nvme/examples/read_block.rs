@@ -1,4 +1,4 @@
-//! Reads a block of a drive: here a model in memory, that needs no hardware.
+//! Reads a block of a drive: here a model in memory, which needs no hardware.
 
 use straightway_model::{BusMemory, Config, Model};
 use straightway_nvme::block::blocking;

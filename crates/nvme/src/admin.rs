@@ -12,11 +12,11 @@ use crate::platform::Platform;
 use crate::registers::{Capabilities, ControllerStatus};
 use crate::status::Status;
 
-/// Identifiers from here on are event requests'; those below, commands'.
+/// Command identifiers from here on belong to event requests, those below to commands.
 const EVENT_IDS: u16 = 0x7000;
 /// Most event requests that are kept outstanding.
 const EVENT_REQUESTS: u16 = 2;
-/// Events that are kept until they are asked for; later ones are counted as lost.
+/// Events that are kept until the owner takes them; later ones are counted as lost.
 const EVENT_ROOM: usize = 8;
 
 /// The admin queue pair, its data page and the shadow doorbell pages.
@@ -35,7 +35,7 @@ pub(crate) struct Admin {
     next_id: u16,
     events: [Option<Event>; EVENT_ROOM],
     pub(crate) events_lost: u32,
-    /// A bit for each event request that came back and has not been sent again.
+    /// A bit for each event request that has completed and has not been sent again.
     events_to_arm: u16,
 }
 
@@ -93,7 +93,7 @@ impl Admin {
         self.completion.restart();
     }
 
-    /// Runs one command to its end and returns its completion's dword 0.
+    /// Runs one command and returns dword 0 of its completion.
     ///
     /// After [`Error::TimedOut`] the controller may still write to the data page: reset it.
     pub(crate) fn execute<P: Platform>(
@@ -184,7 +184,7 @@ impl Admin {
         }
     }
 
-    /// Sends the first event requests: as many as the controller takes, two at the most.
+    /// Sends the first event requests: as many as the controller takes, at most two.
     pub(crate) fn arm_events<P: Platform>(
         &mut self,
         platform: &P,
@@ -204,13 +204,13 @@ impl Admin {
         self.submit(platform, caps, &command, EVENT_IDS + index);
     }
 
-    /// The oldest event that was not asked for yet; sends a new request for each that came.
+    /// The oldest event not yet taken; sends a new request for each event that arrived.
     pub(crate) fn next_event<P: Platform>(
         &mut self,
         platform: &P,
         caps: &Capabilities,
     ) -> Option<Event> {
-        // A ring's worth at the most: the controller cannot hold this loop.
+        // At most one ring's worth: the controller cannot keep this loop running.
         for _ in 0..ADMIN_ENTRIES {
             match self.take(platform, caps) {
                 Some((id, dword, status)) => self.note_event(id, dword, status),

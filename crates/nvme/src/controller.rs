@@ -23,16 +23,16 @@ const INTMS: usize = 0x0c;
 /// Feature identifier of Number of Queues.
 const NUMBER_OF_QUEUES: u32 = 7;
 
-/// What the owner of a controller decides.
+/// Settings that the owner of a controller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long an I/O command may take before recovery begins, in microseconds.
     pub io_timeout_us: u64,
     /// How long an admin command may take, in microseconds.
     pub admin_timeout_us: u64,
-    /// How long an aborted command may take to come back, in microseconds.
+    /// How long an aborted command may take to complete, in microseconds.
     pub abort_grace_us: u64,
-    /// I/O queue pairs to ask for; the controller may grant fewer.
+    /// I/O queue pairs to request; the controller may grant fewer.
     pub queues: u16,
     /// Use shadow doorbells where the controller has them.
     pub shadow_doorbells: bool,
@@ -53,7 +53,8 @@ impl Default for Options {
 /// An enabled controller. Dropping it shuts the drive down.
 ///
 /// Shared by reference between the threads that own its queue pairs. Admin commands run one at a
-/// time; a thread that finds another at it waits for at most the admin time-out.
+/// time; a thread that finds another one using the admin queue waits for at most the admin
+/// time-out.
 #[derive(Debug)]
 pub struct Controller<P: Platform> {
     pub(crate) platform: P,
@@ -68,21 +69,21 @@ pub struct Controller<P: Platform> {
     shadow_active: bool,
 }
 
-/// A controller that could not be enabled. The memory is the caller's again: the controller is
+/// A controller that could not be enabled. The memory is returned to the caller: the controller is
 /// disabled, or cut off from the bus.
 #[derive(Debug)]
 pub struct EnableFailed<P> {
     /// Why.
     pub error: Error,
-    /// What was passed in.
+    /// The platform, given back.
     pub platform: P,
-    /// What was passed in.
+    /// The memory, given back.
     pub memory: Buffer,
 }
 
 impl<P: Platform> Controller<P> {
-    /// The smallest page size that the controller at `platform` takes, at least 4 KiB: what
-    /// [`controller_memory_bytes`] is to be asked for.
+    /// The smallest page size that the controller at `platform` supports, at least 4 KiB: the
+    /// argument for [`controller_memory_bytes`].
     ///
     /// # Errors
     /// [`Error::Gone`] or [`Error::Unsupported`].
@@ -91,10 +92,10 @@ impl<P: Platform> Controller<P> {
         Ok(1 << page_shift)
     }
 
-    /// Enables the controller, whatever state it was left in.
+    /// Enables the controller, whatever state it is in.
     ///
     /// `memory` has [`controller_memory_bytes`] bytes, or without shadow doorbells
-    /// [`controller_memory_bytes_without_shadows`], aligned to a page and one run on the bus.
+    /// [`controller_memory_bytes_without_shadows`], aligned to a page and contiguous on the bus.
     /// Takes at most three times CAP.TO and four admin time-outs.
     ///
     /// # Errors
@@ -156,7 +157,7 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// What CAP says.
+    /// The controller's capabilities (CAP).
     pub const fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -166,7 +167,7 @@ impl<P: Platform> Controller<P> {
         self.version
     }
 
-    /// What the controller says of itself.
+    /// The controller's identify data.
     pub const fn info(&self) -> &ControllerInfo {
         &self.info
     }
@@ -201,7 +202,7 @@ impl<P: Platform> Controller<P> {
         &self.platform
     }
 
-    /// Whether the controller was given up: it failed or was removed.
+    /// Whether the driver has given up the controller: it failed or was removed.
     pub fn is_gone(&self) -> bool {
         self.gate.is_dead()
     }
@@ -237,7 +238,8 @@ impl<P: Platform> Controller<P> {
     }
 
     /// Shuts the drive down and gives it up while queues are open: they report what they had
-    /// outstanding as gone. Nothing else may be at the admin queue or a doorbell.
+    /// outstanding as [`Gone`](block::Error::Gone). No other thread may be using the admin queue or
+    /// a doorbell.
     pub(crate) fn halt(&self) {
         if self.gate.is_dead() {
             return;
@@ -319,8 +321,8 @@ impl<P: Platform> Setup<'_, P> {
             return Err(Error::Gone);
         }
         if cc & CC_ENABLE != 0 && !status.is_ready() && !status.is_fatal() {
-            // It was enabled and left so: EN must not be cleared before RDY is set. If RDY never
-            // comes, clearing is all that is left.
+            // It was left enabled: EN must not be cleared before RDY is set. If RDY is never set,
+            // clearing EN is the only option left.
             let _ = self.wait_ready(true);
         }
         self.platform
@@ -328,8 +330,8 @@ impl<P: Platform> Setup<'_, P> {
         self.wait_ready(false)
     }
 
-    /// Asks the drive to save what it holds; bounded by CAP.TO, and without a result because
-    /// what follows is the same.
+    /// Asks the drive to save its cached data; bounded by CAP.TO. There is no result because the
+    /// next step is the same either way.
     fn shut_down(&self) {
         let cc = self.platform.read32(CC);
         let status = ControllerStatus::read(self.platform);
@@ -350,8 +352,8 @@ impl<P: Platform> Setup<'_, P> {
     }
 
     /// From disabled to ready for I/O queues: admin queue, identify, number of queues, shadow
-    /// doorbells, event requests. Returns what the controller says of itself and how many queue
-    /// pairs it granted.
+    /// doorbells, event requests. Returns the controller's identify data and how many queue pairs
+    /// it granted.
     pub(crate) fn bring_up(&self, admin: &mut Admin) -> Result<(ControllerInfo, u16), Error> {
         self.platform.connect();
         admin.restart();
@@ -390,7 +392,7 @@ impl<P: Platform> Setup<'_, P> {
             ..Command::default()
         };
         self.execute(admin, &command)?;
-        // What is parsed, not the whole page: this is on the deepest stack there is.
+        // Only the parsed part, not the whole page: this is on the deepest call path.
         let mut head = [0; CONTROLLER_HEAD_BYTES];
         admin.data.copy_out(&mut head);
         ControllerInfo::parse(&head)

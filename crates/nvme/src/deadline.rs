@@ -1,4 +1,4 @@
-//! How long a slow path waits.
+//! Deadlines for the waits of slow paths.
 
 use block::Clock;
 

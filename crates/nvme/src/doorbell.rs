@@ -1,23 +1,23 @@
 //! Doorbells: locked out during a reset, and shadowed in memory where the controller reads them
 //! there (NVMe base specification, "Doorbell Buffer Config command").
 //!
-//! A reset must know that no thread is about to write a doorbell. Each queue raises its flag,
-//! then looks at the epoch, then rings; the reset closes the epoch, then waits until no flag is
-//! up. The fences make sure that one of the two sees the other.
+//! A reset must know that no thread is about to write a doorbell. Each queue raises its flag, then
+//! checks the epoch, then rings; the reset closes the epoch, then waits until no flag is raised.
+//! The fences make sure that one of the two sees the other.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use crate::memory::Word;
 use crate::platform::Registers;
 
-/// Most I/O queue pairs that a controller is asked for.
+/// The most I/O queue pairs that are requested.
 pub const MAX_QUEUES: usize = 64;
 const FLAGS: usize = (MAX_QUEUES + 1).next_power_of_two();
 
-/// Where a queue stands with its controller.
+/// Which queues may ring, and whether a reset is in progress.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Even: open. Odd: closed, a reset is under way. [`Gate::DEAD`]: closed for good.
+    /// Even: open. Odd: closed, a reset is in progress. [`Gate::DEAD`]: closed for good.
     epoch: AtomicU32,
     /// Indexed by queue, with room for every identifier masked.
     ringing: [AtomicBool; FLAGS],
@@ -44,7 +44,8 @@ impl Gate {
         self.epoch() == Self::DEAD
     }
 
-    /// Shuts the doorbells out. Whoever rings now is waited for with [`is_quiet`](Self::is_quiet).
+    /// Shuts the doorbells out. Wait with [`is_quiet`](Self::is_quiet) for threads that are ringing
+    /// now.
     pub(crate) fn close(&self) {
         let epoch = self.epoch();
         if epoch & 1 == 0 {
@@ -53,7 +54,7 @@ impl Gate {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether no thread is between its look at the epoch and its doorbell.
+    /// Whether no thread is between its check of the epoch and its doorbell.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.ringing.iter().any(|flag| flag.load(Ordering::SeqCst))
     }
@@ -83,7 +84,7 @@ impl Gate {
         }
     }
 
-    /// Runs `ring` if `epoch` is still open, with the reset held off meanwhile.
+    /// Runs `ring` if `epoch` is still open; a reset waits until it returns.
     #[inline(always)]
     pub(crate) fn ring(&self, queue: u16, epoch: u32, ring: impl FnOnce()) -> bool {
         let Some(flag) = self.ringing.get(usize::from(queue) & (FLAGS - 1)) else {
@@ -116,13 +117,13 @@ pub(crate) struct Shadow {
 }
 
 impl Doorbell {
-    /// Tells the controller the new index; returns whether the register had to be written.
+    /// Publishes the new index to the controller; returns whether the register had to be written.
     #[inline(always)]
     pub(crate) fn write<R: Registers>(&self, registers: &R, old: u32, new: u32, mask: u32) -> bool {
         if let Some(shadow) = &self.shadow {
             shadow.doorbell.write(new);
-            // The controller may be about to sleep: it writes its event index, then looks at the
-            // doorbell. This writes the doorbell, then looks at the event index.
+            // The controller may be about to sleep: it writes its event index, then reads the
+            // doorbell. This writes the doorbell, then reads the event index.
             fence(Ordering::SeqCst);
             let event = shadow.event.read();
             if !passes(event, old, new, mask) {
@@ -133,7 +134,7 @@ impl Doorbell {
         true
     }
 
-    /// Forgets what an earlier queue of this number left in the shadow pages.
+    /// Clears what an earlier queue with this number left in the shadow pages.
     pub(crate) fn reset(&self) {
         if let Some(shadow) = &self.shadow {
             shadow.doorbell.write(0);

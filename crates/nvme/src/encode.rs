@@ -1,4 +1,4 @@
-//! From a request to the command that asks for it (NVM command set, "I/O Commands").
+//! Encodes requests as commands (NVM command set, "I/O Commands").
 
 use block::{Buffer, Error, Geometry, Operation};
 
@@ -7,20 +7,19 @@ use crate::memory::{List, Part};
 use crate::platform::Dma;
 use crate::prp;
 
-/// Blocks that a 16-bit, zero-based count can name.
+/// The most blocks that a 16-bit, zero-based count can express.
 pub(crate) const MAX_BLOCKS: u32 = 1 << 16;
-/// What [`Dma`] memory is made of: within a page, one bus address is enough.
+/// The page size of [`Dma`] memory: within a page, one bus address is enough.
 pub(crate) const PAGE: usize = 4096;
 
-/// Transfers within a page of the length that was last asked for: what of them can be known
-/// beforehand.
+/// The precomputed parts of a transfer within one page, for the length that was requested last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// The length in bytes; one that no buffer has while there is no shape.
+    /// The length in bytes; while there is no shape, a length that no buffer has.
     pub(crate) len: usize,
-    /// Bits that such a buffer's address must not have, so that it does not leave its page.
+    /// Address bits that must be clear so that the buffer does not cross its page.
     pub(crate) misaligned: usize,
-    /// The last LBA at which it fits the namespace.
+    /// The last LBA at which the transfer fits the namespace.
     pub(crate) last_lba: u64,
     /// Its number of blocks, less one.
     pub(crate) last_block: u64,
@@ -39,7 +38,8 @@ impl Shape {
         write: 0,
     };
 
-    /// The shape of transfers of `len` bytes, which the geometry allows and a page holds.
+    /// The shape of transfers of `len` bytes, a length that the geometry allows and that fits a
+    /// page.
     pub(crate) fn of(geometry: &Geometry, nsid: u32, len: usize) -> Self {
         let last_block = (len >> geometry.block_size_log2) as u64 - 1;
         let command = |opcode: u8| u64::from(nsid) << 32 | u64::from(opcode);
@@ -54,7 +54,7 @@ impl Shape {
     }
 }
 
-/// What a queue pair's commands are made of, beside the request.
+/// The inputs of a queue pair's commands other than the request.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     pub(crate) shape: Shape,
@@ -68,7 +68,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Takes a transfer of `len` bytes, if a page holds it, as the shape of those that follow.
+    /// Makes transfers of `len` bytes the shape for the next requests, if they fit a page.
     #[inline(always)]
     pub(crate) fn learn(&mut self, len: usize) {
         if len <= PAGE {

@@ -12,23 +12,23 @@ pub enum Error {
     Gone,
     /// The controller reports a fatal error (CSTS.CFS): reset or power-cycle it.
     Fatal,
-    /// CSTS.RDY did not become what was asked within CAP.TO.
+    /// CSTS.RDY did not reach the requested value within CAP.TO.
     NotReady {
-        /// What was asked for.
+        /// The requested value.
         enable: bool,
-        /// How long was waited, in milliseconds.
+        /// How long the driver waited, in milliseconds.
         waited_ms: u32,
     },
-    /// An admin command got no answer within its deadline.
+    /// An admin command did not complete within its deadline.
     TimedOut {
         /// The command's opcode.
         opcode: u8,
     },
-    /// An admin command was answered with an error.
+    /// An admin command completed with an error.
     Status {
         /// The command's opcode.
         opcode: u8,
-        /// The answer.
+        /// Its status.
         status: Status,
     },
     /// The controller lacks something that the driver needs.
@@ -37,10 +37,10 @@ pub enum Error {
     Namespace {
         /// The identifier (NSID).
         nsid: u32,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         why: Unsupported,
     },
-    /// The memory given is shorter than this, not aligned to a page, or not one run on the bus.
+    /// The memory given is shorter than this, not aligned to a page, or not contiguous on the bus.
     Memory {
         /// The length that is needed, in bytes.
         needed_bytes: usize,
@@ -78,7 +78,7 @@ pub enum Unsupported {
     Metadata,
     /// The namespace has no blocks.
     EmptyNamespace,
-    /// The namespace belongs to this command set, and not to that of reads and writes.
+    /// The namespace belongs to this command set, not to the NVM command set.
     CommandSet(u8),
     /// MDTS or the queue's memory does not even hold one block.
     TransferSize,

@@ -5,11 +5,11 @@ use crate::error::{Error, Unsupported};
 
 /// Length of every Identify data structure in bytes.
 pub const PAGE_BYTES: usize = 4096;
-/// As much of the controller's and of a namespace's structure as is parsed.
+/// The length of the parsed part of the controller's and a namespace's structure.
 pub(crate) const CONTROLLER_HEAD_BYTES: usize = 528;
 pub(crate) const NAMESPACE_HEAD_BYTES: usize = 384;
 
-/// What an Identify command returns (CNS values; base specification, figure "Identify - CNS Values").
+/// Identify CNS values (base specification, figure "Identify - CNS Values").
 pub mod cns {
     /// A namespace's data structure, for the NVM command set.
     pub const NAMESPACE: u32 = 0;
@@ -41,7 +41,8 @@ mod controller {
     pub(super) const VWC: usize = 525;
 }
 
-/// Byte offsets in the Identify Namespace data structure (NVM command set specification 1.0, figure 97).
+/// Byte offsets in the Identify Namespace data structure (NVM command set specification 1.0, figure
+/// 97).
 mod namespace {
     pub(super) const NSZE: usize = 0;
     pub(super) const NCAP: usize = 8;
@@ -66,7 +67,7 @@ impl<const N: usize> Text<N> {
         core::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The same as bytes, for who has no use for the weight of `str`.
+    /// The same as bytes, for code that must avoid the size of `str`.
     pub fn as_bytes(&self) -> &[u8] {
         let printable = self.0.iter().take_while(|b| (0x20..0x7f).contains(*b));
         let len = printable.count();
@@ -74,7 +75,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// What the controller says of itself (CNS 01h).
+/// The Identify Controller data (CNS 01h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInfo {
     /// PCI vendor (VID).
@@ -101,7 +102,7 @@ pub struct ControllerInfo {
     pub namespace_count: u32,
     /// Optional NVM commands (ONCS).
     pub optional_nvm: u16,
-    /// There is a volatile write cache (VWC bit 0).
+    /// A volatile write cache is present (VWC bit 0).
     pub volatile_write_cache: bool,
 }
 
@@ -133,8 +134,8 @@ impl ControllerInfo {
         })
     }
 
-    /// The version of the specification that an Identify Controller page names (VER), as register VS has it: 0 before
-    /// NVMe 1.2.
+    /// The specification version in an Identify Controller page (VER), in the format of register
+    /// VS: 0 before NVMe 1.2.
     pub fn version(page: &[u8]) -> u32 {
         u32_at(page, controller::VER)
     }
@@ -149,30 +150,30 @@ impl ControllerInfo {
         }
     }
 
-    /// Doorbell Buffer Config is there (OACS bit 8).
+    /// Doorbell Buffer Config is supported (OACS bit 8).
     pub const fn shadow_doorbells(&self) -> bool {
         self.optional_admin & 1 << 8 != 0
     }
 
-    /// Dataset Management is there (ONCS bit 2).
+    /// Dataset Management is supported (ONCS bit 2).
     pub const fn dataset_management(&self) -> bool {
         self.optional_nvm & 1 << 2 != 0
     }
 
-    /// Write Zeroes is there (ONCS bit 3).
+    /// Write Zeroes is supported (ONCS bit 3).
     pub const fn write_zeroes(&self) -> bool {
         self.optional_nvm & 1 << 3 != 0
     }
 }
 
-/// What the controller says of a namespace (CNS 00h), checked to be one that can be used.
+/// The Identify Namespace data (CNS 00h) of a namespace that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceInfo {
     /// Its identifier (NSID).
     pub nsid: u32,
     /// Size in logical blocks (NSZE).
     pub block_count: u64,
-    /// Blocks that may be allocated at once (NCAP).
+    /// Blocks that may be allocated at the same time (NCAP).
     pub capacity_blocks: u64,
     /// A logical block is `1 << block_size_log2` bytes (LBADS), 9 to 16.
     pub block_size_log2: u8,
@@ -235,8 +236,9 @@ impl NamespaceInfo {
     }
 }
 
-/// The identifiers in an active namespace list (CNS 02h): ascending, from after `previous` on.
-/// What is out of order, zero or reserved ends the list, so a list is finite whatever it holds.
+/// The identifiers in an active namespace list (CNS 02h): ascending, above `previous`. An entry
+/// that is out of order, zero or reserved ends the list, so the iteration is finite whatever the
+/// page holds.
 pub fn active_namespaces(page: &[u8], previous: u32) -> impl Iterator<Item = u32> {
     let mut last = previous;
     page.chunks_exact(4)
@@ -262,8 +264,8 @@ pub enum Descriptor {
     CommandSet(u8),
 }
 
-/// The descriptors in a descriptor list. Unknown kinds are passed over; a length that does not fit
-/// its kind or the page ends the list.
+/// The descriptors in a descriptor list. Unknown types are skipped; a length that does not fit its
+/// type or the page ends the list.
 pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
     let mut rest = page;
     core::iter::from_fn(move || {
@@ -287,15 +289,15 @@ pub fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor> {
     })
 }
 
-/// The command set of reads and writes by LBA.
+/// The NVM command set: reads and writes by LBA.
 const NVM_COMMAND_SET: u8 = 0;
 /// Namespace Identifier Type (NIDT) of the descriptor that names the command set (CSI).
 const COMMAND_SET_DESCRIPTOR: u8 = 4;
 const END_OF_DESCRIPTORS: u8 = 0;
 
-/// Refuses a namespace of another command set than that of reads and writes, by its descriptor list
-/// (CNS 03h) or the beginning of it: a zoned one takes writes at each zone's write pointer alone. A
-/// list that names no command set is of a controller that has no other.
+/// Refuses a namespace of any command set but NVM, by its descriptor list (CNS 03h) or the
+/// beginning of it: a zoned namespace, for example, accepts writes at each zone's write pointer
+/// only. A list that names no command set comes from a controller that has only this one.
 ///
 /// # Errors
 /// [`Error::Namespace`].
@@ -352,7 +354,7 @@ mod tests {
         page
     }
 
-    /// Puts `len` bytes that are found nowhere else in the page at `offset`, and returns them.
+    /// Writes `len` bytes that occur nowhere else in the page at `offset`, and returns them.
     fn put(page: &mut [u8; 4096], offset: usize, len: usize) -> std::vec::Vec<u8> {
         let letter = |index: usize| b'!' + ((offset * 7 + index * 3) % 90) as u8;
         let field: std::vec::Vec<u8> = (0..len).map(letter).collect();
@@ -367,8 +369,8 @@ mod tests {
             .fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
-    /// The bytes of each field as the specification's figures have them: name, first byte, length. Written from the
-    /// figures, not from the table above.
+    /// The bytes of each field in the specification's figures: name, first byte, length. Written
+    /// from the figures, not from the table above.
     #[test]
     fn each_field_of_a_controller_is_where_the_specification_has_it() {
         let fields = [
@@ -387,7 +389,7 @@ mod tests {
             ("ONCS", 520, 2),
         ];
         for (name, offset, len) in fields {
-            // Alone in its page, so that a parser that reads beside it reads zeroes.
+            // Alone in its page, so that a parser that reads the wrong bytes reads zeroes.
             let mut page = [0; 4096];
             (page[512], page[513]) = (0x66, 0x44);
             let field = put(&mut page, offset, len);
@@ -438,7 +440,8 @@ mod tests {
         let ncap = put(&mut page, 8, 8);
         let nguid = put(&mut page, 104, 16);
         let eui64 = put(&mut page, 120, 8);
-        // NLBAF: the last of 19 formats is in use (FLBAS bits 3:0 and 6:5), and the only one with blocks of 4 KiB.
+        // NLBAF: the last of 19 formats is in use (FLBAS bits 3:0 and 6:5), and the only one with
+        // blocks of 4 KiB.
         page[25] = 18;
         page[26] = 18 & 0xf | 1 << 5;
         page[128 + 4 * 18 + 2] = 12;

@@ -1,4 +1,4 @@
-//! What a controller can be asked and told at run time: namespaces, log pages, features, events.
+//! Run-time queries and settings of a controller: namespaces, log pages, features, events.
 
 use crate::admin::Admin;
 use crate::command::{Command, admin};
@@ -13,9 +13,9 @@ use crate::log::{self, ErrorEntry, Event, FirmwareSlots, Smart};
 use crate::platform::Platform;
 use crate::status::Status;
 
-/// The version (VS) from which on there are descriptor lists.
+/// The first version (VS) with descriptor lists.
 const NVME_1_3: u32 = 0x0001_0300;
-/// All namespaces, where a command is about the controller.
+/// All namespaces, for commands that concern the controller.
 const ALL_NAMESPACES: u32 = u32::MAX;
 
 /// Feature identifiers (NVMe base specification, "Feature Identifiers").
@@ -27,7 +27,7 @@ mod feature {
 }
 
 impl<P: Platform> Controller<P> {
-    /// Runs `action` with the admin queue, once no other thread is at it.
+    /// Runs `action` with the admin queue, once no other thread is using it.
     pub(crate) fn with_admin<R>(
         &self,
         mut action: impl FnMut(&mut Admin) -> Result<R, Error>,
@@ -47,8 +47,8 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Runs an admin command; after one that got no answer, resets the controller, because it may
-    /// still write to the data page.
+    /// Runs an admin command; if it times out, resets the controller, which may still write to the
+    /// data page.
     pub(crate) fn run(&self, admin: &mut Admin, command: &Command) -> Result<u32, Error> {
         let result = self.setup().execute(admin, command);
         if let Err(Error::TimedOut { .. } | Error::Fatal | Error::Gone) = result {
@@ -57,8 +57,8 @@ impl<P: Platform> Controller<P> {
         result
     }
 
-    /// Runs a command that returns at most a page, into `page`. The command's parts come one by one: as a
-    /// whole it would be built, and its code repeated, at each of the calls.
+    /// Runs a command that returns at most a page, into `page`. The command's parts are separate
+    /// arguments: a whole command would be built, and that code repeated, at each call.
     #[inline(never)]
     fn fetch(&self, opcode: u8, nsid: u32, cdw10: u32, page: &mut [u8]) -> Result<(), Error> {
         self.with_admin(|admin| {
@@ -80,11 +80,11 @@ impl<P: Platform> Controller<P> {
         self.fetch(admin::IDENTIFY, nsid, cns, page)
     }
 
-    /// The active namespaces with identifiers above `after`, ascending, into `found`; returns how
-    /// many there are room for and exist. Ask again from the last one for more.
+    /// Writes the identifiers of the active namespaces above `after` to `found`, in ascending
+    /// order; returns how many were written. For more, call again with the last one.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn namespaces(&self, after: u32, found: &mut [u32]) -> Result<usize, Error> {
         let mut page = [0; PAGE_BYTES];
         self.identify(cns::ACTIVE_NAMESPACES, after, &mut page)?;
@@ -96,26 +96,26 @@ impl<P: Platform> Controller<P> {
         Ok(count)
     }
 
-    /// What the controller says of namespace `nsid`.
+    /// The identify data of namespace `nsid`.
     ///
     /// # Errors
     /// [`Error::NoNamespace`] if it is not active, [`Error::Namespace`] if its kind or its format
-    /// cannot be used, or as the admin command's.
+    /// cannot be used, or those of the admin command.
     pub fn namespace(&self, nsid: u32) -> Result<NamespaceInfo, Error> {
         if nsid == 0 || nsid >= 0xffff_fffe {
             return Err(Error::NoNamespace { nsid });
         }
         let mut page = [0; NAMESPACE_HEAD_BYTES];
-        // First, for a namespace of another command set may have no data structure of this one.
+        // First, because a namespace of another command set may have no NVM data structure.
         if self.version() >= NVME_1_3 {
             match self.identify(cns::DESCRIPTORS, nsid, &mut page) {
-                // Refused, the list is empty: there is nothing but reads and writes.
+                // A controller that refuses this has only the NVM command set: the list is empty.
                 Ok(()) | Err(Error::Status { .. }) => check_command_set(nsid, &page)?,
                 Err(error) => return Err(error),
             }
         }
         match self.identify(cns::NAMESPACE, nsid, &mut page) {
-            // The controller never had it.
+            // The controller never executed the command.
             Err(Error::Status { status, .. })
                 if status.code() == Status::INVALID_NAMESPACE_OR_FORMAT =>
             {
@@ -129,7 +129,7 @@ impl<P: Platform> Controller<P> {
     /// Calls `each` with every identification descriptor of a namespace.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn descriptors(&self, nsid: u32, mut each: impl FnMut(Descriptor)) -> Result<(), Error> {
         let mut page = [0; PAGE_BYTES];
         self.identify(cns::DESCRIPTORS, nsid, &mut page)?;
@@ -145,17 +145,17 @@ impl<P: Platform> Controller<P> {
     /// Health and counters.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn smart(&self) -> Result<Smart, Error> {
         let mut page = [0; log::SMART_BYTES];
         self.log(log::lid::SMART, &mut page)?;
         Ok(Smart::parse(&page))
     }
 
-    /// The newest errors, newest first, into `found`; returns how many there are. At most 64.
+    /// Writes the newest errors, newest first, to `found`; returns how many there are, at most 64.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn error_log(&self, found: &mut [ErrorEntry]) -> Result<usize, Error> {
         const ROOM: usize = PAGE_BYTES / log::ERROR_ENTRY_BYTES;
         let entries = found
@@ -181,7 +181,7 @@ impl<P: Platform> Controller<P> {
     /// Firmware slots.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn firmware_slots(&self) -> Result<FirmwareSlots, Error> {
         let mut page = [0; log::FIRMWARE_BYTES];
         self.log(log::lid::FIRMWARE, &mut page)?;
@@ -200,7 +200,7 @@ impl<P: Platform> Controller<P> {
     /// Whether the volatile write cache is on. False where there is none.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn write_cache(&self) -> Result<bool, Error> {
         if !self.info().volatile_write_cache {
             return Ok(false);
@@ -209,21 +209,21 @@ impl<P: Platform> Controller<P> {
         Ok(value & 1 != 0)
     }
 
-    /// Switches the volatile write cache. Queues that exist keep the geometry they had.
+    /// Switches the volatile write cache on or off. Existing queues keep their geometry.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn set_write_cache(&self, enabled: bool) -> Result<(), Error> {
         let value = u32::from(enabled);
         self.feature(admin::SET_FEATURES, feature::VOLATILE_WRITE_CACHE, value)?;
         Ok(())
     }
 
-    /// Lets the controller gather completions: an interrupt after `threshold` of them (1 to 256)
-    /// or `time_100us` times 100 us, whichever is first.
+    /// Sets interrupt coalescing: an interrupt after `threshold` completions (1 to 256) or
+    /// `time_100us` times 100 us, whichever comes first.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn set_interrupt_coalescing(&self, threshold: u16, time_100us: u8) -> Result<(), Error> {
         let threshold = u32::from(threshold.clamp(1, 256)) - 1;
         let value = threshold | u32::from(time_100us) << 8;
@@ -231,10 +231,10 @@ impl<P: Platform> Controller<P> {
         Ok(())
     }
 
-    /// Excludes a vector from coalescing, or takes it in.
+    /// Excludes a vector from coalescing, or includes it.
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn set_vector_coalescing(&self, vector: u16, coalesce: bool) -> Result<(), Error> {
         let value = u32::from(vector) | u32::from(!coalesce) << 16;
         self.feature(admin::SET_FEATURES, feature::INTERRUPT_VECTOR, value)?;
@@ -244,13 +244,13 @@ impl<P: Platform> Controller<P> {
     /// Chooses which asynchronous events are sent (dword 11 of feature 0Bh).
     ///
     /// # Errors
-    /// As the admin command's.
+    /// Those of the admin command.
     pub fn set_events(&self, mask: u32) -> Result<(), Error> {
         self.feature(admin::SET_FEATURES, feature::ASYNC_EVENTS, mask)?;
         Ok(())
     }
 
-    /// The next asynchronous event, if one has come; never waits.
+    /// The next asynchronous event, if any; never waits.
     pub fn next_event(&self) -> Option<Event> {
         if self.gate.is_dead() {
             return None;

@@ -1,9 +1,9 @@
-//! The path that every request takes, top to bottom: `submit` encodes a command, `kick` rings one
-//! doorbell for all of them, `poll` looks at one word of memory.
+//! The I/O path: `submit` encodes a command, `kick` rings one doorbell for all of them, `poll`
+//! reads one word of memory.
 //!
 //! Nothing here allocates, locks, sleeps or formats. A transfer within a page, of the length seen
-//! last, is submitted inline; everything else takes the general way, out of line. What happens when
-//! a command is overdue is in `service`.
+//! last, is submitted inline; everything else takes the general path, out of line. What happens
+//! when a command is overdue is in `service`.
 
 use core::ops::Deref;
 
@@ -17,9 +17,9 @@ use crate::service::State;
 use crate::status::Cqe3;
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    /// Submits a transfer within one page and as long as the last such, inline. Gives the buffer
-    /// back if it is not one, or if anything is the matter with it:
-    /// [`submit_any`](Self::submit_any) does it, or says what.
+    /// The inlined fast path: submits a transfer within one page that is as long as the last one.
+    /// Returns the buffer for any other or invalid request; [`submit_any`](Self::submit_any) then
+    /// submits or refuses it.
     #[inline(always)]
     fn submit_page(
         &mut self,
@@ -57,7 +57,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         Ok(())
     }
 
-    /// Submits any request, or says why not. Cold, so that it stays out of the way of the other.
+    /// Submits any request, or returns why not. Cold, so that the fast path stays compact.
     #[cold]
     #[inline(never)]
     #[allow(clippy::result_large_err)]
@@ -83,7 +83,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         Ok(())
     }
 
-    /// The completion that an entry announces. `None` if it names no outstanding command.
+    /// The completion for an entry; `None` if the entry names no outstanding command.
     #[inline(always)]
     pub(crate) fn complete(&mut self, cqe3: Cqe3) -> Option<Completion> {
         let Some((tag, buffer)) = self.slots.end(cqe3.cid()) else {
@@ -124,7 +124,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             self.rings.rung_tail = tail;
             self.statistics.submission_doorbells += u64::from(written);
         } else {
-            // A reset is under way or over: the next poll finds out.
+            // A reset is in progress or has ended: the next poll finds out.
             self.watch.hasten();
         }
     }
@@ -192,8 +192,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Device
         if self.rings.has_unannounced() {
             self.ring_submission();
         }
-        // The ring has twice `depth` entries. Told at least once each half, the controller always
-        // has room for every outstanding command's completion.
+        // The ring has twice `depth` entries. With a doorbell at least once each half, the
+        // controller always has room for every outstanding command's completion.
         if self.rings.completion.half_consumed {
             self.acknowledge();
         }

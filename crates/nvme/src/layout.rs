@@ -1,4 +1,4 @@
-//! How much memory the driver needs, as const functions: the caller provides it.
+//! The memory that the driver needs, as const functions: the caller provides it.
 
 /// Bytes of a submission queue entry (CC.IOSQES = 6).
 pub(crate) const SUBMISSION_ENTRY_BYTES: usize = 64;
@@ -11,7 +11,7 @@ pub(crate) const ADMIN_ENTRIES: u32 = 16;
 /// shadow doorbells, event indices.
 const CONTROLLER_PAGES: usize = 5;
 
-/// Memory for a controller with pages of `page_bytes`: one run on the bus, aligned to a page.
+/// Memory for a controller with pages of `page_bytes`: contiguous on the bus, aligned to a page.
 pub const fn controller_memory_bytes(page_bytes: usize) -> usize {
     CONTROLLER_PAGES * page_bytes
 }
@@ -21,7 +21,7 @@ pub const fn controller_memory_bytes_without_shadows(page_bytes: usize) -> usize
     (CONTROLLER_PAGES - 2) * page_bytes
 }
 
-/// Memory for an I/O queue pair: one run on the bus, aligned to a page.
+/// Memory for an I/O queue pair: contiguous on the bus, aligned to a page.
 ///
 /// `depth` commands may be outstanding, each up to `max_transfer_bytes` long. Each ring has twice
 /// `depth` entries: so the submission ring is never full, and the completion doorbell can wait

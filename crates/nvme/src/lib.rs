@@ -10,9 +10,9 @@
 //! | --- | --- |
 //! | `platform` | what the driver needs from the machine |
 //! | `registers`, `command`, `status`, `identify`, `log` | the specification's structures |
-//! | `layout`, `memory` | how the caller's memory is cut up; the only `unsafe` |
-//! | `prp`, `encode`, `doorbell` | where the data is; the command; telling the controller |
-//! | `admin`, `controller`, `inquiry`, `open` | enable, ask, shut down |
+//! | `layout`, `memory` | the layout of the caller's memory; the only `unsafe` |
+//! | `prp`, `encode`, `doorbell` | data pointers; commands; notifying the controller |
+//! | `admin`, `controller`, `inquiry`, `open` | enable, query, shut down |
 //! | `slots`, `rings`, `queue`, `io` | a queue pair, and the I/O path: submit, kick, poll |
 //! | `wait`, `watch`, `service`, `recovery` | interrupts; deadlines; abort, delete, reset |
 //!

@@ -2,7 +2,8 @@
 
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at, u128_at};
 
-/// Which log page (LID values; base specification, figure "Get Log Page - Log Page Identifiers").
+/// Log page identifiers (LID values; base specification, figure "Get Log Page - Log Page
+/// Identifiers").
 pub mod lid {
     /// The newest errors.
     pub const ERROR: u32 = 1;
@@ -22,7 +23,7 @@ pub const FIRMWARE_BYTES: usize = 512;
 /// SMART / health information (log page 02h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Smart {
-    /// Critical warnings, a bit each; 0 is healthy.
+    /// Critical warnings, one bit each; 0 is healthy.
     pub critical_warning: u8,
     /// Composite temperature in kelvin.
     pub temperature_kelvin: u16,
@@ -42,7 +43,7 @@ pub struct Smart {
     pub power_cycles: u128,
     /// Hours with power.
     pub power_on_hours: u128,
-    /// Shutdowns without notice.
+    /// Unsafe shutdowns.
     pub unsafe_shutdowns: u128,
     /// Unrecovered data integrity errors.
     pub media_errors: u128,
@@ -106,7 +107,7 @@ impl ErrorEntry {
 /// Firmware slot information (log page 03h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirmwareSlots {
-    /// The slot that runs now, 1 to 7.
+    /// The active slot, 1 to 7.
     pub active_slot: u8,
     /// The slot that the next reset activates; 0 if none is set.
     pub next_slot: u8,
@@ -134,7 +135,7 @@ impl FirmwareSlots {
 pub struct Event {
     /// 0 error, 1 SMART, 2 notice, 6 I/O command set, 7 vendor.
     pub kind: u8,
-    /// What happened, as the kind defines it.
+    /// Event information, as the kind defines it.
     pub information: u8,
     /// The log page to read; reading it lets the controller send the next event of the kind.
     pub log_page: u8,

@@ -1,4 +1,4 @@
-//! The crate's only module with `unsafe`: memory that the controller writes too, and the lock
+//! The crate's only module with `unsafe`: memory that the controller also writes, and the lock
 //! around the admin queue.
 //!
 //! Rings and lists keep raw pointers into a [`Buffer`] that the driver owns for as long as the
@@ -14,7 +14,7 @@ use block::Buffer;
 use crate::platform::Dma;
 use crate::status::Cqe3;
 
-/// A stretch of memory shared with the controller, one run on the bus.
+/// A range of memory shared with the controller, contiguous on the bus.
 #[derive(Debug)]
 pub(crate) struct Shared {
     buffer: Buffer,
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     taken: usize,
 }
 
-/// A part of a [`Shared`] stretch.
+/// A part of a [`Shared`] range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     start: NonNull<u8>,
@@ -38,7 +38,8 @@ unsafe impl Send for Part {}
 impl Shared {
     /// Takes `buffer` for use with the controller.
     ///
-    /// Gives it back if it is not one run on the bus that starts at a page of `page_bytes`.
+    /// Returns it as the error if it is not contiguous on the bus and aligned to a page of
+    /// `page_bytes`.
     pub(crate) fn new<D: Dma>(buffer: Buffer, dma: &D, page_bytes: usize) -> Result<Self, Buffer> {
         let run = match dma.bus_run(buffer.address(), buffer.len()) {
             Some(run) if run.contiguous_bytes >= buffer.len() => run,
@@ -56,7 +57,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The next `len` bytes, zeroed; `None` when there are not that many left.
+    /// The next `len` bytes, zeroed; `None` when fewer are left.
     pub(crate) fn take(&mut self, len: usize) -> Option<Part> {
         let offset = self.taken;
         let end = offset.checked_add(len)?;
@@ -69,7 +70,7 @@ impl Shared {
         })
     }
 
-    /// The memory, for its owner; the controller must no longer know it.
+    /// The memory, for its owner; the controller must no longer use it.
     pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
     }
@@ -77,7 +78,7 @@ impl Shared {
 
 impl Part {
     /// Zeroes all of it.
-    // Called from several slow paths: once is enough.
+    // Called from several slow paths: one copy of the code is enough.
     #[inline(never)]
     pub(crate) fn clear(&self) {
         let words = (0..self.len).step_by(4);
@@ -104,7 +105,7 @@ impl Part {
     }
 }
 
-/// A word that the controller reads or writes too.
+/// A word that the controller also reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word(NonNull<u32>);
 
@@ -163,7 +164,7 @@ impl SubmissionRing {
         })
     }
 
-    /// Begins again at the first entry; the controller must not know the ring.
+    /// Restarts at the first entry; the controller must not use the ring.
     pub(crate) fn restart(&mut self) {
         self.offset = 0;
     }
@@ -186,8 +187,8 @@ impl SubmissionRing {
         self.offset != tail * Self::ENTRY
     }
 
-    /// Writes the next entry. That a free one is there is the caller's to know: the driver never
-    /// has more than half a ring outstanding.
+    /// Writes the next entry. The caller ensures that one is free: the driver never has more than
+    /// half a ring outstanding.
     #[inline(always)]
     pub(crate) fn push(&mut self, sqe: Sqe) {
         // SAFETY: the offset is always a multiple of an entry within the ring, whose start is
@@ -243,7 +244,7 @@ impl CompletionRing {
         (entries.is_power_of_two() && entries > 1 && part.len >= bytes).then_some(ring)
     }
 
-    /// Begins again at the first entry of zeroed memory; the controller must not know the ring.
+    /// Restarts at the first entry of zeroed memory; the controller must not use the ring.
     pub(crate) fn restart(&mut self) {
         self.next = self.start;
         self.half_end = self.middle();
@@ -291,12 +292,12 @@ impl CompletionRing {
         u32::from_le(unsafe { self.next.read_volatile() })
     }
 
-    /// Takes the entry at the head, if it is there, and returns what [`peek`](Self::peek) does.
+    /// Takes the entry at the head, if there is one, and returns what [`peek`](Self::peek) does.
     /// What the controller wrote before it is visible afterwards.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Cqe3> {
         let cqe3 = self.peek()?;
-        // SAFETY: at most the end, and then it wraps at once.
+        // SAFETY: at most the end, and then it wraps immediately.
         self.next = unsafe { self.next.add(Self::ENTRY) };
         if self.next == self.half_end {
             self.cross_half();
@@ -375,8 +376,8 @@ impl List {
     }
 }
 
-/// As the plain loop, for pages of 4 KiB of which none is above the 4 GiB of the first one: a 32-bit
-/// processor then adds and compares half as much. False, and nothing is written, where that is not so.
+/// The same as the plain loop, for 4 KiB pages that all lie in the 4 GiB of the first one: a 32-bit
+/// processor then adds and compares half as much. Returns false and writes nothing otherwise.
 #[cfg(any(test, target_pointer_width = "32"))]
 #[inline(always)]
 fn fill_below_carry(entries: &mut [u64], first: u64, step: u64) -> bool {
@@ -389,7 +390,7 @@ fn fill_below_carry(entries: &mut [u64], first: u64, step: u64) -> bool {
     let at = |low: u32| (high | u64::from(low)).to_le();
     let mut fours = entries.chunks_exact_mut(4);
     for four in &mut fours {
-        // Written out: compilers for small processors do not unroll by themselves.
+        // Unrolled by hand: compilers for small processors do not unroll.
         if let [a, b, c, d] = four {
             *a = at(low);
             *b = at(low.wrapping_add(STEP));
@@ -423,7 +424,7 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// Runs `action` with the value, or returns `None` at once if it is taken.
+    /// Runs `action` with the value, or returns `None` immediately if it is taken.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;

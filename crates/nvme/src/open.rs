@@ -1,7 +1,8 @@
-//! A controller and its queues in a few lines: memory from an allocator instead of by hand.
+//! Opens a controller and its queues with memory from an allocator.
 //!
-//! [`Controller::enable`] and [`QueuePair::create`] take memory that the caller has measured and hand it back
-//! when they fail, as firmware wants it. A program that has an allocator for DMA memory calls these.
+//! [`Controller::enable`] and [`QueuePair::create`] take memory that the caller has sized and
+//! return it when they fail, which suits firmware. A program with an allocator for DMA memory calls
+//! these instead.
 
 use crate::queue::{CreateFailed, QueuePair};
 use crate::{Controller, EnableFailed, Error, Options, Platform, controller_memory_bytes};
@@ -11,8 +12,8 @@ use core::ops::Deref;
 
 /// An allocator of memory that the controller can reach.
 pub trait Allocate {
-    /// `len_bytes` in one run on the bus, at a multiple of `align_bytes` (a power of two); `None` when
-    /// nothing of that kind is free.
+    /// `len_bytes` contiguous on the bus, aligned to `align_bytes` (a power of two); `None` when no
+    /// such range is free.
     fn allocate_dma(&self, len_bytes: usize, align_bytes: usize) -> Option<Buffer>;
 
     /// Takes back what [`allocate_dma`](Self::allocate_dma) returned.
@@ -20,11 +21,11 @@ pub trait Allocate {
 }
 
 impl<P: Platform> Controller<P> {
-    /// As [`enable`](Self::enable), in memory of `memory`.
+    /// Like [`enable`](Self::enable), with memory from `memory`.
     ///
     /// # Errors
-    /// As [`enable`](Self::enable), and [`Error::Memory`] when `memory` has no such piece. The memory is
-    /// given back, and `platform` is dropped.
+    /// Those of [`enable`](Self::enable), and [`Error::Memory`] when the allocation fails. The
+    /// memory is given back, and `platform` is dropped.
     pub fn open(platform: P, memory: &impl Allocate, options: Options) -> Result<Self, Error> {
         let page_bytes = Self::page_bytes_of(&platform)?;
         let needed_bytes = controller_memory_bytes(page_bytes);
@@ -39,11 +40,11 @@ impl<P: Platform> Controller<P> {
 }
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    /// As [`create`](Self::create), for namespace `nsid`, in memory of `memory`.
+    /// Like [`create`](Self::create), for namespace `nsid`, with memory from `memory`.
     ///
     /// # Errors
-    /// As [`Controller::namespace`] and [`create`](Self::create), and [`Error::Memory`] when `memory` has no
-    /// such piece. The memory is given back.
+    /// Those of [`Controller::namespace`] and [`create`](Self::create), and [`Error::Memory`] when
+    /// the allocation fails. The memory is given back.
     pub fn open(
         controller: C,
         nsid: u32,

@@ -1,8 +1,8 @@
 //! What the driver needs from the machine: two small traits, and a clock.
 //!
 //! [`Registers`] is the controller's function on the bus: its registers and its interrupts.
-//! [`Dma`] is the memory that the controller can reach, with the addresses that it knows it by.
-//! Together with [`block::Clock`] they are a [`Platform`].
+//! [`Dma`] is the memory that the controller can reach, with its bus addresses. Together with
+//! [`block::Clock`] they are a [`Platform`].
 
 use block::Clock;
 
@@ -41,7 +41,7 @@ pub trait Registers {
     /// lost. Called before a controller is enabled.
     fn connect(&self) {}
 
-    /// Number of interrupt vectors that can be waited for; 0 where completion is polled only.
+    /// Number of interrupt vectors that can be waited for; 0 where completions are polled only.
     fn interrupt_vectors(&self) -> u16 {
         0
     }
@@ -49,22 +49,22 @@ pub trait Registers {
     /// Lets vector `vector` interrupt the host, or keeps it from doing so.
     ///
     /// # Errors
-    /// When the platform refused; the vector is then off.
+    /// When the platform refuses; the vector is then off.
     fn set_interrupt(&self, vector: u16, enabled: bool) -> Result<(), InterruptRefused> {
         let _ = (vector, enabled);
         Err(InterruptRefused)
     }
 
     /// Sleeps until vector `vector` has interrupted since the last call or `timeout_us`
-    /// microseconds are over; says whether it has.
+    /// microseconds have passed; returns whether it has.
     fn wait_interrupt(&self, vector: u16, timeout_us: u32) -> bool {
         let _ = (vector, timeout_us);
         false
     }
 
-    /// Whether the machine wants the function back: it is being unplugged, or given to another driver.
-    /// The driver then shuts the controller down and reports what is outstanding as gone. Asked now
-    /// and then while I/O goes on, so it must be quick.
+    /// Whether the machine wants the function back: it is being unplugged, or given to another
+    /// driver. The driver then shuts the controller down and reports outstanding requests as
+    /// [`Gone`](block::Error::Gone). Called occasionally during I/O, so it must be quick.
     fn is_recalled(&self) -> bool {
         false
     }
@@ -75,33 +75,34 @@ pub trait Registers {
     }
 }
 
-/// The platform could not switch an interrupt on.
+/// The platform could not enable an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptRefused;
 
-/// A stretch of memory as the controller sees it.
+/// A range of memory as the controller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusRun {
     /// The bus address of the first byte.
     pub address: u64,
-    /// How many of the bytes asked for are contiguous on the bus from there on; at least 1.
+    /// How many of the requested bytes are contiguous on the bus from there; at least 1.
     pub contiguous_bytes: usize,
 }
 
 /// Memory that the controller can reach.
 ///
 /// # Safety
-/// The memory is made of whole pages of 4 KiB. While the platform is alive, each run that [`bus_run`](Dma::bus_run) returns is where the
-/// controller's reads and writes really go for that memory, and the memory stays mapped. Bus
-/// addresses agree with virtual ones in the offset within a controller page (4 KiB or more).
+/// The memory is made of whole pages of 4 KiB. While the platform is alive, each run that
+/// [`bus_run`](Dma::bus_run) returns is where the controller's reads and writes really go for that
+/// memory, and the memory stays mapped. Bus addresses agree with virtual ones in the offset within
+/// a controller page (4 KiB or more).
 #[allow(unsafe_code)]
 pub unsafe trait Dma {
-    /// Where the `len` bytes at virtual address `address` start on the bus, or `None` if any of
-    /// them is out of the controller's reach.
+    /// The bus address of the `len` bytes at virtual address `address`, or `None` if the controller
+    /// cannot reach all of them.
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun>;
 
-    /// Where the byte at virtual address `address` is on the bus, or `None` if it is out of the
-    /// controller's reach. The bytes of the same 4 KiB page are beside it.
+    /// The bus address of the byte at virtual address `address`, or `None` if the controller cannot
+    /// reach it. The bytes of the same 4 KiB page are contiguous with it.
     #[inline(always)]
     fn bus_address(&self, address: usize) -> Option<u64> {
         Some(self.bus_run(address, 1)?.address)
@@ -160,7 +161,7 @@ impl<T: Registers + ?Sized> Registers for &T {
     }
 }
 
-// SAFETY: the same memory as behind the reference.
+// SAFETY: the memory that the reference points to.
 #[allow(unsafe_code)]
 unsafe impl<T: Dma + ?Sized> Dma for &T {
     #[inline(always)]
@@ -174,7 +175,7 @@ unsafe impl<T: Dma + ?Sized> Dma for &T {
     }
 }
 
-/// Memory that is one run on the bus: an IOMMU's mapping, or bare metal.
+/// Memory that is contiguous on the bus: an IOMMU's mapping, or bare metal.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearDma {
     /// Virtual address of the first byte.
@@ -186,7 +187,7 @@ pub struct LinearDma {
 }
 
 impl LinearDma {
-    /// As [`Dma::bus_run`].
+    /// See [`Dma::bus_run`].
     #[inline(always)]
     pub fn run(&self, address: usize, len: usize) -> Option<BusRun> {
         let offset = address.wrapping_sub(self.start);
@@ -199,7 +200,7 @@ impl LinearDma {
 }
 
 impl LinearDma {
-    /// As [`Dma::bus_address`].
+    /// See [`Dma::bus_address`].
     #[inline(always)]
     pub fn address(&self, address: usize) -> Option<u64> {
         let offset = address.wrapping_sub(self.start);
@@ -219,7 +220,7 @@ pub struct PagedDma<'a> {
 }
 
 impl PagedDma<'_> {
-    /// As [`Dma::bus_run`].
+    /// See [`Dma::bus_run`].
     #[inline(always)]
     pub fn run(&self, address: usize, len: usize) -> Option<BusRun> {
         let offset = address.wrapping_sub(self.start);
@@ -237,7 +238,7 @@ impl PagedDma<'_> {
     }
 }
 
-/// Everything that the driver needs; implemented for whatever has the parts.
+/// Everything that the driver needs; implemented for every type that has the parts.
 pub trait Platform: Registers + Dma + Clock {}
 
 impl<T: Registers + Dma + Clock> Platform for T {}

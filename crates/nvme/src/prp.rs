@@ -11,7 +11,7 @@ use crate::platform::Dma;
 /// The two data pointers of a command for `len` bytes at `address`; `len` is not zero.
 ///
 /// # Errors
-/// [`Error::BufferUnreachable`] if a page is not in the controller's reach or not contiguous, or
+/// [`Error::BufferUnreachable`] if the controller cannot reach a page or it is not contiguous, or
 /// [`Error::TooLarge`] if the list is too short.
 pub(crate) fn build<D: Dma>(
     dma: &D,
@@ -33,7 +33,7 @@ pub(crate) fn build<D: Dma>(
     }
 }
 
-/// The pages after the first of a run that is one on the bus.
+/// The pages after the first of a range that is contiguous on the bus.
 fn contiguous(
     first: u64,
     offset: usize,
@@ -61,7 +61,7 @@ fn contiguous(
     Ok((first, list.bus))
 }
 
-/// A list of pages that may lie anywhere.
+/// A list of pages at arbitrary addresses.
 #[inline(never)]
 fn scattered<D: Dma>(
     dma: &D,
@@ -209,7 +209,7 @@ mod tests {
             .unwrap()
     }
 
-    /// The stretches of bus memory that a controller would use, from the two pointers.
+    /// The ranges of bus memory that a controller would use, from the two pointers.
     fn walk(prp1: u64, prp2: u64, len: usize, page: usize, list: &Part) -> Vec<(u64, usize)> {
         let read = |bus: u64| {
             let offset = (bus - list.bus) as usize;

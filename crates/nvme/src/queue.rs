@@ -26,8 +26,8 @@ use crate::watch::Watch;
 /// A queue pair on one namespace, with at most `DEPTH` commands outstanding.
 ///
 /// `C` is how it holds its controller: `&Controller`, or a shared pointer. `DEPTH` is a power of
-/// two, at most 4,096. Dropping it deletes the queue; commands still outstanding are lost to their
-/// submitter, their buffers are not touched afterwards.
+/// two, at most 4,096. Dropping it deletes the queue; commands still outstanding are never
+/// reported, and their buffers are not touched afterwards.
 #[derive(Debug)]
 pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> {
     pub(crate) controller: C,
@@ -45,20 +45,20 @@ pub struct QueuePair<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH:
     memory: Option<Shared>,
 }
 
-/// A queue pair that could not be created; what was passed in.
+/// A queue pair that could not be created, with the arguments given back.
 #[derive(Debug)]
 pub struct CreateFailed<C> {
     /// Why.
     pub error: SetupError,
-    /// What was passed in.
+    /// The controller handle, given back.
     pub controller: C,
-    /// What was passed in.
+    /// The memory, given back.
     pub memory: Buffer,
 }
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
     /// Bytes of memory that [`create`](Self::create) needs for transfers of up to
-    /// `max_transfer_bytes`, aligned to a page and one run on the bus.
+    /// `max_transfer_bytes`, aligned to a page and contiguous on the bus.
     pub const fn memory_bytes(max_transfer_bytes: usize, page_bytes: usize) -> usize {
         queue_memory_bytes(DEPTH, max_transfer_bytes, page_bytes)
     }
@@ -67,8 +67,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     /// or `max_transfer_bytes`, whichever is less.
     ///
     /// # Errors
-    /// [`SetupError::Memory`], [`SetupError::NoQueueLeft`], [`SetupError::Busy`] or what the
-    /// controller answered.
+    /// [`SetupError::Memory`], [`SetupError::NoQueueLeft`], [`SetupError::Busy`] or the
+    /// controller's error.
     #[allow(clippy::result_large_err)]
     pub fn create(
         controller: C,
@@ -121,7 +121,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return Err(SetupError::Unsupported(Unsupported::TransferSize));
         }
         let info = controller.info();
-        // Rings are powers of two with twice the depth, within what the controller takes.
+        // Rings have twice the depth, rounded to powers of two, within the controller's limit.
         let entries = 1_usize << controller.capabilities.max_queue_entries.ilog2();
         Ok(Geometry {
             block_size_log2: shift,
@@ -196,13 +196,13 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.registration.state
     }
 
-    /// Requests are accepted in [`State::Ready`] only: there is a shape in no other.
+    /// Requests are accepted in [`State::Ready`] only: no other state has a shape.
     pub(crate) fn set_state(&mut self, state: State) {
         self.registration.state = state;
         self.encoder.shape = Shape::NONE;
     }
 
-    /// What it has counted.
+    /// The queue pair's counters.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
@@ -213,8 +213,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.watch.set_timeout(ticks);
     }
 
-    /// Deletes the queue and gives back its controller handle's use of the memory. Commands still
-    /// outstanding are lost to their submitter.
+    /// Deletes the queue and returns its memory. Commands still outstanding are never reported.
     pub fn close(mut self) -> Buffer {
         self.delete();
         let memory = self.memory.take();
@@ -230,8 +229,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> Drop
     }
 }
 
-/// What `build` found out, before it is a queue. Flat, so that each value is written once, where it
-/// stays: structures would be copied, which takes more code.
+/// The values that `build` computes before the queue exists. Flat, so that each value is written
+/// once, in place: structures would be copied, which takes more code.
 struct Prepared {
     id: u16,
     nsid: u32,

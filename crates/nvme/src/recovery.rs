@@ -16,7 +16,7 @@ use crate::registers::ControllerStatus;
 use crate::service::State;
 use crate::status::Status;
 
-/// Where an I/O queue pair's memory is, as the controller is told.
+/// The bus addresses of an I/O queue pair's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueMemory {
     pub(crate) submission: Part,
@@ -24,7 +24,7 @@ pub(crate) struct QueueMemory {
     pub(crate) entries: u32,
 }
 
-/// How a queue pair that the controller knows is rung.
+/// The doorbells of a queue pair that the controller knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attached {
     pub(crate) submission: Doorbell,
@@ -32,7 +32,7 @@ pub(crate) struct Attached {
     pub(crate) epoch: u32,
 }
 
-/// A queue pair as the controller is told of it, and whether it still knows it.
+/// A queue pair's parameters for the controller, and whether the controller still knows it.
 #[derive(Debug)]
 pub(crate) struct Registration {
     pub(crate) state: State,
@@ -50,7 +50,7 @@ impl Registration {
         (self.id, self.memory, self.vector)
     }
 
-    /// Notes that the controller has no such queue. An open gate's epoch is even, so an odd one
+    /// Records that the controller has no such queue. An open gate's epoch is even, so an odd one
     /// after `epoch` makes the queue a stale one.
     pub(crate) fn detach(&mut self, epoch: u32) {
         self.attached.epoch = epoch.wrapping_add(1) | 1;
@@ -58,18 +58,18 @@ impl Registration {
 }
 
 impl<P: Platform> Controller<P> {
-    /// The longest that recovery may hold up a poll, in microseconds: a command's time-out and
-    /// its grace are not in it.
+    /// The longest that recovery may delay a poll, in microseconds, without a command's time-out
+    /// and grace.
     pub fn worst_case_us(&self) -> u64 {
         let ready_us = u64::from(self.capabilities.ready_timeout_ms) * 1000;
         // Abort, two deletions; a reset: disable (waits for RDY twice), enable, four commands;
-        // two creations; and once more a reset when these fail.
+        // two creations; and another reset when these fail.
         let reset_us = 3 * ready_us + 5 * self.options.admin_timeout_us;
         3 * self.options.admin_timeout_us + 2 * reset_us + 4 * self.options.admin_timeout_us
     }
 
-    /// Makes queue pair `id`, whose rings are fresh, known to the controller. Returns its doorbells
-    /// and the epoch in which they are good.
+    /// Creates queue pair `id`, whose rings are fresh, on the controller. Returns its doorbells and
+    /// the epoch in which they are valid.
     #[inline(never)]
     pub(crate) fn attach(
         &self,
@@ -89,7 +89,7 @@ impl<P: Platform> Controller<P> {
                 epoch: self.gate.epoch(),
             }),
             Err(error @ Error::Status { .. }) => Err(error),
-            // A queue half made, or a command that may still be obeyed: start from a reset.
+            // A queue is half created, or a command may still be executed: start from a reset.
             Err(error) => {
                 self.reset(admin)?;
                 Err(error)
@@ -152,8 +152,8 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Asks for command `cid` of queue `id` to be aborted. Success says only that the
-    /// controller answered: the command itself comes back, aborted or not, or it does not.
+    /// Asks for command `cid` of queue `id` to be aborted. Success means only that the controller
+    /// answered: the command itself may complete, aborted or not, or never.
     pub(crate) fn abort(&self, admin: &mut Admin, id: u16, cid: u16) -> Result<(), Error> {
         let command = Command {
             opcode: admin::ABORT,
@@ -161,15 +161,15 @@ impl<P: Platform> Controller<P> {
             ..Command::default()
         };
         match self.setup().execute(admin, &command) {
-            // Abort Command Limit Exceeded and the like: the next step will do.
+            // Abort Command Limit Exceeded, for example: the next step ends the command.
             Err(Error::Status { .. }) => Ok(()),
             result => result.map(|_| ()),
         }
     }
 
     /// Resets the controller. Doorbells are locked out from before it is disabled until it takes
-    /// commands again; each queue then reports what it had outstanding and creates itself anew.
-    /// A controller that cannot be reset is cut off from memory and given up.
+    /// commands again; each queue then reports what it had outstanding and creates itself again. A
+    /// controller that cannot be reset is cut off from memory and given up.
     pub(crate) fn reset(&self, admin: &mut Admin) -> Result<(), Error> {
         if self.gate.is_dead() {
             return Err(Error::Gone);
@@ -189,9 +189,9 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Waits, once the gate is closed, until no thread is at a doorbell.
+    /// Waits, once the gate is closed, until no thread is ringing a doorbell.
     pub(crate) fn wait_until_quiet(&self) {
-        // A thread between its look at the epoch and its doorbell is a few instructions from done,
+        // A thread between its check of the epoch and its doorbell needs a few more instructions,
         // unless it was preempted there.
         let deadline = Deadline::after_us(&self.platform, self.options.admin_timeout_us);
         while !self.gate.is_quiet() && !deadline.is_over(&self.platform) {
@@ -199,8 +199,8 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Whether the controller was wanted back and is given up now. While another thread is at the
-    /// admin queue it is not: the next look tries again.
+    /// Whether the machine wants the function back and the controller has now been given up. While
+    /// another thread is using the admin queue it is not: the next check tries again.
     pub(crate) fn heed_recall(&self) -> bool {
         let let_go = || {
             self.gate.close();
@@ -219,7 +219,7 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Whether the device has left the bus or stopped itself: then only a reset can help.
+    /// Whether the device has left the bus or stopped itself: only a reset can help then.
     pub(crate) fn is_lost(&self) -> bool {
         let status = ControllerStatus::read(&self.platform);
         status.is_gone() || status.is_fatal() || !status.is_ready()

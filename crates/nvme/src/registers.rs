@@ -31,21 +31,21 @@ pub struct Capabilities {
     pub min_page_shift: u8,
     /// Largest page size is `1 << max_page_shift` bytes (MPSMAX).
     pub max_page_shift: u8,
-    /// The NVM command set is there (CSS bit 0).
+    /// The NVM command set is supported (CSS bit 0).
     pub nvm_command_set: bool,
     /// A subsystem reset is possible (NSSRS).
     pub subsystem_reset: bool,
 }
 
 impl Capabilities {
-    /// Takes CAP apart. Any value is accepted: what cannot be used is refused where it is used.
+    /// Decodes CAP. Any value is accepted: unusable values are refused where they are used.
     pub const fn from_register(cap: u64) -> Self {
         let timeout_units = ((cap >> 24) & 0xff) as u32;
         Self {
             max_queue_entries: (cap & 0xffff) as u32 + 1,
             contiguous_queues_required: cap >> 16 & 1 != 0,
             doorbell_stride_log2: (cap >> 32 & 0xf) as u8,
-            // A controller that says 0 is given the smallest step that it could have said.
+            // 0 is reserved; use the smallest valid time-out.
             ready_timeout_ms: if timeout_units == 0 { 1 } else { timeout_units } * 500,
             min_page_shift: 12 + (cap >> 48 & 0xf) as u8,
             max_page_shift: 12 + (cap >> 52 & 0xf) as u8,
@@ -85,7 +85,7 @@ impl ControllerStatus {
         self.0 >> 2 & 3 == 2
     }
 
-    /// The device is no longer on the bus: every read gives ones.
+    /// The device is no longer on the bus: every read returns all ones.
     pub const fn is_gone(self) -> bool {
         self.0 == u32::MAX
     }

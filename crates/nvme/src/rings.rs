@@ -1,7 +1,7 @@
-//! A queue pair's two rings, and how much of them the controller has been told.
+//! A queue pair's two rings, and how much of them the doorbells have published.
 //!
-//! What a request passes through is inlined: it does not depend on the platform, so a firmware that
-//! builds its platform for speed and this crate for size would otherwise call it.
+//! The functions on the I/O path are inlined: they do not depend on the platform, so a firmware
+//! that compiles its platform for speed and this crate for size would otherwise call them.
 
 use crate::memory::{CompletionRing, SubmissionRing};
 use crate::recovery::QueueMemory;
@@ -31,7 +31,7 @@ impl Rings {
         })
     }
 
-    /// Empties the rings, which are in `memory`. The controller must not know them any more.
+    /// Empties the rings, which are in `memory`. The controller must no longer use them.
     #[inline(never)]
     pub(crate) fn restart(&mut self, memory: &QueueMemory) {
         memory.submission.clear();
@@ -52,13 +52,13 @@ impl Rings {
         (outstanding & self.completion.mask()) as usize
     }
 
-    /// Counts an entry that was taken and ended no command.
+    /// Counts an entry that completed no command.
     #[inline(always)]
     pub(crate) fn took_stray(&mut self) {
         self.surplus = self.surplus.wrapping_add(1);
     }
 
-    /// Counts a command that ended without an entry.
+    /// Counts a command that ended without a completion entry.
     pub(crate) fn ended_without_entry(&mut self) {
         self.surplus = self.surplus.wrapping_sub(1);
     }

@@ -1,4 +1,4 @@
-//! A queue pair's slow path: deadlines, recovery, and every outstanding command's report.
+//! A queue pair's slow path: deadlines, recovery, and reporting every outstanding command.
 
 use core::ops::Deref;
 
@@ -11,19 +11,19 @@ use crate::platform::Platform;
 use crate::queue::QueuePair;
 use crate::status::{Cqe3, Status};
 
-/// What the queue pair is doing.
+/// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Requests are accepted.
     Ready,
     /// The controller has forgotten the queue's commands: those that did not finish are being
-    /// reported. Then the queue is created anew.
+    /// reported. Then the queue is created again.
     Draining,
-    /// The controller was given up: everything is reported as gone.
+    /// The controller was given up: every request is reported as [`Gone`](block::Error::Gone).
     Dead,
 }
 
-/// What a queue pair has counted since it was created.
+/// Counters of a queue pair since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Writes to the submission doorbell's register.
@@ -32,7 +32,7 @@ pub struct Statistics {
     pub completion_doorbells: u64,
     /// Completions that named no outstanding command.
     pub stray_completions: u64,
-    /// Completions that were found although their interrupt did not come.
+    /// Completions that were found without their interrupt.
     pub lost_interrupts: u64,
     /// Commands that missed their deadline.
     pub timeouts: u64,
@@ -45,7 +45,7 @@ pub struct Statistics {
 }
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
-    /// Runs every few empty polls: starts what was submitted and not kicked, looks whether the
+    /// Runs every few empty polls: starts what was submitted and not kicked, checks whether the
     /// controller was reset, and checks the next slot's deadline.
     #[cold]
     #[inline(never)]
@@ -83,7 +83,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.watch.hasten();
     }
 
-    /// Notices that the controller was reset or given up. Says whether draining has begun.
+    /// Notices that the controller was reset or given up. Returns whether draining has begun.
     fn follow_reset(&mut self) -> bool {
         let epoch = self.controller.gate.epoch();
         if epoch == self.registration.attached.epoch {
@@ -94,7 +94,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return true;
         }
         if epoch & 1 != 0 {
-            // Another thread is resetting: the controller may still write. Look again soon.
+            // Another thread is resetting: the controller may still write. Check again soon.
             self.watch.hasten();
             return false;
         }
@@ -113,7 +113,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
     }
 
     /// A command is overdue: abort it; if that was tried, delete the queue; if that fails, reset
-    /// the controller. When another thread is at the admin queue, the next look tries again.
+    /// the controller. When another thread is using the admin queue, the next check tries again.
     fn escalate(&mut self, index: usize, cid: u16) {
         let aborted = self.watch.is_overdue(cid);
         let id = self.registration.id;
@@ -141,7 +141,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
                 self.statistics.aborts += 1;
                 let grace_us = self.controller.options.abort_grace_us;
                 let platform = &self.controller.platform;
-                // As if it had been submitted just so long ago that its grace is what is left.
+                // Move the submission time so that exactly the grace period is left.
                 let grace = platform.ticks_from_us(grace_us);
                 let submitted = self.watch.submitted_for_grace(grace, platform.ticks());
                 self.slots.set_submitted(index, submitted);
@@ -162,8 +162,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
     }
 
-    /// Reports what the controller finished before it forgot the queue, then the rest, one a
-    /// poll; then creates the queue anew.
+    /// Reports what the controller finished before it forgot the queue, then the rest, one per
+    /// poll; then creates the queue again.
     fn drain(&mut self) -> Option<Completion> {
         self.watch.hasten();
         let entries = self.rings.completion.mask() + 1;
@@ -203,7 +203,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         None
     }
 
-    /// Nothing is outstanding: makes the queue known to the controller again.
+    /// Nothing is outstanding: creates the queue on the controller again.
     #[inline(never)]
     fn recreate(&mut self) {
         let controller = &*self.controller;
@@ -244,7 +244,8 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             Err(SetupError::Gone)
         });
         match attached {
-            // The rings are fresh and the controller has no such queue: come back as stale.
+            // The rings are fresh and the controller has no such queue: mark the queue as stale and
+            // retry.
             None => self.registration.detach(self.controller.gate.epoch()),
             Some(Ok(attached)) => {
                 self.registration.attached = attached;
@@ -256,7 +257,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         }
     }
 
-    /// A command's end with a status other than success.
+    /// Completes a command whose status is not success.
     #[cold]
     #[inline(never)]
     pub(crate) fn failed(&mut self, tag: Tag, buffer: Option<Buffer>, cqe3: Cqe3) {
@@ -268,7 +269,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         });
     }
 
-    /// What a status other than success means to the submitter.
+    /// The error for a status other than success.
     fn classify(&self, cqe3: Cqe3) -> Error {
         match cqe3.status().code() {
             Status::ABORT_REQUESTED | Status::ABORTED_QUEUE_DELETED => {
@@ -303,7 +304,7 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
             return;
         }
         let stale = controller.gate.epoch() != self.registration.attached.epoch;
-        // A thread at the admin queue is done within its own bounds; wait that long.
+        // A thread that uses the admin queue finishes within its own bounds; wait that long.
         let deadline = Deadline::after_us(&controller.platform, controller.worst_case_us());
         loop {
             let done = controller.admin.with(|admin| {

@@ -1,7 +1,7 @@
 //! Which commands are outstanding: each has a slot from submission to its one report.
 //!
-//! A command's identifier is its slot's index and a generation, so that a completion that comes
-//! twice, late or with an invented identifier matches no slot.
+//! A command's identifier is its slot's index and a generation, so that a duplicate or late
+//! completion, or one with an invalid identifier, matches no slot.
 
 use block::{Buffer, Tag};
 
@@ -11,7 +11,7 @@ const IDENTIFIERS: u32 = 0x7fff;
 const FREE: u32 = 0x1_0000;
 #[derive(Debug)]
 struct Slot {
-    /// The one outstanding; with [`FREE`], the next one.
+    /// The outstanding command's identifier; with [`FREE`], the next one.
     cid: u32,
     /// The command's tag; while the slot is free, the next free slot.
     tag: Tag,
@@ -52,7 +52,7 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         }
     }
 
-    /// The slot that the next [`take`](Self::take) will use.
+    /// The slot that the next [`take`](Self::take) uses.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<usize> {
         (self.first_free < Self::NONE).then_some(self.first_free as usize)
@@ -62,7 +62,7 @@ impl<const DEPTH: usize> Slots<DEPTH> {
     #[inline(always)]
     pub(crate) fn take(&mut self, index: usize, tag: Tag, buffer: Option<Buffer>, now: u64) -> u16 {
         let Some(slot) = self.slots.get_mut(index) else {
-            debug_assert!(false, "slot {index} is none that `next` gave");
+            debug_assert!(false, "slot {index} was not given by `next`");
             return 0;
         };
         let cid = slot.cid as u16;
@@ -95,7 +95,7 @@ impl<const DEPTH: usize> Slots<DEPTH> {
         Some((cid, slot.submitted))
     }
 
-    /// Lets the time of the command in slot `index` count from `submitted` on.
+    /// Sets the submission time of the command in slot `index`.
     pub(crate) fn set_submitted(&mut self, index: usize, submitted: u64) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.submitted = submitted;
@@ -117,12 +117,12 @@ mod tests {
         assert_eq!(slots.next(), Some(index));
         let again = slots.take(index, 8, None, 1);
         assert_ne!(again, first, "the same slot has a new generation");
-        assert!(slots.end(first).is_none(), "a late completion was believed");
+        assert!(slots.end(first).is_none(), "a late completion was accepted");
         assert!(slots.end(again).is_some());
         let free = (again + 4) & 0x7fff;
         assert!(
             slots.end(free).is_none(),
-            "a free slot's next cid was believed"
+            "a free slot's next cid was accepted"
         );
     }
 

@@ -29,7 +29,7 @@ impl Status {
         self.0 & 0x4000 != 0
     }
 
-    /// The specification's name for the code, if it has one that the driver knows.
+    /// The specification's name for the code, if the driver knows it.
     pub const fn name(self) -> &'static str {
         match self.code() {
             0x000 => "Successful Completion",
@@ -88,16 +88,16 @@ impl Status {
     }
 }
 
-/// Dword 3 of a completion queue entry (base specification, "Completion Queue Entry: DW 3"), with the phase tag
-/// taken off: the command identifier (CID) in bits 15:0, the status field in 31:17.
+/// Dword 3 of a completion queue entry (base specification, "Completion Queue Entry: DW 3"),
+/// without the phase tag: the command identifier (CID) in bits 15:0, the status field in 31:17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cqe3(u32);
 
 impl Cqe3 {
     const PHASE: u32 = 1 << 16;
 
-    /// The word as the controller wrote it; `None` if its phase tag is not `phase` (0, or bit 16 set), so that
-    /// the entry is an old one.
+    /// The word as the controller wrote it; `None` if its phase tag is not `phase` (0, or bit 16
+    /// set), which means that the entry is an old one.
     #[inline(always)]
     pub(crate) const fn new(word: u32, phase: u32) -> Option<Self> {
         let word = word ^ phase;

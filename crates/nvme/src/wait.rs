@@ -10,18 +10,18 @@ use crate::queue::QueuePair;
 /// How [`wait`](block::Device::wait) waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionMode {
-    /// It returns at once: the caller polls.
+    /// It returns immediately: the caller polls.
     Poll,
     /// It sleeps until the queue's interrupt.
     Interrupt,
-    /// It looks this many times, then sleeps until the interrupt.
+    /// It polls this many times, then sleeps until the interrupt.
     Hybrid {
-        /// Looks before sleeping.
+        /// Polls before sleeping.
         looks: u32,
     },
 }
 
-/// The longest sleep before the ring is looked at again: what a lost interrupt costs.
+/// The longest sleep before the ring is polled again: the cost of a lost interrupt.
 const LONGEST_SLEEP_US: u32 = 20_000;
 
 impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePair<P, C, DEPTH> {
@@ -35,12 +35,11 @@ impl<P: Platform, C: Deref<Target = Controller<P>>, const DEPTH: usize> QueuePai
         self.mode
     }
 
-    /// Changes how the queue waits, at any time. In [`CompletionMode::Poll`] the vector is off:
-    /// the drive interrupts no one.
+    /// Changes how the queue waits, at any time. In [`CompletionMode::Poll`] the vector is off.
     ///
     /// # Errors
     /// [`Error::NoInterrupt`] if there is no vector or the platform refuses it; the mode is then
-    /// as before.
+    /// unchanged.
     pub fn set_completion_mode(&mut self, mode: CompletionMode) -> Result<(), Error> {
         let wanted = mode != CompletionMode::Poll;
         let enabled = self.mode != CompletionMode::Poll;

@@ -42,7 +42,7 @@ impl<const DEPTH: usize> Watch<DEPTH> {
         self.polls_to_service = 1;
     }
 
-    /// Puts the slow path off by the usual number of empty polls.
+    /// Postpones the slow path by the usual number of empty polls.
     #[inline(always)]
     pub(crate) fn put_off(&mut self) {
         self.polls_to_service = POLLS_PER_DEADLINE_CHECK;
@@ -56,13 +56,13 @@ impl<const DEPTH: usize> Watch<DEPTH> {
         index as usize
     }
 
-    /// Whether a command submitted at `submitted` has had its time by `now`.
+    /// Whether the time of a command submitted at `submitted` has expired at `now`.
     #[inline(always)]
     pub(crate) fn is_past(&self, submitted: u64, now: u64) -> bool {
         now.saturating_sub(submitted) >= self.timeout_ticks
     }
 
-    /// When a command would have been submitted that has `grace` ticks left at `now`.
+    /// The submission time of a command that has `grace` ticks left at `now`.
     pub(crate) fn submitted_for_grace(&self, grace: u64, now: u64) -> u64 {
         (now + grace.min(self.timeout_ticks)).saturating_sub(self.timeout_ticks)
     }
@@ -79,7 +79,7 @@ impl<const DEPTH: usize> Watch<DEPTH> {
         }
     }
 
-    /// Forgets which commands were overdue: none is outstanding.
+    /// Forgets which commands were overdue, because none is outstanding.
     pub(crate) fn forget_overdue(&mut self) {
         self.overdue = [None; DEPTH];
     }

@@ -1,4 +1,4 @@
-//! Controllers of every shape that the specification allows, and what they can be asked.
+//! Controllers of every configuration that the specification allows, and their run-time queries.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod support;
@@ -214,7 +214,7 @@ fn asynchronous_events_arrive_and_are_armed_again() {
             bench.model.event(AsyncEvent::TEMPERATURE);
             let event = controller.next_event().expect("the event came");
             assert_eq!((event.kind, event.information), (1, 1));
-            // Reading the log lets the next one come.
+            // Reading the log enables the next event.
             controller.smart().unwrap();
         }
         assert_eq!(controller.next_event(), None);
@@ -236,7 +236,8 @@ fn a_write_protected_or_foreign_request_is_refused() {
     bench.check_memory();
 }
 
-/// Without shadow doorbells three pages do, on a controller that offers them; two never do.
+/// Without shadow doorbells three pages suffice, even on a controller that offers them; two never
+/// do.
 #[test]
 fn a_driver_without_shadow_doorbells_needs_three_pages() {
     let options = Options {
@@ -271,8 +272,8 @@ fn a_driver_without_shadow_doorbells_needs_three_pages() {
     bench.check_memory();
 }
 
-/// A machine that wants the function back gets it at once: what was acknowledged is on the medium,
-/// what was outstanding is reported as gone, in every mode and while commands hang.
+/// A machine that wants the function back gets it immediately: what was acknowledged is on the
+/// medium, outstanding requests are reported as gone, in every mode and while commands hang.
 #[test]
 fn a_recalled_controller_is_shut_down_and_everything_outstanding_is_gone() {
     for mode in [

@@ -1,5 +1,5 @@
-//! The fault matrix: whatever the drive does, the driver neither hangs, panics, strays from its
-//! buffers, nor loses or doubles a completion.
+//! The fault matrix: whatever the drive does, the driver does not hang, panic, access memory
+//! outside its buffers, or lose or duplicate a completion.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod support;
@@ -15,8 +15,8 @@ const MODES: [CompletionMode; 3] = [
     CompletionMode::Hybrid { looks: 4 },
 ];
 
-/// After the fault is gone and the power was cycled the same drive works again, except for what
-/// the model keeps: CAP, and a CSTS.RDY that is stuck.
+/// After the fault is removed and the power cycled the same drive works again, except for what the
+/// model keeps: CAP, and a stuck CSTS.RDY.
 fn works_again(bench: &Bench, rules: &[Rule]) {
     let stays = |rule: &Rule| matches!(rule.kind, Kind::Capabilities(_) | Kind::ReadyStuck(_));
     if rules.iter().any(stays) {
@@ -75,7 +75,7 @@ fn a_healthy_drive_does_everything() {
     }
 }
 
-/// Strikes with `kind` at each n-th event until it no longer strikes at all.
+/// Injects `kind` at the first event, the second, and so on until it no longer occurs.
 fn at_each(on: On, kind: Kind, most: u64) {
     for n in 1..=most {
         let rule = Rule::new(on, When::Nth(n), kind);
@@ -141,7 +141,7 @@ fn every_status_code_reaches_the_caller() {
                     Err(Error::Nvme { status }) => {
                         assert_eq!((status & 0x7ff, status & 0x4000 != 0), (code, dnr));
                     }
-                    // Ended by an abort or a queue's deletion, as the drive says.
+                    // Ended by an abort or a queue's deletion, according to the drive.
                     Err(Error::Aborted) => assert!([7, 8].contains(&code), "{code:#x}"),
                     other => panic!("{code:#x} became {other:?}"),
                 }

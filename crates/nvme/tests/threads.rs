@@ -1,5 +1,5 @@
-//! Several threads, each with a queue pair of its own, on one controller in real time, while
-//! commands hang and the controller is reset under all of them.
+//! Several threads, each with its own queue pair, on one controller in real time, while commands
+//! hang and the controller is reset under all of them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 mod support;
@@ -28,7 +28,7 @@ fn worker(
     let mut queue = queue.map_err(|failed| failed.error).unwrap();
     let mode = [CompletionMode::Poll, CompletionMode::Interrupt][number % 2];
     queue.set_completion_mode(mode).unwrap();
-    // No request before every thread has its queue.
+    // No requests before every thread has its queue.
     ready.wait();
     let mut ends = [0; 3];
     let mut outstanding = std::collections::HashSet::<Tag>::new();

@@ -1,44 +1,44 @@
-//! Why a stream ended before its end.
+//! Why a stream ended early.
 
 use core::fmt;
 
-/// Why a stream ended. What the error's offset says lies before it is good: written and durable
-/// for a recording, delivered for a playback.
+/// Why a stream ended. Everything before the error's offset is good: written and durable for a
+/// recording, delivered for a playback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A block arrived and each buffer was occupied: the drive did not keep up.
+    /// A block arrived while every buffer was occupied: the drive did not keep up.
     Overrun {
-        /// Where in the file the block would have gone.
+        /// The offset in the file that the block would have had.
         offset_bytes: u64,
         /// When it arrived, counted from the first block's arrival.
         at_us: u64,
     },
-    /// The device failed, also when the transfer was repeated.
+    /// The device failed, and so did the repeated transfers.
     Device {
-        /// Where in the file.
+        /// The offset in the file.
         offset_bytes: u64,
         /// The last error.
         error: block::Error,
     },
     /// The volume refused: it is full, it needs a mount, or a checksum does not match.
     Volume {
-        /// Where in the file.
+        /// The offset in the file.
         offset_bytes: u64,
         /// Why.
         error: volume::Error,
     },
-    /// There is no place in the ring, a place has no buffer, or a buffer is no whole number of
-    /// blocks of the device (of 64 KiB where checksums are to be compared).
+    /// The ring has no places, a place has no buffer, or a buffer is not a whole number of device
+    /// blocks (of 64 KiB where checksums are to be compared).
     BadRing,
     /// More buffers were handed in than were taken, or more bytes than the buffer has.
     NotTaken,
-    /// The stream is at its end: no more is taken in.
+    /// The stream has ended: it accepts no more blocks.
     Ended,
 }
 
 impl Error {
-    /// What became of a piece of the file.
+    /// The outcome for a piece of the file.
     pub(crate) fn at(offset_bytes: u64, error: volume::Error) -> Self {
         match error {
             volume::Error::Device(error) => Error::Device {
@@ -73,11 +73,11 @@ impl fmt::Display for Error {
                 error,
             } => write!(f, "at offset {offset_bytes}: {error}"),
             Error::BadRing => f.write_str(
-                "the ring's buffers are missing or no whole number of the device's blocks (of \
+                "the ring's buffers are missing or not a whole number of device blocks (of \
                  64 KiB to compare checksums)",
             ),
             Error::NotTaken => f.write_str("this buffer was not taken from the ring"),
-            Error::Ended => f.write_str("the stream is at its end"),
+            Error::Ended => f.write_str("the stream has ended"),
         }
     }
 }

@@ -3,11 +3,11 @@
 //! The companion file has a line of 64 bytes for each gap: four numbers, right-aligned, with a
 //! space between, and a line feed. They are the offset in the recording before which bytes are
 //! missing (20 digits), how many are missing (20), when the first of them arrived, in microseconds
-//! after the recording's first block (16), and how many gaps the line stands for (4; 1 but where
-//! there were too many in a short time).
+//! after the recording's first block (16), and how many gaps the line represents (4; 1 unless there
+//! were too many in a short time).
 //!
-//! Rule: no byte behind a gap is committed before the gap's line is durable. So a recording that
-//! was cut off by a power failure has no gap that its companion does not name.
+//! Rule: no byte after a gap is committed before the gap's line is durable. So a recording that was
+//! cut off by a power failure has no gap that its companion file does not name.
 
 use block::Buffer;
 use volume::File;
@@ -18,7 +18,8 @@ use crate::Gap;
 pub const GAP_LINE_BYTES: usize = 64;
 /// Lines that wait to be written.
 const WAITING: usize = 32;
-/// Lines that are written at once; less than wait, so that the last one that waits can change.
+/// Lines that are written together; fewer than may wait, so that the last waiting line can still
+/// change.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// Where gaps are written: an empty file, open for writing, and a buffer of exactly one block of
@@ -39,14 +40,14 @@ pub(crate) struct Gaps {
     pub buffer: Option<Buffer>,
     /// Bytes of lines in the buffer.
     pub filled: usize,
-    /// What became of the write under way.
+    /// The result of the current write.
     pub written: Option<Result<(), volume::Error>>,
     /// The gap that may grow.
     pub open: Option<Gap>,
     /// Those whose lines are not durable, oldest first.
     waiting: [Gap; WAITING],
     waiting_count: usize,
-    /// Lines ever closed, and those that are durable.
+    /// Lines closed so far, and those of them that are durable.
     pub closed: u64,
     pub durable: u64,
 }
@@ -87,7 +88,7 @@ impl Gaps {
         }
     }
 
-    /// Adds lines for the oldest gaps to the buffer; says how many.
+    /// Adds lines for the oldest gaps to the buffer; returns how many.
     pub(crate) fn fill(&mut self) -> usize {
         let Some(buffer) = &mut self.buffer else {
             return 0;
@@ -122,7 +123,7 @@ impl Gaps {
     }
 }
 
-/// A gap's line. By hand, because a bare machine has no other use for formatting.
+/// A gap's line. Formatted by hand, because firmware has no other use for `core::fmt`.
 fn line(gap: &Gap) -> [u8; GAP_LINE_BYTES] {
     let mut line = [b' '; GAP_LINE_BYTES];
     // 16 digits of microseconds are 300 years.
@@ -151,7 +152,7 @@ fn put(line: &mut [u8; GAP_LINE_BYTES], end: usize, number: u64) {
     }
 }
 
-/// Reads a line of a companion file. None: it is no such line.
+/// Parses a line of a companion file; `None` if it is not a valid line.
 pub fn parse_gap(line: &[u8]) -> Option<Gap> {
     let text = core::str::from_utf8(line).ok()?;
     let mut numbers = text.split_ascii_whitespace();

@@ -19,7 +19,7 @@ impl Histogram {
         }
     }
 
-    /// How many were counted.
+    /// The number of latencies counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

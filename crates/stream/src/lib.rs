@@ -1,18 +1,19 @@
 //! Recording and playing files of a volume at a fixed rate, with every deadline counted.
 //!
 //! * [`Recorder`]: a ring of buffers between a producer with its own clock and the drive. Space is
-//!   reserved ahead, the size is made durable every so many bytes or microseconds, both beside the
-//!   data. A block's deadline counts from its intended arrival, however late it was handed in.
+//!   reserved ahead, and the size is made durable at set intervals of bytes or microseconds, both
+//!   in parallel with the data. A block's deadline counts from its intended arrival, however late
+//!   it was handed in.
 //! * [`Player`]: reads ahead into a ring and delivers each block when it is due.
 //! * [`Pace`]: when the n-th block is due at a rate.
 //!
-//! Both work in the memory that they were lent, without an allocator, and never sleep: the caller
-//! calls `step` until the stream is over. What changes or looks up metadata is one future,
-//! `upkeep`, which the caller pins where it likes and passes to `step`; so at most one such
-//! operation is under way, on the caller's stack, and data flows meanwhile.
+//! Both work in caller-supplied memory, without an allocator, and never sleep: the caller calls
+//! `step` until the stream has ended. All metadata operations are in one future, `upkeep`, which
+//! the caller pins and passes to `step`; so at most one such operation is in progress, on the
+//! caller's stack, while data keeps flowing.
 //!
-//! When the drive does not keep up the stream says so at once: it ends, or it drops the block and
-//! names the gap in a companion file ([`GapFile`]). Nothing is lost silently.
+//! When the drive does not keep up the stream reports it immediately: it ends, or it drops the
+//! block and names the gap in a companion file ([`GapFile`]). Nothing is lost silently.
 //!
 //! ```
 //! use straightway_stream::block::{Buffer, Clock, RamDisk};
@@ -59,7 +60,7 @@
 #[cfg(test)]
 extern crate std;
 
-/// What it stands on: the block interface, and volumes.
+/// The crates that it builds on: the block interface, and volumes.
 pub use {block, volume};
 
 mod error;

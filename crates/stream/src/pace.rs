@@ -12,8 +12,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Blocks of `block_bytes` at `bytes_per_second`, in ticks of a clock. A rate of 0 is no
-    /// rate: everything is due at once.
+    /// Blocks of `block_bytes` at `bytes_per_second`, in ticks of a clock. A rate of 0 means no
+    /// rate: everything is due immediately.
     pub fn new(ticks_per_second: u64, bytes_per_second: u64, block_bytes: usize) -> Self {
         let rate = bytes_per_second.max(1);
         let product = if bytes_per_second == 0 {
@@ -30,7 +30,7 @@ impl Pace {
         }
     }
 
-    /// Ticks from the start to where the pace stands; 0 at first.
+    /// Ticks from the start to the current block; 0 at first.
     pub const fn passed(&self) -> u64 {
         self.passed_ticks
     }
@@ -40,7 +40,7 @@ impl Pace {
         self.ticks != 0 || self.rest != 0
     }
 
-    /// Goes on by so many blocks.
+    /// Advances by `blocks` blocks.
     pub fn skip(&mut self, blocks: u64) {
         let rest = u128::from(self.passed_rest) + u128::from(self.rest) * u128::from(blocks);
         let whole = u128::from(self.ticks) * u128::from(blocks);
@@ -50,7 +50,7 @@ impl Pace {
         self.passed_rest = (rest % u128::from(self.rate)) as u64;
     }
 
-    /// Goes on by a block.
+    /// Advances by one block.
     pub fn advance(&mut self) {
         self.passed_ticks = self.passed_ticks.saturating_add(self.ticks);
         // Both are less than the rate.

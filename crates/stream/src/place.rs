@@ -5,23 +5,23 @@ use volume::{Progress, Transfer, Volume};
 
 use crate::Error;
 
-/// A place in a stream's ring, lent by the caller with its buffer. The buffer is a block of the
-/// stream: a whole number of the device's blocks, in memory that the device reaches.
+/// A slot of a stream's ring; the caller supplies its buffer. The buffer holds one block of the
+/// stream: a whole number of device blocks, in memory that the device can reach.
 #[derive(Debug, Default)]
 pub struct Place {
-    /// Here while the place is empty, or holds a block that was read.
+    /// Present while the place is empty, or holds a block that was read.
     pub(crate) buffer: Option<Buffer>,
-    /// Here while the block is on its way.
+    /// Present while the block is being transferred.
     transfer: Option<Transfer>,
     /// Bytes of data.
     pub(crate) len_bytes: usize,
-    /// Where in the file the block is.
+    /// The block's offset in the file.
     pub(crate) offset_bytes: u64,
     /// When it was to arrive, or when it is due, in ticks.
     pub(crate) time: u64,
-    /// Lines of gaps that lie before it.
+    /// Gap lines that must be durable before it is committed.
     pub(crate) gaps_before: u64,
-    /// Read, and its checksums compared where they are to be.
+    /// Read, and its checksums compared where required.
     pub(crate) is_ready: bool,
 }
 
@@ -39,20 +39,21 @@ impl Place {
         }
     }
 
-    /// The buffer, when the stream is over. None where the producer or consumer has it still, or
+    /// The buffer, when the stream has ended. `None` if the producer or consumer still has it, or
     /// the device never gave it back.
     pub fn into_buffer(self) -> Option<Buffer> {
         self.buffer
     }
 
-    /// Makes the block ready to be moved.
+    /// Prepares the block's transfer.
     pub(crate) fn begin(&mut self, transfer: Transfer) {
         self.len_bytes = transfer.len_bytes();
         self.transfer = Some(transfer);
         self.is_ready = false;
     }
 
-    /// Submits pieces of the block. Gives how many, and how far it got or what refused it.
+    /// Submits pieces of the block. Returns how many, and how far it got or the error that stopped
+    /// it.
     pub(crate) fn submit<D: Device>(
         &mut self,
         volume: &Volume<'_, D>,
@@ -73,14 +74,14 @@ impl Place {
         (u32::from(pieces), result)
     }
 
-    /// Takes a piece back that the device or the list of failed ones had.
+    /// Takes back a piece from the device or from the list of failed ones.
     pub(crate) fn give_back(&mut self, piece: Buffer) {
         if let Some(transfer) = &mut self.transfer {
             transfer.give_back(Some(piece));
         }
     }
 
-    /// Where in the block a piece of it is.
+    /// The offset of a piece in the block.
     pub(crate) fn offset_of(&self, piece: &Buffer) -> u64 {
         let first = self.transfer.as_ref().map_or(0, Transfer::address);
         piece.address().wrapping_sub(first) as u64
@@ -95,7 +96,8 @@ impl Place {
         false
     }
 
-    /// Ends the transfer, once no piece is out. Without a part of its buffer the place stays empty.
+    /// Ends the transfer, once no piece is outstanding. If a part of its buffer is missing the
+    /// place stays empty.
     pub(crate) fn reclaim(&mut self) {
         if let Some(transfer) = self.transfer.take() {
             self.buffer = transfer.end().0;

@@ -20,16 +20,16 @@ use crate::{Error, Pace, PlayReport};
 pub struct PlayOptions {
     /// Bytes a second; 0 for as fast as the consumer takes them.
     pub bytes_per_second: u64,
-    /// A block is to be delivered so long after it is due.
+    /// How long after it is due a block must be delivered.
     pub deadline_us: u64,
     /// Compare checksums, where the file has them.
     pub verify: bool,
-    /// How often a read that failed is repeated.
+    /// How often a failed read is repeated.
     pub retries: u8,
 }
 
 impl Default for PlayOptions {
-    /// As fast as it is taken, a deadline of 100 ms, checksums compared.
+    /// As fast as the consumer takes blocks, a deadline of 100 ms, checksums compared.
     fn default() -> Self {
         Self {
             bytes_per_second: 0,
@@ -67,9 +67,9 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
     /// Prepares to play `file` from its beginning to its end as committed now.
     ///
     /// # Errors
-    /// [`Error::BadRing`]: `places` is empty, a buffer is missing, no whole number of blocks, or
-    /// unlike the others; or checksums are to be compared and it is no whole number of 64 KiB.
-    /// [`Error::Volume`]: the file is not open.
+    /// [`Error::BadRing`]: `places` is empty, a buffer is missing, not a whole number of blocks, or
+    /// of another length than the others; or checksums are to be compared and it is not a whole
+    /// number of 64 KiB. [`Error::Volume`]: the file is not open.
     pub fn new(
         volume: &'r Volume<'v, D>,
         file: File,
@@ -130,13 +130,13 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         })
     }
 
-    /// As in [`Recorder`](crate::Recorder): borrowed for a moment at a time.
+    /// As in [`Recorder`](crate::Recorder): only ever borrowed briefly.
     fn state(&self) -> RefMut<'_, PlayState<'r>> {
         self.state.borrow_mut()
     }
 
-    /// The next block, if it is due and there. Time begins when the ring is full for the first
-    /// time, or the whole file is in it.
+    /// The next block, if it is due and has been read. Time begins when the ring is full for the
+    /// first time, or holds the whole file.
     pub fn next(&self) -> Option<Played> {
         let now = self.clock.ticks();
         let tps = self.clock.ticks_per_second();
@@ -209,7 +209,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         Some(state.start?.saturating_add(state.pace.passed()))
     }
 
-    /// Takes the buffer of the oldest block that is out back, to be filled again.
+    /// Takes back the buffer of the oldest delivered block, to be filled again.
     ///
     /// # Errors
     /// [`Error::NotTaken`], with the buffer.
@@ -232,11 +232,11 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         self.state().stopped = true;
     }
 
-    /// Goes on: takes in what was read, reads ahead, and polls `upkeep`. Bounded work, no
+    /// Makes progress: processes completed reads, reads ahead, and polls `upkeep`. Bounded work, no
     /// waiting. `others` gets the events of other files of the volume.
     ///
-    /// Ready when the playback is over: all was delivered, it was stopped, or it failed. Nothing is
-    /// in flight then. Not to be called again after that.
+    /// Ready when the playback has ended: everything was delivered, it was stopped, or it failed.
+    /// Nothing is in flight then. Must not be called again after that.
     pub fn step<F: Future<Output = Result<(), Error>>>(
         &self,
         upkeep: Pin<&mut F>,
@@ -264,7 +264,8 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Takes in an event of this playback, where several share a volume; gives back another's.
+    /// Processes an event of this playback, where several streams share a volume; returns other
+    /// events.
     pub fn accept(&self, event: Event) -> Option<Event> {
         if event.file != self.file {
             return Some(event);
@@ -273,11 +274,11 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         None
     }
 
-    /// The playback's upkeep: finds the map, compares checksums. Pin it once and pass it to each
-    /// [`step`](Player::step).
+    /// The playback's metadata work: looks up the map, compares checksums. Pin it once and pass it
+    /// to each [`step`](Player::step).
     ///
     /// # Errors
-    /// What ended the playback.
+    /// The error that ended the playback.
     pub async fn upkeep(&self) -> Result<(), Error> {
         loop {
             let need = self.state().need;
@@ -362,7 +363,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         true
     }
 
-    /// Whether the device has something to do. If so it is worth a [`wait`](Player::wait).
+    /// Whether the device has outstanding requests, so that a [`wait`](Player::wait) is worthwhile.
     pub fn is_working(&self) -> bool {
         self.volume.outstanding() > 0
     }
@@ -372,7 +373,7 @@ impl<'r, 'v, D: Device, C: Clock> Player<'r, 'v, D, C> {
         self.volume.wait(timeout_us);
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn report(&self) -> PlayReport {
         self.state().report
     }

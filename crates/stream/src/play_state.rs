@@ -1,4 +1,4 @@
-//! A playback's ring: what is read, what is ready, what the consumer has.
+//! A playback's ring: blocks being read, ready, and with the consumer.
 //!
 //! The ring is strict: `issued >= submitted >= ready >= delivered >= returned`, and block n is in
 //! place n modulo the ring's length.
@@ -20,7 +20,7 @@ pub(crate) struct PlayState<'r> {
     pub returned: u64,
     pub in_flight: u32,
     pub retries: Retries,
-    /// What reads wait for: the map.
+    /// The metadata that reads wait for: the map.
     pub need: Option<Need>,
     pub failure: Option<Error>,
     pub stopped: bool,
@@ -46,7 +46,7 @@ impl PlayState<'_> {
         self.stopped = true;
     }
 
-    /// Whether everything that is to be delivered was.
+    /// Whether everything was delivered.
     pub(crate) fn is_over(&self) -> bool {
         self.next_offset >= self.end_offset && self.delivered == self.issued
     }
@@ -77,7 +77,7 @@ impl PlayState<'_> {
         }
     }
 
-    /// Whether there is a block to submit pieces of, the next one if there must be.
+    /// Whether there is a block to submit pieces of; moves on to the next one if needed.
     fn begin_next(&mut self, file: File) -> bool {
         if self.submitted < self.issued {
             return true;
@@ -128,7 +128,7 @@ impl PlayState<'_> {
         submitted == Ok(true)
     }
 
-    /// Takes in the end of one of the file's reads.
+    /// Processes a completed read of the file.
     pub(crate) fn finished(&mut self, event: Event) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let Some(place) = self.places.get_mut(usize::from(event.tag)) else {
@@ -159,7 +159,7 @@ impl PlayState<'_> {
         self.fail(Error::at(offset_bytes, error));
     }
 
-    /// The block after the ready ones, if it was read.
+    /// The block after the ready ones, if it has been read.
     pub(crate) fn next_read(&mut self) -> Option<&mut Place> {
         if self.ready >= self.submitted {
             return None;
@@ -168,14 +168,14 @@ impl PlayState<'_> {
         self.place(ready).filter(|place| place.is_ready)
     }
 
-    /// Counts what was read as ready, where nothing is to be verified.
+    /// Marks read blocks as ready, where nothing is to be verified.
     pub(crate) fn accept_read(&mut self) {
         while !self.verify && self.next_read().is_some() {
             self.ready += 1;
         }
     }
 
-    /// When nothing is in flight any more: each buffer goes back to its place.
+    /// Once nothing is in flight: returns each buffer to its place.
     pub(crate) fn reclaim(&mut self) {
         self.retries.reclaim(self.places);
     }

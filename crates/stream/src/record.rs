@@ -17,19 +17,19 @@ use crate::{Error, RecordReport};
 /// How to record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordOptions {
-    /// A block is to be written so long after its intended arrival.
+    /// How long after its intended arrival a block must be written.
     pub deadline_us: u64,
-    /// The size is made durable when so many bytes are written that are not yet covered,
+    /// The size is made durable when this many written bytes are not covered yet,
     pub commit_bytes: u64,
-    /// and when so much time has passed.
+    /// and when this much time has passed.
     pub commit_us: u64,
     /// Space is reserved when less than this is left,
     pub low_water_bytes: u64,
-    /// and then so much above it.
+    /// and then this much beyond it.
     pub reserve_bytes: u64,
-    /// How much will be recorded, if that is known: no more is reserved.
+    /// How much will be recorded, if known: no more is reserved.
     pub total_bytes: Option<u64>,
-    /// How often a write that failed is repeated.
+    /// How often a failed write is repeated.
     pub retries: u8,
 }
 
@@ -49,7 +49,7 @@ impl Default for RecordOptions {
 }
 
 /// A recording. Calls [`take`](Recorder::take) and [`hand_in`](Recorder::hand_in) move blocks into
-/// it; [`step`](Recorder::step) moves them on.
+/// it; [`step`](Recorder::step) writes them.
 #[derive(Debug)]
 pub struct Recorder<'r, 'v, D, C> {
     pub(crate) volume: &'r Volume<'v, D>,
@@ -60,15 +60,15 @@ pub struct Recorder<'r, 'v, D, C> {
 }
 
 impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
-    /// Prepares a recording that goes on at the end of `file`, which is open for writing and whose
-    /// size is a multiple of the device's block.
+    /// Prepares a recording that continues at the end of `file`, which is open for writing and
+    /// whose size is a multiple of the device's block.
     ///
-    /// Where `gaps` is given, a block that finds no empty buffer is dropped and the gap is named
-    /// there; otherwise the recording ends.
+    /// With `gaps`, a block that finds no empty buffer is dropped and the gap is recorded there;
+    /// otherwise the recording ends.
     ///
     /// # Errors
-    /// [`Error::BadRing`]: `places` is empty, or a buffer, also that of `gaps`, has the wrong
-    /// length; or `gaps` is not an empty file. [`Error::Volume`]: a file is not open.
+    /// [`Error::BadRing`]: `places` is empty, a buffer (including that of `gaps`) has the wrong
+    /// length, or `gaps` is not an empty file. [`Error::Volume`]: a file is not open.
     pub fn new(
         volume: &'r Volume<'v, D>,
         file: File,
@@ -138,14 +138,14 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         })
     }
 
-    /// The state. It is borrowed for a moment at a time and never while something else is called
-    /// that could borrow it again.
+    /// The state. It is only ever borrowed briefly, and never during a call that could borrow it
+    /// again.
     pub(crate) fn state(&self) -> RefMut<'_, RecordState<'r>> {
         self.state.borrow_mut()
     }
 
-    /// An empty buffer for the producer to fill. None: the ring is full, or the recording ends.
-    /// The producer may have several.
+    /// An empty buffer for the producer to fill. `None`: the ring is full, or the recording is
+    /// ending. The producer may have several.
     pub fn take(&self) -> Option<Buffer> {
         let mut state = self.state();
         if state.ending || state.failure.is_some() {
@@ -160,13 +160,14 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         Some(buffer)
     }
 
-    /// Hands a block in: the first `len_bytes` of a buffer from [`take`](Recorder::take). It was
-    /// to arrive at `arrival` on the recorder's clock, and its deadline counts from then. Only the
-    /// last block of a recording may have a length that is no multiple of the device's block.
+    /// Hands in a block: the first `len_bytes` of a buffer from [`take`](Recorder::take). Its
+    /// intended arrival is `arrival` on the recorder's clock, and its deadline counts from then.
+    /// Only the last block of a recording may have a length that is not a multiple of the device's
+    /// block.
     ///
     /// # Errors
     /// With the buffer: [`Error::NotTaken`]; [`Error::Ended`] after a failure (which
-    /// [`step`](Recorder::step) tells).
+    /// [`step`](Recorder::step) reports).
     pub fn hand_in(
         &self,
         buffer: Buffer,
@@ -206,7 +207,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         Ok(())
     }
 
-    /// Takes a buffer back that the producer has no use for.
+    /// Takes back a buffer that the producer does not need.
     ///
     /// # Errors
     /// [`Error::NotTaken`], with the buffer.
@@ -224,21 +225,21 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         Ok(())
     }
 
-    /// Says that a block of `len_bytes` arrived at `arrival` and the producer had no buffer for it.
-    /// It is lost: where gaps are recorded the gap is noted, otherwise the recording ends.
+    /// Reports that a block of `len_bytes` arrived at `arrival` and the producer had no buffer for
+    /// it. It is lost: the gap is recorded if gaps are, otherwise the recording ends.
     ///
     /// # Errors
-    /// [`Error::Overrun`] where it ends; what was handed in is still written. The same, or
-    /// another error, when it has ended before.
+    /// [`Error::Overrun`] if the recording ends; what was handed in is still written. The earlier
+    /// error if it had already ended.
     pub fn overrun(&self, len_bytes: u64, arrival: u64) -> Result<(), Error> {
         self.overrun_by(1, len_bytes, arrival)
     }
 
-    /// The same for several blocks, one after another: `len_bytes` is what they have together, and
-    /// the first of them arrived at `arrival`.
+    /// The same for several consecutive blocks: `len_bytes` is their total, and the first of them
+    /// arrived at `arrival`.
     ///
     /// # Errors
-    /// As [`overrun`](Recorder::overrun).
+    /// Those of [`overrun`](Recorder::overrun).
     pub fn overrun_by(&self, blocks: u64, len_bytes: u64, arrival: u64) -> Result<(), Error> {
         let mut state = self.state();
         if let Some(error) = state.failure {
@@ -258,7 +259,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         Err(error)
     }
 
-    /// No more blocks come: the upkeep ends when all is written and durable. Buffers that the
+    /// Ends the input: the upkeep ends when everything is written and durable. Buffers that the
     /// producer has may be given back before or after.
     pub fn finish(&self) {
         let mut state = self.state();
@@ -266,11 +267,11 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         state.ending = true;
     }
 
-    /// Goes on: takes in what has finished, submits what is to be written, and polls `upkeep`.
-    /// Bounded work, no waiting. `others` gets the events of other files of the volume.
+    /// Makes progress: processes completed writes, submits new ones, and polls `upkeep`. Bounded
+    /// work, no waiting. `others` gets the events of other files of the volume.
     ///
-    /// Ready when the recording is over, with what it ended by: nothing is in flight then, all
-    /// that could be is durable, and the file can be closed.
+    /// Ready when the recording has ended, with its result: nothing is in flight then, everything
+    /// that could be made durable is, and the file can be closed.
     pub fn step<F: Future<Output = Result<(), Error>>>(
         &self,
         upkeep: Pin<&mut F>,
@@ -294,7 +295,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         upkeep.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Takes in an event of this recording, where several share a volume; gives back another's.
+    /// Processes an event of this recording, where several streams share a volume; returns other
+    /// events.
     pub fn accept(&self, event: Event) -> Option<Event> {
         let mut state = self.state();
         if event.file == self.file {
@@ -310,7 +312,8 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         None
     }
 
-    /// Whether the device has something to do. If so it is worth a [`wait`](Recorder::wait).
+    /// Whether the device has outstanding requests, so that a [`wait`](Recorder::wait) is
+    /// worthwhile.
     pub fn is_working(&self) -> bool {
         self.volume.outstanding() > 0
     }
@@ -320,7 +323,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.volume.wait(timeout_us);
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn report(&self) -> RecordReport {
         self.state().report
     }
@@ -330,7 +333,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.state().report.durable_bytes
     }
 
-    /// Whether no more blocks are taken in: it was finished, or failed.
+    /// Whether no more blocks are accepted: it was finished, or failed.
     pub fn has_ended(&self) -> bool {
         let state = self.state();
         state.ending || state.failure.is_some()
@@ -346,7 +349,7 @@ impl<'r, 'v, D: Device, C: Clock> Recorder<'r, 'v, D, C> {
         self.state().report.misses
     }
 
-    /// The buffer lent for the gaps, once the recording is over.
+    /// The buffer supplied for the gaps, once the recording has ended.
     pub fn take_gap_buffer(&self) -> Option<Buffer> {
         self.state().gaps.buffer.take()
     }

@@ -1,8 +1,7 @@
-//! A recording's ring and its counters: what blocks are where, and what is submitted next.
+//! A recording's ring and its counters: where each block is, and what is submitted next.
 //!
-//! The ring is strict: blocks leave it in the order in which they came. Four counters that only
-//! grow say it all: `taken >= handed >= submitted >= done`, and block n is in place n modulo the
-//! ring's length.
+//! The ring is strict: blocks leave it in order of arrival. Four counters that only grow describe
+//! it: `taken >= handed >= submitted >= done`, and block n is in place n modulo the ring's length.
 
 use block::Device;
 use volume::{Event, File, Need, Progress, Volume};
@@ -23,10 +22,10 @@ pub(crate) struct RecordState<'r> {
     /// Pieces of the file that the device has.
     pub in_flight: u32,
     pub retries: Retries,
-    /// What the append path waits for.
+    /// The metadata that the append path waits for.
     pub need: Option<Need>,
     pub gaps: Gaps,
-    /// A commit is under way: nothing behind a gap that is not durable may be submitted.
+    /// A commit is in progress: nothing after a gap that is not durable may be submitted.
     pub committing: bool,
     pub ending: bool,
     /// Nothing more is submitted.
@@ -37,12 +36,12 @@ pub(crate) struct RecordState<'r> {
     pub last_commit: u64,
     /// When the first block was to arrive.
     pub start: Option<u64>,
-    /// Where in the file the next block goes.
+    /// The next block's offset in the file.
     pub next_offset: u64,
     pub report: RecordReport,
 }
 
-/// The numbers that do not change, in the units in which they are used.
+/// The constant parameters, in the units in which they are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub device_block: usize,
@@ -94,14 +93,14 @@ impl RecordState<'_> {
         }
     }
 
-    /// Submits all that can be.
+    /// Submits everything that can be submitted.
     pub(crate) fn submit<D: Device>(&mut self, volume: &Volume<'_, D>, file: File) {
         let mut any = false;
         while !self.broken && self.need.is_none() && self.submit_retry(volume, file) {
             any = true;
         }
         while !self.broken && self.need.is_none() && self.submitted < self.handed {
-            // What is to be repeated had no room: nothing else has.
+            // There was no room for a retry, so there is none for anything else.
             if self.retries.is_waiting() {
                 break;
             }
@@ -148,7 +147,7 @@ impl RecordState<'_> {
         submitted == Ok(true)
     }
 
-    /// Takes in the end of one of the file's appends.
+    /// Processes a completed append of the file.
     pub(crate) fn finished(&mut self, event: Event, now: u64, limits: &Limits) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let offset_bytes = event.offset.unwrap_or(0);
@@ -210,7 +209,7 @@ impl RecordState<'_> {
         }
     }
 
-    /// Empties the places of the oldest blocks that are written.
+    /// Frees the places of the oldest blocks once they are written.
     fn leave(&mut self) {
         while self.done < self.submitted {
             let done = self.done;
@@ -223,7 +222,7 @@ impl RecordState<'_> {
         }
     }
 
-    /// When nothing is in flight any more: each buffer goes back to its place.
+    /// Once nothing is in flight: returns each buffer to its place.
     pub(crate) fn reclaim(&mut self) {
         self.retries.reclaim(self.places);
     }

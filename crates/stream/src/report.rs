@@ -1,8 +1,8 @@
-//! What a stream has counted, in plain values.
+//! A stream's counters, as plain values.
 
 use crate::Histogram;
 
-/// What a recording has counted so far.
+/// A recording's counters so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordReport {
     /// Blocks that were handed in.
@@ -11,19 +11,20 @@ pub struct RecordReport {
     pub bytes: u64,
     /// Bytes of blocks that are wholly written.
     pub written_bytes: u64,
-    /// The file's size as it is known to be durable: all before it survives a power cut.
+    /// The size up to which the file is known to be durable: everything before it survives a power
+    /// cut.
     pub durable_bytes: u64,
-    /// Blocks that were written later after their intended arrival than the deadline allows.
+    /// Blocks that were written after their deadline.
     pub misses: u64,
     /// The longest by which a deadline was missed.
     pub lateness_max_us: u64,
     /// The longest time from a block's intended arrival until it was written.
     pub latency_max_us: u64,
-    /// Those times.
+    /// The distribution of those times.
     pub latencies: Histogram,
     /// Most blocks that waited or were being written at one time.
     pub waiting_max_blocks: u64,
-    /// Most bytes that did.
+    /// Most bytes in such blocks.
     pub waiting_max_bytes: u64,
     /// The longest block.
     pub block_max_bytes: u64,
@@ -73,25 +74,25 @@ pub struct Gap {
     pub lost_bytes: u64,
     /// When the first of them arrived, counted from the recording's first block.
     pub at_us: u64,
-    /// 1; or how many gaps this stands for, where there were too many to be told apart. It then has
-    /// the first one's offset and all their bytes.
+    /// 1, or how many gaps this represents where there were too many to list separately. It then
+    /// has the offset of the first one and the bytes of all.
     pub count: u32,
 }
 
-/// What a playback has counted so far.
+/// A playback's counters so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlayReport {
     /// Blocks that were delivered.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Blocks that were delivered later after their time than the deadline allows.
+    /// Blocks that were delivered after their deadline.
     pub misses: u64,
     /// The longest by which a deadline was missed.
     pub lateness_max_us: u64,
     /// The longest time from a block's due time until it was delivered.
     pub latency_max_us: u64,
-    /// Those times.
+    /// The distribution of those times.
     pub latencies: Histogram,
     /// Deliveries for which the block had not been read when it was due.
     pub underruns: u64,

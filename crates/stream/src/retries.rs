@@ -1,4 +1,4 @@
-//! Pieces that failed and wait to be submitted again; each a bounded number of times.
+//! Pieces that failed and wait to be submitted again, each at most a bounded number of times.
 
 use block::Buffer;
 use volume::{APPENDS_IN_FLIGHT, Refused};
@@ -11,11 +11,11 @@ struct Failed {
     offset_bytes: u64,
     tag: u16,
     attempts: u8,
-    /// None while it is under way again.
+    /// `None` while it is being retried.
     buffer: Option<Buffer>,
 }
 
-/// Failed pieces. There are never more than the volume lets be in flight.
+/// Failed pieces, never more than the volume allows in flight.
 #[derive(Debug)]
 pub(crate) struct Retries {
     list: [Option<Failed>; APPENDS_IN_FLIGHT],
@@ -32,7 +32,7 @@ impl Retries {
         }
     }
 
-    /// Notes a failure. The buffer comes back when the piece has failed too often.
+    /// Records a failure. Returns the buffer when the piece has failed too often.
     pub(crate) fn failed(&mut self, offset_bytes: u64, tag: u16, buffer: Buffer) -> Option<Buffer> {
         let known = self.list.iter().position(|piece| {
             piece
@@ -57,7 +57,7 @@ impl Retries {
         None
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub(crate) fn succeeded(&mut self, offset_bytes: u64) {
         if self.count == 0 {
             return;
@@ -73,8 +73,8 @@ impl Retries {
         }
     }
 
-    /// Submits the first piece that waits, as `submit` does with its offset, buffer and tag. Says
-    /// whether one is under way again now; what refused it comes with its offset.
+    /// Submits the first waiting piece by calling `submit` with its offset, buffer and tag. Returns
+    /// whether one was submitted; an error comes with the piece's offset.
     pub(crate) fn submit(
         &mut self,
         submit: impl FnOnce(u64, Buffer, u16) -> Result<(), Refused>,
@@ -98,7 +98,7 @@ impl Retries {
         }
     }
 
-    /// When nothing is in flight any more: each buffer goes back to its place.
+    /// Once nothing is in flight: returns each buffer to its place.
     pub(crate) fn reclaim(&mut self, places: &mut [Place]) {
         while let Some(piece) = self.waiting() {
             let (tag, offset_bytes, buffer) = (piece.tag, piece.offset_bytes, piece.buffer.take());
@@ -113,12 +113,12 @@ impl Retries {
         }
     }
 
-    /// Whether a piece waits.
+    /// Whether a piece is waiting.
     pub(crate) fn is_waiting(&mut self) -> bool {
         self.waiting().is_some()
     }
 
-    /// The first piece that waits.
+    /// The first waiting piece.
     fn waiting(&mut self) -> Option<&mut Failed> {
         if self.count == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! What a recording does beside its data: reserving ahead, finding the map, naming gaps, making
-//! the size durable. One thing at a time, in one future.
+//! A recording's metadata work: reserving ahead, looking up the map, writing gap lines, making the
+//! size durable. One operation at a time, in one future.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -11,19 +11,19 @@ use crate::{Error, Recorder};
 
 /// How much is reserved for the companion file at a time: 1,024 gaps.
 const GAP_RESERVE_BYTES: u64 = 64 << 10;
-/// How often a line is written before it is given up.
+/// How often the write of a line is tried.
 const GAP_ATTEMPTS: u32 = 4;
 /// Gaps that wait before a commit is brought forward for them.
 const GAPS_URGENT: usize = 16;
 
-/// What is to be done next.
+/// The next operation.
 #[derive(Clone, Copy, Debug)]
 enum Job {
     Provide(Need),
     Reserve {
         want_bytes: u64,
         least_bytes: u64,
-        /// Nothing can be written before there is more.
+        /// Nothing can be written before more is reserved.
         is_needed: bool,
     },
     Commit,
@@ -31,10 +31,10 @@ enum Job {
 }
 
 impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
-    /// The recording's upkeep. Pin it once and pass it to each [`step`](Recorder::step).
+    /// The recording's metadata work. Pin it once and pass it to each [`step`](Recorder::step).
     ///
     /// # Errors
-    /// What ended the recording.
+    /// The error that ended the recording.
     pub async fn upkeep(&self) -> Result<(), Error> {
         if let Err(error) = self.keep_up().await {
             let mut state = self.state();
@@ -51,7 +51,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         .await;
         let broken = self.state().broken;
         if broken {
-            // What was written before the failure stays; the rest is given up.
+            // What was written before the failure stays; the rest is discarded.
             if self.volume.rewind(self.file).is_ok() {
                 let _ = self.commit().await;
             }
@@ -90,7 +90,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
         }
     }
 
-    /// Takes in what came of a reservation.
+    /// Processes the result of a reservation.
     fn reserved(
         &self,
         reserved: Result<u64, volume::Error>,
@@ -125,7 +125,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     fn next_job(&self) -> Poll<Job> {
         let status = match self.volume.file_status(self.file) {
             Ok(status) => status,
-            // The commit will say why.
+            // The commit will report why.
             Err(_) => return Poll::Ready(Job::End),
         };
         let limits = &self.limits;
@@ -202,7 +202,8 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
             }
         }
         match self.volume.sync(self.file).await {
-            // All before the failure is durable. The piece is repeated, or the recording ends.
+            // Everything before the failure is durable. The piece is retried, or the recording
+            // ends.
             Err(volume::Error::AppendFailed) => {
                 Ok(self.volume.file_status(self.file)?.committed_bytes)
             }
@@ -255,7 +256,7 @@ impl<D: Device, C: Clock> Recorder<'_, '_, D, C> {
     }
 }
 
-/// Lets the device's completions in before going on.
+/// Yields once, so that the device's completions are processed first.
 async fn yield_once() {
     let mut first = true;
     poll_fn(|_| match core::mem::replace(&mut first, false) {

@@ -48,7 +48,7 @@ struct Done {
     result: Result<(), Error>,
     report: PlayReport,
     data: Vec<u8>,
-    /// When each block came, after it was due.
+    /// How long after it was due each block was delivered.
     late_us: Vec<u64>,
 }
 
@@ -152,7 +152,7 @@ fn the_smallest_ring_is_enough_and_late_blocks_are_counted() {
     let late = less.late_us.iter().filter(|late| **late > 1_000);
     assert_eq!(report.misses, late.count() as u64);
     assert_eq!(report.latency_max_us, *less.late_us.iter().max().unwrap());
-    assert!(less.data == source(bytes), "late, and whole");
+    assert!(less.data == source(bytes), "late, but complete");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn the_smallest_ring_is_enough_and_a_smaller_one_is_not() {
         "{report:?}"
     );
     assert_eq!(report.waiting_max_bytes, waiting * BLOCK as u64);
-    // This producer fills its buffer in no time, so the one that it fills is not missed.
+    // This producer fills its buffer instantly, so the buffer that it fills is not missed.
     let (same, ..) = run(stall(), waiting as usize, &producer, false);
     assert_eq!(same.result, Ok(()));
     let (less, ..) = run(stall(), waiting as usize - 1, &producer, false);
@@ -144,7 +144,7 @@ fn a_dropped_block_is_a_gap_that_the_companion_names() {
     speed.stalls.borrow_mut().extend([
         20_000..30_000,
         60_000..90_000,
-        // To the end: the last gap has no block behind it.
+        // Until the end: no block follows the last gap.
         200_000..400_000,
     ]);
     let (recorded, data, gaps) = run(speed, 8, &producer, true);
@@ -264,7 +264,7 @@ fn a_full_volume_ends_the_recording_where_it_is_full() {
         panic!("{recorded:?}");
     };
     assert_eq!(error, volume::Error::NoSpace);
-    // Every free byte was used, but for the map's own leaves.
+    // Every free byte was used, except for the map's own leaves.
     assert!(free - offset_bytes <= 64 << 10, "{offset_bytes} of {free}");
     let data = contents(&volume, "a");
     assert_eq!(data.len() as u64, offset_bytes);
@@ -273,8 +273,8 @@ fn a_full_volume_ends_the_recording_where_it_is_full() {
     assert!(recorded.report.abandoned_bytes > 0);
 }
 
-/// The units of a removed file, which were not given back yet: a recording goes on in them, as any
-/// other append does.
+/// The units of a removed file, not given back yet: a recording continues into them, as any other
+/// append does.
 #[test]
 fn a_recording_without_space_takes_that_of_removed_files() {
     let time = Time::default();
@@ -285,8 +285,8 @@ fn a_recording_without_space_takes_that_of_removed_files() {
     );
     let free = blocking::run(&volume, volume.free_units()).unwrap();
     let unit = volume.status().shape.unit_bytes();
-    // All but 2 MiB, in two files that grew beside each other, of which one stays: what has so many
-    // extents does not go in one operation.
+    // All but 2 MiB, in two files that grew in parallel, of which one stays: a file with this many
+    // extents is not removed in one operation.
     let pieces = 32;
     let piece = (free * unit - (2 << 20)) / 2 / pieces / unit * unit;
     let old = ["stays", "goes"]
@@ -339,7 +339,7 @@ fn faulty(rule: Rule, blocks: u64) -> (Recorded, Option<Vec<u8>>) {
     let recorded = record(&volume, &time, &mut ring, &options, &producer, "a", false);
     assert!(ring.into_iter().all(|place| place.into_buffer().is_some()));
     faults.clear();
-    // As after a power cut: what was acknowledged must be there.
+    // As after a power cut: what was acknowledged must exist.
     let device = volume.abandon().device;
     let mut files = [const { OpenFile::new() }; 3];
     let data = match Volume::mount(device, nodes(), &mut files, &Default::default()) {
@@ -356,7 +356,7 @@ fn a_write_that_fails_is_repeated_and_then_given_up() {
     assert_eq!((recorded.result, recorded.report.retries), (Ok(()), 1));
     assert_eq!(data.unwrap(), expected(200, BLOCK, &[]));
 
-    // One block's address, for ever: three repeats, then the end at its offset.
+    // One block's address fails permanently: three retries, then the recording ends at its offset.
     let (recorded, data) = faulty(
         Rule::from(On::Kind(Kind::Write), 1, timed_out()).within(8_000..8_001),
         200,
@@ -377,7 +377,7 @@ fn a_write_that_fails_is_repeated_and_then_given_up() {
     assert!(expected(200, BLOCK, &[]).starts_with(&data));
     assert_eq!(recorded.report.durable_bytes, offset_bytes);
 
-    // An error that says not to repeat is not repeated.
+    // A do-not-retry error is not retried.
     let gone = Fault::Fail(block::Error::Nvme { status: 0x4281 });
     let (recorded, _) = faulty(
         Rule::from(On::Kind(Kind::Write), 1, gone).within(8_000..8_001),
@@ -412,12 +412,12 @@ fn each_nth_command_failing_ends_well_or_loses_nothing_acknowledged() {
             }
         }
     }
-    // Data is repeated; a metadata write that fails needs a mount.
+    // Data is retried; a failed metadata write needs a mount.
     assert!((1..120).contains(&ended), "{ended} of 225 ended");
 }
 
-/// Wherever the power is cut: what was acknowledged is there, and each gap before the end of the
-/// file is named in the companion.
+/// Wherever the power is cut: what was acknowledged exists, and each gap before the end of the file
+/// is named in the companion.
 #[test]
 fn a_power_cut_loses_nothing_acknowledged_and_hides_no_gap() {
     let seed = std::env::var("STRAIGHTWAY_SEED")

@@ -1,7 +1,7 @@
-//! Runs the driver over the model controller with one fault, and says what became of every
+//! Runs the driver over the model controller with one fault, and records the outcome of every
 //! request. Used by the fault matrix's tests and by the example that writes its table.
 
-// Each of its users needs a part of it.
+// Each test binary uses only a part of it.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -21,7 +21,8 @@ const MOST_POLLS: u64 = 40_000_000;
 
 pub type Queue<'c> = QueuePair<Model, &'c Controller<Model>, DEPTH>;
 
-/// Virtual time in coarse steps and time-outs of milliseconds, so that minutes take no time.
+/// Virtual time in coarse steps and time-outs of milliseconds, so that simulated minutes take no
+/// time.
 pub fn options() -> Options {
     Options {
         io_timeout_us: 50_000,
@@ -53,7 +54,7 @@ pub struct Ends {
     pub refused: u32,
 }
 
-/// What the driver made of a fault.
+/// The driver's outcome for a fault.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The controller, the namespace or the queue could not be set up.
@@ -154,7 +155,8 @@ impl Bench {
         outcome
     }
 
-    /// The controller was never sent outside the driver's buffers, and nothing was written there.
+    /// The controller was never given an address outside the driver's buffers, and nothing was
+    /// written there.
     pub fn check_memory(&self) {
         let violations = self.model.violations();
         assert!(violations.is_empty(), "{}", Listed(&violations));
@@ -231,7 +233,7 @@ impl<'q, 'c> Run<'q, 'c> {
         assert_eq!(
             self.queue.outstanding(),
             0,
-            "a request is counted that was reported"
+            "a reported request is still counted"
         );
         for _ in 0..10_000 {
             assert!(self.queue.poll().is_none(), "a request was reported twice");
@@ -239,7 +241,7 @@ impl<'q, 'c> Run<'q, 'c> {
         self.ends
     }
 
-    /// Submits request `number`; false if the queue takes none now.
+    /// Submits request `number`; false if the queue is full.
     fn submit(&mut self, number: u32) -> bool {
         let blocks = |bytes: usize| (bytes >> self.queue.geometry().block_size_log2) as u64;
         let large = number % 16 < 8 && number % 2 == 1;
@@ -323,7 +325,7 @@ impl<'q, 'c> Run<'q, 'c> {
 
     fn check(&mut self, completion: Completion) {
         let asked = self.asked.remove(&completion.tag);
-        let asked = asked.expect("a request was reported that was not outstanding");
+        let asked = asked.expect("a request that was not outstanding was reported");
         if asked.address != 0 {
             let buffer = completion.buffer.expect("a buffer was lost");
             assert_eq!((buffer.address(), buffer.len()), (asked.address, asked.len));
@@ -347,12 +349,12 @@ impl<'q, 'c> Run<'q, 'c> {
             Err(Error::TimedOut) => self.ends.timed_out += 1,
             Err(Error::Aborted) => self.ends.aborted += 1,
             Err(Error::Gone) => self.ends.gone += 1,
-            Err(error) => panic!("an error that no device gives: {error}"),
+            Err(error) => panic!("an error that no device returns: {error}"),
         }
     }
 }
 
-/// The fault matrix as a table: what the drive does, and what the driver made of it.
+/// The fault matrix as a table: what the drive does, and how the driver handles it.
 pub fn table() -> String {
     let mut text = String::from(
         "# The fault matrix\n\n\

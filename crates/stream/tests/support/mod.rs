@@ -1,4 +1,4 @@
-//! A drive with a speed, on a clock that only the test moves; a producer; a volume.
+//! A drive with a simulated speed, on a clock that only the test advances; a producer; a volume.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use block::{Buffer, Clock, Completion, Device, Geometry, Refused, Request};
@@ -13,10 +13,10 @@ use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, block
 
 /// Bytes of a record block.
 pub const BLOCK: usize = 32 << 10;
-/// How far the clock moves at each turn of a loop, in microseconds.
+/// How far the clock advances with each iteration of a loop, in microseconds.
 const TURN_US: u64 = 10;
 
-/// Microseconds that only the test moves.
+/// Microseconds that only the test advances.
 #[derive(Clone, Debug, Default)]
 pub struct Time(Rc<Cell<u64>>);
 
@@ -41,7 +41,7 @@ impl Clock for Time {
 pub struct Speed {
     pub bytes_per_us: u64,
     pub command_us: u64,
-    /// When it does nothing at all.
+    /// When it stalls completely.
     pub stalls: Rc<RefCell<Vec<Range<u64>>>>,
 }
 
@@ -56,7 +56,7 @@ impl Default for Speed {
     }
 }
 
-/// A device that does one command after another at a speed.
+/// A device that executes one command after another at a given speed.
 pub struct Slow<D> {
     inner: D,
     time: Time,
@@ -188,9 +188,9 @@ pub struct Producer {
     pub bytes_per_second: u64,
     pub blocks: u64,
     pub block_bytes: usize,
-    /// How late it hands each block in.
+    /// How late it hands in each block.
     pub tardy_us: u64,
-    /// Called when the file is there and the recording begins.
+    /// Called when the file exists and the recording begins.
     pub on_start: Option<Box<dyn Fn()>>,
 }
 
@@ -206,7 +206,7 @@ impl Producer {
     }
 }
 
-/// What came of a recording, and which blocks were lost.
+/// The outcome of a recording, and which blocks were lost.
 #[derive(Debug)]
 pub struct Recorded {
     pub result: Result<(), Error>,
@@ -216,7 +216,7 @@ pub struct Recorded {
     pub acknowledged: Vec<u64>,
 }
 
-/// Records with `producer` until it is over; `each` is called at each turn.
+/// Records with `producer` until the end; `each` is called in each iteration.
 pub fn record<D: Device>(
     volume: &Volume<'_, D>,
     time: &Time,
@@ -285,7 +285,7 @@ pub fn record<D: Device>(
     };
     let report = recorder.report();
     for file in [Some(file), gap_file].into_iter().flatten() {
-        // A volume that failed cannot close it, and says so by itself.
+        // A failed volume cannot close the file, and reports that itself.
         let _ = blocking::run(volume, volume.close(file));
     }
     Recorded {
@@ -338,7 +338,7 @@ pub fn named_gaps(lines: &[u8]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The same, as the test knows it.
+/// The same from the test's own account.
 pub fn true_gaps(blocks: u64, block_bytes: u64, lost: &[u64]) -> Vec<(u64, u64)> {
     let (mut gaps, mut offset, mut open) = (Vec::new(), 0, 0);
     for block in 0..=blocks {
