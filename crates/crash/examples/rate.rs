@@ -1,4 +1,4 @@
-//! How many crash states a second: listed, and opened, read and repaired.
+//! Measures crash states per second: listed, and opened, read and written.
 //!
 //! Usage: `cargo run --release -p straightway-crash --example rate`
 

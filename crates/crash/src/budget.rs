@@ -1,4 +1,4 @@
-//! How much a randomised or exhaustive search may do.
+//! The budget of a randomised or exhaustive search.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// `20s`.
 pub const BUDGET_VARIABLE: &str = "STRAIGHTWAY_BUDGET";
 
-/// How much a search may do: so many states, or so long.
+/// The budget of a search: a number of states, or a duration.
 ///
 /// The searches of the tests have a small default, so that their number is the same on every
 /// machine; a soak gives them more.
@@ -23,10 +23,10 @@ enum Limit {
 }
 
 impl Budget {
-    /// As [`BUDGET_VARIABLE`] says, `default` without it.
+    /// The value of [`BUDGET_VARIABLE`], or `default` if it is not set.
     ///
     /// # Errors
-    /// What is wrong with the variable's value, for a person.
+    /// A message for people if the variable's value is invalid.
     pub fn or(default: Self) -> Result<Self, String> {
         match std::env::var(BUDGET_VARIABLE) {
             Ok(text) => Self::parse(&text).ok_or_else(|| {
@@ -36,7 +36,7 @@ impl Budget {
         }
     }
 
-    /// A default of so many states.
+    /// A default of `states` states.
     pub const fn of_states(states: u64) -> Self {
         Self {
             limit: Limit::States(states),
@@ -44,7 +44,7 @@ impl Budget {
         }
     }
 
-    /// A default of so many seconds, which begin now.
+    /// A default of `seconds` seconds, starting now.
     pub fn of_seconds(seconds: u64) -> Self {
         Self {
             limit: Limit::Until(Instant::now() + Duration::from_secs(seconds)),
@@ -52,7 +52,7 @@ impl Budget {
         }
     }
 
-    /// Whether a search that has seen so many states goes on.
+    /// Whether a search that has seen `states` states continues.
     pub fn allows(&self, seen: u64) -> bool {
         match self.limit {
             Limit::States(states) => seen < states,
@@ -60,7 +60,7 @@ impl Budget {
         }
     }
 
-    /// Whether this is the search's own default, so that what it must find is known.
+    /// Whether this is the search's own default, for which the expected findings are known.
     pub const fn is_default(&self) -> bool {
         self.is_default
     }

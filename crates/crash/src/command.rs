@@ -1,10 +1,10 @@
-//! A command as the logs, rules and violations name it: an operation without its buffer.
+//! A command in logs, rules and violations: an operation without its buffer.
 
 use block::Operation;
 use std::fmt;
 use std::ops::Range;
 
-/// What a command does.
+/// The kinds of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Read.
@@ -25,7 +25,7 @@ pub struct Command {
     /// From 1, in order of submission. [`CrashDisk`](crate::CrashDisk) numbers what may change
     /// the medium (all but reads); the wrappers number everything.
     pub number: u64,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
     /// First logical block; 0 for a flush.
     pub lba: u64,
@@ -36,7 +36,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// The command that `operation` is, on a device with blocks of `1 << block_size_log2` bytes.
+    /// The command for `operation`, on a device with blocks of `1 << block_size_log2` bytes.
     pub(crate) fn new(number: u64, operation: &Operation, block_size_log2: u8) -> Self {
         let blocks = |len: usize| u32::try_from(len >> block_size_log2).unwrap_or(u32::MAX);
         let (kind, lba, block_count, fua) = match operation {
@@ -61,7 +61,7 @@ impl Command {
         }
     }
 
-    /// The blocks that it names.
+    /// The blocks that it addresses.
     pub fn range(&self) -> Range<u64> {
         self.lba..self.lba.saturating_add(u64::from(self.block_count))
     }
@@ -71,7 +71,7 @@ impl Command {
         matches!(self.kind, Kind::Write | Kind::WriteZeroes | Kind::Discard)
     }
 
-    /// Whether it names a block of `range`.
+    /// Whether it addresses a block of `range`.
     pub fn touches(&self, range: &Range<u64>) -> bool {
         !intersection(&self.range(), range).is_empty()
     }

@@ -1,4 +1,5 @@
-//! What a [`CrashDisk`](crate::CrashDisk) is like: its limits, its features, and how it answers.
+//! The configuration of a [`CrashDisk`](crate::CrashDisk): its limits, its features, and how it
+//! completes requests.
 
 use block::Features;
 
@@ -7,8 +8,8 @@ use block::Features;
 pub enum Completions {
     /// As submitted.
     InOrder,
-    /// In an order that this seed gives; each is held for a number of polls up to
-    /// [`Config::hold_polls`] that the seed gives too.
+    /// In an order given by this seed; each is held for a number of polls up to
+    /// [`Config::hold_polls`], also given by the seed.
     Shuffled(u64),
 }
 
@@ -17,13 +18,13 @@ pub enum Completions {
 pub enum Discarded {
     /// Zeroes.
     Zeroes,
-    /// A pattern that this seed gives. Each block of a discard is then held in memory.
+    /// A pattern given by this seed. Each discarded block is then held in memory.
     Garbage(u64),
-    /// What they were: a discard has no effect.
+    /// Their old content: a discard has no effect.
     Kept,
 }
 
-/// What a [`CrashDisk`](crate::CrashDisk) is like.
+/// The configuration of a [`CrashDisk`](crate::CrashDisk).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How many requests may be outstanding.
@@ -41,7 +42,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A queue of 32, everything supported, completions in order and at once.
+    /// A queue of 32, everything supported, completions in order and immediate.
     fn default() -> Self {
         Self {
             queue_depth: 32,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The bytes of a block. Two are equal if their hashes are: 64 bits, not made against malice.
+/// The bytes of a block. Two are equal if their hashes are: 64 bits, not collision-resistant
+/// against an adversary.
 ///
 /// One pointer, so that a tree's nodes are small and quickly copied.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ fn fold(value: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Spreads each bit over all.
+/// Mixes each bit into all others.
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

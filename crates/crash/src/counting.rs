@@ -1,4 +1,4 @@
-//! A device that counts what is asked of it, over any device.
+//! A wrapper for any device that counts its commands.
 
 use crate::command::Command;
 use crate::counts::Counts;
@@ -6,7 +6,7 @@ use crate::lock;
 use block::{Completion, Device, Geometry, Refused, Request};
 use std::sync::{Arc, Mutex};
 
-/// `D`, counted.
+/// `D` with counters.
 #[derive(Debug)]
 pub struct Counting<D> {
     device: D,
@@ -25,14 +25,14 @@ impl Counter {
         *lock(&self.counts)
     }
 
-    /// The counts so far; from now on they begin at nothing.
+    /// The counts so far, which are reset to zero.
     pub fn take(&self) -> Counts {
         std::mem::take(&mut *lock(&self.counts))
     }
 }
 
 impl<D: Device> Counting<D> {
-    /// `device`, with all counts at nothing.
+    /// `device`, with all counts at zero.
     pub fn new(device: D) -> Self {
         Self {
             device,

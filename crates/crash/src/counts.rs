@@ -8,7 +8,7 @@ use std::ops::Sub;
 pub struct Tally {
     /// Commands.
     pub commands: u64,
-    /// Blocks that they named.
+    /// Blocks that they addressed.
     pub blocks: u64,
     /// Those blocks in bytes.
     pub bytes: u64,
@@ -34,7 +34,8 @@ impl Sub for Tally {
     }
 }
 
-/// Counts of the commands that a device accepted. The difference of two is what came between.
+/// Counts of the commands that a device accepted. The difference of two counts is what happened in
+/// between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads.

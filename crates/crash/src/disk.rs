@@ -4,8 +4,8 @@
 //! flush completes that was submitted after that, or at its own completion if it is FUA. From its
 //! submission until then it is pending, and a power cut may lose, apply or tear it.
 //!
-//! Flushes promise nothing about requests under way, and completions may be held back and come
-//! out of order, as the interface allows: a caller that relies on more is found out.
+//! Flushes promise nothing about outstanding requests, and completions may be delayed and out of
+//! order, as the interface allows: a caller that relies on more is caught.
 
 use crate::command::{Command, Kind};
 use crate::config::{Completions, Config, Discarded};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 pub enum Cut {
     /// Before the device has seen it.
     Before,
-    /// While it is under way: it is pending. The images are those of `Before` and more.
+    /// While it is outstanding: it is pending. The images are those of `Before` and more.
     During,
     /// When it has completed, with success.
     After,
@@ -34,18 +34,18 @@ pub enum Cut {
 pub struct Logged {
     /// The command.
     pub command: Command,
-    /// How many completions (of any command) there had been, this included; nothing while it
-    /// is under way or if the power was cut first.
+    /// The number of completions (of any command) up to and including this one; `None` while it is
+    /// outstanding or if the power was cut first.
     pub completed_at: Option<u64>,
 }
 
-/// A request under way.
+/// An outstanding request.
 #[derive(Debug)]
 struct Flight {
     request: Request,
     /// 0 for a read.
     number: u64,
-    /// The number of polls after which it may complete; nothing before the kick.
+    /// The number of polls after which it may complete; `None` before the kick.
     due: Option<u64>,
     /// For a flush: what it covers.
     mark: u64,
@@ -111,11 +111,11 @@ impl CrashDisk {
     }
 
     /// Cuts the power at change number `number` (from 1, counted from the disk's opening at
-    /// submission: writes, write-zeroes, discards and flushes). From then on each request, also
-    /// those under way, completes with [`Error::Gone`].
+    /// submission: writes, write-zeroes, discards and flushes). From then on each request,
+    /// including outstanding ones, completes with [`Error::Gone`].
     ///
-    /// To try every moment, count `number` up with [`Cut::During`] until the disk
-    /// [`is_off`](CrashDisk::is_off) no more; the others are for what is acknowledged in between.
+    /// To test every moment, increment `number` with [`Cut::During`] until the disk no longer
+    /// [`is_off`](CrashDisk::is_off); the other variants test what is acknowledged in between.
     pub fn stop_after(&self, number: u64, cut: Cut) {
         lock(&self.state).stop = Some((number, cut));
     }
@@ -153,7 +153,7 @@ impl CrashDisk {
             .collect()
     }
 
-    /// What is certain to survive: the image with all pending changes lost.
+    /// What certainly survives: the image with all pending changes lost.
     pub fn durable(&self) -> Medium {
         lock(&self.state).durable.clone()
     }
@@ -163,15 +163,15 @@ impl CrashDisk {
         lock(&self.state).current.clone()
     }
 
-    /// The images that a power cut now, or the one that was, may leave. Each is listed once.
+    /// The images that a power cut now, or the one that happened, may leave. Each is listed once.
     pub fn images(&self, sampling: &Sampling) -> Images {
         let state = lock(&self.state);
         Images::new(&state.durable, state.cache.writes(), sampling)
     }
 
-    /// The device as another program finds it after the one that used it died: the power stayed
-    /// on, and what the cache holds is still not durable. What was under way has taken effect.
-    /// The new disk has its own state; its changes are numbered on from here.
+    /// The device as another program finds it after the one that used it died: the power stayed on,
+    /// and what the cache holds is still not durable. Outstanding requests have taken effect. The
+    /// new disk has its own state; the numbers of its changes continue from here.
     pub fn fork(&self) -> CrashDisk {
         let state = lock(&self.state);
         let mut cache = state.cache.clone();
@@ -248,7 +248,7 @@ impl State {
         Ok(())
     }
 
-    /// The blocks that a change makes.
+    /// The blocks that a change writes.
     fn blocks(&self, operation: &Operation) -> Vec<(u64, Option<Content>)> {
         let block_size = self.geometry.block_size_bytes();
         match operation {
@@ -361,8 +361,8 @@ impl State {
     }
 }
 
-/// The completion of `request`. A read that failed has a pattern in its buffer, so that a caller
-/// that uses it is found out.
+/// The completion of `request`. A failed read leaves a pattern in its buffer, so that a caller that
+/// uses the data is caught.
 pub(crate) fn complete(request: Request, result: Result<(), Error>) -> Completion {
     let is_read = matches!(request.operation, Operation::Read { .. });
     let mut buffer = request.operation.into_buffer();
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(left(&disk, 3), [2]);
         write(&disk, 3, 3, false).unwrap();
         assert_eq!(left(&disk, 3), [2, 3]);
-        // A FUA write is durable, and what it overwrote is gone.
+        // A FUA write is durable, and what it overwrote cannot come back.
         write(&disk, 3, 4, true).unwrap();
         assert_eq!(left(&disk, 3), [4]);
         assert!(disk.pending().is_empty());
@@ -597,7 +597,8 @@ mod tests {
         let _ = blocking::write(&mut device, lba, buffer(512, 5), true);
         blocking::command(&mut device, zeroes(u32::MAX)).unwrap();
         assert_eq!(disk.images(&Sampling::default()).combinations(), 3);
-        // What is under way where nothing is may still come before or after the zeroes.
+        // An outstanding write to an unwritten block may still take effect before or after the
+        // zeroes.
         let submitted = [
             Operation::Write {
                 lba: 7,

@@ -1,7 +1,7 @@
-//! A device that does wrong what its rules say, over any device.
+//! A wrapper for any device that injects faults according to rules.
 //!
-//! A command with a fault is kept here, or passed on changed: another address, a part of its
-//! buffer, a bit inverted while it is stored. What was changed is put right before it is given
+//! A command with a fault is answered here, or passed on with a change: another address, a part of
+//! its buffer, a bit inverted while it is stored. The change is undone before the buffer is given
 //! back, so the caller's buffers and tags are always its own. Time-outs are
 //! `Fault::Fail(Error::TimedOut)`, without effect, and `Fault::FailDone(Error::TimedOut)`.
 
@@ -14,7 +14,7 @@ use crate::tags::Tags;
 use block::{Buffer, Completion, Device, Error, Geometry, Lent, Operation, Refused, Request, Tag};
 use std::collections::{HashMap, VecDeque};
 
-/// What is to be done when a passed-on command completes.
+/// What to do when a passed-on command completes.
 #[derive(Debug)]
 enum Then {
     Nothing,
@@ -30,7 +30,7 @@ enum Then {
 #[derive(Debug)]
 struct Passed {
     tag: Tag,
-    /// As the caller gave it.
+    /// The caller's request.
     lba: u64,
     is_read: bool,
     then: Then,
@@ -48,7 +48,7 @@ pub struct Faulty<D> {
     versions: HashMap<u64, Versions>,
 }
 
-/// The newest content of a block that was written, and the one before.
+/// The newest content of a written block, and the previous one.
 #[derive(Debug)]
 struct Versions {
     newest: Content,
@@ -68,7 +68,7 @@ impl<D: Device> Faulty<D> {
         }
     }
 
-    /// The handle to the rules and to what they did.
+    /// The handle to the rules and their effects.
     pub fn faults(&self) -> Faults {
         self.faults.clone()
     }
@@ -78,7 +78,7 @@ impl<D: Device> Faulty<D> {
         &self.device
     }
 
-    /// Gives up the wrapper. Requests under way stay the inner device's, under other tags.
+    /// Removes the wrapper. Outstanding requests stay with the inner device, under other tags.
     pub fn into_inner(self) -> D {
         self.device
     }
@@ -93,7 +93,7 @@ impl<D: Device> Faulty<D> {
         self.pass_to(request, lba, then)
     }
 
-    /// As [`pass`](Faulty::pass), for a request that the caller addressed to `lba`.
+    /// Like [`pass`](Faulty::pass), for a request that the caller addressed to `lba`.
     fn pass_to(&mut self, mut request: Request, lba: u64, then: Then) -> Result<(), Refused> {
         let tag = request.tag;
         let is_read = matches!(request.operation, Operation::Read { .. });
@@ -195,7 +195,7 @@ impl<D: Device> Faulty<D> {
             | Operation::WriteZeroes {
                 lba, block_count, ..
             } => {
-                // Of the others the version before is that of the image before in any case.
+                // For other blocks the previous version is that of the image before in any case.
                 let range = *lba..*lba + u64::from(*block_count);
                 let known = self.versions.keys().filter(|lba| range.contains(lba));
                 let zeroes = Content::new(&vec![0; block_size]);
@@ -212,7 +212,7 @@ impl<D: Device> Faulty<D> {
         }
     }
 
-    /// Fills `buffer` with what was at `lba` before its newest write.
+    /// Fills `buffer` with the content of `lba` before its newest write.
     fn give_stale(&self, lba: u64, buffer: &mut [u8], before: &Medium) -> Result<(), Error> {
         let block_size = self.device.geometry().block_size_bytes();
         for (lba, block) in (lba..).zip(buffer.chunks_exact_mut(block_size)) {
@@ -262,20 +262,20 @@ impl<D: Device> Faulty<D> {
     }
 }
 
-/// Undoes in `buffer` what was done to the caller's.
+/// Undoes the changes to the caller's data in `buffer`.
 fn put_right(buffer: &mut Buffer, then: Then) {
     match then {
         Then::FlipWrite(bit) => flip(buffer, bit),
         Then::Short(mut lent) => {
             let piece = std::mem::replace(buffer, Buffer::from_static(&mut []));
             match lent.give_back(piece) {
-                // The only piece is back, so this always succeeds.
+                // The only piece was given back, so this always succeeds.
                 Ok(_) => {
                     if let Ok(whole) = lent.into_whole() {
                         *buffer = whole;
                     }
                 }
-                // The device below gave back another's buffer: the caller is to see it.
+                // The device below returned the wrong buffer: the caller must see it.
                 Err(foreign) => *buffer = foreign,
             }
         }
@@ -382,7 +382,7 @@ mod tests {
         bytes.chunks(512).map(|block| block[0]).collect()
     }
 
-    /// One write of blocks 4 and 5 with `fault`; its result and what the blocks then are.
+    /// Writes blocks 4 and 5 with `fault`; returns its result and the blocks' content afterwards.
     fn write_with(fault: Fault) -> (Result<(), Error>, Vec<u8>) {
         let disk = disk();
         let rule = Rule::once(On::Kind(Kind::Write), 1, fault);

@@ -1,8 +1,8 @@
 //! The images that a power cut may leave.
 //!
-//! Each block that pending writes name is decided by itself: it has its durable version, that of
-//! any of the writes, or a tear of two of these. So a write of several blocks leaves any subset
-//! of them, and of two writes to one block either may come last. An image is the durable image
+//! Each block that pending writes address is chosen independently: it has its durable version, that
+//! of any of the writes, or a tear of two of these. So a write of several blocks leaves any subset
+//! of them, and of two writes to one block either may be the last. An image is the durable image
 //! with some blocks replaced; nothing is copied.
 //!
 //! With few pending writes all combinations are listed; with more, a sample drawn by a seed.
@@ -20,19 +20,19 @@ use std::sync::Arc;
 /// How many of the possible images to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Up to this many pending block writes, all combinations are listed. A write of several
-    /// blocks counts once for each; one that changes nothing does not count.
+    /// Up to this many pending block writes, all combinations are listed. A write of several blocks
+    /// counts once per block; one that changes nothing does not count.
     pub exhaustive_blocks: usize,
-    /// With more: this many images, if there are as many different ones, of which the first are
-    /// always: all writes lost, all applied, each write alone lost, each alone applied. Those
-    /// are listed even if they are more.
+    /// With more: this many images, if that many different ones exist. The first are always: all
+    /// writes lost, all applied, each write alone lost, each alone applied. These are listed even
+    /// if they exceed the number.
     pub samples: usize,
-    /// Torn variants of each block and each pair of versions of it: 1 has the first half of the
-    /// words that differ new, 2 the last half also, 3 and 4 each second word, and more a random
-    /// subset each. 0 for a device that writes a block whole or not at all. Of a block with more
-    /// than 6 pending versions, each is torn with the durable one and the one before it only.
+    /// Torn variants of each block and each pair of versions of it: 1 tears with the first half of
+    /// the differing words new, 2 adds the last half, 3 and 4 every second word, and each further
+    /// one a random subset. 0 for a device that writes blocks atomically. Of a block with more than
+    /// 6 pending versions, each is torn with the durable one and the one before it only.
     pub tears: u32,
-    /// What is chosen at random follows from this.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ impl Default for Sampling {
     }
 }
 
-/// Where the content of a block comes from; writes are given by their place among the pending.
+/// Where the content of a block comes from; writes are given by their index among the pending ones.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Durable,
@@ -63,7 +63,7 @@ enum Origin {
 #[derive(Debug)]
 struct Alternative {
     content: Option<Content>,
-    /// What it adds to the image's hash.
+    /// Its contribution to the image's hash.
     share: u64,
     origin: Origin,
 }
@@ -73,7 +73,7 @@ struct Alternative {
 struct Spot {
     lba: u64,
     alternatives: Vec<Alternative>,
-    /// The writes to it in order, and which alternative each one is.
+    /// The writes to it in order, and the index of each one's alternative.
     versions: Vec<(usize, u32)>,
 }
 
@@ -111,7 +111,7 @@ impl Spot {
         let whole = self.alternatives.len();
         for new in 1..whole {
             for old in 0..new {
-                // Of a block rewritten many times: over the durable and the previous version.
+                // For a block rewritten many times: over the durable and the previous version.
                 if whole > 7 && old != 0 && old != new - 1 {
                     continue;
                 }
@@ -161,7 +161,7 @@ impl Spot {
         self.versions.last().map_or(0, |(_, index)| *index)
     }
 
-    /// The newest version of those writes that `is_applied` says.
+    /// The newest version among the writes for which `is_applied` is true.
     fn newest_of(&self, is_applied: impl Fn(usize) -> bool) -> u32 {
         let mut newest_first = self.versions.iter().rev();
         newest_first
@@ -170,7 +170,7 @@ impl Spot {
     }
 }
 
-/// All that may be chosen at one power cut.
+/// All choices at one power cut.
 struct Choices {
     durable: Medium,
     spots: Vec<Spot>,
@@ -191,7 +191,7 @@ impl Choices {
                 spot.versions.push((write, index));
             }
         }
-        // A block that can be left in one way only is none to choose.
+        // A block with only one possible content is not a choice.
         let mut spots: Vec<Spot> = spots
             .into_values()
             .filter(|spot| spot.alternatives.len() > 1)
@@ -212,7 +212,7 @@ impl Choices {
         self.spots.iter().map(choose).collect()
     }
 
-    /// The images that every sample has.
+    /// The images that every sample includes.
     fn forced(&self) -> Vec<Vec<u32>> {
         let mut forced = vec![self.pick(|_| 0), self.pick(Spot::newest)];
         for write in 0..self.writes.len() {
@@ -226,7 +226,7 @@ impl Choices {
         let any =
             |spot: &Spot, random: &mut fastrand::Rng| random.u32(0..spot.alternatives.len() as u32);
         match random.u32(0..5) {
-            // Each block by itself.
+            // Each block alone.
             0 => self.pick(|spot| any(spot, random)),
             // Nearly all applied, nearly all lost.
             1 => self.pick(|spot| match random.u32(0..8) {
@@ -244,7 +244,7 @@ impl Choices {
                     self.writes.iter().map(|_| random.f64() < chance).collect();
                 self.pick(|spot| spot.newest_of(|write| applied[write]))
             }
-            // In order up to one, whose blocks are left in any way.
+            // In order up to one write, whose blocks are left in any state.
             _ => {
                 let last = random.usize(0..self.writes.len().max(1));
                 self.pick(|spot| {
@@ -258,7 +258,7 @@ impl Choices {
         }
     }
 
-    /// The hash of an image but for a constant.
+    /// The hash of an image, up to a constant.
     fn sum(&self, picks: &[u32]) -> u64 {
         let chosen = self.spots.iter().zip(picks);
         chosen
@@ -272,7 +272,8 @@ impl Choices {
     }
 }
 
-/// An image that a power cut may leave. Its text says what became of each pending block.
+/// An image that a power cut may leave. Its `Display` text lists the outcome for each pending
+/// block.
 #[derive(Clone)]
 pub struct Image {
     /// The blocks.
@@ -282,7 +283,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// A device over this image: the machine after it is switched on again.
+    /// A device over this image, as after the machine is switched on again.
     pub fn open(&self, config: Config) -> CrashDisk {
         self.medium.open(config)
     }
@@ -319,7 +320,7 @@ impl fmt::Debug for Image {
     }
 }
 
-/// The images that a power cut may leave, each one once.
+/// The images that a power cut may leave, each once.
 pub struct Images {
     choices: Arc<Choices>,
     plan: Plan,
@@ -335,7 +336,7 @@ enum Plan {
         forced: std::vec::IntoIter<Vec<u32>>,
         random: fastrand::Rng,
         seen: HashSet<u64>,
-        /// How many more are wanted, and how often one may still be tried.
+        /// How many more to list, and how many attempts are left.
         wanted: usize,
         tries: usize,
     },
@@ -401,7 +402,7 @@ impl Iterator for Images {
             Plan::Done => None,
             Plan::All { picks, medium } => {
                 let image = Self::image(choices, picks, medium.clone());
-                // Counts on, the first spot being the lowest digit.
+                // Increments the picks, with the first spot as the lowest digit.
                 for (index, spot) in choices.spots.iter().enumerate() {
                     picks[index] = (picks[index] + 1) % spot.alternatives.len() as u32;
                     choices.apply(medium, index, picks[index]);

@@ -1,12 +1,12 @@
-//! Block devices that fail on purpose, for the tests of everything above `block`.
+//! Block devices that fail on purpose, for tests of everything above `block`.
 //!
 //! * [`Medium`]: what survives a power cut. A sparse image, cloned at no cost, with a hash.
 //! * [`CrashDisk`]: a drive with a volatile write cache over a medium, that can lose its power at
 //!   any command, and then lists the images that the cut may have left ([`Images`]).
-//! * [`Faulty`]: any device, with errors, lost, misdirected and stale transfers at chosen commands.
-//! * [`Orders`]: any device, with a check that writes are separated by flushes as rules say.
-//! * [`Counting`]: any device, with counts of what was asked of it.
-//! * [`Budget`]: how much a search of a test may do.
+//! * [`Faulty`]: a wrapper that injects errors and lost, misdirected and stale transfers.
+//! * [`Orders`]: a wrapper that checks that flushes separate writes according to rules.
+//! * [`Counting`]: a wrapper that counts commands.
+//! * [`Budget`]: a limit for the search of a test.
 //!
 //! Each has a handle that shares its state, so that a test can look inside while a volume owns
 //! the device. All work with requests in flight, complete each accepted request once, and give
@@ -70,7 +70,7 @@ pub use plan::{Fault, Faults, Fired, On, Rule};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks; a test that panicked while it held the lock left nothing half done.
+/// Locks, ignoring poison: a test that panicked while it held the lock left the state consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! What survives a power cut: the blocks of a device.
 //!
-//! A [`Medium`] is a value. Clones share what they have in common, so to keep every image that a
-//! test passes through costs little more than the blocks that were written. It never changes
-//! under a device that was opened on a clone of it.
+//! A [`Medium`] is a value. Clones share their blocks, so keeping every image of a test costs
+//! little more than the blocks that were written. It never changes under a device that was opened
+//! on a clone of it.
 
 use crate::config::Config;
 use crate::content::Content;
@@ -23,15 +23,15 @@ pub struct Medium {
     block_count: u64,
     background: Background,
     tree: Tree,
-    /// The sum of the shares of the blocks held.
+    /// The sum of the contributions of the blocks held.
     sum: u64,
 }
 
-/// What blocks that were never written read as.
+/// What unwritten blocks read as.
 #[derive(Clone, Debug)]
 enum Background {
-    /// Zeroes. A block of zeroes is never held, so that each image has one form. The zeroes are
-    /// kept for what is torn from them.
+    /// Zeroes. A block of zeroes is never held, so that each image has one representation. The
+    /// zeroes are kept for tears over them.
     Zeroes(Arc<[u8]>),
     Garbage(u64),
 }
@@ -61,11 +61,11 @@ impl Medium {
         })
     }
 
-    /// As [`new`](Medium::new), but blocks that were never written read as a pattern that `seed`
-    /// and their address give: a drive that was used before.
+    /// Like [`new`](Medium::new), but unwritten blocks read as a pattern given by `seed` and their
+    /// address, like a drive that was used before.
     ///
     /// # Errors
-    /// As for [`new`](Medium::new).
+    /// Those of [`new`](Medium::new).
     pub fn with_garbage(block_size_log2: u8, block_count: u64, seed: u64) -> Result<Self, Error> {
         Ok(Self {
             background: Background::Garbage(seed),
@@ -76,7 +76,8 @@ impl Medium {
     /// An image with these bytes, such as a file's.
     ///
     /// # Errors
-    /// As for [`new`](Medium::new); [`Error::Unaligned`] if `bytes` is no whole number of blocks.
+    /// Those of [`new`](Medium::new); [`Error::Unaligned`] if `bytes` is not a whole number of
+    /// blocks.
     pub fn from_bytes(block_size_log2: u8, bytes: &[u8]) -> Result<Self, Error> {
         let block_count = (bytes.len() as u64) >> block_size_log2.min(63);
         let mut medium = Self::new(block_size_log2, block_count)?;
@@ -108,8 +109,8 @@ impl Medium {
         self.block_count
     }
 
-    /// A hash of the shape, the background and all blocks; kept, not computed. 64 bits: of ten
-    /// million different images two have the same hash with a chance of 3 in a million.
+    /// A hash of the shape, the background and all blocks; maintained, not computed. 64 bits: among
+    /// ten million different images two collide with a probability of 3 in a million.
     pub fn hash(&self) -> u64 {
         let background = match self.background {
             Background::Zeroes(_) => 0,
@@ -120,7 +121,7 @@ impl Medium {
     }
 
     /// The addresses of the blocks that differ from `other`'s, in order, for two images of one
-    /// origin. What they share is passed over, so this is quick.
+    /// origin. Shared parts are skipped, so this is quick.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if their shapes or backgrounds differ.
@@ -139,8 +140,8 @@ impl Medium {
         Ok(lbas)
     }
 
-    /// The addresses in `range` of the blocks that are held in memory, in order: those written
-    /// with something else than the background.
+    /// The addresses in `range` of the blocks that are held in memory, in order: those that differ
+    /// from the background.
     pub fn held(&self, range: Range<u64>) -> Vec<u64> {
         let mut lbas = Vec::new();
         self.tree.visit(&range, &mut |lba, _| lbas.push(lba));
@@ -211,7 +212,7 @@ impl Medium {
         }
     }
 
-    /// `block` as [`set`](Medium::set) takes it: nothing if it is as the background is.
+    /// `block` in the form for [`set`](Medium::set): `None` if it equals the background.
     pub(crate) fn content(&self, block: &[u8]) -> Option<Content> {
         match &self.background {
             Background::Zeroes(zeroes) if **zeroes == *block => None,
@@ -219,12 +220,12 @@ impl Medium {
         }
     }
 
-    /// The block at `lba`; nothing if it was never written.
+    /// The block at `lba`; `None` if it was never written.
     pub(crate) fn get(&self, lba: u64) -> Option<&Content> {
         self.tree.get(lba)
     }
 
-    /// Replaces the block at `lba`, which is in range; nothing is the background.
+    /// Replaces the block at `lba`, which is in range; `None` is the background.
     pub(crate) fn set(&mut self, lba: u64, content: Option<Content>) {
         let added = content.as_ref().map_or(0, |content| content.share(lba));
         let removed = self.tree.set(lba, content);
@@ -237,7 +238,7 @@ impl Medium {
         self.with_content(lba, self.tree.get(lba), with);
     }
 
-    /// Calls `with` with the bytes that `content` stands for at `lba`.
+    /// Calls `with` with the bytes that `content` represents at `lba`.
     pub(crate) fn with_content(
         &self,
         lba: u64,
@@ -327,7 +328,7 @@ mod tests {
         other.flip_bit(5, 4095).unwrap();
         assert_ne!(one, other);
         other.edit(5, |block| assert_eq!(block[511], 0x81)).unwrap();
-        // Zeroes are what was never written.
+        // Zeroes equal the unwritten state.
         one.write(5, &[0; 512]).unwrap();
         one.write(1 << 39, &[0; 512]).unwrap();
         assert_eq!(one, empty);

@@ -1,36 +1,36 @@
-//! The rules of flush order, and what breaks them.
+//! The rules of flush order, and their violations.
 
 use crate::command::Command;
 use std::fmt;
 use std::ops::Range;
 
-/// A block's place in a pair of which one member must be durable before the other is changed.
+/// A block's membership in a pair of which one member must be durable before the other is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// Which pair.
+    /// The pair's identifier.
     pub id: u64,
-    /// Which member of it, such as 0 and 1.
+    /// The member's number, such as 0 and 1.
     pub member: u8,
 }
 
-/// Says of a block to which pair it belongs.
+/// Maps a block to its pair.
 pub(crate) type PairOf = Box<dyn Fn(u64) -> Option<Pair> + Send>;
 
-/// Says of a change whether a rule is about it.
+/// Whether a rule applies to a change.
 pub(crate) type Select = Box<dyn Fn(&Command) -> bool + Send>;
 
-/// A change that `later` selects needs all that `first` selects to be durable.
+/// A change that `later` selects requires every change that `first` selects to be durable.
 pub(crate) struct DurableFirst {
     pub(crate) name: &'static str,
     pub(crate) first: Select,
     pub(crate) later: Select,
 }
 
-/// What an [`Orders`](crate::Orders) device checks.
+/// The rules that an [`Orders`](crate::Orders) device checks.
 ///
-/// A change (write, write-zeroes, discard) is durable when it completes if it is FUA, else when a
-/// flush completes that was submitted after that. A rule is checked when the later command is
-/// submitted, as the device may carry it out from then on.
+/// A change (write, write-zeroes, discard) is durable when it completes if it is FUA, otherwise
+/// when a flush that was submitted after that completes. A rule is checked when the later command
+/// is submitted, because the device may execute it from then on.
 #[derive(Default)]
 pub struct OrderRules {
     pub(crate) separate: Vec<Range<u64>>,
@@ -81,8 +81,8 @@ impl OrderRules {
         self
     }
 
-    /// In `blocks`, no command is submitted that overlaps one under way, if one of the two is a
-    /// change: the device may carry them out in either order.
+    /// In `blocks`, no command is submitted that overlaps an outstanding one, if one of the two is
+    /// a change: the device may execute them in either order.
     #[must_use]
     pub fn apart(mut self, blocks: Range<u64>) -> Self {
         self.apart.push(blocks);
@@ -103,7 +103,7 @@ impl fmt::Debug for OrderRules {
     }
 }
 
-/// Which rule was broken.
+/// The rule that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     /// [`OrderRules::separate`].
@@ -119,13 +119,14 @@ pub enum Broken {
 /// Two commands that broke a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// Which.
+    /// The rule.
     pub broken: Broken,
-    /// The first block of the later command that it is about.
+    /// The first block of the later command that is concerned.
     pub lba: u64,
-    /// What was not durable, or under way.
+    /// The command that was not durable, or was outstanding.
     pub earlier: Command,
-    /// What should have waited; the same command if one write changes both members of a pair.
+    /// The command that should have waited; the same one if one write changes both members of a
+    /// pair.
     pub later: Command,
 }
 

@@ -1,7 +1,7 @@
-//! A device that checks the order of writes and flushes, over any device.
+//! A wrapper for any device that checks the order of writes and flushes.
 //!
-//! It never changes what passes. Whatever the device below keeps or loses, a change counts as
-//! not durable until a flush or FUA says otherwise, so the check does not depend on luck.
+//! It never changes the requests. Whatever the device below keeps or loses, a change counts as not
+//! durable until a flush or FUA makes it so; the check does not depend on luck.
 
 use crate::command::{Command, Kind, intersection};
 use crate::counts::Counts;
@@ -24,7 +24,7 @@ struct Open {
 struct Flight {
     tag: Tag,
     command: Command,
-    /// For a flush: what completed up to here is covered.
+    /// For a flush: it covers what completed up to here.
     mark: u64,
 }
 
@@ -35,7 +35,7 @@ struct Log {
     is_paused: bool,
 }
 
-/// What an [`Orders`] device saw. Clones are handles to the same.
+/// What an [`Orders`] device saw. Clones are handles to the same log.
 #[derive(Clone, Debug, Default)]
 pub struct OrderLog {
     log: Arc<Mutex<Log>>,
@@ -52,19 +52,19 @@ impl OrderLog {
         std::mem::take(&mut lock(&self.log).violations)
     }
 
-    /// What was asked of the device.
+    /// The commands submitted to the device.
     pub fn counts(&self) -> Counts {
         lock(&self.log).counts
     }
 
-    /// While paused, nothing is a violation: for a format, which has nothing to keep. What is
-    /// written meanwhile is still followed.
+    /// While paused, nothing is a violation: for a format, which has no data to protect. Writes are
+    /// still tracked.
     pub fn pause(&self, is_paused: bool) {
         lock(&self.log).is_paused = is_paused;
     }
 }
 
-/// `D`, checked.
+/// `D` with checks.
 #[derive(Debug)]
 pub struct Orders<D> {
     device: D,
@@ -102,7 +102,7 @@ impl<D: Device> Orders<D> {
         &self.device
     }
 
-    /// Gives up the wrapper. Requests under way stay the inner device's, under other tags.
+    /// Removes the wrapper. Outstanding requests stay with the inner device, under other tags.
     pub fn into_inner(self) -> D {
         self.device
     }
@@ -121,7 +121,7 @@ impl<D: Device> Orders<D> {
         pairs
     }
 
-    /// What the command, submitted now, breaks.
+    /// The violations if the command is submitted now.
     fn check(&self, later: &Command, pairs: &[(u64, Pair)]) -> Vec<Violation> {
         let mut violations = Vec::new();
         let mut broken = |broken, lba, earlier| {
@@ -389,7 +389,7 @@ mod tests {
         blocking::flush(&mut device).unwrap();
         log.pause(true);
         write(&mut device, 33, false); // 5
-        write(&mut device, 1, false); // 6, not reported, but followed
+        write(&mut device, 1, false); // 6, not reported, but tracked
         log.pause(false);
         write(&mut device, 33, false); // 7
         assert_eq!(broken(&log), [(Broken::Pair(1), 6, 7)]);

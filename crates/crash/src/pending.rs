@@ -1,7 +1,7 @@
-//! The volatile write cache: what was written and is not certain to survive.
+//! The volatile write cache: what was written and may not survive.
 //!
 //! A write is pending from its submission until it is durable. Completed writes are in order of
-//! completion, which is the order in which they took effect; then come those under way.
+//! completion, which is the order in which they took effect; outstanding ones follow.
 
 use crate::command::Command;
 use crate::content::Content;
@@ -16,7 +16,7 @@ pub struct Pending {
     pub is_completed: bool,
 }
 
-/// A pending change and the blocks that it makes; no content is the medium's background.
+/// A pending change and the blocks that it writes; no content is the medium's background.
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     pub(crate) command: Command,
@@ -36,7 +36,7 @@ impl Cache {
         &self.writes
     }
 
-    /// Now, in completions: a flush submitted now covers what completed up to here.
+    /// The current time, in completions: a flush submitted now covers what completed up to here.
     pub(crate) fn now(&self) -> u64 {
         self.completions
     }
@@ -49,7 +49,7 @@ impl Cache {
         });
     }
 
-    /// The write with this number takes effect in `current`.
+    /// Applies the write with this number to `current`.
     pub(crate) fn complete(&mut self, number: u64, current: &mut Medium) {
         let Some(at) = self.find(number) else {
             return;
@@ -68,7 +68,7 @@ impl Cache {
             .insert(under_way.unwrap_or(self.writes.len()), write);
     }
 
-    /// The completed write with this number is durable, and what it overwrote cannot come back.
+    /// Marks the completed write with this number as durable; what it overwrote cannot come back.
     pub(crate) fn settle(&mut self, number: u64, durable: &mut Medium) {
         let Some(at) = self.find(number) else {
             return;
@@ -84,7 +84,7 @@ impl Cache {
             .retain(|write| write.completed.is_none() || !write.blocks.is_empty());
     }
 
-    /// What completed up to `mark` is durable.
+    /// Marks what completed up to `mark` as durable.
     pub(crate) fn settle_all(&mut self, mark: u64, durable: &mut Medium) {
         self.writes.retain_mut(|write| {
             if write.completed.is_none_or(|completed| completed > mark) {

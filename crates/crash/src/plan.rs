@@ -1,5 +1,5 @@
 //! Which commands fail, and how: the rules of a [`Faulty`](crate::Faulty) device, and the handle
-//! through which a test changes them and sees what they did.
+//! through which a test changes them and sees their effects.
 
 use crate::command::{Command, Kind};
 use crate::lock;
@@ -29,15 +29,15 @@ impl On {
     }
 }
 
-/// What goes wrong with a command. Where a fault makes no sense, the rule does not count the
-/// command: `FlipRead` on [`On::Any`] counts reads.
+/// What goes wrong with a command. A rule does not count commands to which its fault does not
+/// apply: `FlipRead` on [`On::Any`] counts reads.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// The device does not accept it.
     Refuse(Error),
     /// It has no effect and ends with this error.
     Fail(Error),
-    /// It takes effect and ends with this error all the same.
+    /// It takes effect but ends with this error.
     FailDone(Error),
     /// A read or write of which only the first blocks are moved: this many, at most all but one.
     /// It ends with [`Error::ShortTransfer`].
@@ -45,25 +45,25 @@ pub enum Fault {
         /// How many blocks are moved.
         done_blocks: u32,
     },
-    /// From this command on, and for those under way, everything ends with [`Error::Gone`].
-    /// What is under way may take effect.
+    /// From this command on, every command ends with [`Error::Gone`], including outstanding ones,
+    /// which may take effect.
     Remove,
-    /// It is reported done and has no effect. Not for reads.
+    /// It is reported as done but has no effect. Not for reads.
     Lose,
-    /// A read, write, write-zeroes or discard goes to an address this many blocks on, wrapping
-    /// at the device's end, and is reported done.
+    /// A read, write, write-zeroes or discard goes to an address this many blocks further, wrapping
+    /// at the device's end, and is reported as done.
     Misdirect {
         /// By how many blocks; may be negative.
         by_blocks: i64,
     },
-    /// A read gives each block as it was before its newest write through this wrapper; a block
-    /// that was written less than twice is given as in `before`.
+    /// A read returns each block as it was before its newest write through this wrapper; a block
+    /// that was written less than twice is returned as in `before`.
     Stale {
         /// An older image.
         before: Medium,
     },
-    /// One bit of what a read gives is inverted. Bit 0 is the least of the first byte; the number
-    /// wraps at the transfer's end.
+    /// One bit of what a read returns is inverted. Bit 0 is the lowest of the first byte; the
+    /// number wraps at the transfer's end.
     FlipRead {
         /// Which.
         bit: u32,
@@ -94,7 +94,7 @@ pub struct Rule {
     on: On,
     within: Option<Range<u64>>,
     at: u64,
-    is_for_ever: bool,
+    is_permanent: bool,
     fault: Fault,
     /// How many commands it has counted.
     count: u64,
@@ -107,21 +107,21 @@ impl Rule {
             on,
             within: None,
             at,
-            is_for_ever: false,
+            is_permanent: false,
             fault,
             count: 0,
         }
     }
 
-    /// The `at`-th of these commands (from 1) and all after it have `fault`.
+    /// The `at`-th of these commands (from 1) and all later ones have `fault`.
     pub fn from(on: On, at: u64, fault: Fault) -> Self {
         Self {
-            is_for_ever: true,
+            is_permanent: true,
             ..Self::once(on, at, fault)
         }
     }
 
-    /// Counts only commands that name a block of `range`.
+    /// Counts only commands that address a block of `range`.
     #[must_use]
     pub fn within(mut self, range: Range<u64>) -> Self {
         self.within = Some(range);
@@ -139,14 +139,14 @@ impl Rule {
 
     fn fires(&self, command: &Command) -> bool {
         let number = self.count + 1;
-        self.counts(command) && (number == self.at || self.is_for_ever && number > self.at)
+        self.counts(command) && (number == self.at || self.is_permanent && number > self.at)
     }
 }
 
 /// A fault that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fired {
-    /// The rule's place among those given.
+    /// The rule's index among those given.
     pub rule: usize,
     /// The command that had it.
     pub command: Command,
@@ -165,7 +165,7 @@ impl State {
         self.commands + 1
     }
 
-    /// The first rule that `command` would fire.
+    /// The first rule that `command` would trigger.
     pub(crate) fn decide(&self, command: &Command) -> Option<(usize, Fault)> {
         if self.is_removed {
             return None;
@@ -192,14 +192,14 @@ impl State {
     }
 }
 
-/// The rules of a [`Faulty`](crate::Faulty) device. Clones are handles to the same.
+/// The rules of a [`Faulty`](crate::Faulty) device. Clones are handles to the same rules.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
 }
 
 impl Faults {
-    /// These rules; of several that a command fires, the first is applied.
+    /// These rules; of several that a command triggers, the first is applied.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let faults = Self::default();
         lock(&faults.state).rules.extend(rules);
@@ -211,14 +211,14 @@ impl Faults {
         lock(&self.state).rules.push(rule);
     }
 
-    /// Drops all rules and brings a removed device back: repaired. The counts stay.
+    /// Drops all rules and brings a removed device back. The counts stay.
     pub fn clear(&self) {
         let mut state = lock(&self.state);
         state.rules.clear();
         state.is_removed = false;
     }
 
-    /// What happened, in order. None at all tells a loop over the n-th command that it is done.
+    /// What happened, in order. An empty list tells a loop over the n-th command that it is done.
     pub fn fired(&self) -> Vec<Fired> {
         lock(&self.state).fired.clone()
     }

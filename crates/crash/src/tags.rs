@@ -1,4 +1,4 @@
-//! Tags of a wrapper's own, so that it knows each completion again; the submitter's come back.
+//! A wrapper's own tags, by which it recognises each completion; the submitter's tags are restored.
 
 use block::Tag;
 
@@ -28,7 +28,7 @@ impl<T> Tags<T> {
         (self.places.len() - 1) as Tag
     }
 
-    /// What was put under `tag`, which is free again.
+    /// The value stored under `tag`, which becomes free again.
     pub(crate) fn take(&mut self, tag: Tag) -> Option<T> {
         let value = self.places.get_mut(tag as usize)?.take()?;
         self.free.push(tag);

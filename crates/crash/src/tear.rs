@@ -1,12 +1,12 @@
 //! Torn blocks: part of one version and part of another, in words of 8 bytes.
 //!
-//! A tear is made among the words in which the two versions differ, so that it is never one of
-//! them by chance. Two versions that differ in one word have no tear: a word is written whole.
+//! Only words in which the two versions differ are mixed, so that a tear never equals one of them
+//! by chance. Two versions that differ in one word have no tear: a word is written whole.
 
 pub(crate) const WORD: usize = 8;
 
 /// `old` with some words of `new`. Variant 0 has the first half of the differing words new, 1 the
-/// last half, 2 and 3 each second one, and the others a subset that the variant and `seed` give.
+/// last half, 2 and 3 every second one, and the others a subset given by the variant and `seed`.
 pub(crate) fn tear(old: &[u8], new: &[u8], variant: u32, seed: u64) -> Option<Vec<u8>> {
     let differing: Vec<usize> = old
         .chunks(WORD)

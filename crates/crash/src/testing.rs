@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 use block::Buffer;
 
@@ -7,7 +7,7 @@ pub(crate) fn buffer(len: usize, value: u8) -> Buffer {
     Buffer::from_static(Box::leak(vec![value; len].into_boxed_slice()))
 }
 
-/// The seed of this run, printed; `STRAIGHTWAY_SEED` gives it.
+/// The seed of this run, which is printed; set with `STRAIGHTWAY_SEED`.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("STRAIGHTWAY_SEED").ok();
     let seed = given

@@ -1,7 +1,7 @@
 //! A sparse array of blocks that is cloned at no cost.
 //!
-//! A tree of 16-way nodes, of a height that the number of blocks fixes. Clones share nodes; a
-//! change copies the nodes on its path that are shared, and nothing else.
+//! A tree of 16-way nodes, with a height fixed by the number of blocks. Clones share nodes; a
+//! change copies only the shared nodes on its path.
 
 use crate::content::Content;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl Node {
     }
 }
 
-/// Which way leads to `lba` in a node of `level`; leaves are level 0.
+/// The child index of `lba` in a node of `level`; leaves are level 0.
 fn way(lba: u64, level: u32) -> usize {
     (lba >> (level * WAY_BITS)) as usize & (WAYS - 1)
 }
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     /// Calls `visit` with each block whose content may differ from that in `other`, a tree of
-    /// the same size. What the two share is passed over.
+    /// the same size. Shared parts are skipped.
     pub(crate) fn compare(&self, other: &Tree, visit: &mut dyn FnMut(u64)) {
         compare(self.root.as_ref(), other.root.as_ref(), self.top, 0, visit);
     }
@@ -176,7 +176,7 @@ mod tests {
             let mut map: BTreeMap<u64, Content> = BTreeMap::new();
             let mut kept = None;
             for step in 0..2000_u32 {
-                // Near either end, so that blocks are met again.
+                // Near either end, so that blocks are hit repeatedly.
                 let near = random.u64(0..block_count.min(100));
                 let lba = if random.bool() {
                     near

@@ -1,4 +1,4 @@
-//! The listed images against an independent account of what a power cut may leave.
+//! Compares the listed images with an independent model of what a power cut may leave.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use block::{Buffer, Device, Operation, Request};
@@ -16,7 +16,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// A write as the account has it: the value of each block, and when it completed.
+/// A write in the model: the value of each block, and when it completed.
 struct Written {
     lba: u64,
     values: Vec<u8>,
@@ -24,7 +24,7 @@ struct Written {
     completed: Option<u64>,
 }
 
-/// What each block may be, by the interface's promises alone.
+/// What each block may contain, by the interface's promises alone.
 fn allowed(writes: &[Written], flushed: u64) -> Vec<BTreeSet<u8>> {
     (0..BLOCKS)
         .map(|lba| {
@@ -84,7 +84,7 @@ fn the_images_are_those_that_the_promises_allow_and_no_others() {
         let disk = CrashDisk::new(Medium::new(6, BLOCKS).unwrap(), config);
         let mut device = disk.clone();
         let mut writes: Vec<Written> = Vec::new();
-        // Of each request under way: its write, or what the flush covers.
+        // For each outstanding request: its write, or what the flush covers.
         let mut under_way: BTreeMap<u32, Result<usize, u64>> = BTreeMap::new();
         let (mut flushed, mut completions, mut next_value) = (0, 0, 1);
         for tag in 0..20 {
@@ -136,7 +136,7 @@ fn the_images_are_those_that_the_promises_allow_and_no_others() {
             let combinations = images.combinations();
             let listed: Vec<Vec<u8>> = images.map(|image| values(&image.medium)).collect();
             let distinct: BTreeSet<Vec<u8>> = listed.iter().cloned().collect();
-            assert_eq!(listed.len(), distinct.len(), "each one once");
+            assert_eq!(listed.len(), distinct.len(), "each image once");
             assert_eq!(listed.len() as u64, combinations);
             assert_eq!(distinct, product(&allowed(&writes, flushed)));
             compared += listed.len();
@@ -174,7 +174,7 @@ fn a_sample_has_the_images_that_it_promises_and_is_the_same_each_time() {
     let images: Vec<_> = images.collect();
     assert_eq!(images.len(), 500);
     let hashes: BTreeSet<u64> = images.iter().map(|image| image.medium.hash()).collect();
-    assert_eq!(hashes.len(), 500, "each one once");
+    assert_eq!(hashes.len(), 500, "each image once");
     let again: BTreeSet<u64> = device.images(&sampling).map(|i| i.medium.hash()).collect();
     assert_eq!(hashes, again);
 
@@ -193,7 +193,7 @@ fn a_sample_has_the_images_that_it_promises_and_is_the_same_each_time() {
         assert!(hashes.contains(&applied(&|index| index == alone)));
         assert!(hashes.contains(&applied(&|index| index != alone)));
     }
-    // They are listed also if they are more than were asked for.
+    // They are listed even if they are more than requested.
     let few = Sampling {
         samples: 1,
         ..sampling
@@ -222,7 +222,7 @@ fn torn_blocks_are_of_two_versions_and_as_many_as_asked_for() {
         let pair = |one, other| BTreeSet::from([one, other]);
         for (one, other) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
             let count = by_pair.get(&pair(one, other)).copied().unwrap_or(0);
-            // Of the random ones some may be alike.
+            // Some of the random ones may be equal.
             assert!(count <= tears as usize && count >= tears.min(4) as usize);
         }
         for version in 0..4 {
@@ -275,7 +275,7 @@ fn an_image_says_what_became_of_each_block() {
 fn a_fork_has_what_was_written_and_can_still_lose_it() {
     let mut disk = Medium::new(6, BLOCKS).unwrap().open(Config::default());
     write(&mut disk, 0, 1, 7);
-    // Under way when the program dies: it has taken effect.
+    // Outstanding when the program dies: it has taken effect.
     let buffer = Buffer::from_static(Box::leak(Box::new([8; SIZE])));
     let (lba, fua) = (1, false);
     let operation = Operation::Write { lba, buffer, fua };
@@ -292,7 +292,7 @@ fn a_fork_has_what_was_written_and_can_still_lose_it() {
     let found: BTreeSet<Vec<u8>> = images.map(|image| values(&image.medium)).collect();
     let all = [[0, 0, 0, 0], [7, 0, 0, 0], [0, 8, 0, 0], [7, 8, 0, 0]];
     assert_eq!(found, all.map(Vec::from).into());
-    // Each goes its own way.
+    // From here they diverge.
     write(&mut fork, 2, 1, 9);
     assert_eq!(values(&fork.current()), [7, 8, 9, 0]);
     assert_eq!(values(&disk.current())[2], 0);

@@ -1,5 +1,5 @@
-//! The tools on a protocol that is small enough to be known right: a register of two copies, of
-//! which the older is overwritten. Each way of getting it wrong must be found.
+//! Tests the tools on a protocol that is small enough to be known correct: a register of two
+//! copies, of which the older is overwritten. Each deliberate violation must be found.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use block::{Buffer, Device, Error, blocking};
@@ -41,7 +41,7 @@ fn check(bytes: &[u8]) -> u64 {
 }
 
 impl<D: Device> Register<D> {
-    /// Opens the register; a copy with no sequence number is none.
+    /// Opens the register; a copy without a sequence number is invalid.
     fn open(device: D, buffer: Buffer, mutation: Mutation) -> Result<Self, (Error, Buffer)> {
         let mut register = Self {
             device,
@@ -78,7 +78,7 @@ impl<D: Device> Register<D> {
         outcome.result
     }
 
-    /// Durable when it returns. The data goes to a place of its own first.
+    /// Durable when it returns. The data is first written to a separate block.
     fn set(&mut self, value: u64) -> Result<(), Error> {
         self.write(32 + value, |data| data.fill(value as u8))?;
         if self.mutation != Mutation::NoDataFlush {
@@ -234,8 +234,8 @@ fn the_order_is_checked_on_the_way() {
     let data_first = Broken::DurableFirst("data before the register");
     assert_eq!(broken(Mutation::None), None);
     assert_eq!(broken(Mutation::NoDataFlush), Some(data_first));
-    // The flush of the next update's data separates the copies, so no rule is broken; that the
-    // value is not durable when it is acknowledged, only a power cut shows.
+    // The flush of the next update's data separates the copies, so no rule is broken; only a power
+    // cut shows that the value is not durable when it is acknowledged.
     assert_eq!(broken(Mutation::NoFlush), None);
 }
 
@@ -268,7 +268,7 @@ fn a_fault_at_each_command_loses_nothing_acknowledged() {
         }
         assert!(fired >= 14, "2 reads and 6 x 2 writes at least: {fired}");
     }
-    // A lost write is found by nothing but what it leaves behind.
+    // Only the content that a lost write leaves reveals it.
     let disk = Medium::new(9, 64).unwrap().open(Config::default());
     let lose = Rule::once(On::Kind(Kind::Write), 2, Fault::Lose);
     let device = Faulty::new(disk.clone(), [lose]);

@@ -33,7 +33,7 @@ impl Controller {
         })
     }
 
-    /// Writes `data` where the command's PRP entries say.
+    /// Writes `data` to the command's PRP entries.
     pub(crate) fn send(
         &mut self,
         command: &Command,
@@ -63,7 +63,8 @@ impl Controller {
         sent
     }
 
-    /// Checks what both kinds of queue have in common; gives the identifier and the entries.
+    /// Checks what both kinds of queue have in common; returns the identifier and the number of
+    /// entries.
     fn check_queue(&self, command: &Command, limit: u32, taken: bool) -> Result<(usize, u32), u16> {
         let id = command.dword::<10>() & 0xffff;
         let size = command.dword::<10>() >> 16;

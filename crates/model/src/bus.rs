@@ -1,4 +1,4 @@
-//! The controller's way to memory: shut while it is isolated or removed, and then counted.
+//! The controller's access to memory: blocked, and counted, while it is isolated or removed.
 
 use crate::memory::BusMemory;
 use crate::violation::Access;
@@ -27,7 +27,7 @@ impl Bus {
         !self.isolated && !self.removed
     }
 
-    /// The memory, if the way is open; counts if it is not.
+    /// The memory, if access is open; otherwise counts the attempt.
     pub(crate) fn memory(&mut self) -> Option<&BusMemory> {
         if !self.is_open() {
             self.suppressed += 1;

@@ -1,4 +1,4 @@
-//! Time, real or made up.
+//! Real or virtual time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,18 +9,18 @@ pub enum Time {
     /// The machine's monotonic clock.
     #[default]
     Real,
-    /// A clock of microseconds that only moves when the host looks at it or waits: the same run
-    /// gives the same times, and a time-out of minutes takes none.
+    /// A clock of microseconds that only advances when the host reads it or waits: the same run
+    /// gives the same times, and a time-out of minutes takes no real time.
     Virtual {
-        /// How far each [`ticks`](block::Clock::ticks) moves it, in microseconds.
+        /// How far each [`ticks`](block::Clock::ticks) advances it, in microseconds.
         step_us: u64,
-        /// How far each [`relax`](nvme::Registers::relax) moves it, in microseconds.
+        /// How far each [`relax`](nvme::Registers::relax) advances it, in microseconds.
         relax_us: u64,
     },
 }
 
 impl Time {
-    /// Virtual time with small steps: 1 us for a look at the clock, 100 us for a pause.
+    /// Virtual time with small steps: 1 us per reading, 100 us per pause.
     pub const VIRTUAL: Self = Self::Virtual {
         step_us: 1,
         relax_us: 100,
@@ -47,7 +47,7 @@ impl ModelClock {
         self.time != Time::Real
     }
 
-    /// The time without moving it.
+    /// The time, without advancing it.
     pub(crate) fn now(&self) -> u64 {
         match self.time {
             Time::Real => self.started.elapsed().as_nanos() as u64,

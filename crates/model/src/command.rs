@@ -91,7 +91,7 @@ impl Command {
         u64::from(self.words[10]) | u64::from(self.words[11]) << 32
     }
 
-    /// Number of blocks, which the command has less one in dword 12.
+    /// Number of blocks; dword 12 has it less one.
     pub(crate) fn block_count(&self) -> u64 {
         u64::from(self.words[12] & 0xffff) + 1
     }
@@ -101,5 +101,5 @@ impl Command {
     }
 }
 
-/// What became of a command: dword 0 of its completion, or a status that is an error.
+/// The outcome of a command: dword 0 of its completion, or an error status.
 pub(crate) type Outcome = Result<u32, u16>;

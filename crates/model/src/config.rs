@@ -1,4 +1,4 @@
-//! What a model controller is like.
+//! The configuration of a model controller.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use crate::clock::Time;
 /// A namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
-    /// Namespace identifier, at least 1; each only once.
+    /// Namespace identifier, at least 1 and unique.
     pub id: u32,
     /// Number of logical blocks.
     pub block_count: u64,
     /// A logical block is `1 << block_size_log2` bytes; 9 and 12 are usual.
     pub block_size_log2: u8,
-    /// The file that holds it; RAM (sparse) if there is none.
+    /// The file that holds it; `None` for sparse RAM.
     pub file: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub struct Config {
     pub namespace_limit: u32,
     /// Most entries in a queue, 2 to 65,536 (CAP.MQES + 1).
     pub max_queue_entries: u32,
-    /// Queues must be contiguous (CAP.CQR). The model takes no others in any case.
+    /// Queues must be contiguous (CAP.CQR). The model accepts no others in any case.
     pub contiguous_queues_required: bool,
     /// Doorbells are `4 << doorbell_stride_log2` bytes apart (CAP.DSTRD).
     pub doorbell_stride_log2: u8,
@@ -48,7 +48,7 @@ pub struct Config {
     pub max_page_shift: u8,
     /// Longest time to become ready, in units of 500 ms (CAP.TO).
     pub ready_timeout_units: u8,
-    /// Subsystem reset is there (CAP.NSSRS).
+    /// Subsystem reset is supported (CAP.NSSRS).
     pub subsystem_reset: bool,
     /// How long enabling, disabling and shutting down take.
     pub ready_delay_us: u64,
@@ -60,15 +60,15 @@ pub struct Config {
     pub io_queues: u16,
     /// Interrupt vectors; 0 for a controller that can only be polled.
     pub interrupt_vectors: u16,
-    /// A volatile write cache is there: what was not flushed is lost by a power cut.
+    /// There is a volatile write cache: what was not flushed is lost by a power cut.
     pub volatile_write_cache: bool,
     /// Blocks that the write cache holds before it writes the lowest back by itself.
     pub write_cache_blocks: usize,
-    /// Dataset Management is there (ONCS bit 2).
+    /// Dataset Management is supported (ONCS bit 2).
     pub dataset_management: bool,
-    /// Write Zeroes is there (ONCS bit 3).
+    /// Write Zeroes is supported (ONCS bit 3).
     pub write_zeroes: bool,
-    /// Doorbell Buffer Config is there (OACS bit 8).
+    /// Doorbell Buffer Config is supported (OACS bit 8).
     pub doorbell_buffers: bool,
     /// Abort commands that may be outstanding (ACL + 1).
     pub abort_limit: u8,
@@ -123,7 +123,7 @@ impl Config {
         Self::with_namespaces(vec![namespace])
     }
 
-    /// These namespaces.
+    /// A controller with these namespaces.
     pub fn with_namespaces(namespaces: Vec<NamespaceConfig>) -> Self {
         let namespace_limit = namespaces.iter().map(|one| one.id).max().unwrap_or(1);
         Self {

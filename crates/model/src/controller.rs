@@ -97,7 +97,7 @@ impl Controller {
         controller
     }
 
-    /// Counts an event, and lets the faults of the controller as a whole strike.
+    /// Counts an event, and applies the faults of the controller as a whole.
     pub(crate) fn count_event(&mut self, event: Event) {
         if self.faults.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl Controller {
             && !self.bus.removed
     }
 
-    /// Whether the controller has stopped doing anything by itself.
+    /// Whether the controller has stopped by itself.
     pub(crate) fn is_dead(&self) -> bool {
         self.bus.removed || self.csts & CSTS_FATAL != 0
     }
@@ -192,7 +192,7 @@ impl Controller {
             INTMS => self.interrupt_mask |= value,
             INTMC => self.unmask(value),
             CC => self.write_cc(value),
-            // RW1C: only the note of a subsystem reset can be cleared.
+            // RW1C: only the subsystem reset flag (NSSRO) can be cleared.
             CSTS if value & !CSTS_SUBSYSTEM_RESET == 0 => self.csts &= !value,
             NSSR if self.config.subsystem_reset => {
                 if value == NSSR_VALUE {
@@ -249,7 +249,7 @@ impl Controller {
         }
     }
 
-    /// NVMe base specification 1.4, "Controller Initialization": what must hold before EN is set.
+    /// NVMe base specification 1.4, "Controller Initialization": the requirements for setting EN.
     fn enable(&mut self, cc: u32) {
         let page_shift = u64::from(cc >> 7 & 15);
         let page = (1_u64 << self.page_shift()) - 1;
@@ -276,7 +276,7 @@ impl Controller {
         self.pass_time();
     }
 
-    /// Carries out the change of CSTS that is due.
+    /// Applies the change of CSTS that is due.
     pub(crate) fn pass_time(&mut self) {
         let Some((due, change)) = self.change else {
             return;
@@ -305,8 +305,8 @@ impl Controller {
         self.change.map(|(due, _)| due)
     }
 
-    /// NVMe base specification 1.4, "Controller Level Reset": queues, features and everything
-    /// outstanding are gone; AQA, ASQ and ACQ stay.
+    /// NVMe base specification 1.4, "Controller Level Reset": drops queues, features and everything
+    /// outstanding; AQA, ASQ and ACQ stay.
     fn reset(&mut self) {
         self.submission.fill_with(|| None);
         self.completion.fill_with(|| None);

@@ -87,7 +87,7 @@ impl Controller {
         Some((doorbells + offset, events + offset))
     }
 
-    /// Takes the doorbell that the host left in memory, if it has moved.
+    /// Reads the doorbell value that the host left in memory, if it has changed.
     pub(crate) fn look_at_shadow(&mut self, queue: u16, completion: bool) {
         let Some((place, _)) = self.shadow_places(queue, completion) else {
             return;
@@ -106,8 +106,8 @@ impl Controller {
         }
     }
 
-    /// Asks for a register write once the host moves the doorbell on from where it is known to
-    /// be, and looks again: the host may have moved it before it saw the request.
+    /// Asks for a register write once the host moves the doorbell past its known value, and checks
+    /// again: the host may have moved it before it saw the request.
     ///
     /// The order (event index, fence, shadow) pairs with the host's (shadow, fence, event index).
     pub(crate) fn ask_for_doorbell(&mut self, queue: u16, completion: bool) {
@@ -127,7 +127,7 @@ impl Controller {
         }
     }
 
-    /// Takes the shadow buffers into use, starting from where the queues' doorbells are.
+    /// Starts using the shadow buffers, from the queues' current doorbell values.
     pub(crate) fn set_shadow(&mut self, doorbells: u64, events: u64) {
         self.shadow = Some((doorbells, events));
         for queue in 1..self.submission.len() as u16 {

@@ -6,10 +6,10 @@ use crate::fault::{Event, Kind, WrongId};
 use crate::queue::Posting;
 use crate::violation::{Access, Violation};
 
-/// A command that was fetched and is not completed.
+/// A command that was fetched and has not completed.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// When it goes on; never, if there is no time.
+    /// When it continues; never if `None`.
     due: Option<u64>,
     pub(crate) submission: u16,
     pub(crate) id: u16,
@@ -26,7 +26,7 @@ enum Work {
     Event,
 }
 
-/// What the faults do to one command.
+/// The effects of faults on one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
     hang: Option<bool>,
@@ -67,7 +67,7 @@ impl Effects {
 
 impl Controller {
     /// Fetches and runs commands until the queue is empty, its completion queue is full, or the
-    /// controller stops. Each turn consumes an entry that the host put there.
+    /// controller stops. Each iteration consumes an entry from the host.
     pub(crate) fn run_queue(&mut self, queue: u16) {
         let index = usize::from(queue);
         loop {
@@ -168,7 +168,7 @@ impl Controller {
         !self.held.is_empty() && self.held.iter().any(same)
     }
 
-    /// Carries the command out and completes it.
+    /// Executes the command and completes it.
     fn finish(&mut self, queue: u16, command: Command, effects: Effects) {
         let outcome = match effects.status {
             Some(status) => Err(status),
@@ -235,7 +235,7 @@ impl Controller {
         self.held.iter().filter(counts).count()
     }
 
-    /// Completes event requests with the events that wait.
+    /// Completes event requests with the waiting events.
     pub(crate) fn deliver_events(&mut self) {
         let is_request = |held: &Held| matches!(held.work, Work::Event);
         while let Some(at) = self.held.iter().position(is_request) {
@@ -247,7 +247,7 @@ impl Controller {
         }
     }
 
-    /// Ends a held command, as Abort asks; false if it cannot be, or is not there.
+    /// Ends a held command on Abort; false if it cannot be aborted or does not exist.
     pub(crate) fn abort(&mut self, queue: u16, id: u16) -> bool {
         let wanted = |held: &Held| held.submission == queue && held.id == id && held.abortable;
         let Some(at) = self.held.iter().position(wanted) else {
@@ -259,7 +259,7 @@ impl Controller {
         true
     }
 
-    /// Ends what a deleted queue has outstanding.
+    /// Ends the outstanding commands of a deleted queue.
     pub(crate) fn abort_queue(&mut self, queue: u16) {
         let all = std::mem::take(&mut self.held);
         let (gone, rest) = all.into_iter().partition(|held| held.submission == queue);
@@ -273,7 +273,7 @@ impl Controller {
         }
     }
 
-    /// Whether the time makes a difference: it does not for a healthy controller that is prompt.
+    /// Whether the time matters: it does not for a healthy controller without delays.
     pub(crate) fn needs_time(&self) -> bool {
         !self.faults.is_empty() || self.config.ready_delay_us != 0 || self.next_due() != u64::MAX
     }
@@ -282,7 +282,7 @@ impl Controller {
     pub(crate) fn catch_up(&mut self, now: u64) {
         self.now = now;
         self.pass_time();
-        // Each turn removes one; a delayed command that runs adds at most one, due later.
+        // Each iteration removes one; a delayed command that runs adds at most one, due later.
         while !self.held.is_empty() && !self.is_dead() {
             let due = |held: &Held| held.due.is_some_and(|due| due <= now);
             let Some(at) = self.held.iter().position(due) else {
@@ -372,7 +372,7 @@ impl Controller {
         }
     }
 
-    /// After a completion queue's head moved: posts what waited, and goes on with the submission
+    /// After a completion queue's head moved: posts what waited, and continues with the submission
     /// queues that waited for room.
     pub(crate) fn drain(&mut self, queue: u16) {
         self.look_at_shadow(queue, true);

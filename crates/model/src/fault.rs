@@ -1,7 +1,7 @@
-//! Faults: when, and what.
+//! Fault rules: when a fault occurs, and what it does.
 //!
-//! A [`Rule`] says at which events a fault strikes ([`On`]), at which of them ([`When`]) and what
-//! then happens ([`Kind`]). All are plain values that print what they do.
+//! A [`Rule`] selects the events that count ([`On`]), the ones at which the fault occurs ([`When`])
+//! and its effect ([`Kind`]). All are plain values whose `Display` describes them.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum On {
     Register,
 }
 
-/// Which of the events a rule strikes at.
+/// Which of the events trigger a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The n-th one, from 1, and no other.
@@ -38,9 +38,9 @@ pub enum When {
     Always,
     /// Each one with this probability.
     Chance {
-        /// Strikes in a million events.
+        /// Faults per million events.
         per_million: u32,
-        /// The seed that decides.
+        /// The seed of the random choice.
         seed: u64,
     },
 }
@@ -48,7 +48,7 @@ pub enum When {
 /// Which wrong command identifier a completion carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongId {
-    /// One that no command has: the right one with some bits inverted.
+    /// One that no command has: the correct one with some bits inverted.
     Unknown,
     /// That of the command that was completed before on the same queue.
     Completed,
@@ -135,15 +135,15 @@ pub enum IdentifyFault {
     },
 }
 
-/// What happens.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The command is never carried out and never completed, except by an abort or a reset.
+    /// The command is never executed and never completed, except by an abort or a reset.
     NeverComplete {
         /// Whether an Abort command ends it.
         abortable: bool,
     },
-    /// The command is not carried out and completes with this status.
+    /// The command is not executed and completes with this status.
     Status {
         /// Status code type, 0 to 7.
         sct: u8,
@@ -158,14 +158,14 @@ pub enum Kind {
     InvertedPhase,
     /// The command is completed twice.
     Duplicate {
-        /// The second completion comes so much later.
+        /// The delay of the second completion.
         delay_us: u64,
     },
-    /// The command is carried out and completed later.
+    /// The command is executed and completed later.
     Delay {
-        /// So much later.
+        /// The delay.
         delay_us: u64,
-        /// Whether an Abort command ends it before.
+        /// Whether an Abort command ends it earlier.
         abortable: bool,
     },
     /// The completion has a submission queue head past the queue's end.
@@ -176,13 +176,13 @@ pub enum Kind {
     DropInterrupt,
     /// Abort answers that the command was not aborted.
     AbortRefused,
-    /// CSTS.RDY no longer moves from this value; at 1 a disable has no effect.
+    /// CSTS.RDY is stuck at this value; at 1 a disable has no effect.
     ReadyStuck(bool),
     /// CSTS.CFS is set and the controller stops, until it is reset.
     Fatal,
-    /// The device is gone: registers read as ones, and no memory is accessed any more.
+    /// The device is removed: registers read as ones, and no memory is accessed any more.
     Remove,
-    /// Set Features "Number of Queues" grants this many pairs, as the field has it (less one).
+    /// Set Features "Number of Queues" grants this many pairs (field value, less one).
     QueuesGranted(u16),
     /// CAP is wrong.
     Capabilities(CapabilityFault),
@@ -190,24 +190,24 @@ pub enum Kind {
     Identify(IdentifyFault),
 }
 
-/// One fault: when, and what.
+/// One fault: when it occurs, and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The events that count.
     pub on: On,
     /// At which of them.
     pub when: When,
-    /// What happens.
+    /// Its effect.
     pub kind: Kind,
 }
 
 impl Rule {
-    /// A rule.
+    /// A fault of `kind` at the events `on`, when `when`.
     pub const fn new(on: On, when: When, kind: Kind) -> Self {
         Self { on, when, kind }
     }
 
-    /// A fault that is there from the start.
+    /// A fault that is active from the start.
     pub const fn constant(kind: Kind) -> Self {
         Self::new(On::Start, When::Always, kind)
     }
@@ -225,7 +225,7 @@ struct Armed {
     random: Random,
 }
 
-/// What happened that rules may count.
+/// An event that rules may count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Start,
@@ -240,7 +240,7 @@ impl Faults {
         Self(Vec::new())
     }
 
-    /// These faults, together.
+    /// A controller with all these faults.
     pub fn new(rules: &[Rule]) -> Self {
         let mut faults = Self::none();
         for rule in rules {
@@ -263,13 +263,13 @@ impl Faults {
         });
     }
 
-    /// How often a fault has struck; constant faults count once.
+    /// How often a fault has occurred; constant faults count once.
     pub fn strikes(&self) -> u64 {
         self.0.iter().map(|armed| armed.struck).sum()
     }
 
-    /// How often each rule has struck, in the order in which they were added: a rule that never
-    /// did has proved nothing.
+    /// How often each rule has fired, in the order in which they were added: a rule that never
+    /// fired has proved nothing.
     pub fn strikes_by_rule(&self) -> Vec<(Rule, u64)> {
         let one = |armed: &Armed| (armed.rule, armed.struck);
         self.0.iter().map(one).collect()
@@ -279,13 +279,13 @@ impl Faults {
         self.0.is_empty()
     }
 
-    /// Faults that are there from the start.
+    /// Faults that are active from the start.
     pub(crate) fn constant(&self) -> impl Iterator<Item = Kind> + '_ {
         let start = |armed: &&Armed| armed.rule.on == On::Start;
         self.0.iter().filter(start).map(|armed| armed.rule.kind)
     }
 
-    /// Counts `event` and calls `strike` with each fault that it sets off.
+    /// Counts `event` and calls `strike` with each fault that it triggers.
     pub(crate) fn count(&mut self, event: Event, mut strike: impl FnMut(Kind)) {
         for armed in &mut self.0 {
             let counts = match (armed.rule.on, event) {
@@ -388,7 +388,7 @@ impl fmt::Display for Kind {
                 f.write_str("the completion's submission queue head is out of range")
             }
             Kind::SubmissionId => {
-                f.write_str("the completion names a submission queue that is not there")
+                f.write_str("the completion names a submission queue that does not exist")
             }
             Kind::DropInterrupt => f.write_str("the completion's interrupt is lost"),
             Kind::AbortRefused => f.write_str("the abort answers 'not aborted'"),

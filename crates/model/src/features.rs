@@ -18,10 +18,10 @@ const INTERRUPT_VECTOR: u8 = 0x09;
 const WRITE_ATOMICITY: u8 = 0x0a;
 const ASYNC_EVENTS: u8 = 0x0b;
 
-/// Over temperature threshold as it starts: 70 degrees Celsius in kelvins.
+/// The initial over temperature threshold: 70 degrees Celsius in kelvins.
 const THRESHOLD_KELVIN: u32 = 343;
 
-/// The features' values that are not as they started.
+/// The features' values that differ from the initial ones.
 #[derive(Debug)]
 pub(crate) struct Features {
     /// By feature, and by what selects one of several values in it.
@@ -37,13 +37,13 @@ impl Features {
         }
     }
 
-    /// Whether the volatile write cache is there and on.
+    /// Whether there is a volatile write cache and it is enabled.
     pub(crate) fn write_cache(&self) -> bool {
         self.write_cache
     }
 }
 
-/// What in dword 11 says which of a feature's values is meant.
+/// The bits of dword 11 that select one of a feature's values.
 fn selector(feature: u8, dword11: u32) -> u32 {
     match feature {
         // THSEL and TMPSEL.
@@ -101,7 +101,7 @@ impl Controller {
         }
         match feature {
             NUMBER_OF_QUEUES => return self.set_queue_count(value),
-            // Only power state 0 is there.
+            // There is only power state 0.
             POWER_MANAGEMENT if value & 0x1f != 0 => return Err(status::INVALID_FIELD),
             VOLATILE_WRITE_CACHE => {
                 if value & 1 == 0 {

@@ -137,7 +137,7 @@ fn descriptors_page(config: &NamespaceConfig, page: &mut Page) {
     put(page, 16, &unique(config));
 }
 
-/// Makes a page wrong, if the fault is one of this page's.
+/// Corrupts a page, if the fault applies to it.
 fn spoil(fault: IdentifyFault, cns: u8, page: &mut Page) {
     match (cns, fault) {
         (CONTROLLER, IdentifyFault::Mdts(value)) => page[77] = value,
@@ -159,11 +159,11 @@ fn spoil(fault: IdentifyFault, cns: u8, page: &mut Page) {
             }
         }
         (ACTIVE_LIST, IdentifyFault::List(fault)) => spoil_list(fault, page),
-        // After the two that each namespace has.
+        // After the two descriptors that each namespace has.
         (DESCRIPTORS, IdentifyFault::CommandSet(set)) => put(page, 32, &[4, 1, 0, 0, set]),
         (DESCRIPTORS, IdentifyFault::DescriptorEmpty) => page[1] = 0,
         (DESCRIPTORS, IdentifyFault::DescriptorLong) => {
-            // A long descriptor of an unknown type fills the page but for one last header.
+            // A long descriptor of an unknown type fills the page except for one last header.
             for at in (0..4096).step_by(256) {
                 put(page, at, &[0x40, 252, 0, 0]);
             }
@@ -189,7 +189,7 @@ fn spoil_list(fault: ListFault, page: &mut Page) {
         }
     }
     match fault {
-        // Identifiers that are not there make even a list of one unsorted.
+        // Non-existent identifiers make even a list of one unsorted.
         ListFault::Unsorted => {
             ids.extend([3, 2]);
             ids.sort_unstable_by(|a, b| b.cmp(a));

@@ -5,7 +5,7 @@ use crate::controller::Controller;
 use crate::prp;
 use crate::violation::Access;
 
-/// Flush for all namespaces at once.
+/// Flush for all namespaces.
 const BROADCAST: u32 = u32::MAX;
 
 impl Controller {
@@ -91,7 +91,7 @@ impl Controller {
         Ok(0)
     }
 
-    /// Force Unit Access on a file: the file's own cache is volatile too.
+    /// Force Unit Access on a file: the file's own cache is also volatile.
     fn finish_change(&mut self, index: usize, fua: bool) -> Result<(), u16> {
         if !fua {
             return Ok(());
@@ -113,7 +113,7 @@ impl Controller {
         Ok(0)
     }
 
-    /// Writes each namespace's cache back, as a shutdown does; a store that fails has lost it.
+    /// Writes back each namespace's cache, as a shutdown does; a failing store loses it.
     pub(crate) fn flush_all(&mut self) {
         for namespace in &mut self.namespaces {
             let _ = namespace.flush();

@@ -1,10 +1,10 @@
 //! A model NVMe controller in memory.
 //!
 //! [`Model`] is what a driver needs from a machine (`nvme::Registers`, `nvme::Dma` and
-//! `block::Clock`) over [`BusMemory`]: a controller as the NVMe base specification 1.4 has it,
-//! memory-based, without a thread. It serves twice: as the embedded default where there is no
-//! drive, with namespaces in RAM or a file; and as the drive that fails, with [`Faults`] by
-//! number, opcode or chance, for the driver's tests. What the host does wrong is recorded as a
+//! `block::Clock`) over [`BusMemory`]: a memory-based controller according to the NVMe base
+//! specification 1.4, without a thread. It has two uses: as the embedded default where there is no
+//! drive, with namespaces in RAM or a file; and as a drive that fails, with [`Faults`] by number,
+//! opcode or chance, for the driver's tests. What the host does wrong is recorded as a
 //! [`Violation`] and not performed.
 //!
 //! ```

@@ -22,14 +22,14 @@ pub struct AsyncEvent {
     pub kind: u8,
     /// Information, by type.
     pub information: u8,
-    /// The log page that tells more; reading it lets the next event of the type through.
+    /// The log page with details; reading it enables the next event of the type.
     pub log_page: u8,
 }
 
 impl AsyncEvent {
-    /// A doorbell of no queue was rung.
+    /// A doorbell without a queue was rung.
     pub const INVALID_DOORBELL: Self = Self::new(0, 0, ERRORS);
-    /// A doorbell got an invalid value.
+    /// A doorbell was written with an invalid value.
     pub const INVALID_DOORBELL_VALUE: Self = Self::new(0, 1, ERRORS);
     /// The temperature passed its threshold.
     pub const TEMPERATURE: Self = Self::new(1, 1, HEALTH);
@@ -45,7 +45,7 @@ impl AsyncEvent {
     }
 }
 
-/// What the log pages are made of.
+/// The data of the log pages.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     /// Newest first.
@@ -89,7 +89,7 @@ impl Logs {
         )
     }
 
-    /// What a controller reset forgets: the events. The logs are kept.
+    /// Clears the events, as a controller reset does. The logs are kept.
     pub(crate) fn reset(&mut self) {
         self.events.clear();
         self.unread.clear();
@@ -97,7 +97,7 @@ impl Logs {
 }
 
 impl Controller {
-    /// Reports an event, once a request for one is there.
+    /// Reports an event, once there is a request for one.
     pub(crate) fn event(&mut self, event: AsyncEvent) {
         self.logs.events.push_back(event);
         self.deliver_events();

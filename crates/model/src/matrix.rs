@@ -8,7 +8,7 @@ use crate::fault::{CapabilityFault, IdentifyFault, Kind, ListFault, On, Rule, Wh
 pub struct NamedFault {
     /// The name: lower case, words joined by `-`.
     pub name: String,
-    /// The rules that make it.
+    /// Its rules.
     pub rules: Vec<Rule>,
 }
 
@@ -23,14 +23,14 @@ impl std::fmt::Display for NamedFault {
     }
 }
 
-/// How late a delayed completion is that a driver still waits for.
+/// The delay of a completion that a driver still waits for.
 const SOON_US: u64 = 1_000;
-/// How late one is that no driver waits for.
+/// The delay of a completion that no driver waits for.
 const LATE_US: u64 = 120_000_000;
 const HANG: Kind = Kind::NeverComplete { abortable: false };
 
-/// Every fault, each by itself: what a driver must survive without a panic, a hang or a stray
-/// access, whatever it reports.
+/// Every fault, each alone: a driver must survive it without a panic, a hang or a stray access,
+/// whatever it reports.
 pub fn all() -> Vec<NamedFault> {
     let mut matrix = Matrix(Vec::new());
     matrix.completions();

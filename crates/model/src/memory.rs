@@ -2,15 +2,15 @@
 //!
 //! The host gets [`Buffer`]s; the controller gets bus addresses, and each of its accesses is
 //! checked against the buffers that exist. An access to anything else is recorded and not
-//! performed. Around each buffer lies a page that is on no bus address and holds a pattern, so
-//! that what the host writes past a buffer's end is found too ([`BusMemory::check_guards`]).
+//! performed. Around each buffer is a page that has no bus address and holds a pattern, so that
+//! host writes past a buffer's end are also found ([`BusMemory::check_guards`]).
 //!
 //! Why the accesses are sound: the memory is allocated once, and freed only when the last handle
-//! is gone and each buffer has been given back with [`BusMemory::give_back`]; if one is still out
-//! there, the memory is leaked, as a Buffer has no lifetime that could keep it. Queue entries,
-//! PRP lists and shadow doorbells are read and written by atomic words, never through references,
-//! as the host polls the same memory. Data is copied by raw pointer: while a command with a
-//! buffer is outstanding, its submitter has nothing to reach the buffer with.
+//! has been dropped and each buffer has been given back with [`BusMemory::give_back`]; if one is
+//! still in use, the memory is leaked, as a Buffer has no lifetime that could keep it. Queue
+//! entries, PRP lists and shadow doorbells are read and written by atomic words, never through
+//! references, as the host polls the same memory. Data is copied by raw pointer: while a command
+//! with a buffer is outstanding, its submitter has no way to reach the buffer.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -33,9 +33,9 @@ const PAGE: usize = 4096;
 const ALIGN: usize = 2 << 20;
 /// Where linear memory starts on the bus: above 4 GiB, so that a lost upper half is noticed.
 const BUS_START: u64 = 0x12_3400_0000;
-/// Scattered pages lie between these bus addresses, apart from the linear part.
+/// Scattered pages are between these bus addresses, apart from the linear part.
 const SCATTER: Range<u64> = 0x100_0000_0000..0xf00_0000_0000;
-/// What guard areas are filled with.
+/// The fill pattern of guard areas.
 const GUARD: u8 = 0xc7;
 
 /// Memory that a model controller can reach. A handle: clones are the same memory.
@@ -46,7 +46,7 @@ pub struct BusMemory(Arc<Inner>);
 struct Inner {
     start: NonNull<u8>,
     layout: Layout,
-    /// The first so many bytes are one run on the bus; the rest is scattered.
+    /// This many bytes at the start are contiguous on the bus; the rest is scattered.
     linear_bytes: usize,
     page_shift: u8,
     bus_pages: Vec<u64>,
@@ -62,7 +62,7 @@ struct Inner {
 struct Books {
     /// Sorted by `first`.
     allocations: Vec<Allocation>,
-    /// Offsets that data may go to while restricted.
+    /// Offsets that data may be transferred to while restricted.
     permitted: Vec<Range<usize>>,
 }
 
@@ -95,13 +95,13 @@ impl Drop for Inner {
 }
 
 impl BusMemory {
-    /// `len` bytes that are one run on the bus; `None` if there is no such memory.
+    /// `len` bytes that are contiguous on the bus; `None` if the memory cannot be allocated.
     pub fn linear(len: usize) -> Option<Self> {
         Self::new(len, 0, 12, 0)
     }
 
     /// `linear_len` bytes in one run for queues, and `scattered_len` bytes in pages of
-    /// `1 << page_shift` bytes (12 to 21), each anywhere on the bus. The seed says where.
+    /// `1 << page_shift` bytes (12 to 21), each anywhere on the bus, as the seed determines.
     pub fn scattered(
         linear_len: usize,
         scattered_len: usize,
@@ -166,8 +166,8 @@ impl BusMemory {
         self.carve(start..total, len, PAGE)
     }
 
-    /// As [`allocate`](BusMemory::allocate), in one run on the bus and aligned to `align_bytes`
-    /// (a power of two up to 2 MiB): for queues.
+    /// Like [`allocate`](BusMemory::allocate), but contiguous on the bus and aligned to
+    /// `align_bytes` (a power of two up to 2 MiB): for queues.
     pub fn allocate_contiguous(&self, len: usize, align_bytes: usize) -> Option<Buffer> {
         if !align_bytes.is_power_of_two() || align_bytes > ALIGN {
             return None;
@@ -201,11 +201,11 @@ impl BusMemory {
             },
         );
         let at = |offset| {
-            // SAFETY: offsets up to `end + PAGE` lie within the memory.
+            // SAFETY: offsets up to `end + PAGE` are within the memory.
             unsafe { self.0.start.as_ptr().add(offset) }
         };
         // SAFETY: the range and the guard areas around it are in no buffer: allocations do not
-        // overlap, and guards lie between them.
+        // overlap, and there are guards between them.
         unsafe {
             at(first - PAGE).write_bytes(GUARD, PAGE);
             at(first).write_bytes(0, len);
@@ -220,8 +220,8 @@ impl BusMemory {
         Some(unsafe { Buffer::from_raw(NonNull::new(at(first))?, len) })
     }
 
-    /// Takes a buffer, or a part of one, back; once each part of an allocation is back the
-    /// controller can no longer reach it and the memory is used again.
+    /// Takes back a buffer, or a part of one; once each part of an allocation is back the
+    /// controller can no longer reach it and the memory can be reused.
     ///
     /// # Errors
     /// Gives the buffer back if it is not from this memory.
@@ -245,12 +245,12 @@ impl BusMemory {
         Ok(())
     }
 
-    /// From now on I/O data may only go to and come from buffers that were permitted.
+    /// From now on I/O data may only be transferred to and from permitted buffers.
     pub fn restrict(&self, restricted: bool) {
         self.0.restricted.store(restricted, Ordering::Release);
     }
 
-    /// Lets I/O data go to `buffer`: call it before the buffer is submitted.
+    /// Permits I/O data transfers with `buffer`: call it before the buffer is submitted.
     pub fn permit(&self, buffer: &Buffer) {
         let offset = buffer
             .address()
@@ -258,7 +258,7 @@ impl BusMemory {
         self.books().permitted.push(offset..offset + buffer.len());
     }
 
-    /// Undoes one [`permit`](BusMemory::permit): call it when the buffer came back.
+    /// Undoes one [`permit`](BusMemory::permit): call it when the buffer has come back.
     pub fn forbid(&self, buffer: &Buffer) {
         let offset = buffer
             .address()
@@ -282,7 +282,7 @@ impl BusMemory {
                 end..allocation.end() + PAGE,
             ] {
                 let bad = range.into_iter().find(|&offset| {
-                    // SAFETY: guard areas lie within the memory, initialised, and in no buffer.
+                    // SAFETY: guard areas are within the memory, initialised, and in no buffer.
                     unsafe { self.0.start.as_ptr().add(offset).read_volatile() != GUARD }
                 });
                 broken.extend(bad);
@@ -291,8 +291,8 @@ impl BusMemory {
         broken
     }
 
-    /// What the controller was asked to reach outside of its buffers, and what else the host did
-    /// wrong to a controller on this memory; the first 1,024.
+    /// The violations by the host: accesses that it requested outside of its buffers, and other
+    /// misuse of a controller on this memory; the first 1,024.
     pub fn violations(&self) -> Vec<Violation> {
         self.0.violations.list()
     }
@@ -311,7 +311,7 @@ impl BusMemory {
         self.bus_run(address, 1).map(|run| run.address)
     }
 
-    /// The offset of `bus` in the memory, and how many bytes from there on are one run.
+    /// The offset of `bus` in the memory, and how many bytes are contiguous from there.
     fn locate(&self, bus: u64) -> Option<(usize, usize)> {
         let inner = &*self.0;
         let linear = bus.wrapping_sub(BUS_START);
@@ -339,7 +339,8 @@ impl BusMemory {
         true
     }
 
-    /// Calls `each` with the memory of each run of `[bus, bus + len)`: first checks all of it.
+    /// Calls `each` with the memory of each contiguous run of `[bus, bus + len)`, after checking
+    /// all of it.
     fn reach(
         &self,
         bus: u64,
@@ -377,12 +378,13 @@ impl BusMemory {
             return None;
         }
         runs(&mut |offset, part| {
-            // SAFETY: `offset` lies within the memory, as `locate` says.
+            // SAFETY: `offset` is within the memory, according to `locate`.
             each(unsafe { self.0.start.add(offset) }, part);
         })
     }
 
-    /// Reads `target.len()` bytes of data at `bus`; `None`, and nothing read, if it may not.
+    /// Reads `target.len()` bytes of data at `bus`; returns `None` and reads nothing if that is not
+    /// permitted.
     pub(crate) fn read(&self, bus: u64, target: &mut [u8], access: Access) -> Option<()> {
         let len = target.len();
         self.reach(bus, len, access, |from, part| {
@@ -396,7 +398,8 @@ impl BusMemory {
         })
     }
 
-    /// Writes `source` as data at `bus`; `None`, and nothing written, if it may not.
+    /// Writes `source` as data at `bus`; returns `None` and writes nothing if that is not
+    /// permitted.
     pub(crate) fn write(&self, bus: u64, source: &[u8], access: Access) -> Option<()> {
         self.reach(bus, source.len(), access, |to, part| {
             let from = &source[part];
@@ -408,7 +411,7 @@ impl BusMemory {
         })
     }
 
-    /// Word `index` of `words` aligned words at `bus`, for as long as the closure runs.
+    /// Word `index` of `words` aligned words at `bus`, valid while the closure runs.
     fn words<R>(
         &self,
         bus: u64,
@@ -425,7 +428,7 @@ impl BusMemory {
             })?;
         }
         let start = place?.cast::<AtomicU32>();
-        // SAFETY: aligned, inside the memory, and one run, as just checked. The host reads and
+        // SAFETY: aligned, inside the memory, and contiguous, as just checked. The host reads and
         // writes queue memory by volatile words only.
         Some(action(unsafe {
             std::slice::from_raw_parts(start.as_ptr(), words)
@@ -439,7 +442,7 @@ impl BusMemory {
         })
     }
 
-    /// Writes `N` little-endian words, the last one last and with what came before it.
+    /// Writes `N` little-endian words, the last one last, with release ordering.
     pub(crate) fn store<const N: usize>(
         &self,
         bus: u64,
@@ -564,7 +567,7 @@ mod tests {
         let second = memory.allocate(5000).unwrap();
         assert!(second.address() >= address + 2 * PAGE);
         assert!(memory.check_guards().is_empty());
-        // SAFETY: inside the memory; the guard is no buffer's.
+        // SAFETY: inside the memory; the guard is in no buffer.
         unsafe { ((address + 100) as *mut u8).write_volatile(0) };
         assert_eq!(memory.check_guards().len(), 1);
         let (head, tail) = first.split_at(60);

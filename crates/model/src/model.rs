@@ -21,9 +21,9 @@ use crate::violation::Violation;
 
 /// A model NVMe controller. A handle: clones are the same controller.
 ///
-/// There is no thread: commands run inside the doorbell write that submits them. What is delayed
-/// goes on inside the first register access, look at the clock, pause or wait for an interrupt
-/// after it is due.
+/// There is no thread: commands run inside the doorbell write that submits them. Delayed work
+/// continues inside the first register access, clock reading, pause or interrupt wait after it is
+/// due.
 #[derive(Clone, Debug)]
 pub struct Model(Arc<Shared>);
 
@@ -32,8 +32,8 @@ struct Shared {
     memory: BusMemory,
     controller: Mutex<Controller>,
     clock: ModelClock,
-    /// When the controller next has something to do by itself, so that looking at the clock
-    /// takes no lock in between.
+    /// When the controller next has something to do by itself, so that reading the clock takes no
+    /// lock before that.
     next_due: AtomicU64,
     interrupts: Mutex<Interrupts>,
     interrupted: Condvar,
@@ -43,7 +43,7 @@ struct Shared {
 #[derive(Debug)]
 struct Interrupts {
     vectors: Vec<Vector>,
-    /// Threads that wait: without one, an interrupt makes no system call.
+    /// Waiting threads: without one, an interrupt makes no system call.
     waiters: usize,
 }
 
@@ -80,10 +80,10 @@ impl Model {
         Self::with_stores(config, memory, faults, stores)
     }
 
-    /// A controller over stores of the caller's, one a namespace in the configuration's order.
+    /// A controller over the caller's stores, one per namespace in the configuration's order.
     ///
     /// # Errors
-    /// When the configuration contradicts itself, or the stores.
+    /// When the configuration contradicts itself or the stores.
     pub fn with_stores(
         config: Config,
         memory: BusMemory,
@@ -119,7 +119,7 @@ impl Model {
         &self.0.memory
     }
 
-    /// Adds a fault; events count from now on. CAP is as it was when the model was made.
+    /// Adds a fault; events count from now on. CAP keeps the value from when the model was made.
     pub fn inject(&self, rule: Rule) {
         self.enter(|controller| {
             let mut one = Faults::new(&[rule]);
@@ -128,17 +128,17 @@ impl Model {
         });
     }
 
-    /// Takes all faults away; what they have done stays done.
+    /// Removes all faults; their effects stay.
     pub fn heal(&self) {
         self.enter(|controller| controller.faults = Faults::none());
     }
 
-    /// How often faults have struck.
+    /// How often faults have occurred.
     pub fn strikes(&self) -> u64 {
         self.enter(|controller| controller.faults.strikes())
     }
 
-    /// How often each fault has struck.
+    /// How often each fault has occurred.
     pub fn strikes_by_rule(&self) -> Vec<(Rule, u64)> {
         self.enter(|controller| controller.faults.strikes_by_rule())
     }
@@ -158,13 +158,13 @@ impl Model {
         self.enter(|controller| controller.bus.removed = true);
     }
 
-    /// Asks for the function back, as a machine does whose drive is to be unplugged.
+    /// Asks for the function back, like a machine whose drive is to be unplugged.
     pub fn recall(&self) {
         self.0.recalled.store(true, Ordering::Relaxed);
     }
 
-    /// Cuts the power and gives it back: the controller is reset, a removed one is there again,
-    /// and what the write cache held is lost.
+    /// Cuts the power and restores it: the controller is reset, a removed one is present again, and
+    /// what the write cache held is lost.
     pub fn power_cut(&self) {
         self.enter(|controller| {
             controller.bus.removed = false;
@@ -172,8 +172,8 @@ impl Model {
         });
     }
 
-    /// As [`power_cut`](Model::power_cut), but each block of the write cache has an even chance
-    /// to have been stored, as `seed` says.
+    /// Like [`power_cut`](Model::power_cut), but each block of the write cache has an even chance
+    /// of having been stored, determined by `seed`.
     pub fn power_cut_partly(&self, seed: u64) {
         self.enter(|controller| {
             controller.bus.removed = false;
@@ -189,13 +189,13 @@ impl Model {
         })
     }
 
-    /// How many commands were fetched and not completed, event requests and second completions to
-    /// come included.
+    /// How many commands were fetched and not completed, including event requests and pending
+    /// second completions.
     pub fn held_commands(&self) -> usize {
         self.enter(|controller| controller.held.len())
     }
 
-    /// Moves virtual time on; does nothing to real time.
+    /// Advances virtual time; does nothing to real time.
     pub fn advance_us(&self, microseconds: u64) {
         if self.0.clock.is_virtual() {
             self.0.clock.advance_us(microseconds);
@@ -203,7 +203,7 @@ impl Model {
         self.enter(|_| ());
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn statistics(&self) -> Statistics {
         self.enter(|controller| {
             let mut statistics = controller.statistics.clone();
@@ -212,12 +212,12 @@ impl Model {
         })
     }
 
-    /// What the host did wrong; the first 1,024.
+    /// The violations by the host; the first 1,024.
     pub fn violations(&self) -> Vec<Violation> {
         self.0.memory.violations()
     }
 
-    /// Lets the controller do what is due, runs `action`, and passes its interrupts on.
+    /// Runs what is due in the controller, then `action`, and passes on its interrupts.
     fn enter<R>(&self, action: impl FnOnce(&mut Controller) -> R) -> R {
         let shared = &*self.0;
         let mut controller = shared
@@ -252,7 +252,7 @@ impl Model {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what is due, without a lock if nothing is.
+    /// Runs what is due, without a lock if nothing is.
     fn catch_up(&self) {
         if self.0.clock.now() >= self.0.next_due.load(Ordering::Acquire) {
             self.enter(|_| ());
@@ -266,7 +266,7 @@ impl Model {
         }
     }
 
-    /// Steps from one thing that is due to the next, until the interrupt or the time-out comes.
+    /// Steps from one due event to the next, until the interrupt or the time-out.
     fn wait_virtual(&self, vector: u16, timeout_us: u32) -> bool {
         let clock = &self.0.clock;
         let deadline = clock.now() + u64::from(timeout_us);

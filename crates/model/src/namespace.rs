@@ -69,7 +69,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Makes blocks read as zeroes, in the store at once or through the cache.
+    /// Makes blocks read as zeroes, directly in the store or through the cache.
     pub(crate) fn zero(&mut self, lba: u64, block_count: u64, cached: bool) -> io::Result<()> {
         if cached && block_count <= self.cache_blocks as u64 {
             let zeroes = vec![0; self.block()];
@@ -97,17 +97,17 @@ impl Namespace {
         self.store.sync()
     }
 
-    /// Makes what reached the store durable, and leaves the cache alone.
+    /// Makes what reached the store durable, without touching the cache.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.store.sync()
     }
 
-    /// Loses what the cache holds; with a seed, each block of it has an even chance.
+    /// Loses what the cache holds; with a seed, each of its blocks survives with an even chance.
     pub(crate) fn lose(&mut self, survivors: Option<u64>) {
         let mut random = survivors.map(Random::new);
         while let Some((at, content)) = self.cache.pop_first() {
             if random.as_mut().is_some_and(|random| random.below(2) == 1) {
-                // A store that fails has lost the block too.
+                // A failing store has also lost the block.
                 let _ = self.store.write(self.offset(at), &content);
             }
         }

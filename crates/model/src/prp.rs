@@ -15,7 +15,7 @@ pub(crate) struct Segment {
 /// Puts the segments of `command`'s `len` bytes into `segments`, neighbours merged.
 ///
 /// The list is read an entry at a time, and at most one entry for each page of `len` and one
-/// pointer for each page of list: so a list that points to itself ends too.
+/// pointer for each page of list: so even a list that points to itself ends.
 pub(crate) fn walk(
     bus: &mut Bus,
     page_shift: u8,
@@ -55,8 +55,8 @@ pub(crate) fn walk(
         }
         let last_of_page = within(list) == page - 8;
         if last_of_page && rest > page {
-            // More than this entry's page is left: it points to the next page of the list. There
-            // it is never the last entry again, so each turn of two consumes data.
+            // More than this entry's page is left: it points to the next page of the list. There it
+            // is never the last entry again, so one of two iterations consumes data.
             list = entry;
             continue;
         }

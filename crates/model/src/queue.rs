@@ -10,7 +10,7 @@ pub(crate) struct SubmissionQueue {
     pub(crate) entries: u32,
     pub(crate) head: u32,
     pub(crate) tail: u32,
-    /// Where its completions go.
+    /// Its completion queue.
     pub(crate) completion: u16,
     /// The identifier of the command completed last, for a fault.
     pub(crate) completed: Option<u16>,
@@ -59,9 +59,9 @@ pub(crate) struct CompletionQueue {
     pub(crate) head: u32,
     pub(crate) tail: u32,
     pub(crate) phase: bool,
-    /// The vector to interrupt on, if interrupts are on.
+    /// The interrupt vector, if interrupts are enabled.
     pub(crate) vector: Option<u16>,
-    /// What waits for a free entry.
+    /// Completions that wait for a free entry.
     pub(crate) backlog: VecDeque<Posting>,
 }
 
@@ -103,12 +103,12 @@ impl CompletionQueue {
     }
 }
 
-/// A completion on its way.
+/// A completion to be posted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Posting {
     pub(crate) specific: u32,
     pub(crate) submission: u16,
-    /// The queue that the entry names: `submission`, unless a fault says otherwise.
+    /// The queue that the entry names: `submission`, unless a fault changes it.
     pub(crate) named_submission: u16,
     /// Overrides the submission queue's head.
     pub(crate) head: Option<u16>,
@@ -141,7 +141,7 @@ fn step(index: u32, entries: u32) -> u32 {
     if index + 1 >= entries { 0 } else { index + 1 }
 }
 
-/// How many steps forward from `from` to `to`.
+/// The number of steps forward from `from` to `to`.
 fn distance(from: u32, to: u32, entries: u32) -> u32 {
     if to >= from {
         to - from

@@ -34,7 +34,7 @@ impl Random {
 }
 
 /// The seed of this run: the environment variable `STRAIGHTWAY_SEED` (decimal, or hexadecimal
-/// after `0x`), or `default`. Printed, so that a failing test's output has it.
+/// after `0x`), or `default`. Printed, so that it is in a failing test's output.
 pub fn seed(default: u64) -> u64 {
     let given = std::env::var("STRAIGHTWAY_SEED").ok().and_then(|text| {
         text.strip_prefix("0x")

@@ -28,12 +28,12 @@ pub(crate) const CSTS_SHUT_DOWN: u32 = 2 << 2;
 /// CSTS.NSSRO: a subsystem reset happened.
 pub(crate) const CSTS_SUBSYSTEM_RESET: u32 = 1 << 4;
 
-/// What NSSR is written with: "NVMe".
+/// The value to write to NSSR: "NVMe".
 pub(crate) const NSSR_VALUE: u32 = 0x4e56_4d65;
 /// NVMe 1.4.
 pub(crate) const VERSION: u32 = 0x0001_0400;
 
-/// CAP of a controller as configured, and as a fault makes it.
+/// CAP of a controller as configured, with a fault applied.
 pub(crate) fn capabilities(config: &Config, faults: &Faults) -> u64 {
     let mut mqes = u64::from(config.max_queue_entries - 1);
     let mut timeout = u64::from(config.ready_timeout_units);

@@ -1,4 +1,4 @@
-//! What a controller counted: for tests, figures and the health log.
+//! A controller's counters: for tests, figures and the health log.
 
 /// Counters since the model was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Statistics {
     pub read_bytes: u64,
     /// Bytes written by I/O commands.
     pub written_bytes: u64,
-    /// Accesses to memory that were not performed as the controller was isolated or removed.
+    /// Memory accesses that were not performed because the controller was isolated or removed.
     pub suppressed_accesses: u64,
     /// Times the controller became ready.
     pub enables: u64,

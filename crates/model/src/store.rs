@@ -27,13 +27,13 @@ pub trait Store: Send + fmt::Debug {
     /// Makes `len` bytes from `offset` on read as zeroes.
     ///
     /// # Errors
-    /// As for [`write`](Store::write).
+    /// Those of [`write`](Store::write).
     fn zero(&mut self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Makes what was written durable.
     ///
     /// # Errors
-    /// As for [`write`](Store::write).
+    /// Those of [`write`](Store::write).
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -69,7 +69,7 @@ impl SparseRam {
     }
 }
 
-/// The first chunk's index, where in it `offset` is, and how many of `len` bytes it has.
+/// The first chunk's index, the position of `offset` in it, and how many of `len` bytes it has.
 fn place(offset: u64, len: usize) -> (usize, usize, usize) {
     let within = offset as usize & (CHUNK - 1);
     (
@@ -141,8 +141,8 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens `path`, making it (sparse) if it is not there; `len_bytes` of it are used, and a
-    /// shorter file is made longer.
+    /// Opens `path`, creating it (sparse) if it does not exist; `len_bytes` of it are used, and a
+    /// shorter file is extended.
     ///
     /// # Errors
     /// The operating system's.

@@ -1,4 +1,4 @@
-//! What the host did that it must not do: recorded, never performed.
+//! Violations by the host: recorded, never performed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ pub enum Access {
 /// Something that the host did against the specification, or outside its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// The controller was sent to a bus address outside every allocated (or permitted) buffer.
+    /// The controller was given a bus address outside every allocated (or permitted) buffer.
     Bus {
         /// The bus address.
         address: u64,
-        /// How many bytes were wanted from there on.
+        /// How many bytes were requested from there.
         len: usize,
-        /// What for.
+        /// The purpose of the access.
         access: Access,
     },
     /// A register access outside the register space, or not aligned.
@@ -44,7 +44,7 @@ pub enum Violation {
         /// The value.
         value: u32,
     },
-    /// The controller was enabled with settings that it does not have.
+    /// The controller was enabled with settings that it does not support.
     Enable {
         /// The value written to CC.
         cc: u32,
@@ -93,7 +93,7 @@ impl fmt::Display for Violation {
             Self::DoorbellNotReady { offset } => {
                 write!(f, "doorbell {offset:#x} of a controller that is not ready")
             }
-            Self::DoorbellUnknown { offset } => write!(f, "doorbell {offset:#x} of no queue"),
+            Self::DoorbellUnknown { offset } => write!(f, "doorbell {offset:#x} without a queue"),
             Self::DoorbellValue {
                 queue,
                 completion,

@@ -1,4 +1,4 @@
-//! Admin and I/O commands of a healthy controller, and the errors that they answer with.
+//! Admin and I/O commands of a healthy controller, and their error statuses.
 
 use super::*;
 use crate::config::NamespaceConfig;

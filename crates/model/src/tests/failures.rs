@@ -1,4 +1,4 @@
-//! Each kind of fault does what it says.
+//! Each kind of fault has its documented effect.
 
 use super::*;
 use crate::fault::{CapabilityFault, IdentifyFault, Kind, On, When, WrongId, all};
@@ -101,7 +101,7 @@ fn a_command_that_runs_late() {
         let id = host.read_submit();
         host.model.advance_us(900);
         assert!(host.poll(1).is_none());
-        assert_eq!(host.page[0], 0xee, "its data comes late too");
+        assert_eq!(host.page[0], 0xee, "its data is late too");
         assert_eq!(abort(&mut host, id).specific, u32::from(!abortable));
         if abortable {
             assert_eq!(host.poll(1).unwrap().status, 7);
@@ -212,7 +212,7 @@ fn ready_that_does_not_move() {
     host.model.write32(CC, 0);
     host.model.advance_us(1 << 30);
     assert_eq!(host.model.read32(CSTS), 1);
-    // It still reaches memory: that is what isolation is for.
+    // It can still reach memory: that is what isolation is for.
     host.read_submit();
     assert!(host.poll(1).is_some());
     host.model.isolate();
@@ -339,7 +339,8 @@ fn faults_are_added_and_healed_while_it_runs() {
     assert_eq!(host.model.read32(CSTS), u32::MAX);
 }
 
-/// Whatever the fault, the model itself neither panics nor reaches outside the host's buffers.
+/// Whatever the fault, the model itself neither panics nor accesses memory outside the host's
+/// buffers.
 #[test]
 fn the_whole_matrix_runs() {
     for fault in all() {

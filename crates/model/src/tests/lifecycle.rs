@@ -161,7 +161,7 @@ fn interrupts_are_waited_for() {
     assert!(model.wait_interrupt(1, 5_000));
     assert!(!model.wait_interrupt(1, 5_000));
     assert_eq!(host.poll(1).unwrap().status, 0);
-    // One comes while it is off, and is there when it is on again.
+    // One arrives while it is off, and is pending when it is on again.
     model.set_interrupt(1, false).unwrap();
     host.read_submit();
     assert!(!model.wait_interrupt(1, 10));

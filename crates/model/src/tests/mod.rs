@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// A controller that is enabled and has I/O queue pair 1.
+    /// An enabled controller with I/O queue pair 1.
     fn ready(config: Config, rules: &[Rule]) -> Self {
         let mut host = Self::new(config, rules);
         host.enable();
@@ -120,7 +120,7 @@ impl Host {
         assert_eq!((cq.status, sq.status), (0, 0));
     }
 
-    /// Puts a command into a queue; the doorbell is the caller's.
+    /// Puts a command into a queue; the caller rings the doorbell.
     fn push(&mut self, queue: usize, opcode: u8, nsid: u32, prp: [u64; 2], dwords: &[u32]) -> u16 {
         let id = self.next_id;
         self.next_id += 1;
@@ -181,7 +181,9 @@ impl Host {
     fn admin(&mut self, opcode: u8, nsid: u32, prp1: u64, dwords: &[u32]) -> Entry {
         let id = self.push(0, opcode, nsid, [prp1, 0], dwords);
         self.ring(0);
-        let entry = self.poll(0).expect("an admin command completes at once");
+        let entry = self
+            .poll(0)
+            .expect("an admin command completes immediately");
         assert_eq!((entry.id, entry.submission), (id, 0));
         entry
     }
@@ -193,10 +195,11 @@ impl Host {
         id
     }
 
-    /// An I/O command on queue 1 and namespace 1 that completes at once; its status.
+    /// Runs an I/O command on queue 1 and namespace 1 that completes immediately; returns its
+    /// status.
     fn io(&mut self, opcode: u8, prp: [u64; 2], lba: u64, count: u32) -> u16 {
         let id = self.submit(opcode, prp, lba, count);
-        let entry = self.poll(1).expect("an I/O command completes at once");
+        let entry = self.poll(1).expect("an I/O command completes immediately");
         assert_eq!((entry.id, entry.submission), (id, 1));
         entry.status
     }

@@ -64,7 +64,7 @@ fn every_submission_is_seen_however_the_ring_wraps() {
         let head = shadow.host.pairs[1].as_ref().unwrap().head;
         rings += u32::from(shadow.update(3, head));
     }
-    // One register write a batch at least; nearly none for the completion queue.
+    // At least one register write per batch; almost none for the completion queue.
     assert!((100..150).contains(&rings), "{rings}");
     shadow.host.is_innocent();
 }
