@@ -1,9 +1,9 @@
 //! The twin for C and C++: `rtl/sim/twin.hpp` declares the same functions.
 //!
-//! `unsafe` is here alone, for what C hands over and nothing in Rust can check: pointers with
-//! lengths, and the handle that [`twin_new`] gave. Each function says what it believes.
+//! `unsafe` is only here, for arguments from C that Rust cannot check: pointers with lengths, and
+//! the handle that [`twin_new`] gave. Each function documents its assumptions.
 //!
-//! A name is bytes with a length and must be UTF-8. A function returns 0 or more where all went well, and
+//! A name is bytes with a length and must be UTF-8. A function returns 0 or more on success, and
 //! the negative number of a [`Status`] otherwise.
 #![allow(unsafe_code)]
 
@@ -35,13 +35,13 @@ unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
 }
 
 /// # Safety
-/// As [`bytes`].
+/// Same as [`bytes`].
 unsafe fn text<'a>(start: *const u8, len: usize) -> Result<&'a str, Status> {
     // SAFETY: the caller's promise.
     core::str::from_utf8(unsafe { bytes(start, len) }).map_err(|_| Status::Other)
 }
 
-/// A disk of these bytes; null if they are no whole blocks.
+/// A disk of these bytes; null if they are not whole blocks.
 ///
 /// # Safety
 /// `image` and `len` are those of readable memory.

@@ -1,10 +1,10 @@
-//! The software's volume as a twin for simulations of the hardware: the same operations in one process,
-//! on a disk in memory that can lose its power at any write or flush.
+//! The software's volume as a twin for simulations of the hardware: the same operations in one
+//! process, on a disk in memory that can lose its power at any write or flush.
 //!
 //! [`Twin`] is that volume with its disk. [`c`] has the same for C and C++, which
 //! `rtl/sim/hwfs_twin_bench.cpp` is linked with; it is the only module with `unsafe`.
 //!
-//! A status is 0 where all went well, and otherwise a negative number: see [`Status`].
+//! A status is 0 on success, and a negative number otherwise: see [`Status`].
 #![deny(unsafe_code)]
 
 pub mod c;

@@ -1,7 +1,7 @@
 //! A volume, its disk and its open files.
 //!
-//! Owns all of them. A mount and an unmount take the volume apart and put it together; in between
-//! the disk is shared with whoever asks for its bytes.
+//! [`Twin`] owns all of them. Mounting builds the volume from its parts and unmounting takes it
+//! apart; the disk is shared, so that its bytes can be read at any time.
 
 use block::Buffer;
 use crash::{Config, CrashDisk, Cut, Medium, Sampling};
@@ -9,11 +9,11 @@ use volume::{
     CreateOptions, Error, File, FormatOptions, MountOptions, OpenFile, Volume, blocking, format,
 };
 
-/// What became of a call, as a number: 0, or which kind of error it was.
+/// The outcome of a call as a number: 0, or the kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Status {
-    /// It was done.
+    /// Success.
     Done = 0,
     /// Some other error of the volume.
     Other = -1,
@@ -27,7 +27,7 @@ pub enum Status {
     NoSpace = -5,
     /// All slots are taken.
     TableFull = -6,
-    /// It is mounted already, or not yet; or no file is open there.
+    /// The volume is mounted already, or not yet; or no file is open there.
     Misuse = -7,
     /// A node is damaged.
     Corrupt = -8,
@@ -47,7 +47,7 @@ impl From<Error> for Status {
     }
 }
 
-/// Files that may be open at once.
+/// Files that may be open at the same time.
 pub const PLACES: usize = 8;
 /// The longest transfer of one call, and the memory for it.
 const TRANSFER_BYTES: usize = 4 << 20;
@@ -64,7 +64,7 @@ pub struct Twin {
     places: [Option<File>; PLACES],
     /// Lent to the volume while it is mounted.
     memory: Option<[Buffer; 3]>,
-    /// For data; at home between calls.
+    /// For data; present between calls.
     transfer: Option<Buffer>,
 }
 
@@ -77,7 +77,7 @@ impl Twin {
     /// A disk of these bytes, with blocks of `1 << block_size_log2`.
     ///
     /// # Errors
-    /// [`Status::Other`] if the bytes are no whole blocks.
+    /// [`Status::Other`] if the bytes are not whole blocks.
     pub fn new(block_size_log2: u8, bytes: &[u8]) -> Result<Self, Status> {
         let medium = Medium::from_bytes(block_size_log2, bytes).map_err(|_| Status::Other)?;
         Ok(Self {
@@ -90,7 +90,7 @@ impl Twin {
         })
     }
 
-    /// Puts other bytes on the disk, which is then as long as they are; the power is on again.
+    /// Replaces the disk's bytes, and with them its length; the power is on again.
     ///
     /// # Errors
     /// [`Status::Misuse`] while a volume is mounted; as [`Twin::new`].
@@ -104,7 +104,7 @@ impl Twin {
         Ok(())
     }
 
-    /// What is on the disk as long as the power lasts.
+    /// The disk's content while the power is on.
     pub fn bytes(&self) -> Vec<u8> {
         self.disk.current().to_bytes()
     }
@@ -136,7 +136,7 @@ impl Twin {
     /// Makes a volume of the whole disk.
     ///
     /// # Errors
-    /// [`Status::Misuse`] while one is mounted; the volume's.
+    /// [`Status::Misuse`] while one is mounted; the volume's errors.
     pub fn format(
         &mut self,
         unit: u64,
@@ -165,7 +165,7 @@ impl Twin {
     /// Mounts; recovers where the power was cut.
     ///
     /// # Errors
-    /// [`Status::Misuse`] if it is mounted; the volume's.
+    /// [`Status::Misuse`] if it is mounted; the volume's errors.
     pub fn mount(&mut self, read_only: bool) -> Result<(), Status> {
         if self.volume.is_some() {
             return Err(Status::Misuse);
@@ -194,10 +194,10 @@ impl Twin {
         }
     }
 
-    /// Unmounts; the files are closed no more than a power cut would.
+    /// Unmounts; open files are not closed, as with a power cut.
     ///
     /// # Errors
-    /// [`Status::Misuse`] if it is not mounted; the volume's.
+    /// [`Status::Misuse`] if it is not mounted; the volume's errors.
     pub fn unmount(&mut self) -> Result<(), Status> {
         let volume = self.volume.take().ok_or(Status::Misuse)?;
         self.places = [None; PLACES];
@@ -206,7 +206,7 @@ impl Twin {
         unmounted.result.map_err(Status::from)
     }
 
-    /// Gives the volume up as a power cut does.
+    /// Abandons the volume as a power cut does.
     pub fn abandon(&mut self) {
         self.places = [None; PLACES];
         if let Some(volume) = self.volume.take() {
@@ -233,10 +233,11 @@ impl Twin {
             .ok_or(Status::Misuse)
     }
 
-    /// Makes a file with space for `reserve_bytes`, perhaps with checksums, and opens it in a place.
+    /// Makes a file with space for `reserve_bytes`, optionally with checksums, and opens it in a
+    /// place.
     ///
     /// # Errors
-    /// [`Status::Misuse`] if the place is taken; the volume's.
+    /// [`Status::Misuse`] if the place is taken; the volume's errors.
     pub fn create(
         &mut self,
         place: usize,
@@ -257,7 +258,7 @@ impl Twin {
     /// Opens a file in a place.
     ///
     /// # Errors
-    /// As [`Twin::create`].
+    /// Those of [`Twin::create`].
     pub fn open(&mut self, place: usize, name: &str, to_write: bool) -> Result<(), Status> {
         let volume = self.volume()?;
         let file = if to_write {
@@ -281,7 +282,7 @@ impl Twin {
     /// Appends bytes. Only the last append of a file may end inside a block.
     ///
     /// # Errors
-    /// [`Status::Misuse`] for more bytes than one call takes; the volume's.
+    /// [`Status::Misuse`] for more bytes than one call takes; the volume's errors.
     pub fn append(&mut self, place: usize, data: &[u8]) -> Result<(), Status> {
         let file = self.file(place)?;
         self.with_transfer(data.len(), |volume, mut whole| {
@@ -293,10 +294,10 @@ impl Twin {
         .map(drop)
     }
 
-    /// Overwrites bytes that are there; the offset and the length are whole blocks.
+    /// Overwrites existing bytes; the offset and the length are whole blocks.
     ///
     /// # Errors
-    /// As [`Twin::append`].
+    /// Those of [`Twin::append`].
     pub fn overwrite(&mut self, place: usize, offset: u64, data: &[u8]) -> Result<(), Status> {
         let file = self.file(place)?;
         self.with_transfer(data.len(), |volume, mut whole| {
@@ -306,11 +307,12 @@ impl Twin {
         .map(drop)
     }
 
-    /// Reads bytes; the offset is a multiple of the block. Of a file with checksums the chunks that are whole are compared
-    /// where the offset is one's start.
+    /// Reads bytes; the offset is a multiple of the block. For a file with checksums, whole chunks
+    /// are compared if the offset is the start of a chunk.
     ///
     /// # Errors
-    /// As [`Twin::append`]; [`Status::Corrupt`] for a chunk that is not what was written.
+    /// Those of [`Twin::append`]; [`Status::Corrupt`] for a chunk that differs from what was
+    /// written.
     pub fn read(&mut self, place: usize, offset: u64, target: &mut [u8]) -> Result<(), Status> {
         let file = self.file(place)?;
         let len = target.len();
@@ -354,10 +356,10 @@ impl Twin {
         outcome.result.map_err(Status::from)
     }
 
-    /// What was written becomes part of the file; with `durable`, for good.
+    /// Commits what was written; with `durable`, makes it durable.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume's errors.
     pub fn commit(&mut self, place: usize, durable: bool) -> Result<(), Status> {
         let (file, volume) = (self.file(place)?, self.volume()?);
         if durable {
@@ -371,7 +373,7 @@ impl Twin {
     /// Closes the file in a place.
     ///
     /// # Errors
-    /// The volume's; the place is free in any case.
+    /// The volume's errors; the place is free in any case.
     pub fn close(&mut self, place: usize) -> Result<(), Status> {
         let file = self.file(place)?;
         if let Some(open) = self.places.get_mut(place) {
@@ -384,7 +386,7 @@ impl Twin {
     /// Deletes a file and gives all its units back.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume's errors.
     pub fn delete(&mut self, name: &str) -> Result<(), Status> {
         let volume = self.volume()?;
         blocking::run(volume, volume.remove(name))?;
@@ -395,10 +397,10 @@ impl Twin {
         Ok(())
     }
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume's errors.
     pub fn rename(&mut self, old: &str, new: &str) -> Result<(), Status> {
         let volume = self.volume()?;
         Ok(blocking::run(volume, volume.rename(old, new))?)
@@ -407,16 +409,16 @@ impl Twin {
     /// A file's size.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume's errors.
     pub fn size(&self, name: &str) -> Result<u64, Status> {
         let volume = self.volume()?;
         Ok(blocking::run(volume, volume.find(name))?.size_bytes)
     }
 
-    /// Files of the volume, when nothing of it is damaged: no finding that costs a user something.
+    /// The number of files of the volume, if nothing is damaged: no finding affects data.
     ///
     /// # Errors
-    /// [`Status::Corrupt`] if something is; the volume's.
+    /// [`Status::Corrupt`] if something is; the volume's errors.
     pub fn check(&self) -> Result<u64, Status> {
         let volume = self.volume()?;
         let mut scratch = vec![0; 1 << 20];

@@ -6,7 +6,7 @@ use straightway_volume::{
     CreateOptions, Error, FormatOptions, MountOptions, OpenFile, Volume, blocking,
 };
 
-/// Memory for the device; a real one says how it must be aligned.
+/// Memory for the device; a real device reports the alignment that it needs.
 fn buffer(len: usize) -> Buffer {
     Buffer::from_static(vec![0; len].leak())
 }

@@ -1,7 +1,6 @@
-//! The crash search for long: random lives over every start, on every core, until so many states
-//! were seen.
+//! A long crash search: random runs from every start, on every core, until STATES states were seen.
 //!
-//! Usage: `soak [STATES] [SEED]`; the seed is printed, and taken back to repeat a run.
+//! Usage: `soak [STATES] [SEED]`; the seed is printed; give it again to repeat a run.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 #[path = "../tests/harness/mod.rs"]
@@ -17,7 +16,7 @@ use std::time::Instant;
 use harness::search::{Depth, Search};
 use harness::{long, starts};
 
-/// Operations in a life.
+/// Operations in a run.
 const STEPS: usize = 40;
 
 fn main() -> ExitCode {
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
         let starts = starts::all();
         while states.load(Ordering::Relaxed) < wanted && !is_broken.load(Ordering::Relaxed) {
             let seed = next_seed.fetch_add(1, Ordering::Relaxed);
-            // A search of its own for each seed, so that each can be repeated alone.
+            // A separate search for each seed, so that each can be repeated alone.
             let search = Rc::new(RefCell::new(Search::new(Depth::default())));
             let start = &starts[(seed % starts.len() as u64) as usize];
             if let Err(why) = long::run(&search, start, seed, STEPS) {

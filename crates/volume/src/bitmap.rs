@@ -37,12 +37,12 @@ pub(crate) fn stamp(bytes: &mut [u8], seq: u64, last_op: u64) {
     put_u32(bytes, at::FREE_UNITS, free);
 }
 
-/// Free units, as the header says.
+/// Free units, according to the header.
 pub(crate) fn free_units(bytes: &[u8]) -> u32 {
     get_u32(bytes, at::FREE_UNITS)
 }
 
-/// Checks a bitmap whose checksum is good.
+/// Checks a bitmap whose checksum is valid.
 pub(crate) fn check(bytes: &[u8], group: u64, shape: &Shape) -> Result<(), Error> {
     let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
     let first = group * shape.group_units();

@@ -1,7 +1,7 @@
 //! Blocking calls: a future run to its end, and whole transfers.
 //!
-//! Data requests must not be outstanding when one of these begins: their events would have
-//! nowhere to go. Each says [`Error::Busy`] then.
+//! Data requests must not be outstanding when one of these begins, because their events would have
+//! nowhere to go; each call then fails with [`Error::Busy`].
 
 use core::future::Future;
 use core::pin::pin;
@@ -30,7 +30,7 @@ pub fn run<D: Device, T>(
     run_with(volume, future, |_| {})
 }
 
-/// Runs `future` to its end, and hands the events of data requests to `on_event` meanwhile.
+/// Runs `future` to its end, and passes the events of data requests to `on_event` in the meantime.
 pub fn run_with<D: Device, T>(
     volume: &Volume<'_, D>,
     future: impl Future<Output = T>,
@@ -46,7 +46,7 @@ pub fn run_with<D: Device, T>(
     }
 }
 
-/// The end of a blocking transfer: the buffer, the caller's again, and what became of it.
+/// The end of a blocking transfer: the buffer, returned to the caller, and the result.
 #[derive(Debug)]
 #[must_use]
 pub struct Outcome {
@@ -56,8 +56,8 @@ pub struct Outcome {
     pub result: Result<(), Error>,
 }
 
-/// Appends the first `len_bytes` of `buffer`, reserving space where it is missing. What is left
-/// of the last block is padding. Nothing is committed.
+/// Appends the first `len_bytes` of `buffer`, reserving space if needed. The rest of the last block
+/// is padding. Nothing is committed.
 pub fn append<D: Device>(
     volume: &Volume<'_, D>,
     file: File,
@@ -67,8 +67,8 @@ pub fn append<D: Device>(
     finish(volume, Transfer::append(file, buffer, len_bytes, 0))
 }
 
-/// Fills `buffer` from `offset` on; both are multiples of the device's block. The last block may
-/// be read whole. Checksums, where the file has them, are compared for each whole chunk.
+/// Fills `buffer` from `offset` on; both are multiples of the device's block. The last block may be
+/// read as a whole. Checksums, where the file has them, are compared for each whole chunk.
 pub fn read<D: Device>(volume: &Volume<'_, D>, file: File, offset: u64, buffer: Buffer) -> Outcome {
     let len = buffer.len();
     let mut outcome = finish(volume, Transfer::read(file, offset, buffer, len, 0));
@@ -116,7 +116,7 @@ fn finish<D: Device>(volume: &Volume<'_, D>, mut transfer: Transfer) -> Outcome 
         }
     }
     if transfer.failure().is_some() && transfer.direction() == Direction::Append {
-        // What was appended before the failure stays; the rest is given up.
+        // What was appended before the failure stays; the rest is discarded.
         let _ = volume.rewind(transfer.file());
     }
     outcome(transfer)
@@ -131,7 +131,7 @@ fn outcome(transfer: Transfer) -> Outcome {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// One turn of a loop that waits for a future.
+    /// One iteration of a loop that waits for a future.
     #[inline(never)]
     fn step(&self, on_event: &mut dyn FnMut(Event)) {
         match self.poll() {
@@ -140,7 +140,7 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Sleeps only while the device has something: a future may wait for a poll alone.
+    /// Sleeps only while the device has requests: a future may just need to be polled.
     fn wait_if_idle(&self, timeout_us: u32) {
         if self.outstanding() > 0 {
             self.wait(timeout_us);

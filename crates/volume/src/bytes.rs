@@ -1,8 +1,8 @@
 //! Little-endian fields of a node, without panics: a field past the end reads as zero and is not
 //! written. Offsets come from [`crate::layout`], so neither happens.
 //!
-//! None is inlined: a small core loads a field that may be unaligned byte by byte, and nothing
-//! here is on the path of data.
+//! None is inlined: a small core loads a possibly unaligned field byte by byte, and nothing here is
+//! on the data path.
 
 #[inline(never)]
 pub(crate) fn get_u16(bytes: &[u8], offset: usize) -> u16 {

@@ -1,4 +1,4 @@
-//! Checking a volume: every slot, every leaf, every bit. Reads everything that is metadata.
+//! Checking a volume: every slot, every leaf, every bit. Reads all metadata.
 
 use block::Device;
 
@@ -17,12 +17,13 @@ use crate::{Error, Volume, bitmap, error::Node};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// One copy of this structure is invalid, the other is in force. After a power cut that is
-    /// how the copy that was being written looks; otherwise it is bit rot that lost nothing.
-    /// A repair writes the copy anew.
+    /// One copy of this structure is invalid, the other is in force. After a power cut this is the
+    /// copy that was being written; otherwise it is bit rot that lost nothing. A repair rewrites
+    /// the copy.
     OneCopy(Node),
-    /// Neither copy is valid, or what is valid contradicts itself. A slot's file is lost, and a
-    /// leaf's part of one; a repair makes a bitmap anew when every slot and leaf can be read.
+    /// Neither copy is valid, or the valid one contradicts itself. With a slot its file is lost,
+    /// with a leaf a part of a file; a repair rebuilds a bitmap when every slot and leaf can be
+    /// read.
     Damaged(Node),
     /// A slot's name belongs in another bucket: the file cannot be opened.
     WrongBucket {
@@ -36,7 +37,7 @@ pub enum Finding {
         /// The slot that is opened.
         other: u32,
     },
-    /// Units belong to two files, or to none that exists any more and to one that does.
+    /// Units belong to two files, or to an existing file and one that no longer exists.
     Shared {
         /// The slot whose map names them too.
         slot: u32,
@@ -52,7 +53,7 @@ pub enum Finding {
         /// How many.
         units: u64,
     },
-    /// Units are marked as used, but no file has them. A repair frees them when every slot and
+    /// Units are marked as used, but belong to no file. A repair frees them when every slot and
     /// leaf can be read.
     Leaked {
         /// The group.
@@ -78,8 +79,8 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Whether nothing is lost by this: a single copy, which the next write completes, or what a
-    /// power cut or a killed program leaves and the next write tidies up.
+    /// Whether no data is affected: a single copy, which the next write completes, or what a power
+    /// cut or a killed program leaves and the next write cleans up.
     pub const fn is_harmless(&self) -> bool {
         matches!(
             self,
@@ -135,34 +136,34 @@ impl core::fmt::Display for Finding {
     }
 }
 
-/// What a check counted.
+/// The counters of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Files.
     pub files: u64,
-    /// Removed files whose units are still to be given back.
+    /// Removed files whose units have not been given back yet.
     pub to_reap: u64,
     /// Bytes of data in files.
     pub data_bytes: u64,
     /// Units in use, leaves included.
     pub used_units: u64,
-    /// Findings that cost a user something.
+    /// Findings that affect data.
     pub damages: u64,
-    /// Findings that do not.
+    /// Findings that do not affect data.
     pub harmless: u64,
     /// Nodes that a repair wrote.
     pub repaired: u64,
-    /// Every slot and leaf could be read, so what no file has is free.
+    /// Every slot and leaf could be read, so units that belong to no file are free.
     pub complete: bool,
 }
 
-/// Counts findings and hands them on.
+/// Counts findings and passes them on.
 pub(crate) struct Findings<'r> {
     pub summary: Summary,
     pub report: &'r mut dyn FnMut(Finding),
     /// Only the first pass over the files reports what it sees there.
     pub quiet: bool,
-    /// What the next mount that may write will settle.
+    /// What the next writable mount will complete or undo.
     pub unsettled: Unsettled,
 }
 
@@ -207,8 +208,8 @@ impl<D: Device> Volume<'_, D> {
     /// scratch full of groups takes one pass over the files. At least one group must fit.
     ///
     /// # Errors
-    /// [`Error::Memory`] if `scratch` is too short, [`Error::NeedsMount`], a device's error. What
-    /// is wrong with the volume is no error here but a [`Finding`].
+    /// [`Error::Memory`] if `scratch` is too short, [`Error::NeedsMount`], a device's error.
+    /// Problems of the volume are not errors but [`Finding`]s.
     pub async fn check(
         &self,
         scratch: &mut [u8],
@@ -302,7 +303,7 @@ impl<D: Device> Volume<'_, D> {
             }
             Ok(Some((_, Operation::Rename { from, to }))) => {
                 let (mut old, mut new) = (Slot::EMPTY, Slot::EMPTY);
-                // A damaged slot is a finding of its own.
+                // A damaged slot is a separate finding.
                 let known = self.load_slot(node.lend(), to, &mut new).await.map(drop);
                 let known = known.and(self.load_slot(node, from, &mut old).await.map(drop));
                 match known {
@@ -429,7 +430,7 @@ impl<D: Device> Volume<'_, D> {
             Ok(Search::Found(other)) if other != slot => {
                 findings.add(Finding::SameName { slot, other });
             }
-            // A damaged slot in the bucket is a finding of its own.
+            // A damaged slot in the bucket is a separate finding.
             Ok(_) | Err(Error::Corrupt(_)) => {}
             Err(error) => return Err(error),
         }
@@ -481,7 +482,7 @@ impl<D: Device> Volume<'_, D> {
         .await
     }
 
-    /// Compares a group's bitmap with what the files have.
+    /// Compares a group's bitmap with the files' units.
     async fn check_bitmap(
         &self,
         group: u64,

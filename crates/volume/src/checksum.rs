@@ -1,12 +1,12 @@
 //! CRC32C (Castagnoli), the one checksum of the format: over nodes, names and data.
 //!
 //! A node's checksum covers the volume's identity, the node's byte address and the node itself
-//! with its checksum field left out, so a block of another volume, of another place or of half a
-//! write fails it.
+//! with its checksum field left out, so a block of another volume, from another address or of a
+//! torn write does not match it.
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
-/// 16 bytes a step from 16 KiB of tables; bare metal has a byte a step from 1 KiB.
+/// 16 bytes per step from 16 KiB of tables; on bare metal one byte per step from 1 KiB.
 #[cfg(not(target_os = "none"))]
 type Steps = Table<16>;
 #[cfg(target_os = "none")]
@@ -15,7 +15,7 @@ type Steps = Table<1>;
 static CRC32C: Crc<u32, Steps> = Crc::<u32, Steps>::new(&CRC_32_ISCSI);
 
 /// Continues a CRC32C: `crc` is that of the bytes before, 0 at the start. A caller with a faster
-/// one (an instruction, a DMA engine) lends it at mount.
+/// one (an instruction, a DMA engine) supplies it at mount.
 pub type Crc32c = fn(crc: u32, bytes: &[u8]) -> u32;
 
 /// The portable CRC32C, from tables.

@@ -13,20 +13,20 @@ use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
     /// Waits for everything in flight, syncs, gives the unused reservation back, and writes both
-    /// members of the file's slot, so that from now on either may rot without loss. The buffers
-    /// of what was in flight come out of [`Volume::poll`] as ever.
+    /// members of the file's slot, so that from now on either may rot without loss.
+    /// [`Volume::poll`] returns the buffers of requests in flight as usual.
     ///
     /// # Errors
-    /// As [`Volume::sync`]. After [`Error::AppendFailed`] the file is closed, with what was
-    /// before the failure; after another error it is closed and as after a power cut.
+    /// As [`Volume::sync`]. After [`Error::AppendFailed`] the file is closed, with the data before
+    /// the failure; after another error it is closed, in the state that a power cut leaves.
     pub fn close(&self, file: File) -> impl Future<Output = Result<(), Error>> {
         self.close_keeping(file, 0)
     }
 
-    /// As [`Volume::close`], and keeps up to `bytes` of the reservation for later appends.
+    /// Like [`Volume::close`], but keeps up to `bytes` of the reservation for later appends.
     ///
     /// # Errors
-    /// As [`Volume::close`].
+    /// Those of [`Volume::close`].
     pub async fn close_keeping(&self, file: File, bytes: u64) -> Result<(), Error> {
         self.wait_for_all(file).await?;
         let result = self.finish_file(file, bytes).await;
@@ -72,21 +72,21 @@ impl<D: Device> Volume<'_, D> {
             file::find(state.files, file)?.settled
         };
         let mut released = false;
-        // Each turn gives at least a unit back.
+        // Each iteration gives back at least one unit.
         while header.alloc_units > keep {
             self.release_once(loaded, &mut header, keep).await?;
-            // This operation is whole: what the next one fails for changes nothing.
+            // This operation is complete: a failure of the next one changes nothing.
             self.state().changing = false;
             released = true;
         }
         if released || !settled {
             self.perform(|state| {
-                // R3, then the other member: both now say the same.
+                // R3, then the other member: both are now equal.
                 state.order(Order::CommitBeforeCopy);
                 state.put_slot(loaded, &mut header, false);
             })
             .await?;
-            // It needs no barrier: what was synced is durable, and the rest can be done again.
+            // No barrier is needed: what was synced is durable, and the rest can be repeated.
         }
         turn.done();
         if failed {

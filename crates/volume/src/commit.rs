@@ -26,13 +26,13 @@ impl<D: Device> Volume<'_, D> {
     /// durable.
     ///
     /// # Errors
-    /// As [`Volume::commit`]; [`Error::AppendFailed`] when one of them failed: all that was
-    /// before it is committed.
+    /// Those of [`Volume::commit`]; [`Error::AppendFailed`] when one of the appends failed:
+    /// everything before it is committed.
     pub fn sync(&self, file: File) -> impl Future<Output = Result<u64, Error>> {
         self.commit_as(file, true)
     }
 
-    /// One of both: a commit waits for nothing.
+    /// A commit or a sync; a commit does not wait for appends.
     async fn commit_as(&self, file: File, durable: bool) -> Result<u64, Error> {
         let mut target = 0;
         if durable {

@@ -16,11 +16,11 @@ use crate::{Error, Volume};
 /// How to make a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreateOptions {
-    /// Space to reserve in the same operation; more if it takes several.
+    /// Space to reserve in the same operation, or in several if needed.
     pub reserve_bytes: u64,
-    /// Keep a CRC32C for each 64 KiB. The volume must have been made with checksums. It is said for
-    /// each file, because such a file cannot be overwritten; see [`VolumeStatus::checksums`] for what
-    /// the volume was made for.
+    /// Keep a CRC32C for each 64 KiB. The volume must have been made with checksums. Set per file,
+    /// because such a file cannot be overwritten; [`VolumeStatus::checksums`] tells whether the
+    /// volume supports them.
     ///
     /// [`VolumeStatus::checksums`]: crate::VolumeStatus::checksums
     pub checksums: bool,
@@ -29,8 +29,8 @@ pub struct CreateOptions {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Makes a file and opens it for writing. It is durable when this returns; its reservation
-    /// is durable with the first commit, or at once when it took a single operation.
+    /// Makes a file and opens it for writing. It is durable when this returns; its reservation is
+    /// durable with the first commit, or immediately when it took a single operation.
     ///
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::TableFull`], [`Error::NoSpace`] (the file
@@ -85,7 +85,7 @@ impl<D: Device> Volume<'_, D> {
         if want == 0 {
             self.perform(|state| {
                 state.put_in_use();
-                // R3: the slot's other member was last written before this.
+                // R3: the slot's other member was the last one written.
                 state.order(Order::FreeBeforeCreate);
                 state.put_slot_durably(loaded, &mut header);
             })
@@ -100,7 +100,7 @@ impl<D: Device> Volume<'_, D> {
         turn.done();
         drop(turn);
         let file = self.occupy(slot, &header, true)?;
-        // The slot's other member is still that of the free slot.
+        // The slot's other member still describes the free slot.
         file::find(self.state().files, file)?.settled = false;
         if header.alloc_units < want {
             if let Err(error) = self.reserve(file, options.reserve_bytes).await {
@@ -127,7 +127,8 @@ impl<D: Device> Volume<'_, D> {
     /// Opens a file for appending and overwriting. One writer at a time.
     ///
     /// # Errors
-    /// As [`Volume::open`]; [`Error::InUse`] while another writer has it, [`Error::ReadOnly`].
+    /// Those of [`Volume::open`]; [`Error::InUse`] while another writer has it open,
+    /// [`Error::ReadOnly`].
     pub fn open_to_write(&self, name: &str) -> impl Future<Output = Result<File, Error>> {
         self.open_as(name, true)
     }
@@ -166,7 +167,7 @@ impl<D: Device> Volume<'_, D> {
         {
             return Err(Error::InUse);
         }
-        // The token has eight bits for the place, of which the device's tag carries seven.
+        // The token has eight bits for the table index, of which the device's tag carries seven.
         let free = state
             .files
             .iter()
@@ -181,7 +182,7 @@ impl<D: Device> Volume<'_, D> {
         })
     }
 
-    /// The group for a new file: each gets another one, so that streams do not interleave.
+    /// The group for a new file: each gets a different one, so that streams do not interleave.
     fn next_group(&self, shape: &Shape) -> Result<u64, Error> {
         let mut state = self.state();
         let group = u64::from(state.superblock.group_hint) % shape.group_count();
@@ -189,8 +190,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(group * shape.group_units())
     }
 
-    /// Sets the time stamped on what changes from now on, in nanoseconds since 1970. The volume
-    /// has no clock of its own.
+    /// Sets the time stamped on what changes from now on, in nanoseconds since 1970. The volume has
+    /// no clock.
     pub fn set_time(&self, now_ns: u64) {
         self.state().now_ns = now_ns;
     }

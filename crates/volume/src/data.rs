@@ -24,18 +24,18 @@ impl core::fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The end of a data request. Each accepted request has exactly one.
+/// The completion of a data request. Each accepted request has exactly one.
 #[derive(Debug)]
 pub struct Event {
     /// The file.
     pub file: File,
     /// The caller's name for the request.
     pub tag: u16,
-    /// For an append, the offset in the file at which it went.
+    /// For an append, the offset in the file at which it was written.
     pub offset: Option<u64>,
-    /// The buffer, the caller's again.
+    /// The buffer, returned to the caller.
     pub buffer: Option<Buffer>,
-    /// What became of it.
+    /// The result.
     pub result: Result<(), Error>,
 }
 
@@ -46,7 +46,7 @@ enum Kind {
     Overwrite,
 }
 
-/// The device's tag: kind, open file, place in the ring of appends, the caller's tag.
+/// The device's tag: kind, open file, index in the ring of appends, the caller's tag.
 const fn pack(kind: Kind, file: u8, piece: u8, tag: u16) -> u32 {
     let kind = match kind {
         Kind::Append => 0,
@@ -73,9 +73,9 @@ const fn unpack(tag: u32) -> (Kind, u8, u8, u16) {
 const _: () = assert!(APPENDS_IN_FLIGHT == 32, "five bits of the device's tag");
 
 impl<D: Device> Volume<'_, D> {
-    /// Appends the first `len_bytes` of `buffer`; what is left of its last block is padding. One
-    /// device command: the buffer must be contiguous on the device and no longer than its largest
-    /// transfer, and where it is not, [`Error::Split`] says where to cut. Up to 32 appends of a
+    /// Appends the first `len_bytes` of `buffer`; the rest of its last block is padding. This is
+    /// one device command: the data must be contiguous on the device and no longer than its largest
+    /// transfer; otherwise [`Error::Split`] says where to split the buffer. Up to 32 appends of a
     /// file may be in flight; [`Volume::kick`] starts them.
     ///
     /// # Errors
@@ -96,11 +96,11 @@ impl<D: Device> Volume<'_, D> {
 
     /// Appends to a file that ends inside a block: `buffer` begins with the bytes that the last
     /// block holds already, and `len_bytes` counts them. That block is rewritten, with the same
-    /// bytes where data is committed, so a write that is torn changes none of them. No append
-    /// may be in flight.
+    /// bytes where data is committed, so a torn write changes none of them. No append may be in
+    /// flight.
     ///
     /// # Errors
-    /// As [`Volume::append`].
+    /// Those of [`Volume::append`].
     #[allow(clippy::result_large_err)]
     pub fn append_merged(
         &self,
@@ -116,15 +116,15 @@ impl<D: Device> Volume<'_, D> {
     ///
     /// # Errors
     /// With the buffer: [`Error::NothingToRetry`] if no append failed there with this length,
-    /// otherwise as [`Volume::append`].
+    /// otherwise those of [`Volume::append`].
     #[allow(clippy::result_large_err)]
     pub fn retry(&self, file: File, offset: u64, buffer: Buffer, tag: u16) -> Result<(), Refused> {
         self.state().retry(file, offset, buffer, tag)
     }
 
     /// Reads from `offset`, a multiple of the device's block size, into the whole of `buffer`. One
-    /// device command, as for [`Volume::append`]; the last block of a file may be read whole, and
-    /// what it has past the file's end is padding.
+    /// device command, as for [`Volume::append`]; the last block of a file may be read as a whole,
+    /// and its bytes past the file's end are padding.
     ///
     /// # Errors
     /// With the buffer: [`Error::Split`], [`Error::NeedsMap`] (call [`Volume::prepare`]),
@@ -135,12 +135,12 @@ impl<D: Device> Volume<'_, D> {
         self.state().read(file, offset, buffer, tag)
     }
 
-    /// Overwrites data that is there already, in place. It is not atomic: after a power cut each
-    /// block has the old or the new bytes, until a [`Volume::sync`] that began after the event.
-    /// Not offered for files with checksums.
+    /// Overwrites existing data in place. It is not atomic: after a power cut each block has the
+    /// old or the new bytes, until a [`Volume::sync`] that began after the event. Not offered for
+    /// files with checksums.
     ///
     /// # Errors
-    /// With the buffer: as [`Volume::read`], [`Error::NotWritable`], [`Error::Unsupported`],
+    /// With the buffer: those of [`Volume::read`], [`Error::NotWritable`], [`Error::Unsupported`],
     /// [`Error::NeedsMount`].
     #[allow(clippy::result_large_err)]
     pub fn overwrite(
@@ -153,8 +153,8 @@ impl<D: Device> Volume<'_, D> {
         self.state().overwrite(file, offset, buffer, tag)
     }
 
-    /// Gives up the appends from the first failed one on. Nothing of the file may be in flight.
-    /// Returns the offset at which the next append goes.
+    /// Discards the appends from the first failed one on. Nothing of the file may be in flight.
+    /// Returns the offset of the next append.
     ///
     /// # Errors
     /// [`Error::Busy`] while an append is in flight, [`Error::NotOpen`].
@@ -171,21 +171,21 @@ impl<D: Device> Volume<'_, D> {
         open.piece_count = 0;
         open.appended = open.completed;
         open.appended_crc = open.completed_crc;
-        // Checksums of what was given up; those below `completed` stay.
+        // Discard their checksums; those below `completed` stay.
         let kept = (open.completed / CHUNK_BYTES).saturating_sub(open.first_sum);
         open.sum_count = open.sum_count.min(kept as u8);
-        // The map may have been passed: it is found again by `prepare_append`.
+        // The append point may have passed the map's window: `prepare_append` loads it again.
         open.ahead = Default::default();
         Ok(open.appended)
     }
 
-    /// Starts what was submitted: one doorbell for all of it.
+    /// Starts all submitted requests with one doorbell.
     pub fn kick(&self) {
         self.state().device.kick();
     }
 
-    /// The next finished data request, if one is there. This is also what drives the metadata
-    /// futures' device requests: poll this, then poll them.
+    /// The next completed data request, if any. This also drives the metadata futures' device
+    /// requests: poll this, then poll them.
     pub fn poll(&self) -> Option<Event> {
         self.state().poll()
     }
@@ -195,7 +195,7 @@ impl<D: Device> Volume<'_, D> {
         self.state().device.wait(timeout_us);
     }
 
-    /// Requests that the device has, metadata included.
+    /// Outstanding device requests, metadata included.
     pub fn outstanding(&self) -> usize {
         self.state().device.outstanding()
     }
@@ -230,7 +230,7 @@ impl<D: Device> State<'_, D> {
         Ok(())
     }
 
-    /// Where the append goes, its place in the ring, and the number of checksums after it.
+    /// The append's offset, its index in the ring, and the number of checksums after it.
     fn check_append(
         &mut self,
         file: File,
@@ -312,7 +312,7 @@ impl<D: Device> State<'_, D> {
                         && piece.start == offset
                 })
                 .ok_or(Error::NothingToRetry)?;
-            // The append point has moved on, so the extent may no longer be among those ahead.
+            // The append point has moved, so the extent may no longer be in the window ahead.
             let found = open
                 .find(Window::Ahead, offset, &shape)
                 .or_else(|| open.find(Window::Around, offset, &shape));
@@ -495,7 +495,7 @@ fn append_address(
     Ok(address)
 }
 
-/// A split, in whole blocks, that fits the error's number.
+/// A split length, in whole blocks, that fits the error's number.
 fn split_at(most: u64) -> Error {
     Error::Split {
         at_bytes: most.min(1 << 30) as u32,

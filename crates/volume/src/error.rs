@@ -1,10 +1,10 @@
-//! What can go wrong, and what to do about it.
+//! Errors, and what to do about them.
 
 use core::fmt;
 
 use block::PackedError;
 
-/// Which structure of the volume was found to be bad.
+/// The structure of the volume that is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Both superblocks, or a value in the one that is valid.
@@ -22,7 +22,7 @@ pub enum Node {
 pub struct Damage(u32);
 
 impl Damage {
-    /// Which structure.
+    /// The structure.
     pub const fn node(self) -> Node {
         let number = self.0 >> 2;
         match self.0 & 3 {
@@ -51,15 +51,15 @@ impl From<Node> for Error {
     }
 }
 
-/// Why an operation on a volume failed. What a variant carries takes 32 bits, so that a result
-/// stays in two registers of a small machine. Unless the variant says otherwise, nothing was changed.
+/// Why an operation on a volume failed. A variant's data takes 32 bits, so that a result stays in
+/// two registers of a small machine. Unless the variant says otherwise, nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The device failed. If the operation had begun to change metadata, the volume refuses
     /// further changes until it is mounted again; mounting completes or undoes the operation.
     Device(PackedError),
-    /// No superblock of this format is on the device.
+    /// The device has no superblock of this format.
     NotAVolume,
     /// The volume's format has a newer major version.
     NewerVersion {
@@ -71,59 +71,59 @@ pub enum Error {
         /// The unknown bits.
         bits: u32,
     },
-    /// The device is smaller than the volume says it is: the image is cut short, or the device
-    /// is not the one it was made on.
+    /// The device is smaller than the volume: the image is truncated, or the volume was made on
+    /// another device.
     Truncated {
-        /// How much of it is missing, in KiB; `u32::MAX` if it is more than that says.
+        /// How much is missing, in KiB; `u32::MAX` if it is more.
         missing_kib: u32,
     },
     /// A structure fails its checksum or contradicts itself. Run a check.
     Corrupt(Damage),
-    /// The superblock is older than a node it governs: its newer copy was lost. Nothing may be
+    /// The superblock is older than a node that it governs: its newer copy was lost. Nothing may be
     /// changed; files can be read.
     StaleSuperblock,
-    /// The device does not suit the volume: its blocks are longer than the volume's nodes or
+    /// The volume cannot be used on this device: its blocks are longer than the volume's nodes or
     /// units, its largest transfer is shorter than a node, or it is too small.
     Unsuitable,
     /// The parameters of a new volume are out of range or contradict each other.
     BadParameters,
-    /// The memory lent is shorter than three nodes, or not aligned as the device needs.
+    /// The caller's memory is shorter than three nodes, or not aligned as the device needs.
     Memory,
     /// The volume is mounted read-only.
     ReadOnly,
-    /// A name has 1 to 64 bytes of UTF-8, without NUL.
+    /// Invalid name: a name has 1 to 64 bytes of UTF-8, without NUL.
     BadName,
     /// No file has this name.
     NotFound,
     /// A file has this name already.
     Exists,
-    /// Both buckets of this name are full: remove a file, choose another name, or make the
-    /// volume anew with more slots.
+    /// Both buckets of this name are full: remove a file, choose another name, or format the volume
+    /// again with more slots.
     TableFull,
     /// Not enough free space. What was reserved before stays reserved.
     NoSpace,
     /// The file has as many extents as its map can hold.
     MapFull,
-    /// The file is open for writing elsewhere, or open at all and to be removed.
+    /// The file is open for writing elsewhere, or is to be removed or renamed while it is open.
     InUse,
-    /// As many files are open as the table that was lent at mount holds.
+    /// The table of open files that was supplied at mount is full.
     TooManyOpen,
     /// The token's file is not open.
     NotOpen,
     /// The file was opened for reading only.
     NotWritable,
-    /// The offset lies past the end of what can be read or overwritten.
+    /// The offset is past the end of what can be read or overwritten.
     PastEnd,
-    /// Offset, length or address is no multiple of the device's block size.
+    /// Offset, length or address is not a multiple of the device's block size.
     Unaligned,
-    /// One call moves one contiguous piece: split the buffer at this many bytes.
+    /// One call moves one contiguous piece: split the buffer.
     Split {
-        /// The longest piece that can go now.
+        /// The longest piece that can be moved now, in bytes.
         at_bytes: u32,
     },
     /// The file's map around this offset is not in memory: call `prepare`.
     NeedsMap,
-    /// The append would leave the reservation: call `reserve`.
+    /// The append would exceed the reservation: call `reserve`.
     NeedsReservation,
     /// The checksums in memory are full: call `store_checksums` or `commit`.
     NeedsCommit,
@@ -131,7 +131,7 @@ pub enum Error {
     UnalignedEnd,
     /// An earlier append failed: retry it, or rewind.
     AppendFailed,
-    /// This piece is no failed append of the file.
+    /// This piece is not a failed append of the file.
     NothingToRetry,
     /// Other requests are outstanding, or the queue has no room: poll, then call again.
     Busy,

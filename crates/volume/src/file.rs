@@ -5,14 +5,14 @@ use crate::layout::{CHUNK_BYTES, SPAN_UNITS, Shape};
 use crate::map::{self, Extent};
 use crate::slot::Slot;
 
-/// Appends of one file that may be in flight at once.
+/// Appends of one file that may be in flight at the same time.
 pub const APPENDS_IN_FLIGHT: usize = 32;
 /// Extents known ahead of the append point, and around the read point.
 pub(crate) const WINDOW: usize = 4;
-/// Checksums that wait in memory for the next commit: 8 MiB of data.
+/// Checksums that can wait in memory for the next commit: 8 MiB of data.
 pub(crate) const CHECKSUMS: usize = 128;
 
-/// A token for an open file. It is only a number: using it after `close` gives
+/// A token for an open file. It is a plain number: using it after `close` fails with
 /// [`Error::NotOpen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
@@ -20,7 +20,7 @@ pub struct File {
     pub(crate) generation: u16,
 }
 
-/// An append that is in flight or done while an earlier one is not.
+/// An append that is in flight, or has completed before an earlier one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     /// File offset at which it begins; a multiple of the device's block.
@@ -48,23 +48,23 @@ pub(crate) enum PieceState {
     Failed,
 }
 
-/// A place in the table of open files, lent by the caller at mount: one for each file that may
-/// be open at once.
+/// An entry of the table of open files, which the caller supplies at mount: one for each file that
+/// may be open at the same time.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// None: the place is free.
+    /// `None`: the entry is free.
     pub(crate) slot: Option<u32>,
     pub(crate) generation: u16,
     pub(crate) writable: bool,
     pub(crate) checksums: bool,
     /// Size in the slot as last written.
     pub(crate) committed: u64,
-    /// Whether the slot's two members are alike.
+    /// Whether the slot's two members are equal.
     pub(crate) settled: bool,
     pub(crate) alloc_units: u64,
-    /// Offset at which the next append goes.
+    /// The offset of the next append.
     pub(crate) appended: u64,
-    /// All before this has been written.
+    /// Everything before this has been written.
     pub(crate) completed: u64,
     pub(crate) committed_crc: u32,
     pub(crate) completed_crc: u32,
@@ -75,11 +75,11 @@ pub struct OpenFile {
     pub(crate) piece_count: u8,
     /// Reads and overwrites in flight.
     pub(crate) others_in_flight: u16,
-    /// In both windows `start` counts units from the device's byte 0, not from the volume's unit
-    /// 0: an address is then one shift away.
+    /// In both windows `start` counts units from the device's byte 0, not from the volume's unit 0,
+    /// so that an address is a single shift.
     pub(crate) ahead: [Extent; WINDOW],
     pub(crate) around: [Extent; WINDOW],
-    /// Chunk that `sums[0]` is for, and how many are there.
+    /// The chunk of `sums[0]`, and the number of checksums.
     pub(crate) first_sum: u64,
     pub(crate) sum_count: u8,
     pub(crate) sums: [u32; CHECKSUMS],
@@ -92,7 +92,7 @@ impl Default for OpenFile {
 }
 
 impl OpenFile {
-    /// A free place.
+    /// A free entry.
     pub const fn new() -> Self {
         const NO_EXTENT: Extent = Extent {
             logical: 0,
@@ -131,7 +131,7 @@ impl OpenFile {
         }
     }
 
-    /// Gives the place up; tokens for it end.
+    /// Frees the entry; its tokens become invalid.
     #[inline(never)]
     pub(crate) fn reset(&mut self) {
         *self = Self {
@@ -140,7 +140,7 @@ impl OpenFile {
         };
     }
 
-    /// Takes the place for the file in `slot`.
+    /// Uses the entry for the file in `slot`.
     pub(crate) fn occupy(&mut self, slot: u32, header: &Slot, writable: bool) {
         self.reset();
         let size = header.size_bytes;
@@ -177,8 +177,8 @@ impl OpenFile {
             .any(|piece| piece.state == PieceState::Failed)
     }
 
-    /// Where the readable data ends: what is committed, and all that was appended once nothing
-    /// is in flight.
+    /// Where the readable data ends: at the committed size, or after everything appended once
+    /// nothing is in flight.
     pub(crate) fn readable_end(&self) -> u64 {
         self.completed.max(self.committed)
     }
@@ -200,7 +200,7 @@ impl OpenFile {
         }
     }
 
-    /// Where the data at byte `offset` stands: the file's unit, and how many bytes of data
+    /// The location of the data at byte `offset`: the file's unit, and how many bytes of data
     /// follow before the map may jump.
     pub(crate) const fn place(&self, offset: u64, shape: &Shape) -> (u64, u64) {
         let data_unit = offset >> shape.unit_log2;
@@ -228,8 +228,8 @@ impl OpenFile {
         Some((address, to_end.min(contiguous)))
     }
 
-    /// Forgets the extents that the append point has passed, and adds `extent` behind the rest
-    /// if it continues them. False: there is no room, `prepare` will find it later.
+    /// Drops the extents that the append point has passed, and adds `extent` after the rest if it
+    /// continues them. False: there is no room, and `prepare` will load it later.
     pub(crate) fn extend_ahead(&mut self, extent: Extent, append_unit: u64) -> bool {
         self.drop_passed(append_unit);
         if let Some(last) = self.ahead.iter_mut().rev().find(|known| known.len > 0) {
@@ -253,7 +253,7 @@ impl OpenFile {
     }
 
     pub(crate) fn drop_passed(&mut self, append_unit: u64) {
-        // At most WINDOW turns: each drops one extent.
+        // At most WINDOW iterations: each drops one extent.
         for _ in 0..WINDOW {
             let [first, ..] = self.ahead;
             if first.len == 0 || first.logical_end() > append_unit {
@@ -282,7 +282,7 @@ pub(crate) enum Window {
     Around,
 }
 
-/// As [`get`], as a call: for what is not on the path of data.
+/// Like [`get`], but not inlined: for code that is not on the data path.
 #[inline(never)]
 pub(crate) fn find(files: &mut [OpenFile], file: File) -> Result<&mut OpenFile, Error> {
     get(files, file)

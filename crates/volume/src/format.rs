@@ -8,7 +8,7 @@ use crate::slot::Slot;
 use crate::superblock::{Operation, Superblock, superblock_len};
 use crate::{Error, bitmap, bytes, checksum};
 
-/// The parameters of a new volume; what is None is chosen by the device.
+/// The parameters of a new volume; `None` means a default chosen for the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions<'o> {
     /// Size of the volume in bytes; the whole device.
@@ -25,16 +25,16 @@ pub struct FormatOptions<'o> {
     pub checksums: bool,
     /// A label for people; at most 32 bytes are kept.
     pub label: &'o str,
-    /// The volume's identity. It must differ from that of every volume that stood on this device
-    /// before: take 16 random bytes.
+    /// The volume's identity. It must differ from that of every earlier volume on this device: use
+    /// 16 random bytes.
     pub uuid: [u8; 16],
 }
 
 impl FormatOptions<'_> {
-    /// The shape that a device of `geometry` gets.
+    /// The shape of a new volume on a device of `geometry`.
     ///
     /// # Errors
-    /// [`Error::BadParameters`] if the numbers are out of range, no powers of two, too large for
+    /// [`Error::BadParameters`] if the numbers are out of range, not powers of two, too large for
     /// the device or smaller than its blocks.
     pub fn shape(&self, geometry: &Geometry) -> Result<Shape, Error> {
         let lba_log2 = geometry.block_size_log2;
@@ -70,18 +70,19 @@ impl FormatOptions<'_> {
     }
 }
 
-/// Makes an empty volume on `device`; what was on it is lost. `memory` is at least a node long;
-/// longer memory means fewer, longer writes. It is given back.
+/// Makes an empty volume on `device`; what was on it is lost. `memory` is at least one node long;
+/// with more memory there are fewer, longer writes. It is given back.
 ///
-/// Nothing but the two superblocks stands in front of the tables afterwards: what other file systems
-/// and partition tables write there is zeroed first. What they keep at the device's end is not touched.
+/// Afterwards the area in front of the tables holds only the two superblocks: what other file
+/// systems and partition tables wrote there is zeroed first. What they keep at the device's end is
+/// not touched.
 ///
-/// The device holds no volume until all but the superblocks is durable: a format that is cut short, or
-/// fails, before that leaves nothing that could be taken for a volume. One that fails later may leave
-/// the new, empty volume.
+/// The device holds no volume until everything except the superblocks is durable: a format that is
+/// interrupted or fails before that leaves nothing that could be mistaken for a volume. One that
+/// fails later may leave the new, empty volume.
 ///
 /// # Errors
-/// As [`FormatOptions::shape`], [`Error::Memory`], or a device's error.
+/// Those of [`FormatOptions::shape`], [`Error::Memory`], or a device's error.
 pub fn format<D: Device>(
     device: &mut D,
     memory: Buffer,
@@ -106,15 +107,15 @@ fn run(
     if !suits {
         return Err(Error::Memory);
     }
-    // An old volume's superblocks go first, so that it is never mounted over half a new table; and
-    // with them whatever else begins here, a file system's superblock or a partition table, so that
-    // no tool takes the volume for that.
+    // An old volume's superblocks are zeroed first, so that it is never mounted over half a new
+    // table; and with them anything else that begins here, such as a file system's superblock or a
+    // partition table, so that no tool mistakes the volume for that.
     let whole_nodes = memory.as_deref().map_or(0, <[u8]>::len) / shape.node_bytes();
     if let Some(buffer) = memory.as_deref_mut() {
         buffer.fill(0);
     }
     let mut address = 0;
-    // Each turn passes at least a node.
+    // Each iteration writes at least one node.
     while address < TABLES {
         let piece = (whole_nodes * shape.node_bytes()).min((TABLES - address) as usize);
         write_from(device, address, piece, memory)?;
@@ -162,8 +163,8 @@ fn run(
     Ok(shape)
 }
 
-/// Writes `count` nodes, as many at once as the memory holds. `make` fills a node and gives its
-/// address; the addresses follow one another.
+/// Writes `count` nodes, as many per request as the memory holds. `make` fills a node and returns
+/// its address; the addresses are consecutive.
 fn fill(
     device: &mut dyn Device,
     memory: &mut Option<Buffer>,

@@ -16,7 +16,7 @@ use crate::{Error, Volume, error::Node};
 pub(crate) struct TailNode {
     pub index: Index,
     pub live: u32,
-    /// It has more entries than those.
+    /// It has more entries than the file owns.
     pub has_dead: bool,
 }
 
@@ -31,27 +31,27 @@ pub(crate) struct Tail {
     pub node: Option<TailNode>,
 }
 
-/// What adding one more extent to a map takes.
+/// What has to change to add one more extent to a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addition {
-    /// A place in the slot, or a longer last extent there.
+    /// Add an entry to the slot, or extend its last one.
     InSlot,
-    /// A place in the last leaf, or a longer last extent there.
+    /// Add an entry to the last leaf, or extend its last one.
     InLeaf,
-    /// The slot's extents move to a first leaf.
+    /// Move the slot's extents to a first leaf.
     FirstLeaf,
-    /// A new leaf, named by the slot.
+    /// Add a leaf, named by the slot.
     Leaf,
-    /// A new leaf, named by the last index node.
+    /// Add a leaf, named by the last index node.
     LeafInNode,
-    /// The slot's index entries move to a first index node, with a new leaf.
+    /// Move the slot's index entries to a first index node, and add a leaf.
     FirstNode,
-    /// A new index node with a new leaf.
+    /// Add an index node with a new leaf.
     NodeAndLeaf,
 }
 
 impl Addition {
-    /// Whether a leaf or index node that the file has is written.
+    /// Whether an existing leaf or index node of the file is written.
     pub(crate) const fn rewrites(self) -> bool {
         matches!(self, Addition::InLeaf | Addition::LeafInNode)
     }
@@ -67,7 +67,7 @@ impl Addition {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Finds the end of the map of the slot that is loaded. Uses the other two nodes.
+    /// Finds the end of the loaded slot's map. Uses the other two nodes.
     pub(crate) async fn tail(&self, loaded: Loaded<'_>, header: &Slot) -> Result<Tail, Error> {
         let limit = header.alloc_units;
         let mut tail = Tail::default();
@@ -112,7 +112,7 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// What it takes to add an extent that does, or does not, continue the last one.
+    /// The change that adds an extent that does, or does not, continue the last one.
     pub(crate) fn addition(
         &self,
         header: &Slot,
@@ -143,10 +143,10 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Writes the leaves that the addition needs, and changes the slot that is loaded, in memory
-    /// only. The leaves hold nothing yet that the file owns: what lies past `alloc_units` is
-    /// ignored, and nothing names new pairs. So they need no order among themselves, only
-    /// to be durable with the operation record.
+    /// Writes the leaves that the addition needs, and changes the loaded slot, in memory only. The
+    /// leaves hold nothing yet that the file owns: what lies past `alloc_units` is ignored, and
+    /// nothing names new pairs. So they need no order among themselves, only to be durable with the
+    /// operation record.
     pub(crate) async fn add_extent(
         &self,
         loaded: Loaded<'_>,
@@ -164,7 +164,8 @@ impl<D: Device> Volume<'_, D> {
                 return Ok(());
             }
             Addition::InLeaf => {
-                // An entry above that is past the limit now would be within it, and name a leaf that was given back.
+                // Otherwise an entry above that is past the limit now would be within it, and name
+                // a leaf that was given back.
                 if tail.node.is_some_and(|node| node.has_dead) {
                     self.rewrite(header, tail, 2, None, op_seq).await?;
                 }
@@ -177,7 +178,7 @@ impl<D: Device> Volume<'_, D> {
         let [leaf_unit, node_unit] = pairs;
         let mut moved = addition == Addition::FirstLeaf;
         let fresh = |level, moved| Leaf {
-            // Newer than any left-over of this file at the same place: see FORMAT.md.
+            // Newer than any left-over of this file at the same address: see FORMAT.md.
             seq: op_seq * 2,
             last_op: op_seq,
             file_id: header.file_id,
@@ -243,7 +244,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Adds `entry` to the last leaf or, at level 2, to the last index node; what lies past the limit goes.
+    /// Adds `entry` to the last leaf or, at level 2, to the last index node; entries past the limit
+    /// are dropped.
     async fn rewrite(
         &self,
         header: &Slot,
@@ -273,8 +275,8 @@ impl<D: Device> Volume<'_, D> {
     }
 }
 
-/// Puts `entry` behind the first `live` entries. Where `last` is the last of them and an extent,
-/// the two are joined if they are contiguous. Gives the new count.
+/// Puts `entry` after the first `live` entries. If `last` is the last of them and an extent, the
+/// two are joined if they are contiguous. Returns the new count.
 #[inline(never)]
 fn put_after(entries: &mut [u8], live: u32, last: Option<Extent>, entry: &map::Entry) -> u32 {
     if let Some(mut last) = last.filter(|_| live > 0) {

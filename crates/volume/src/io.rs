@@ -1,8 +1,8 @@
 //! The volume's state, and how one metadata operation at a time moves nodes.
 //!
-//! A metadata operation is a future. It never polls the device: [`Volume::poll`] does, hands the
-//! caller what belongs to data, and leaves here what belongs to metadata. So data keeps flowing
-//! while space is reserved or a size is committed.
+//! A metadata operation is a future. It never polls the device: [`Volume::poll`] does, returns data
+//! events to the caller, and stores metadata completions here. So data keeps flowing while space is
+//! reserved or a size is committed.
 
 use core::cell::{RefCell, RefMut};
 use core::future::Future;
@@ -24,19 +24,19 @@ use crate::{Error, Volume};
 /// The tag of metadata requests; data requests have this bit clear.
 pub(crate) const METADATA: u32 = 1 << 31;
 
-/// The node that holds the slot in work.
+/// The node that holds the current slot.
 pub(crate) const SLOT: usize = 0;
-/// The node that holds the bitmap in work, or members A of a run of nodes.
+/// The node that holds the current bitmap, or members A of a run of nodes.
 pub(crate) const WORK: usize = 1;
 /// The node for leaves, superblocks and members B.
 pub(crate) const SPARE: usize = 2;
 
-/// No slot is in node [`SLOT`]; no volume has so many slots.
+/// No slot is in node [`SLOT`]; no volume has this many slots.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
-/// No bitmap is in node [`WORK`]; no volume has so many groups.
+/// No bitmap is in node [`WORK`]; no volume has this many groups.
 pub(crate) const NO_GROUP: u64 = u64::MAX;
 
-/// The metadata request under way.
+/// The outstanding metadata request.
 #[derive(Debug)]
 pub(crate) enum Io {
     Idle,
@@ -54,7 +54,7 @@ pub(crate) struct State<'a, D> {
     pub files: &'a mut [OpenFile],
     pub nodes: [Option<Buffer>; 3],
     pub io: Io,
-    /// What the operation under way asks of the device.
+    /// The current operation's device requests.
     pub steps: Steps,
     pub addresses: Addresses,
     pub crc32c: Crc32c,
@@ -64,7 +64,7 @@ pub(crate) struct State<'a, D> {
     pub cached_group: u64,
     /// A metadata operation has the nodes.
     pub busy: bool,
-    /// The operation under way has written; if it does not finish, the volume has failed.
+    /// The current operation has written; if it does not finish, the volume has failed.
     pub changing: bool,
     pub failed: bool,
     pub read_only: bool,
@@ -98,7 +98,7 @@ impl<D: Device> State<'_, D> {
             .unwrap_or_default()
     }
 
-    /// The slot in work, which was loaded.
+    /// The current slot, which was loaded.
     pub(crate) fn slot(&self, _: Loaded<'_>) -> &[u8] {
         self.node(SLOT)
     }
@@ -113,7 +113,7 @@ impl<D: Device> State<'_, D> {
         buffer.map(|buffer| &**buffer).unwrap_or_default()
     }
 
-    /// Takes in a completion of a metadata request.
+    /// Processes the completion of a metadata request.
     pub(crate) fn finished(&mut self, completion: Completion, wrote: bool) {
         let mut result = completion.result;
         match (
@@ -137,7 +137,7 @@ impl<D: Device> State<'_, D> {
     pub(crate) fn start(&mut self, step: Step, at: Place) -> Poll<Result<(), Error>> {
         let operation = match step.node() {
             None => {
-                // A flush that fails leaves unknown what was lost.
+                // After a failed flush it is unknown what was lost.
                 self.changing = true;
                 // Cleared at submission: a write that completes later is not covered.
                 self.unflushed = false;
@@ -188,12 +188,12 @@ impl<D: Device> State<'_, D> {
 /// written, what the volume holds in memory may differ from the device: a mount is needed.
 pub(crate) struct Turn<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
-    /// Lent to what loads a slot.
+    /// Borrowed by the code that loads a slot.
     pub slot: SlotNode<'v>,
 }
 
 impl<D: Device> Turn<'_, '_, D> {
-    /// What was done so far is whole: an error after this leaves the volume in order.
+    /// What was done so far is complete: an error after this leaves the volume consistent.
     #[inline(never)]
     pub(crate) fn done(&self) {
         self.volume.state().changing = false;
@@ -221,8 +221,8 @@ impl<'a, D: Device> Volume<'a, D> {
         }
     }
 
-    /// The state, for a moment: no borrow is ever held across another or across an await, and
-    /// the device cannot call back. A violation would be a bug of this crate and stops here.
+    /// Borrows the state briefly: no borrow is ever held across another or across an await, and the
+    /// device cannot call back. A violation would be a bug in this crate and stops here.
     pub(crate) fn state(&self) -> RefMut<'_, State<'a, D>> {
         self.state.borrow_mut()
     }
@@ -239,7 +239,7 @@ impl<'a, D: Device> Volume<'a, D> {
         }
     }
 
-    /// As [`Volume::turn`], for an operation that changes something.
+    /// Like [`Volume::turn`], for an operation that changes something.
     pub(crate) fn turn_to_change(&self) -> Enter<'_, 'a, D> {
         Enter {
             volume: self,
@@ -267,7 +267,7 @@ impl<'v, 'a, D: Device> Future for Enter<'v, 'a, D> {
         if state.failed && !state.read_only {
             return Poll::Ready(Err(Error::NeedsMount));
         }
-        // A request of an operation that was dropped may still be under way.
+        // A request of a dropped operation may still be outstanding.
         if state.busy || matches!(state.io, Io::Flushing | Io::InFlight(..)) {
             return Poll::Pending;
         }

@@ -1,18 +1,18 @@
-//! Where everything stands on a volume: the offsets of `FORMAT.md`, and the arithmetic of a
-//! volume's regions. A test compares these constants with the table in that document.
+//! The on-disk layout: the offsets of `FORMAT.md`, and the arithmetic of a volume's regions. A test
+//! compares these constants with the table in that document.
 
 use crate::Error;
 
-/// The format's major version: what a reader must know.
+/// The format's major version, which a reader must know.
 pub const MAJOR: u16 = 1;
 /// The format's minor version.
 pub const MINOR: u16 = 0;
 
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: usize = 256;
-/// Where the second superblock stands.
+/// The offset of the second superblock.
 pub const SUPERBLOCK_B: u64 = 65_536;
-/// Where the slot tables begin.
+/// The offset where the slot tables begin.
 pub const TABLES: u64 = 131_072;
 /// Slots in a bucket.
 pub const BUCKET_SLOTS: u32 = 8;
@@ -22,8 +22,8 @@ pub const CHUNK_BYTES: u64 = 65_536;
 /// 64 KiB each are 16,384 units, whatever U is.
 pub const SPAN_UNITS: u64 = 16_384;
 
-/// Sequence numbers end here, those of superblocks at half of it: no volume lives to see it, and
-/// what is computed from them cannot overflow.
+/// Sequence numbers end here, those of superblocks at half of it: no volume ever reaches them, and
+/// values computed from them cannot overflow.
 pub const SEQ_END: u64 = 1 << 62;
 
 /// The feature bit (incompatible): files may carry checksum units in their map.
@@ -137,12 +137,12 @@ impl Member {
     pub(crate) const BOTH: [Member; 2] = [Member::A, Member::B];
 }
 
-/// The member that a sequence number belongs to: even ones stand in A, odd ones in B.
+/// The member that a sequence number belongs to: even ones are in A, odd ones in B.
 pub(crate) const fn member_of(seq: u64) -> Member {
     if seq & 1 == 0 { Member::A } else { Member::B }
 }
 
-/// The shape of a volume: all that its regions follow from.
+/// The shape of a volume, from which its regions follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of the volume; a multiple of the device's block size.
@@ -196,7 +196,7 @@ impl Shape {
         }
     }
 
-    /// Bitmaps: enough for the whole volume, as if no table stood before the data.
+    /// Bitmaps: enough for the whole volume, as if the tables took no space.
     pub const fn group_count(&self) -> u64 {
         (self.volume_bytes >> self.unit_log2).div_ceil(self.group_units())
     }
@@ -252,7 +252,7 @@ impl Shape {
         self.data_start() + (unit << self.unit_log2)
     }
 
-    /// The members of a leaf pair stand half its allocation apart.
+    /// The members of a leaf pair are half its allocation apart.
     pub(crate) const fn leaf_address(&self, unit: u64, member: Member) -> u64 {
         let start = self.unit_address(unit);
         match member {
@@ -261,7 +261,7 @@ impl Shape {
         }
     }
 
-    /// Whether the numbers are in range and leave at least one unit.
+    /// Checks that the numbers are in range and leave at least one unit.
     ///
     /// # Errors
     /// [`Error::BadParameters`].

@@ -5,18 +5,19 @@
 #![doc = include_str!("../examples/hello.rs")]
 //! ```
 //!
-//! * A [`Volume`] owns its device from [`Volume::mount`] to [`Volume::unmount`] and works in the
-//!   memory that it was lent: three nodes, and a table with a place for each file open at once.
-//!   It allocates nothing.
+//! * A [`Volume`] owns its device from [`Volume::mount`] to [`Volume::unmount`] and works in
+//!   caller-supplied memory: three nodes, and a table with an entry for each open file. It
+//!   allocates nothing.
 //! * Data goes straight between the caller's buffers and the device: [`Volume::append`],
 //!   [`Volume::read`] and [`Volume::overwrite`] submit one device command each, and
 //!   [`Volume::poll`] hands the buffers back. Inside what was reserved they read no metadata.
-//! * What changes metadata is a future: it makes progress when it is polled after
-//!   [`Volume::poll`], and data keeps flowing meanwhile. [`blocking`] runs them to their end.
-//! * A [`Transfer`] moves a buffer of any length without blocking, for callers with a loop of their
-//!   own; [`Volume::provide`] supplies the metadata that it stops for.
+//! * Metadata operations are futures: they make progress when they are polled after
+//!   [`Volume::poll`], and data keeps flowing in the meantime. [`blocking`] runs them to
+//!   completion.
+//! * A [`Transfer`] moves a buffer of any length without blocking, for callers with their own loop;
+//!   [`Volume::provide`] supplies the metadata that it stops for.
 //!
-//! Nothing here panics, whatever stands on the device.
+//! Nothing here panics, whatever the device contains.
 #![no_std]
 #![deny(unsafe_code)]
 

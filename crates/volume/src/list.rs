@@ -1,4 +1,4 @@
-//! What is on a volume: files, space, the volume itself.
+//! Queries: files, space, the volume itself.
 
 use block::Device;
 
@@ -20,13 +20,14 @@ pub struct Entry {
     pub slot: u32,
     /// Bytes of data.
     pub size_bytes: u64,
-    /// Bytes that it takes on the volume, reservation and checksums included, leaves not.
+    /// Bytes that it occupies on the volume, including its reservation and checksums, without
+    /// leaves.
     pub allocated_bytes: u64,
     /// When it was last committed, in nanoseconds since 1970; 0 where no clock was set.
     pub mtime_ns: u64,
     /// The application's number.
     pub app_tag: u64,
-    /// It has a checksum for each 64 KiB.
+    /// Whether it has a checksum for each 64 KiB.
     pub checksums: bool,
     /// Levels of leaves under the slot: 0, 1 or 2.
     pub map_level: u8,
@@ -52,13 +53,13 @@ impl Entry {
 pub struct FileStatus {
     /// Size as last committed.
     pub committed_bytes: u64,
-    /// Offset at which the next append goes.
+    /// The offset of the next append.
     pub appended_bytes: u64,
-    /// All before this has been written, whatever is in flight behind it.
+    /// Everything before this has been written, whatever is in flight after it.
     pub completed_bytes: u64,
     /// Bytes that can be appended before space must be reserved.
     pub reserved_bytes: u64,
-    /// It has checksums.
+    /// Whether it has checksums.
     pub checksums: bool,
 }
 
@@ -71,25 +72,25 @@ pub struct VolumeStatus {
     pub uuid: [u8; 16],
     /// Its label, padded with zeroes.
     pub label: [u8; 32],
-    /// How often it was mounted and changed.
+    /// The number of mounts that changed it.
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
-    /// Nothing can be changed.
+    /// The volume is read-only.
     pub read_only: bool,
-    /// An operation failed half-way: only a mount helps.
+    /// An operation failed half-way: mount again.
     pub needs_mount: bool,
-    /// It was unmounted in good order and not changed since.
+    /// It was cleanly unmounted and not changed since.
     pub clean: bool,
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// The first file whose slot is `from` or later. Calling this again with `entry.slot + 1`
-    /// lists them all, in no order of names.
+    /// The first file whose slot is `from` or later. Calling this again with `entry.slot + 1` lists
+    /// all files, not sorted by name.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] names a damaged slot: list on behind it. [`Error::NeedsMount`], a
-    /// device's error.
+    /// [`Error::Corrupt`] names a damaged slot: continue with the next one. [`Error::NeedsMount`],
+    /// a device's error.
     pub async fn next_file(&self, from: u32) -> Result<Option<Entry>, Error> {
         let turn = self.turn().await?;
         let shape = self.shape();
@@ -140,7 +141,7 @@ impl<D: Device> Volume<'_, D> {
     /// How many extents a file has: 1 when it is contiguous. `most` bounds the count.
     ///
     /// # Errors
-    /// As [`Volume::find`].
+    /// Those of [`Volume::find`].
     pub async fn extent_count(&self, name: &str, most: u64) -> Result<u64, Error> {
         let entry = self.find(name).await?;
         let mut turn = self.turn().await?;
@@ -150,7 +151,7 @@ impl<D: Device> Volume<'_, D> {
             .await?;
         let mut count = 0;
         let mut unit = 0;
-        // Each turn passes at least one extent.
+        // Each iteration passes at least one extent.
         while unit < header.alloc_units && count < most {
             let mut window = [Extent::default(); WINDOW];
             self.window(loaded, &header, unit, &mut window).await?;

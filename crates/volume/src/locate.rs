@@ -1,4 +1,4 @@
-//! From a file's unit to the volume's: at most two leaves under the slot.
+//! Maps a file's units to the volume's: at most two leaves under the slot.
 
 use core::future::Future;
 
@@ -12,8 +12,8 @@ use crate::token::Loaded;
 use crate::{Error, Volume, error::Node};
 
 impl<D: Device> Volume<'_, D> {
-    /// Brings the part of the map that holds `offset` into memory, with the extents that follow
-    /// it as far as one leaf and four extents reach. After that, reads there touch no metadata.
+    /// Loads the part of the map that holds `offset` into memory: the extent there and those that
+    /// follow it in the same leaf, four in all. After that, reads there touch no metadata.
     ///
     /// # Errors
     /// [`Error::NotOpen`], [`Error::PastEnd`], [`Error::Corrupt`], [`Error::NeedsMount`], a
@@ -22,23 +22,23 @@ impl<D: Device> Volume<'_, D> {
         self.bring(file, Some(offset))
     }
 
-    /// Brings the extents from the append point on into memory. Needed when an append says
+    /// Loads the extents from the append point on into memory. Needed when an append fails with
     /// [`Error::NeedsMap`]: the reservation then has more pieces than were kept in memory.
     ///
     /// # Errors
-    /// As [`Volume::prepare`].
+    /// Those of [`Volume::prepare`].
     pub fn prepare_append(&self, file: File) -> impl Future<Output = Result<(), Error>> {
         self.bring(file, None)
     }
 
-    /// Brings the map around `offset`, or from the append point on, into memory.
+    /// Loads the map around `offset`, or from the append point on, into memory.
     async fn bring(&self, file: File, offset: Option<u64>) -> Result<(), Error> {
         let mut turn = self.turn().await?;
         let shape = self.shape();
         let (slot, unit) = {
             let mut state = self.state();
             let open = file::find(state.files, file)?;
-            // A failed append lies past what can be read, and is repeated there.
+            // A failed append is past what can be read, and is retried there.
             let end = open.readable_end().max(open.appended);
             if offset.is_some_and(|offset| offset >= end) {
                 return Err(Error::PastEnd);
@@ -67,7 +67,7 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// The extents of the file whose slot is loaded, from the one with `unit` on.
+    /// The extents of the loaded slot's file, from the one with `unit` on.
     pub(crate) async fn window(
         &self,
         loaded: Loaded<'_>,

@@ -1,4 +1,4 @@
-//! Finding a name: its two buckets, eight slots each, as many slots a read as the memory holds.
+//! Finding a name: its two buckets, eight slots each, as many slots per read as the memory holds.
 
 use block::Device;
 
@@ -9,11 +9,11 @@ use crate::pair::rank;
 use crate::slot::{Slot, State as SlotState, has_name};
 use crate::{Error, Volume, error::Node};
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     Found(u32),
-    /// The name is not there; it may take this slot, in the emptier of its buckets.
+    /// The name does not exist; it may take this slot, in the emptier of its buckets.
     Absent(Option<u32>),
 }
 
@@ -48,7 +48,7 @@ impl<D: Device> Volume<'_, D> {
                 slot += count;
             }
         }
-        // A damaged slot may be the one that was looked for.
+        // A damaged slot may be the one that is searched for.
         if let Some(slot) = damaged {
             return Err(Error::from(Node::Slot(slot)));
         }
@@ -57,7 +57,7 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Reads members A of up to `most` slots from `slot` on into [`WORK`], and B into [`SPARE`];
-    /// gives how many.
+    /// returns how many.
     pub(crate) async fn read_slots(&self, slot: u32, most: u32) -> Result<u32, Error> {
         let (shape, count) = {
             let mut state = self.state();
@@ -76,8 +76,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(count)
     }
 
-    /// Shows `look` the slot `index` of a run that [`Volume::read_slots`] read from `first` on;
-    /// None if both members are invalid.
+    /// Calls `look` with slot `index` of a run that [`Volume::read_slots`] read from `first` on, or
+    /// `None` if both members are invalid.
     pub(crate) fn slot_in_run<T>(
         &self,
         first: u32,
@@ -97,8 +97,8 @@ impl<D: Device> Volume<'_, D> {
 }
 
 impl<D: Device> State<'_, D> {
-    /// Whether both members of slot `index` of a run are valid and say the same, as the close of a
-    /// file leaves them.
+    /// Whether both members of slot `index` of a run are valid and equal, as closing a file leaves
+    /// them.
     pub(crate) fn members_agree(&self, first: u32, index: u32) -> bool {
         let shape = self.shape();
         let at = (index as usize) << shape.node_log2;

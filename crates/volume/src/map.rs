@@ -1,7 +1,7 @@
-//! A file's map: extents, index entries and the leaves they stand in. `FORMAT.md`, "File map".
+//! A file's map: extents, index entries and the leaves that hold them. `FORMAT.md`, "File map".
 //!
 //! Units of a file are counted from 0, checksum units included. An entry may be longer than what
-//! the file owns, when an operation was undone after its leaf was written: whoever walks a map
+//! the file owns, when an operation was undone after its leaf was written: code that walks a map
 //! cuts it at a limit (the next leaf's first unit, or the file's `alloc_units`).
 
 use crate::bytes::{get_u32, get_u64, put, put_u32, put_u64};
@@ -14,7 +14,7 @@ pub(crate) struct Extent {
     pub logical: u64,
     /// First unit, counted in the volume.
     pub start: u64,
-    /// Units; 0 in an unused place of a window.
+    /// Units; 0 in an unused entry of a window.
     pub len: u32,
 }
 
@@ -49,7 +49,7 @@ impl Extent {
     }
 }
 
-/// An entry of a level above the extents.
+/// An entry of a level above the extents, which names a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Index {
     /// First file unit below this entry.
@@ -81,8 +81,8 @@ pub(crate) fn indexes(entries: &[u8]) -> impl Iterator<Item = Index> + Clone + u
     })
 }
 
-/// Checks extents and gives the file unit after the last; None if one is unsound. A file has no more
-/// units than the volume, so what lies past that is forged.
+/// Checks extents and returns the file unit after the last; `None` if one is invalid. A file has no
+/// more units than the volume, so entries past that are forged.
 pub(crate) fn extents_end(entries: &[u8], first: u64, shape: &Shape) -> Option<u64> {
     let units = shape.unit_count();
     if first > units {
@@ -132,7 +132,7 @@ pub(crate) fn extent_entry(extent: &Extent) -> Entry {
     entry
 }
 
-/// An extent's entry without the unit in the file, whose high half is not stored.
+/// An extent's entry without its unit in the file, whose high half is not stored.
 pub(crate) fn start_and_len(entry: &Entry) -> (u64, u32) {
     (get_u64(entry, 0), get_u32(entry, 8))
 }
@@ -205,7 +205,7 @@ impl Leaf {
         put_u32(bytes, at::LEVEL, self.level);
     }
 
-    /// Reads a leaf whose checksum is good; None if it is unsound.
+    /// Decodes a leaf whose checksum is valid; `None` if it is inconsistent.
     #[inline(never)]
     pub(crate) fn decode(bytes: &[u8], shape: &Shape) -> Option<Self> {
         let leaf = Self {
@@ -244,7 +244,7 @@ impl Leaf {
     }
 }
 
-/// How many of a file's `units` hold data: all, or all but each span's checksum unit.
+/// How many of a file's `units` hold data: all, or all except each span's checksum unit.
 pub(crate) const fn data_units(units: u64, checksums: bool) -> u64 {
     if checksums {
         units - units.div_ceil(SPAN_UNITS + 1)

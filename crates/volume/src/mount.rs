@@ -16,7 +16,7 @@ use crate::{Error, Volume, blocking};
 /// How to mount.
 #[derive(Clone, Copy, Debug)]
 pub struct MountOptions {
-    /// Change nothing, not even what a power cut left to be completed.
+    /// Change nothing, not even to complete an interrupted operation.
     pub read_only: bool,
     /// The CRC32C to use for data.
     pub crc32c: Crc32c,
@@ -34,14 +34,14 @@ impl Default for MountOptions {
     }
 }
 
-/// What was lent to a volume, given back.
+/// The device and memory that a volume used, given back.
 #[derive(Debug)]
 pub struct Unmounted<D> {
     /// The device.
     pub device: D,
-    /// The node memory; None where the device failed to give it back.
+    /// The node memory; `None` where the device failed to give it back.
     pub memory: [Option<Buffer>; 3],
-    /// Why it could not be mounted, or not unmounted in good order.
+    /// Why it could not be mounted, or not unmounted cleanly.
     pub result: Result<(), Error>,
 }
 
@@ -59,12 +59,12 @@ impl<D: core::fmt::Debug> core::error::Error for Unmounted<D> {}
 impl<'a, D: Device> Volume<'a, D> {
     /// Mounts the volume on `device`.
     ///
-    /// Each buffer of `memory` is at least one node long; where the second and third are longer,
-    /// up to eight nodes, looking up a name takes fewer reads. `files` has a place for each file
-    /// that may be open at once, at most 128.
+    /// Each buffer of `memory` is at least one node long; with a longer second and third buffer, up
+    /// to eight nodes, looking up a name takes fewer reads. `files` has an entry for each file that
+    /// may be open at the same time, at most 128.
     ///
     /// Mounting reads the two superblocks. After a power cut it also completes or undoes the one
-    /// operation that may have been under way: at most 12 reads and 6 writes more.
+    /// operation that may have been in progress: at most 12 reads and 6 writes more.
     ///
     /// # Errors
     /// Everything is given back with the reason: [`Error::NotAVolume`], [`Error::NewerVersion`],
@@ -87,10 +87,10 @@ impl<'a, D: Device> Volume<'a, D> {
         )
     }
 
-    /// Mounts a volume that gets the protocol wrong in one way, for tests of the tests.
+    /// Mounts a volume that violates the protocol in one way, to test the tests.
     ///
     /// # Errors
-    /// As [`Volume::mount`].
+    /// Those of [`Volume::mount`].
     #[cfg(feature = "mutations")]
     #[allow(clippy::result_large_err)]
     pub fn mount_mutated(
@@ -144,7 +144,7 @@ impl<'a, D: Device> Volume<'a, D> {
             changing: false,
             failed: false,
             read_only,
-            // What stood in the device's cache when the power returned is not known to be durable.
+            // What was in the device's cache when the program started is not known to be durable.
             unflushed: true,
             #[cfg(feature = "mutations")]
             mutation,
@@ -164,10 +164,11 @@ impl<'a, D: Device> Volume<'a, D> {
         }
     }
 
-    /// Writes everything that is pending, marks the volume clean and gives the device back. Files
-    /// should have been closed: what was appended to an open one since its last commit is lost.
+    /// Writes everything that is pending, marks the volume clean and gives the device back. Close
+    /// files first: what was appended to an open one since its last commit is lost.
     ///
-    /// The volume is gone in any case; where `result` is an error it is as after a power cut.
+    /// The volume is unmounted in any case; if `result` is an error it is in the state that a power
+    /// cut leaves.
     pub fn unmount(self) -> Unmounted<D> {
         let result = blocking::run(&self, self.finish());
         let mut unmounted = self.take_apart();
@@ -175,7 +176,7 @@ impl<'a, D: Device> Volume<'a, D> {
         unmounted
     }
 
-    /// Gives up the volume without writing, as a power cut would.
+    /// Abandons the volume without writing, as a power cut would.
     pub fn abandon(self) -> Unmounted<D> {
         self.take_apart()
     }
@@ -209,7 +210,7 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 }
 
-/// Reads both superblocks and takes the newest that is valid.
+/// Reads both superblocks and takes the newest valid one.
 fn read_superblock(
     device: &mut dyn Device,
     memory: &mut [Option<Buffer>; 3],
@@ -245,8 +246,8 @@ fn read_superblock(
             Err(error) => refused = Some(error),
         }
     }
-    // A member of a newer version, or one that contradicts itself, is never passed over for an
-    // older one: that would undo what it says.
+    // A member of a newer version, or one that contradicts itself, is never skipped in favour of an
+    // older one: that would undo its changes.
     if let Some(error) = refused {
         return Err(error);
     }
@@ -295,8 +296,8 @@ pub(crate) fn write_from(
     move_bytes(device, true, address, len_bytes, place)
 }
 
-/// What happens before a volume is mounted goes through `dyn Device`: it is neither often nor
-/// fast, and so it is there once.
+/// I/O before a volume is mounted goes through `dyn Device`: it is rare and need not be fast, so it
+/// is compiled only once.
 #[inline(never)]
 fn move_bytes(
     device: &mut dyn Device,
@@ -319,7 +320,7 @@ fn move_bytes(
     Ok(outcome.result?)
 }
 
-/// A flush, where the device has a cache.
+/// Flushes, if the device has a cache.
 pub(crate) fn flush(device: &mut dyn Device) -> Result<(), Error> {
     if device.geometry().features.volatile_write_cache {
         device::command(device, Request::Flush)?;

@@ -1,4 +1,4 @@
-//! File names: 1 to 64 bytes of UTF-8, and the two buckets that a name may live in.
+//! File names: 1 to 64 bytes of UTF-8, and the two buckets that a name may be in.
 
 use crate::layout::Shape;
 use crate::{Error, checksum};
@@ -32,12 +32,12 @@ impl Name {
     }
 }
 
-/// A file's name where the caller has it. An operation keeps this, not 65 bytes of its own.
+/// A borrowed file name. An operation keeps this instead of a 65-byte copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NameRef<'n>(&'n str);
 
 impl<'n> NameRef<'n> {
-    /// As [`Name::new`].
+    /// Like [`Name::new`].
     #[inline(never)]
     pub(crate) fn new(name: &'n str) -> Result<Self, Error> {
         let bytes = name.as_bytes();
@@ -72,7 +72,7 @@ impl<'n> NameRef<'n> {
         }
     }
 
-    /// The two buckets, from the low and the high half of the name's CRC32C; they may be one.
+    /// The two buckets, from the low and the high half of the name's CRC32C; they may be the same.
     pub(crate) fn buckets(self, shape: &Shape) -> [u32; 2] {
         let hash = checksum::crc32c(0, self.as_bytes());
         let mask = (1u32 << shape.buckets_log2) - 1;

@@ -1,34 +1,35 @@
-//! The orderings that the protocol stands on, each with its name and its argument, so that a test
-//! can take each one away and see a power cut break the volume. `FORMAT.md`, "Rules of change".
+//! The orderings that the protocol relies on, each with its name and its argument, so that a test
+//! can remove each one and see a power cut break the volume. `FORMAT.md`, "Rules of change".
 //!
 //! In an ordinary build the names cost nothing. Under the feature `mutations`, for the project's
 //! own tests, a volume can be mounted that leaves one of them out.
 
-/// A barrier: all that has completed before is durable before anything after it is written.
+/// A barrier: everything completed before it is durable before anything after it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Data, then the size that covers it: else bytes that were never written would show.
+    /// Data, then the size that covers it: otherwise bytes that were never written would show.
     DataBeforeSize,
-    /// A slot, then the word that it is durable (sync, create, remove; without force unit access).
+    /// A slot, then the report that it is durable (sync, create, remove; without force unit
+    /// access).
     SlotBeforeAnswer,
-    /// What was overwritten or committed earlier, then the answer of a sync that changes nothing.
+    /// What was overwritten or committed earlier, then the result of a sync that changes nothing.
     OverwriteBeforeAnswer,
-    /// A file's last commit, then the slot's other member when it is closed: else both members
+    /// A file's last commit, then the slot's other member when it is closed: otherwise both members
     /// may be torn, and the file is lost.
     CommitBeforeCopy,
-    /// What stands in a free slot, then the new file's slot: its other member may be not durable,
-    /// from a removal a moment ago.
+    /// The content of a free slot, then the new file's slot: the slot's other member, from a recent
+    /// removal, may not be durable yet.
     FreeBeforeCreate,
-    /// A file made with its space, then the answer of create.
+    /// A file made with its space, then the result of create.
     CreateBeforeAnswer,
     /// A slot's last commit, then its removal, in the other member.
     CommitBeforeRemove,
-    /// A file removed with its space, then the answer of remove.
+    /// A file removed with its space, then the result of remove.
     RemoveBeforeAnswer,
     /// What the last operation wrote, then the record of a reservation, which overwrites the
     /// means to complete it.
     NodesBeforeReserve,
-    /// The record of a reservation, then its nodes: only so can recovery undo them.
+    /// The record of a reservation, then its nodes: otherwise recovery could not undo them.
     ReserveBeforeNodes,
     /// What the last operation wrote, then the record of a release.
     NodesBeforeRelease,
@@ -36,13 +37,13 @@ pub enum Order {
     ReleaseBeforeNodes,
     /// What the last operation wrote, then the record of a rename.
     NodesBeforeRename,
-    /// The record of a rename, then the new name: else both names could stay.
+    /// The record of a rename, then the new name: otherwise both names could stay.
     RenameBeforeName,
-    /// The new name, then the end of the old one: else both could be lost.
+    /// The new name, then the removal of the old one: otherwise both could be lost.
     NameBeforeOld,
     /// What a program that died left in the device's cache, then what recovery writes.
     CacheBeforeRecovery,
-    /// What recovery settled, then the superblock without the record of it.
+    /// What recovery wrote, then the superblock without the record.
     RecoveryBeforeClear,
     /// What a program that died left in the cache, then the mark that the volume is in use.
     CacheBeforeInUse,
@@ -52,7 +53,7 @@ pub enum Order {
     CleanBeforeClean,
 }
 
-/// A way of getting the protocol wrong.
+/// A deliberate violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// None.
@@ -76,11 +77,11 @@ pub enum Mutation {
     ForgetOpNumber,
     /// Mounting completes and undoes nothing.
     NoRecovery,
-    /// Recovery does not write a torn bitmap member anew.
+    /// Recovery does not rewrite a torn bitmap member.
     LeaveTorn,
     /// The older valid member wins.
     OldestWins,
-    /// A commit takes in what is still in flight.
+    /// A commit includes what is still in flight.
     CommitInFlight,
 }
 
@@ -113,7 +114,7 @@ impl Order {
 
 #[cfg(feature = "mutations")]
 impl Mutation {
-    /// All that are not barriers.
+    /// All except the barriers.
     pub const OTHERS: [Mutation; 11] = [
         Mutation::SlotInPlace,
         Mutation::BitmapInPlace,

@@ -16,8 +16,8 @@ use crate::token::{Loaded, SlotNode};
 use crate::{Error, Volume, bitmap, checksum, error::Node};
 use block::Device;
 
-/// How a member ranks by its sequence number, if its magic, checksum and place are right: the
-/// newest highest, an invalid one 0.
+/// A member's rank by its sequence number, if its magic, checksum and address are right: the newest
+/// is highest, an invalid one is 0.
 #[inline(never)]
 pub(crate) fn rank(
     bytes: &[u8],
@@ -35,14 +35,14 @@ pub(crate) fn rank(
     if right { seq + 1 } else { 0 }
 }
 
-/// A pair: where it is, and what makes a member count.
+/// A pair: its location, and what makes a member valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pair {
-    /// Of this number.
+    /// The slot with this number.
     Slot(u32),
-    /// Of this group.
+    /// The bitmap of this group.
     Bitmap(u64),
-    /// Of a file; a leaf of another one is a left-over.
+    /// A leaf of this file; a leaf of another file is a left-over.
     Leaf {
         unit: u64,
         file_id: u64,
@@ -111,7 +111,7 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// Whether a node of `pair` is in memory. It will not be once another member is read there.
+    /// Whether a node of `pair` is in memory. Reading another member there replaces it.
     fn forget(&mut self, pair: &Pair) -> bool {
         match *pair {
             Pair::Slot(slot) => core::mem::replace(&mut self.cached_slot, NO_SLOT) == slot,
@@ -125,7 +125,7 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// The pair's newest member is in memory, and is sound.
+    /// The pair's newest member is in memory, and is valid.
     fn remember(&mut self, pair: &Pair) {
         match *pair {
             Pair::Slot(slot) => self.cached_slot = slot,
@@ -144,12 +144,12 @@ impl<D: Device> State<'_, D> {
     }
 }
 
-/// Which read of a pair comes next, with the rank of member A where that is known.
+/// The next read of a pair, with the rank of member A where that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Nothing, if the pair is there.
+    /// Nothing, if the pair is in memory.
     AtMemory,
-    /// The first one, whatever is in memory.
+    /// The first member, whatever is in memory.
     AtDevice,
     A,
     B(u64),
@@ -158,9 +158,9 @@ enum Look {
     Done,
 }
 
-/// Reads both members and leaves the newest valid one in its node. With another node for B,
-/// that takes two reads; without, three when A is the newer. Written out, not `async`, as
-/// [`crate::steps::Perform`] is.
+/// Reads both members and leaves the newest valid one in its node. With another node for B, that
+/// takes two reads; without, three when A is the newer. Hand-written instead of `async`, like
+/// [`crate::steps::Perform`].
 pub(crate) struct Load<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     pair: Pair,
@@ -243,7 +243,7 @@ impl<D: Device> Load<'_, '_, D> {
     }
 }
 
-/// A slot on its way into node [`SLOT`].
+/// A future that loads a slot into node [`SLOT`].
 pub(crate) struct LoadSlot<'v, 's, 'n, 'a, D: Device> {
     load: Load<'v, 'a, D>,
     node: SlotNode<'n>,
@@ -271,7 +271,7 @@ impl<'n, D: Device> Future for LoadSlot<'_, '_, 'n, '_, D> {
     }
 }
 
-/// A bitmap on its way into node [`WORK`].
+/// A future that loads a bitmap into node [`WORK`].
 pub(crate) struct LoadBitmap<'v, 'a, D: Device>(Load<'v, 'a, D>);
 
 impl<D: Device> Future for LoadBitmap<'_, '_, D> {
@@ -298,7 +298,7 @@ impl<D: Device> Future for LoadBitmap<'_, '_, D> {
     }
 }
 
-/// A leaf on its way into node [`SPARE`].
+/// A future that loads a leaf into node [`SPARE`].
 pub(crate) struct LoadLeaf<'v, 'a, D: Device> {
     load: Load<'v, 'a, D>,
     first_logical: u64,
@@ -317,7 +317,7 @@ impl<D: Device> Future for LoadLeaf<'_, '_, D> {
             Poll::Pending => return Poll::Pending,
         }
         let state = this.load.volume.state();
-        // Whose leaf it is was seen: another file's does not count as a member.
+        // The leaf's owner was checked: another file's leaf does not count as a member.
         let leaf = Leaf::decode(state.node(SPARE), &state.shape());
         let named = leaf
             .filter(|leaf| leaf.level == this.level && leaf.first_logical == this.first_logical);
@@ -326,8 +326,8 @@ impl<D: Device> Future for LoadLeaf<'_, '_, D> {
 }
 
 impl<'a, D: Device> Volume<'a, D> {
-    /// What is loaded is read when the future is polled first: making it takes a few stores, where
-    /// it stays. It is made in many places.
+    /// Nothing is read before the first poll: creating the future takes only a few stores, in
+    /// place. It is created in many places.
     #[inline(always)]
     const fn load(&self, pair: Pair, look: Look) -> Load<'_, 'a, D> {
         Load {
@@ -349,7 +349,7 @@ impl<'a, D: Device> Volume<'a, D> {
         LoadSlot { load, node, header }
     }
 
-    /// As [`Volume::load_slot`], but always reads it, so that [`State::both`] is about it.
+    /// Like [`Volume::load_slot`], but always reads it, so that [`State::both`] refers to it.
     pub(crate) const fn read_slot<'v, 's, 'n>(
         &'v self,
         node: SlotNode<'n>,
@@ -360,14 +360,14 @@ impl<'a, D: Device> Volume<'a, D> {
         LoadSlot { load, node, header }
     }
 
-    /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was made whole
-    /// at mount, so an invalid one is damage, and the other may be out of date.
+    /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was rewritten at
+    /// mount, so an invalid one is damage, and the other may be out of date.
     #[inline(always)]
     pub(crate) const fn load_bitmap(&self, group: u64) -> LoadBitmap<'_, 'a, D> {
         LoadBitmap(self.load(Pair::Bitmap(group), Look::AtMemory))
     }
 
-    /// Loads what is valid of a bitmap.
+    /// Loads the newest valid member of a bitmap.
     #[inline(always)]
     pub(crate) const fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
         self.load(Pair::Bitmap(group), Look::AtDevice)

@@ -1,5 +1,5 @@
-//! What a transfer waits for, supplied: space, the map, room for checksums. And the one answer to
-//! a lack of space: give back what is unused, then try again.
+//! Supplies what a transfer waits for: space, the map, room for checksums. Also handles a lack of
+//! space: give back what is unused, then retry.
 
 use core::future::{Future, poll_fn};
 use core::task::Poll;
@@ -13,12 +13,12 @@ use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
     /// Supplies what an append, a read or an overwrite of `file` needs before it can continue.
-    /// Data keeps flowing meanwhile, and nothing is committed.
+    /// Data keeps flowing in the meantime, and nothing is committed.
     ///
     /// # Errors
     /// Those of [`Volume::reserve_ahead`], [`Volume::prepare`] and [`Volume::store_checksums`];
     /// [`Error::AppendFailed`] if there will be no room for checksums before a failed append is
-    /// retried or given up.
+    /// retried or discarded.
     pub async fn provide(&self, file: File, need: Need) -> Result<(), Error> {
         match need {
             Need::Space(bytes) => self.reserve_ahead(file, bytes, bytes).await.map(|_| ()),
@@ -31,7 +31,7 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Waits until a checksum can be stored: those of data in flight cannot.
+    /// Waits until a checksum can be stored, which is impossible for data in flight.
     fn settle_checksums(&self, file: File) -> impl Future<Output = Result<(), Error>> {
         poll_fn(move |_| {
             let mut state = self.state();
@@ -51,13 +51,12 @@ impl<D: Device> Volume<'_, D> {
         })
     }
 
-    /// Reserves space until `want_bytes` can be appended, and returns how many can. Where there is
-    /// not so much, as many as there are will do, if they are at least `least_bytes`; where there
-    /// are not even those, unused space is given back first, as
-    /// [`Volume::reclaim_all`] does.
+    /// Reserves space until `want_bytes` can be appended, and returns how many can. If there is
+    /// less space, at least `least_bytes` is enough; if there is not even that, unused space is
+    /// first given back, as [`Volume::reclaim_all`] does.
     ///
     /// # Errors
-    /// As [`Volume::reserve`] and [`Volume::reclaim`].
+    /// Those of [`Volume::reserve`] and [`Volume::reclaim`].
     pub async fn reserve_ahead(
         &self,
         file: File,
@@ -77,7 +76,7 @@ impl<D: Device> Volume<'_, D> {
             if reserved >= least_bytes {
                 return Ok(reserved);
             }
-            // More than the volume has is refused as a whole.
+            // A request for more than the volume has is refused as a whole.
             if want / 2 >= least_bytes.max(1) {
                 want /= 2;
                 continue;
@@ -90,7 +89,7 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Runs `attempt`; where it lacks space or a slot, gives back what is unused, as
+    /// Runs `attempt`; if it lacks space or a slot, gives back what is unused, like
     /// [`Volume::reclaim_all`], and runs it once more.
     ///
     /// # Errors
@@ -110,14 +109,14 @@ impl<D: Device> Volume<'_, D> {
         }
     }
 
-    /// Gives back the units of every removed file, and what writers reserved that never closed
-    /// their file: [`Volume::reclaim`] over all slots.
+    /// Gives back the units of every removed file, and the reservations of writers that never
+    /// closed their file: [`Volume::reclaim`] over all slots.
     ///
     /// # Errors
-    /// As [`Volume::reclaim`].
+    /// Those of [`Volume::reclaim`].
     pub async fn reclaim_all(&self) -> Result<(), Error> {
         let mut from = Some(0);
-        // Each turn passes slots or frees units, so it ends.
+        // Each iteration passes slots or frees units, so the loop ends.
         while let Some(slot) = from {
             from = self.reclaim(slot).await?;
         }

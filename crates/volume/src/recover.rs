@@ -38,7 +38,7 @@ impl<D: Device> Volume<'_, D> {
                 let happened = decider.last_op >= op_seq;
                 let mut old = Slot::EMPTY;
                 let loaded = self.load_slot(turn.slot.lend(), *from, &mut old).await?;
-                // A file made in the old slot after the rename was whole carries its number.
+                // A file made in the old slot after the rename was complete carries its own number.
                 if happened && old.last_op < op_seq {
                     old = Slot::free(*from, old.seq, op_seq);
                     self.perform(|state| {
@@ -50,7 +50,7 @@ impl<D: Device> Volume<'_, D> {
             }
         }
         self.perform(|state| {
-            // What was settled must be durable before the record of it goes.
+            // The recovered nodes must be durable before the record is removed.
             state.order(Order::RecoveryBeforeClear);
             // The next operation has a barrier before what it writes, which covers this too.
             state.put_superblock(SPARE, &Operation::None, false);
@@ -64,12 +64,12 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Makes the bits of `runs` say `used`, in each bitmap once, and writes a torn member anew: a
-    /// bitmap with an invalid member is damage from here on.
+    /// Sets the bits of `runs` to `used`, in each bitmap once, and rewrites a torn member: a bitmap
+    /// with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
         let shape = self.shape();
         let group_of = |start: u64| start / shape.group_units();
-        // What the power cut left in the device's cache must not be overtaken.
+        // What the power cut left in the device's cache must be durable first.
         self.perform(|state| state.order(Order::CacheBeforeRecovery))
             .await?;
         for (index, run) in runs.as_slice().iter().enumerate() {

@@ -12,8 +12,8 @@ use crate::token::Loaded;
 use crate::{Error, Volume, bitmap};
 
 impl<D: Device> Volume<'_, D> {
-    /// One release operation on the slot that is loaded: gives units back until `keep` are left or
-    /// the operation record is full. A slot to be reaped becomes free with its last unit.
+    /// One release operation on the loaded slot: gives units back until `keep` are left or the
+    /// operation record is full. A slot to be reaped becomes free with its last unit.
     pub(crate) async fn release_once(
         &self,
         loaded: Loaded<'_>,
@@ -38,8 +38,8 @@ impl<D: Device> Volume<'_, D> {
                 *header = Slot::free(slot, header.seq, header.last_op);
             }
         }
-        // A damaged bitmap is found before the record is written: after that, recovery would take
-        // its invalid member for one that a power cut tore, and make it anew from the old one.
+        // A damaged bitmap is found before the record is written: after that, recovery would
+        // mistake its invalid member for one torn by a power cut, and rebuild it from the old one.
         for run in runs.as_slice() {
             self.load_bitmap(run.start / shape.group_units()).await?;
         }
@@ -48,7 +48,8 @@ impl<D: Device> Volume<'_, D> {
             state.order(Order::NodesBeforeRelease);
             let operation = Operation::Release { slot, runs };
             state.put_superblock(SPARE, &operation, false);
-            // The record is durable before any node it governs: only so can recovery undo them.
+            // The record is durable before any node it governs: otherwise recovery could not undo
+            // them.
             state.order(Order::ReleaseBeforeNodes);
         })
         .await?;
@@ -99,7 +100,7 @@ impl<D: Device> Volume<'_, D> {
             start: node.index.unit,
             len: shape.pair_units() as u32,
         };
-        // An entry at or past `alloc_units` is dead, in the slot it is removed as well.
+        // An entry at or past `alloc_units` is ignored; in the slot it is also removed.
         let dead = |node: Option<crate::grow::TailNode>| {
             node.filter(|node| node.index.first_logical == header.alloc_units)
         };

@@ -12,9 +12,9 @@ use crate::token::SlotNode;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
-    /// Removes a file. When this returns the name is gone for good. A file of a few extents gives
-    /// its units back in the same operation; a larger one is marked, and [`Volume::reap`] does
-    /// the rest.
+    /// Removes a file. When this returns the removal is durable. A file with few extents gives its
+    /// units back in the same operation; a larger one is marked, and [`Volume::reap`] does the
+    /// rest.
     ///
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::InUse`] while it is open,
@@ -42,7 +42,7 @@ impl<D: Device> Volume<'_, D> {
             && header.map_level == 0
             && groups_touched <= crate::layout::RUNS as u64
         {
-            // All of it fits one operation, so the name and the units go together.
+            // All of it fits one operation, so the name and the units are removed together.
             header.state = SlotState::Reap;
             header.size_bytes = 0;
             self.release_once(loaded, &mut header, 0).await?;
@@ -66,9 +66,9 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Gives back units of removed files: looks at slots from `from` on, works for at most one
-    /// release operation, and returns where to go on, or None when the last slot is done. A sweep
-    /// of the whole table is a loop over this, in as many pieces as the caller likes.
+    /// Gives back units of removed files: visits slots from `from` on, performs at most one release
+    /// operation, and returns where to continue, or `None` after the last slot. To sweep the whole
+    /// table, call this in a loop, in as many steps as the caller likes.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::NeedsMount`], [`Error::Corrupt`], a device's error.
@@ -76,13 +76,13 @@ impl<D: Device> Volume<'_, D> {
         self.sweep(from, false)
     }
 
-    /// As [`Volume::reap`], and gives back what writers reserved that never closed their file: after
-    /// a power cut or a killed program, that space would stay the file's. A reservation that
-    /// [`Volume::close_keeping`] kept stays, as do those of files that are open. A file whose
-    /// reservation lies in a damaged group is passed over.
+    /// Like [`Volume::reap`], but also gives back the reservations of writers that never closed
+    /// their file: after a power cut or a killed program, that space would otherwise stay with the
+    /// file. A reservation that [`Volume::close_keeping`] kept stays, as do those of files that are
+    /// open. A file whose reservation is in a damaged group is skipped.
     ///
     /// # Errors
-    /// As [`Volume::reap`].
+    /// Those of [`Volume::reap`].
     pub fn reclaim(&self, from: u32) -> impl Future<Output = Result<Option<u32>, Error>> {
         self.sweep(from, true)
     }
@@ -127,7 +127,7 @@ impl<D: Device> Volume<'_, D> {
         }
         let keep = header.data_end_units(&self.shape());
         match self.release_once(loaded, &mut header, keep).await {
-            // What is free in a damaged group is not known. Nothing was changed.
+            // It is unknown which units of a damaged group are free. Nothing was changed.
             Err(Error::Corrupt(_)) if !self.state().changing => return Ok(true),
             result => result?,
         }
@@ -135,7 +135,7 @@ impl<D: Device> Volume<'_, D> {
             return Ok(false);
         }
         self.perform(|state| {
-            // As when the file is closed: the other member then says the same.
+            // As when the file is closed: makes the other member equal.
             state.order(Order::CommitBeforeCopy);
             state.put_slot(loaded, &mut header, false);
         })
@@ -146,8 +146,8 @@ impl<D: Device> Volume<'_, D> {
     /// Units past the end of a file's data that a writer reserved and never gave back: of a slot in
     /// the run that [`Volume::read_slots`] read from `first` on.
     ///
-    /// A file that was closed has two members that say the same, whatever reservation it kept; the
-    /// first operation of a writer makes them differ until it closes the file.
+    /// A closed file has two equal members, whatever reservation it kept; the first operation of a
+    /// writer makes them differ until it closes the file.
     pub(crate) fn abandoned_in_run(&self, first: u32, index: u32) -> Result<u64, Error> {
         let shape = self.shape();
         let unused = self.slot_in_run(first, index, |header, _| match header.state {

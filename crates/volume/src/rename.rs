@@ -11,8 +11,7 @@ use crate::superblock::Operation;
 use crate::{Error, Volume};
 
 impl<D: Device> Volume<'_, D> {
-    /// Gives a file another name. After a power cut it has the one or the other, never both or
-    /// none.
+    /// Renames a file. After a power cut it has the old or the new name, never both or none.
     ///
     /// # Errors
     /// [`Error::BadName`], [`Error::NotFound`], [`Error::Exists`] if the new name is taken,
@@ -58,17 +57,18 @@ impl<D: Device> Volume<'_, D> {
         self.perform(|state| {
             state.order(Order::NodesBeforeRename);
             state.put_superblock(SPARE, &Operation::Rename { from, to }, false);
-            // The record is durable before the new name: else both names could stay.
+            // The record is durable before the new name: otherwise both names could stay.
             state.order(Order::RenameBeforeName);
             slot::set_name(state.slot_mut(loaded), new);
             state.put_slot(loaded, &mut moved, false);
-            // The new name is durable before the old one goes: else both could be lost.
+            // The new name is durable before the old one is removed: otherwise both could be lost.
             state.order(Order::NameBeforeOld);
             state.cached_group = NO_GROUP;
             state.put_slot_from(WORK, &mut freed, false);
         })
         .await?;
-        // The new name is durable, so it has happened; recovery would end the old one too.
+        // The new name is durable, so the rename has happened; recovery would also remove the old
+        // one.
         turn.done();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Mending what a check can prove. Nothing here touches data, a slot that cannot be read, or the
+//! Repairs what a check can prove. Nothing here touches data, a slot that cannot be read, or the
 //! only valid copy of anything.
 
 use block::Device;
@@ -16,13 +16,12 @@ use crate::walk::Visit;
 use crate::{Error, Volume, bitmap, error::Node};
 
 impl<D: Device> Volume<'_, D> {
-    /// Checks everything as [`Volume::check`] does, and repairs on the way what the scan proves:
-    /// invalid copies are written anew from the valid ones, bitmaps from the files' maps. Units
-    /// that no file has are freed only when every slot and leaf could be read. No file may be
-    /// open for writing.
+    /// Checks everything as [`Volume::check`] does, and repairs what the scan proves: invalid
+    /// copies are rewritten from the valid ones, bitmaps from the files' maps. Units that no file
+    /// has are freed only when every slot and leaf could be read. No file may be open for writing.
     ///
     /// # Errors
-    /// As [`Volume::check`]; [`Error::ReadOnly`], [`Error::InUse`].
+    /// Those of [`Volume::check`]; [`Error::ReadOnly`], [`Error::InUse`].
     pub async fn repair(
         &self,
         scratch: &mut [u8],
@@ -65,8 +64,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Rewrites each leaf of which one member is invalid. Each turn repairs one, so there are at
-    /// most as many turns as the file has leaves, and one more.
+    /// Rewrites each leaf of which one member is invalid. Each iteration repairs one leaf, so there
+    /// is at most one iteration per leaf of the file, and one more.
     pub(crate) async fn repair_leaves(
         &self,
         loaded: Loaded<'_>,
@@ -111,8 +110,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Writes both members of a bitmap with the bits that the files have, and, unless everything
-    /// could be read, those that were set before as well.
+    /// Writes both members of a bitmap with the bits of the files' units and, unless everything
+    /// could be read, also the bits that were set before.
     pub(crate) async fn repair_bitmap(
         &self,
         group: u64,
@@ -123,7 +122,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         let complete = findings.summary.complete;
         if !sound && !complete {
-            // What the unread files have here is not known.
+            // It is unknown which units here the unreadable files have.
             return Ok(());
         }
         let last_op = self.state().superblock.seq;

@@ -19,13 +19,13 @@ use crate::{Error, Volume, bitmap};
 pub(crate) struct Allocation {
     group: u64,
     data: Runs,
-    /// What the map takes, and the first units of its leaf pairs: the leaf's, the index node's.
+    /// How the map grows, and the first units of its new leaf pairs: the leaf's, the index node's.
     pub addition: Addition,
     pub pairs: [u64; 2],
 }
 
 impl Allocation {
-    /// Every run, data first, as the operation record has them.
+    /// Every run, data first, as in the operation record.
     fn runs(&self, shape: &Shape) -> Runs {
         let mut runs = self.data;
         for &start in self.pairs.iter().take(self.addition.pairs()) {
@@ -38,10 +38,10 @@ impl Allocation {
 
 impl<D: Device> Volume<'_, D> {
     /// Reserves space until at least `bytes` can be appended, and returns how many can. Each
-    /// operation takes what one allocation group offers, so a large reservation is several.
+    /// operation takes what one allocation group offers, so a large reservation takes several.
     ///
-    /// The reservation is the file's at once; it is durable with the next commit. Data can keep
-    /// flowing meanwhile.
+    /// The reservation belongs to the file immediately; it is durable with the next commit. Data
+    /// can keep flowing in the meantime.
     ///
     /// # Errors
     /// [`Error::NoSpace`] or [`Error::MapFull`] (what was reserved before that stays),
@@ -66,13 +66,13 @@ impl<D: Device> Volume<'_, D> {
         }
         let mut header = Slot::EMPTY;
         let loaded = self.load_slot(turn.slot.lend(), slot, &mut header).await?;
-        // Each turn allocates at least a unit.
+        // Each iteration allocates at least one unit.
         while missing > 0 {
             let (extents, count) = self
                 .reserve_once(loaded, &mut header, missing, None)
                 .await?;
             let mut state = self.state();
-            // This operation is whole: what the next one fails for changes nothing.
+            // This operation is complete: a failure of the next one changes nothing.
             state.changing = false;
             let open = file::find(state.files, file)?;
             open.alloc_units = header.alloc_units;
@@ -90,8 +90,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(file::find(state.files, file)?.reserved_bytes(&shape))
     }
 
-    /// One reserve operation for the slot that is loaded: at least one unit, at most `want`. The
-    /// slot is written with whatever else `header` says, so a file can be made with its space.
+    /// One reserve operation for the loaded slot: at least one unit, at most `want`. The slot is
+    /// written with the other changes in `header`, so a file can be made with its space.
     pub(crate) async fn reserve_once(
         &self,
         loaded: Loaded<'_>,
@@ -104,7 +104,7 @@ impl<D: Device> Volume<'_, D> {
         let shape = self.shape();
         if plan.addition.rewrites() {
             // The leaf is written with the record, not after it: on a volume that is still marked
-            // clean it would be newer than the superblock, or torn, and nothing would mend it.
+            // clean it would be newer than the superblock, or torn, and nothing would repair it.
             self.perform(|state| state.put_in_use()).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
@@ -130,7 +130,8 @@ impl<D: Device> Volume<'_, D> {
         self.perform(|state| {
             let operation = Operation::Reserve { slot, runs };
             state.put_superblock(SPARE, &operation, false);
-            // The record is durable before any node it governs: only so can recovery undo them.
+            // The record is durable before any node it governs: otherwise recovery could not undo
+            // them.
             state.order(Order::ReserveBeforeNodes);
             state.put_bitmap(plan.group, op_seq);
             if !state.is_mutated(Mutation::NoOpNumber) {
@@ -161,7 +162,7 @@ impl<D: Device> Volume<'_, D> {
             let group = (first + turn) % groups;
             match self.load_bitmap(group).await {
                 Ok(()) => {}
-                // A damaged group is passed over: what is free there is not known.
+                // A damaged group is skipped: it is unknown which of its units are free.
                 Err(error @ Error::Corrupt(_)) => {
                     damaged = Some(error);
                     continue;
@@ -202,7 +203,7 @@ impl<D: Device> Volume<'_, D> {
         };
         let addition = self.addition(header, tail, contiguous.is_some())?;
         let mut state = self.state();
-        // From here on the bitmap in memory runs ahead of the device.
+        // From here on the bitmap in memory is ahead of the device.
         state.cached_group = NO_GROUP;
         let bytes = state.node_mut(WORK);
         if let Some((start, len)) = contiguous {
@@ -214,7 +215,7 @@ impl<D: Device> Volume<'_, D> {
             data.push(run);
             left -= len;
         }
-        // A leaf takes one extent an operation; a slot as many as it and the record have room for.
+        // A leaf takes one extent per operation; a slot as many as it and the record have room for.
         let mut room = match addition {
             Addition::InSlot => {
                 (shape.slot_entries() - header.entry_count as usize).min(data.room())

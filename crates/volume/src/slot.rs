@@ -11,12 +11,12 @@ use crate::{Error, error::Node};
 /// The file has a checksum unit before each span of data units.
 pub(crate) const ATTRIBUTE_CHECKSUMS: u32 = 1;
 
-/// What a slot holds.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
     Live,
-    /// Removed; its units are still to be given back.
+    /// Removed; its units have not been given back yet.
     Reap,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Slot {
     pub attributes: u32,
     pub tail_crc: u32,
     pub app_tag: u64,
-    /// Which slot this is; not stored. The name stays in the node's bytes.
+    /// The slot's number; not stored. The name stays in the node's bytes.
     pub index: u32,
 }
 
 impl Slot {
-    /// A place to decode into.
+    /// An empty value to decode into.
     pub(crate) const EMPTY: Slot = Slot::free(0, 0, 0);
 
     /// A free slot.
@@ -62,7 +62,7 @@ impl Slot {
         }
     }
 
-    /// An identity that no other file of the volume ever has: a slot's `seq` only grows.
+    /// An identity unique among all files the volume ever had: a slot's `seq` only grows.
     pub(crate) const fn new_file_id(slot: u32, seq: u64) -> u64 {
         ((slot as u64) << 44) | (seq & ((1 << 44) - 1))
     }
@@ -72,7 +72,7 @@ impl Slot {
     }
 
     /// Writes the header, without the name, and zeroes the entries past `entry_count`; a free slot
-    /// is zeroed whole. The checksum is not set.
+    /// is zeroed completely. The checksum is not set.
     pub(crate) fn encode(&self, bytes: &mut [u8]) {
         let used = at::ENTRIES + self.entry_count as usize * ENTRY_BYTES;
         if let Some(rest) = bytes.get_mut(used..) {
@@ -110,8 +110,7 @@ impl Slot {
         put_u64(bytes, at::APP_TAG, self.app_tag);
     }
 
-    /// Reads a slot whose checksum is good into this one. All that the map's root says is
-    /// checked here, once.
+    /// Decodes a slot whose checksum is valid into this one. The map's root is checked here, once.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if its fields contradict each other or the volume's shape.
@@ -195,7 +194,7 @@ impl Slot {
     }
 }
 
-/// The name in a slot's bytes, if it is one.
+/// The name in a slot's bytes, if it is valid.
 pub(crate) fn name(bytes: &[u8]) -> Option<NameRef<'_>> {
     let len = usize::from(get_u8(bytes, at::NAME_LEN)).min(NAME_BYTES + 1);
     let name = bytes.get(at::NAME..at::ENTRIES)?.get(..len)?;

@@ -1,9 +1,9 @@
-//! What an operation asks of the device, in order: barriers, reads and writes. An operation makes
-//! its list in one go, and one loop carries it out: so the code that submits, waits and tries
-//! again is there once.
+//! The device requests of an operation, in order: barriers, reads and writes. An operation makes
+//! its list in one go, and one loop executes it, so the code that submits, waits and retries exists
+//! only once.
 //!
-//! A list that writes is the operation's word that it has begun to change metadata. What it
-//! writes stands in the nodes when the list is made, each node at most once.
+//! A list with writes marks that the operation has begun to change metadata. The data to be written
+//! is in the nodes when the list is made, each node at most once.
 
 use core::cell::RefMut;
 use core::future::Future;
@@ -21,13 +21,13 @@ use crate::superblock::{Operation, superblock_len};
 use crate::token::Loaded;
 use crate::{Error, Volume, bitmap, checksum};
 
-/// One request, or a barrier, in four bits: what it is above, and below that the node's number and
-/// one, or zero for a barrier.
+/// One request, or a barrier, in four bits: the high bits are the kind, the low bits the node's
+/// number plus one, or zero for a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step(u8);
 
 impl Step {
-    /// All that has completed becomes durable, if anything is not.
+    /// Makes everything completed durable, if anything is not.
     pub(crate) const BARRIER: Self = Self(0b0100);
 
     pub(crate) const fn read(node: usize) -> Self {
@@ -43,7 +43,7 @@ impl Step {
         Self(0b1000 | (node as u8 + 1))
     }
 
-    /// The superblock that stands in a node.
+    /// The superblock in a node.
     const fn superblock(node: usize) -> Self {
         Self(0b1100 | (node as u8 + 1))
     }
@@ -65,13 +65,13 @@ impl Step {
         self.0 & 0b1100 == 0b1100
     }
 
-    /// Whether a flush is needed before what it does is durable.
+    /// Whether a flush is needed before its effect is durable.
     pub(crate) const fn is_cached_write(self) -> bool {
         self.0 & 0b0100 != 0 && self.0 & 0b11 != 0
     }
 }
 
-/// Where a node's bytes stand on the device.
+/// The address of a node's bytes on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub address: u64,
@@ -88,20 +88,20 @@ const STEP_BITS: u32 = 4;
 const COUNT_SHIFT: u32 = 24;
 const ONE_MORE: u32 = 1 << COUNT_SHIFT;
 
-/// Steps, in order: the next one in the lowest four bits, and above them all how many were added. The
-/// volume has one such list, which the operation that has the turn fills, and fills again for what
-/// comes next: so it is not in the future of each operation. All that is in it moves a node, or a
-/// superblock.
+/// Steps, in order: the next one in the lowest four bits, and above them all how many were added.
+/// The volume has one such list, which the operation that has the turn fills, and refills for its
+/// next step, so that it is not part of each operation's future. Every step in it moves a node, or
+/// a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps(u32);
 
 impl Steps {
     pub(crate) const EMPTY: Self = Self(0);
-    /// A step had no room: none of the list may be carried out.
+    /// The list overflowed: none of it may be executed.
     const OVERFLOWED: Self = Self(u32::MAX);
 
-    /// Adds a step. No operation has more than there is room for; one that had would lose a barrier,
-    /// so its whole list is refused.
+    /// Adds a step. No operation has more steps than fit; one that had could lose a barrier, so its
+    /// whole list is refused.
     #[inline(never)]
     pub(crate) fn push(&mut self, step: Step) {
         self.add(step);
@@ -129,8 +129,8 @@ impl Steps {
     }
 }
 
-/// Where the nodes of a list are: the slot's node, and the other one. No list moves both others, but
-/// for a superblock, which has its own place.
+/// The addresses of the nodes of a list: the slot's node, and the other one. No list moves both
+/// other nodes, except for a superblock, which has its own address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     slot: u64,
@@ -151,7 +151,8 @@ impl Addresses {
     }
 }
 
-/// The loop. Written out, not `async`: every operation awaits it, and this is compiled once.
+/// The loop that executes a list. Hand-written instead of `async`: every operation awaits it, and
+/// this is compiled only once.
 pub(crate) struct Perform<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
 }
@@ -179,7 +180,7 @@ impl<D: Device> Future for Perform<'_, '_, D> {
     }
 }
 
-/// One request of any length, as [`Perform`] carries out a list.
+/// One request of any length, executed like a list by [`Perform`].
 pub(crate) struct Move<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     step: Step,
@@ -196,7 +197,7 @@ impl<D: Device> Future for Move<'_, '_, D> {
 }
 
 impl<D: Device> State<'_, D> {
-    /// Where a step of the list goes.
+    /// The device address of a step of the list.
     fn place_of(&mut self, step: Step) -> Place {
         let node = step.node().unwrap_or(SLOT);
         let mut address = *self.addresses.of(node);
@@ -211,7 +212,7 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// Submits `step` if it is not yet, and looks whether it has ended.
+    /// Submits `step` if it has not been submitted, and checks whether it has completed.
     pub(crate) fn turn_of(&mut self, step: Step, place: Place) -> Poll<Result<(), Error>> {
         if !self.has_begun() {
             match self.start(step, place) {
@@ -226,8 +227,8 @@ impl<D: Device> State<'_, D> {
         Poll::Ready(result.map_err(Error::from))
     }
 
-    /// Whether the step in front was submitted. Between two steps, and when a turn begins, nothing
-    /// is under way.
+    /// Whether the first step was submitted. Between two steps, and when a turn begins, nothing is
+    /// outstanding.
     fn has_begun(&self) -> bool {
         !matches!(self.io, Io::Idle)
     }
@@ -236,7 +237,7 @@ impl<D: Device> State<'_, D> {
         self.unflushed && self.device.geometry().features.volatile_write_cache
     }
 
-    /// Whether the protocol is followed wrongly on purpose; never, but in tests.
+    /// Whether the protocol is violated on purpose; never outside tests.
     #[cfg(feature = "mutations")]
     pub(crate) fn is_mutated(&self, mutation: Mutation) -> bool {
         self.mutation == mutation
@@ -248,7 +249,7 @@ impl<D: Device> State<'_, D> {
         false
     }
 
-    /// What a node's sequence number grows by: two would be the same member again.
+    /// The increment of a node's sequence number: 2 would address the same member again.
     pub(crate) fn seq_step(&self, in_place: Mutation) -> u64 {
         if self.is_mutated(in_place) { 2 } else { 1 }
     }
@@ -261,7 +262,7 @@ impl<D: Device> State<'_, D> {
         }
     }
 
-    /// A node whose fields are set: adds the checksum.
+    /// Adds the checksum to a node whose fields are set.
     #[inline(never)]
     fn put_node(&mut self, which: usize, address: u64, fua: bool) {
         let uuid = self.superblock.uuid;
@@ -291,7 +292,7 @@ impl<D: Device> State<'_, D> {
         self.cached_slot = header.index;
     }
 
-    /// As [`State::put_slot`], from another node.
+    /// Like [`State::put_slot`], from another node.
     #[inline(never)]
     pub(crate) fn put_slot_from(&mut self, which: usize, header: &mut Slot, fua: bool) {
         header.seq += self.seq_step(Mutation::SlotInPlace);
@@ -323,7 +324,7 @@ impl<D: Device> State<'_, D> {
         self.put_node(WORK, address, false);
     }
 
-    /// Node [`SPARE`], whose leaf header is set, as the member of its `seq`.
+    /// Node [`SPARE`], whose leaf header is set, as the member that its `seq` selects.
     #[inline(never)]
     pub(crate) fn put_leaf(&mut self, unit: u64) {
         let seq = get_u64(self.node(SPARE), node::SEQ);
@@ -351,8 +352,9 @@ impl<D: Device> State<'_, D> {
         self.steps.push(Step::superblock(which));
     }
 
-    /// Before the first change since a clean unmount, says so on the device: from then on a node
-    /// may be torn. The caller has a barrier before its first node, which covers this too.
+    /// Before the first change since a clean unmount, marks the volume as in use on the device:
+    /// from then on a node may be torn. The caller has a barrier before its first node, which also
+    /// covers this.
     #[inline(never)]
     pub(crate) fn put_in_use(&mut self) {
         if self.superblock.clean {
@@ -362,7 +364,7 @@ impl<D: Device> State<'_, D> {
     }
 }
 
-/// Where the superblock of this sequence number is.
+/// The address of the superblock with this sequence number.
 const fn superblock_address(seq: u64) -> u64 {
     match member_of(seq) {
         Member::A => 0,
@@ -371,8 +373,8 @@ const fn superblock_address(seq: u64) -> u64 {
 }
 
 impl<'a, D: Device> Volume<'a, D> {
-    /// Carries out the steps that `make` lists. What is not awaited at once is lost: the list is
-    /// the volume's.
+    /// Executes the steps that `make` lists. Await it immediately: the list belongs to the volume
+    /// and the next one replaces it.
     pub(crate) fn perform(&self, make: impl FnOnce(&mut State<'a, D>)) -> Perform<'_, 'a, D> {
         make(&mut self.list());
         Perform { volume: self }
@@ -398,7 +400,7 @@ impl<'a, D: Device> Volume<'a, D> {
         self.move_bytes(Step::read(which), address, len)
     }
 
-    /// One step whose length is its own.
+    /// One step with an explicit length.
     #[inline(always)]
     pub(crate) const fn move_bytes(&self, step: Step, address: u64, len: usize) -> Move<'_, 'a, D> {
         Move {
@@ -419,7 +421,7 @@ mod tests {
     use block::{Buffer, RamDisk};
     use std::vec;
 
-    /// In a build without assertions too, nothing of a list that is too long reaches the device.
+    /// Even in a build without assertions, nothing of a list that is too long reaches the device.
     #[test]
     fn a_list_that_is_too_long_is_refused_as_a_whole() {
         let buffer = || Buffer::from_static(vec![0; 4096].leak());

@@ -1,8 +1,8 @@
 //! Checksums of data: CRC32C of each 64 KiB of a file, kept in checksum units of the file's own
 //! map. `FORMAT.md`, "Checksums of data".
 //!
-//! The checksum of the last, partial chunk stands in the slot, together with the size that it is
-//! for. So a stored checksum never changes once it is committed.
+//! The checksum of the last, partial chunk is in the slot, together with the size that it covers.
+//! So a stored checksum never changes once it is committed.
 
 use block::Device;
 
@@ -17,8 +17,9 @@ use crate::token::Loaded;
 use crate::{Crc32c, Error, Volume};
 
 impl OpenFile {
-    /// Adds `bytes`, the next of the file, to the checksums. Nothing counts until `keep_sums`.
-    /// Gives the number of checksums with the new ones and the CRC of the last, partial chunk.
+    /// Adds `bytes`, the next of the file, to the checksums. They take effect with `keep_sums`.
+    /// Returns the number of checksums including the new ones, and the CRC of the last, partial
+    /// chunk.
     pub(crate) fn sum(&mut self, mut bytes: &[u8], crc32c: Crc32c) -> Result<(u8, u32), Error> {
         let mut crc = self.appended_crc;
         let mut count = usize::from(self.sum_count);
@@ -38,15 +39,15 @@ impl OpenFile {
     }
 }
 
-/// Where the checksum of a chunk stands: the file's unit, and the byte within the unit.
+/// The location of a chunk's checksum: the file's unit, and the byte within the unit.
 fn place(chunk: u64, shape: &Shape) -> (u64, u64) {
     let per_unit = shape.unit_bytes() / 4;
     (chunk / per_unit * (SPAN_UNITS + 1), chunk % per_unit * 4)
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Writes the checksums of completed data that wait in memory. Their blocks hold committed
-    /// ones too, which are rewritten with the same bytes.
+    /// Writes the checksums of completed data that wait in memory. Their blocks also hold committed
+    /// checksums, which are rewritten with the same bytes.
     pub(crate) async fn store_sums(
         &self,
         file: File,
@@ -81,7 +82,7 @@ impl<D: Device> Volume<'_, D> {
         }
         let mut state = self.state();
         let open = file::find(state.files, file)?;
-        // Appends may have added checksums meanwhile.
+        // Appends may have added checksums in the meantime.
         let left = u64::from(open.sum_count).saturating_sub(count) as usize;
         for place in 0..left {
             let sum = open.sums.get(place + count as usize).copied();
@@ -94,8 +95,8 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// Writes the checksums of what has been appended and has completed, and commits nothing: they
-    /// count with the commit that covers their data. So a long append goes on without one.
+    /// Writes the checksums of completed appends without a commit: they take effect with the commit
+    /// that covers their data. So a long append can continue without one.
     ///
     /// # Errors
     /// [`Error::NotOpen`], [`Error::NotWritable`], [`Error::Unsupported`] for a file without
@@ -120,7 +121,8 @@ impl<D: Device> Volume<'_, D> {
     }
 
     /// Compares `data`, read from `offset` on, with the stored checksums. `offset` is a multiple
-    /// of 64 KiB; a last part that is neither a whole chunk nor the file's end is not compared.
+    /// of 64 KiB; a last part that is neither a whole chunk nor reaches the file's end is not
+    /// compared.
     ///
     /// # Errors
     /// [`Error::Rot`] names the first chunk that differs. [`Error::Unsupported`] for a file
@@ -192,10 +194,10 @@ impl<D: Device> Volume<'_, D> {
         Ok(())
     }
 
-    /// The stored checksums from chunk `first` on (a chunk is 64 KiB of the file), as many as
-    /// stand in one block of the device and fit into `sums`; gives how many. So a reader compares
-    /// what it reads itself, with one metadata read for many chunks. The last, partial chunk of
-    /// the file has one too; past it there are none.
+    /// Reads the stored checksums from chunk `first` on (a chunk is 64 KiB of the file), as many as
+    /// are in one block of the device and fit into `sums`; returns how many. With them a reader
+    /// compares what it reads itself, with one metadata read for many chunks. The last, partial
+    /// chunk of the file has a checksum too; past it there are none.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a file without checksums, [`Error::NotOpen`],

@@ -1,4 +1,4 @@
-//! The superblock: a pair far apart, the volume's shape, and the one operation record.
+//! The superblock: a pair, far apart, with the volume's shape and the one operation record.
 //! `FORMAT.md`, "Superblock".
 
 use crate::bytes::{array, get_u8, get_u16, get_u32, get_u64, put, put_u32, put_u64};
@@ -46,7 +46,7 @@ impl Runs {
     }
 }
 
-/// The operation under way: every change that touches several nodes.
+/// The operation in progress: every change that touches several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     None,
@@ -67,19 +67,19 @@ pub(crate) enum Operation {
     },
 }
 
-/// The first superblock fields, in the form that the software works with.
+/// The superblock's fields in decoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub shape: Shape,
     pub uuid: [u8; 16],
     pub label: [u8; 32],
     pub seq: u64,
-    /// Unmounted in good order: no operation is open and no node may be torn.
+    /// Cleanly unmounted: no operation is open and no node can be torn.
     pub clean: bool,
     pub mount_count: u32,
     /// Files may have checksums.
     pub checksums: bool,
-    /// It has features that only a reader can do without. Such a volume is never written.
+    /// It has unknown features that only a reader may ignore. Such a volume is never written.
     pub read_only: bool,
     pub compat_features: u32,
     pub group_hint: u32,
@@ -123,7 +123,7 @@ impl Superblock {
         put_u32(bytes, at::CRC, crc);
     }
 
-    /// Reads one member. `Ok(None)` means that it is no valid superblock of any version.
+    /// Reads one member. `Ok(None)` means that it is not a valid superblock of any version.
     pub(crate) fn decode(bytes: &[u8], address: u64) -> Result<Option<(Self, Operation)>, Error> {
         let bytes = bytes.get(..SUPERBLOCK_BYTES).unwrap_or_default();
         let valid = array(bytes, at::MAGIC) == magic::SUPERBLOCK
@@ -183,8 +183,8 @@ fn crc_of(bytes: &[u8], address: u64) -> u32 {
     checksum::of_node(&[], address, node, at::CRC)
 }
 
-/// The regions are stored so that a small core need not compute them, and checked so that no
-/// image can point them elsewhere.
+/// Checks the regions. They are stored so that a small core need not compute them, and checked so
+/// that no image can point them elsewhere.
 fn regions(shape: &Shape) -> [(usize, u64); 6] {
     [
         (at::SLOTS_A, shape.slots_a()),

@@ -1,20 +1,20 @@
-//! Who may use node SLOT: what the compiler knows of the buffer that holds the slot in work.
+//! Access to node SLOT, checked by the compiler: the buffer that holds the current slot.
 //!
-//! The types are empty: they cost nothing where the program runs.
+//! The types are zero-sized: they cost nothing at run time.
 
 use core::marker::PhantomData;
 
-/// The right to load a slot into node SLOT. The operation that has the turn has the only one.
+/// The right to load a slot into node SLOT. Only the operation that has the turn holds it.
 #[derive(Debug)]
 pub(crate) struct SlotNode<'t>(PhantomData<&'t mut ()>);
 
 impl SlotNode<'_> {
-    /// For [`crate::io::Turn`] alone, of which there is one at a time.
+    /// For [`crate::io::Turn`] only, of which there is one at a time.
     pub(crate) const fn of_turn() -> Self {
         Self(PhantomData)
     }
 
-    /// The same right for a shorter time: for one load, and as long as what it loaded is used.
+    /// The same right for a shorter time: for one load, and as long as the loaded slot is used.
     pub(crate) fn lend(&mut self) -> SlotNode<'_> {
         SlotNode(PhantomData)
     }
@@ -26,7 +26,7 @@ impl SlotNode<'_> {
 pub(crate) struct Loaded<'n>(PhantomData<&'n ()>);
 
 impl<'n> Loaded<'n> {
-    /// For what has just loaded a slot with the right to do so.
+    /// For code that has just loaded a slot with the right to do so.
     pub(crate) const fn into(_: &SlotNode<'n>) -> Self {
         Self(PhantomData)
     }

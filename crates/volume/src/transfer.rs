@@ -1,7 +1,7 @@
 //! Moving a file's bytes: one buffer to or from one file, in as many device commands as it takes.
 //!
-//! A [`Transfer`] lends pieces of its buffer to the device, cuts one where the volume says
-//! [`Error::Split`], stops where metadata is missing and says which ([`Need`]), takes the pieces
+//! A [`Transfer`] lends pieces of its buffer to the device, splits one where the volume returns
+//! [`Error::Split`], stops where metadata is missing and reports which ([`Need`]), takes the pieces
 //! back, and keeps the failure with the lowest offset. It neither waits nor allocates, so a loop
 //! that blocks, a service with many of them and a stream with a ring of them all drive the same
 //! engine:
@@ -27,18 +27,18 @@ use crate::{Error, Event, Volume};
 /// What a transfer does with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Adds to the end of the file, as [`Volume::append`].
+    /// Appends to the file, like [`Volume::append`].
     Append,
-    /// Reads, as [`Volume::read`].
+    /// Reads, like [`Volume::read`].
     Read,
-    /// Overwrites data in place, as [`Volume::overwrite`].
+    /// Overwrites data in place, like [`Volume::overwrite`].
     Overwrite,
 }
 
 /// Metadata without which a transfer cannot continue; [`Volume::provide`] supplies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Space for this many bytes behind the append point.
+    /// Space for this many bytes after the append point.
     Space(u64),
     /// The map ahead of the append point.
     MapAhead,
@@ -60,13 +60,13 @@ impl Need {
     }
 }
 
-/// How far a transfer got.
+/// The state of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// Over: nothing is with the device and nothing more will be.
+    /// Finished: nothing is outstanding and nothing more will be submitted.
     Done,
-    /// Nothing more will be submitted; pieces are still with the device.
+    /// Nothing more will be submitted; pieces are still outstanding.
     Submitted,
     /// The device or the file has no room for another request: poll, then continue.
     Blocked,
@@ -74,7 +74,7 @@ pub enum Progress {
     Needs(Need),
 }
 
-/// A buffer on its way to or from a file.
+/// The transfer of a buffer to or from a file.
 #[derive(Debug)]
 pub struct Transfer {
     file: File,
@@ -121,14 +121,13 @@ impl Transfer {
         }
     }
 
-    /// Submits pieces until all are with the device, or one must wait. Start them with
-    /// [`Volume::kick`].
+    /// Submits pieces until all are submitted, or one must wait. Start them with [`Volume::kick`].
     pub fn go_on<D: Device>(&mut self, volume: &Volume<'_, D>) -> Progress {
         let mut state = volume.state();
         let geometry = state.device.geometry();
         let (block, largest) = (geometry.block_size_bytes(), geometry.max_transfer_bytes());
         let mut limit = largest;
-        // Each turn submits a piece, makes the next one shorter, or returns.
+        // Each iteration submits a piece, makes the next one shorter, or returns.
         loop {
             let at = self.lent.offset_bytes();
             let left = self.len_bytes.saturating_sub(at);
@@ -185,15 +184,15 @@ impl Transfer {
         }
     }
 
-    /// Takes a piece back, whatever became of it, and says where in the buffer it lies: for a caller
-    /// that repeats pieces that failed.
+    /// Takes a piece back, whatever its result, and returns its offset in the buffer: for a caller
+    /// that retries failed pieces.
     pub fn give_back(&mut self, piece: Option<Buffer>) -> Option<usize> {
         self.pieces_out = self.pieces_out.saturating_sub(1);
-        // A buffer that is not of this transfer stays out; `end` then reports the loss.
+        // A buffer of another transfer is not accepted; `end` then reports the loss.
         self.lent.give_back(piece?).ok()
     }
 
-    /// Submits nothing more. `error` is the result, unless an earlier byte failed or fails yet.
+    /// Submits nothing more. `error` is the result, unless an earlier byte failed or still fails.
     pub fn fail(&mut self, error: Error) {
         self.fail_at(self.lent.offset_bytes(), error);
     }
@@ -224,7 +223,7 @@ impl Transfer {
         self.tag
     }
 
-    /// Where in the file the buffer begins; of an append once its first piece is back.
+    /// The buffer's offset in the file; for an append, known once its first piece is back.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
@@ -234,7 +233,7 @@ impl Transfer {
         self.len_bytes
     }
 
-    /// Bytes that are in pieces, from the buffer's first byte on.
+    /// Bytes that were lent in pieces, from the buffer's first byte on.
     pub const fn submitted_bytes(&self) -> usize {
         self.lent.offset_bytes()
     }
@@ -244,7 +243,7 @@ impl Transfer {
         self.lent.address()
     }
 
-    /// Pieces that are with the device.
+    /// Outstanding pieces.
     pub const fn pieces_out(&self) -> u16 {
         self.pieces_out
     }
@@ -254,13 +253,13 @@ impl Transfer {
         self.failure.is_some() || self.lent.offset_bytes() >= self.len_bytes
     }
 
-    /// Whether nothing is with the device and nothing more will be.
+    /// Whether nothing is outstanding and nothing more will be submitted.
     pub const fn is_over(&self) -> bool {
         self.pieces_out == 0 && self.is_submitted()
     }
 
-    /// The buffer of a transfer that is over, which can only be asked what it was then. None while a
-    /// part of the buffer is with the device, or if the device has not given it back.
+    /// Takes the buffer of a finished transfer, whose parameters can still be queried afterwards.
+    /// `None` while the device has a part of the buffer, or if it has not given one back.
     pub fn take_buffer(&mut self) -> Option<Buffer> {
         let empty = Lent::new(Buffer::from_static(&mut []));
         match core::mem::replace(&mut self.lent, empty).into_whole() {
@@ -272,8 +271,8 @@ impl Transfer {
         }
     }
 
-    /// The buffer, and the failure with the lowest offset. None, and [`block::Error::Gone`], if
-    /// the device has not given all of the buffer back: what is missing may still be written to.
+    /// The buffer, and the failure with the lowest offset. `None`, and [`block::Error::Gone`], if
+    /// the device has not given all of the buffer back: the missing part may still be written to.
     pub fn end(mut self) -> (Option<Buffer>, Result<(), Error>) {
         let result = self.failure.map_or(Ok(()), |(_, error)| Err(error));
         match self.take_buffer() {

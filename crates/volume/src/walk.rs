@@ -8,10 +8,10 @@ use crate::slot::Slot;
 use crate::token::Loaded;
 use crate::{Error, Volume};
 
-/// What a walk comes by.
+/// An item that a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visit {
-    /// Units that the file owns; they may lie in several groups.
+    /// Units that the file owns, possibly in several groups.
     Units { start: u64, len: u64 },
     /// A leaf pair of which only one member is valid.
     OneMember { index: Index, level: u32 },
@@ -20,8 +20,8 @@ pub(crate) enum Visit {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Walks the map of the file whose slot is loaded. Uses the other two nodes. Reads each
-    /// leaf once, and an index node once for each of its leaves.
+    /// Walks the map of the loaded slot's file. Uses the other two nodes. Reads each leaf once, and
+    /// an index node once for each of its leaves.
     pub(crate) async fn walk(
         &self,
         loaded: Loaded<'_>,
@@ -58,7 +58,7 @@ impl<D: Device> Volume<'_, D> {
                 continue;
             }
             let mut turn = 0;
-            // At most as many turns as a leaf has entries.
+            // At most as many iterations as a leaf has entries.
             while turn < shape.leaf_entries() {
                 let Some(node) = self.try_leaf(header, &index, 2, turn == 0, visit).await? else {
                     break;

@@ -1,4 +1,4 @@
-//! What a stream needs of a volume that is nearly full, or whose drive stumbles.
+//! What a stream needs of a volume that is nearly full, or whose drive fails temporarily.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -30,7 +30,7 @@ fn next<D: Device>(volume: &Volume<'_, D>) -> Event {
     }
 }
 
-/// Reserves a unit for each file in turn, so that no two of a file's lie side by side.
+/// Reserves a unit for each file in turn, so that no two units of a file are adjacent.
 fn interleave<D: Device>(volume: &Volume<'_, D>, files: [File; 2], units: u64) {
     for unit in 1..=units {
         for file in files {
@@ -40,7 +40,7 @@ fn interleave<D: Device>(volume: &Volume<'_, D>, files: [File; 2], units: u64) {
 }
 
 /// A reservation of several operations, of which the last finds no space, keeps what it has, and
-/// the volume goes on.
+/// the volume stays usable.
 #[test]
 fn a_reservation_that_ends_at_a_full_volume_keeps_what_it_got() {
     let mut files = files();
@@ -65,7 +65,7 @@ fn a_reservation_that_ends_at_a_full_volume_keeps_what_it_got() {
     assert_eq!(run(&volume, volume.sync(file)), Ok(UNIT as u64));
 }
 
-/// A failed append whose map was forgotten meanwhile can be prepared and repeated.
+/// A failed append whose map was dropped in the meantime can be prepared and retried.
 #[test]
 fn an_append_that_failed_long_ago_can_be_repeated() {
     let device = Faulty::new(disk(), []);

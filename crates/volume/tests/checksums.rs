@@ -1,4 +1,4 @@
-//! Checksums that are stored while a file grows: without a flush, and of no weight until the
+//! Checksums that are stored while a file grows: without a flush, and without effect until the
 //! commit that covers their data.
 #![allow(clippy::unwrap_used)]
 
@@ -130,7 +130,7 @@ fn checksums_stored_ahead_of_a_power_cut_change_nothing_committed() {
         let volume = volume.map_err(|(error, _)| error).unwrap();
         let file = run(&volume, volume.open_to_write("sums")).unwrap();
         assert_eq!(stored(&volume, file), expected(3 * CHUNK));
-        // And it goes on from there.
+        // And it continues from there.
         append(&volume, file, 3 * CHUNK, CHUNK);
         run(&volume, volume.sync(file)).unwrap();
         assert_eq!(stored(&volume, file), expected(4 * CHUNK));

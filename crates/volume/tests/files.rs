@@ -1,4 +1,4 @@
-//! Files on a volume, in good order: what every caller relies on.
+//! Files on a volume without faults: what every caller relies on.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -175,7 +175,7 @@ fn check(
     (summary, found)
 }
 
-/// The bytes of a disk after `spoil` changed them.
+/// The bytes of a disk after `spoil` damaged them.
 fn spoiled(mut disk: Disk, spoil: impl FnOnce(&mut [u8])) -> Disk {
     let outcome = block::blocking::read(&mut disk, 0, buffer(4 << 20));
     let mut bytes = outcome.buffer.to_vec();
@@ -206,7 +206,7 @@ fn a_repair_mends_every_single_copy_and_what_the_maps_prove() {
         }
         let (summary, found) = check(volume, false);
         assert_eq!((summary.files, summary.data_bytes), (2, 2 * 60 * 512));
-        assert_eq!(found, [], "a volume in good order");
+        assert_eq!(found, [], "a clean volume");
         names.push(summary.used_units);
     });
     // One copy of everything: slots and bitmaps of table A, and the second superblock.
@@ -228,7 +228,7 @@ fn a_repair_mends_every_single_copy_and_what_the_maps_prove() {
         assert_eq!(check(volume, false).1, []);
         assert_eq!(get(volume, "one").unwrap(), [1; 60 * 512]);
     });
-    // Both copies of a bitmap: it is made anew from the maps.
+    // Both copies of a bitmap: it is rebuilt from the maps.
     let disk = spoiled(disk, |bytes| {
         bytes[(shape.bitmap_a() + 300) as usize] ^= 1;
         bytes[(shape.bitmap_b() + 300) as usize] ^= 1;

@@ -1,4 +1,4 @@
-//! `FORMAT.md` and the constants of the code say the same.
+//! `FORMAT.md` and the constants of the code agree.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -71,7 +71,7 @@ fn each_place_and_magic_of_the_document_is_the_code_s() {
     assert_eq!(layout::SUPERBLOCK_BYTES, superblock::LABEL + 32 + 16);
 }
 
-/// What other file systems and partition tables write in front of the tables is zeroed by a format.
+/// A format zeroes what other file systems and partition tables write in front of the tables.
 #[test]
 fn nothing_but_superblocks_is_left_in_front_of_the_tables() {
     for (lba_log2, memory) in [(9, 1 << 20), (9, 512), (9, 7 * 512), (6, 256)] {

@@ -1,4 +1,4 @@
-//! What a writer reserved and did not use: given back after it died, kept where that was asked for.
+//! What a writer reserved and did not use: given back after it died, kept where requested.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -64,7 +64,7 @@ fn findings(volume: &Mounted<'_>) -> Vec<Finding> {
     found
 }
 
-/// A file of `len` bytes with space reserved behind them, open.
+/// An open file of `len` bytes with space reserved after them.
 fn write(
     volume: &Mounted<'_>,
     name: &str,
@@ -94,7 +94,7 @@ fn a_dead_writers_reservation_is_found_and_given_back() {
         write(volume, "plain", 5000, false);
         write(volume, "summed", 5000, true);
     });
-    // Looked at without changing anything: named, and no damage.
+    // Checked without changing anything: reported, and not damage.
     let disk = on(disk, true, true, |volume| {
         let reserved: Vec<u64> = findings(volume)
             .into_iter()

@@ -1,4 +1,4 @@
-//! Transfers: one engine that moves a file's bytes, and what supplies what it needs.
+//! Transfers: one engine that moves a file's bytes, and the supply of the metadata that it needs.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -55,7 +55,7 @@ fn read<D: Device>(volume: &Volume<'_, D>, file: File, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A file in many short extents: another one grows beside it, block by block.
+/// A file in many short extents: another one grows in parallel, block by block.
 fn fragmented<D: Device>(volume: &Volume<'_, D>, extents: usize, extent_bytes: usize) -> File {
     let file = create(volume, "pieces", false, 0);
     let other = create(volume, "between", false, 0);
@@ -71,7 +71,7 @@ fn fragmented<D: Device>(volume: &Volume<'_, D>, extents: usize, extent_bytes: u
 }
 
 /// What was appended is read back, in transfers of any length that share a short queue, over a
-/// file whose extents end anywhere; and each end of a transfer comes once.
+/// file whose extents end anywhere; and each completion of a transfer is reported once.
 #[test]
 fn interleaved_transfers_move_every_byte_to_its_place() {
     for seed in 0..12 {
@@ -106,7 +106,7 @@ fn interleaved_transfers_move_every_byte_to_its_place() {
     }
 }
 
-/// Moves `data` in transfers of `cuts`, up to four at a time, in order; gives how many ended well.
+/// Moves `data` in transfers of `cuts`, up to four at a time, in order; returns how many succeeded.
 fn shuttle<D: Device>(
     volume: &Volume<'_, D>,
     file: File,
@@ -175,8 +175,8 @@ fn take_back(going: &mut VecDeque<(usize, Transfer)>, event: Event) {
     transfer.take_back(event);
 }
 
-/// More than the checksums in memory are for: what is appended is not committed on the way, and
-/// no flush is paid for.
+/// More data than the checksums in memory cover: it is not committed on the way, and no flush is
+/// needed.
 #[test]
 fn an_append_longer_than_its_checksums_commits_nothing() {
     let options = FormatOptions {
@@ -197,13 +197,13 @@ fn an_append_longer_than_its_checksums_commits_nothing() {
     assert!(read(&volume, file, data.len()) == data);
 }
 
-/// The space of a removed file, of which nothing has given the units back yet.
+/// The space of a removed file whose units have not been given back yet.
 #[test]
 fn an_append_without_space_takes_that_of_removed_files() {
     let mut table = files();
     let disk = medium(8, MEBIBYTE, &FormatOptions::default());
     let volume = mount(disk, memory(4096, 0), &mut table, false).unwrap();
-    // In so many extents that it does not go in one operation.
+    // In so many extents that one operation cannot remove it.
     let old = fragmented(&volume, 40, MEBIBYTE / 16);
     append(&volume, old, &pattern(5 * MEBIBYTE / 2, 1)).unwrap();
     run(&volume, volume.close(old)).unwrap();
@@ -221,7 +221,7 @@ fn an_append_without_space_takes_that_of_removed_files() {
     append(&volume, new, &data).unwrap();
     run(&volume, volume.sync(new)).unwrap();
     assert!(read(&volume, new, data.len()) == data);
-    // And where there is nothing to give back, that is the result; what was there is used.
+    // And if there is nothing to give back, that is the result; the available space is used.
     let refused = append(&volume, new, &pattern(6 * MEBIBYTE, 3));
     assert_eq!(refused, Err(Error::NoSpace));
 }
@@ -236,13 +236,13 @@ fn as_much_as_there_is_will_do_where_it_is_enough() {
         let ahead = volume.reserve_ahead(file, want as u64, least as u64);
         run(&volume, ahead).map(|bytes| bytes as usize)
     };
-    // More than the whole volume, in one and in another way.
+    // More than the whole volume, in two ways.
     let got = ahead(1 << 30, MEBIBYTE).unwrap();
     assert!((MEBIBYTE..8 * MEBIBYTE).contains(&got), "{got}");
     let all = ahead(16 * MEBIBYTE, got).unwrap();
     assert!((got..8 * MEBIBYTE).contains(&all), "{all}");
     assert_eq!(ahead(1 << 30, 8 * MEBIBYTE), Err(Error::NoSpace));
-    // What there was is reserved all the same.
+    // The available space is reserved all the same.
     let rest = ahead(0, 0).unwrap();
     assert!((7 * MEBIBYTE..8 * MEBIBYTE).contains(&rest), "{rest}");
 }
@@ -260,7 +260,7 @@ fn a_short_extent_shortens_one_piece_only() {
     let volume = mount(disk, memory(4096, 0), &mut table, false).unwrap();
     let file = create(&volume, "file", false, BLOCK);
     let other = create(&volume, "other", false, BLOCK);
-    // Behind the other file's block; both extents are in memory.
+    // After the other file's block; both extents are in memory.
     run(&volume, volume.reserve(file, MEBIBYTE as u64)).unwrap();
     counter.take();
     append(&volume, file, &pattern(MEBIBYTE, 5)).unwrap();
@@ -269,7 +269,7 @@ fn a_short_extent_shortens_one_piece_only() {
     run(&volume, volume.close(other)).unwrap();
 }
 
-/// A mounted volume whose device fails as the rules say that are added later.
+/// A mounted volume whose device fails according to rules that are added later.
 fn faulty(rules: &[Rule], body: impl FnOnce(&Volume<'_, Faulty<CrashDisk>>, &crash::Faults)) {
     let options = FormatOptions {
         checksums: true,
@@ -284,8 +284,8 @@ fn faulty(rules: &[Rule], body: impl FnOnce(&Volume<'_, Faulty<CrashDisk>>, &cra
 
 const BROKEN: block::Error = block::Error::Nvme { status: 0x281 };
 
-/// With a failed append before it, room for checksums will never come: that is said, so that
-/// nothing waits for it. Once the append was retried, it comes.
+/// After a failed append there will never be room for checksums: this is reported, so that nothing
+/// waits for it. Once the append is retried, there is room.
 #[test]
 fn checksum_room_behind_a_failed_append_is_refused() {
     faulty(&[], |volume, faults| {
@@ -312,7 +312,7 @@ fn checksum_room_behind_a_failed_append_is_refused() {
         assert_eq!(provided, Err(Error::AppendFailed));
         volume.retry(file, 0, failed.unwrap(), 0).unwrap();
         assert_eq!(transfer.go_on(volume), Progress::Needs(need));
-        // It waits for the retry, whose event comes meanwhile.
+        // It waits for the retry, whose event arrives in the meantime.
         volume.kick();
         run_with(volume, volume.provide(file, need), |event| {
             assert_eq!(event.result, Ok(()));
@@ -334,8 +334,8 @@ fn checksum_room_behind_a_failed_append_is_refused() {
     });
 }
 
-/// The failure that is reported is the one with the lowest offset, whichever comes first, and
-/// what was before it stays.
+/// The reported failure is the one with the lowest offset, whichever occurs first, and everything
+/// before it stays.
 #[test]
 fn the_first_failure_by_offset_is_the_result() {
     faulty(&[], |volume, faults| {
@@ -348,7 +348,7 @@ fn the_first_failure_by_offset_is_the_result() {
         assert_eq!(result, Err(Error::from(BROKEN)));
         assert_eq!(run(volume, volume.sync(file)), Ok(2 * MEBIBYTE as u64));
         assert!(read(volume, file, 2 * MEBIBYTE) == data[..2 * MEBIBYTE]);
-        // Nothing is in the way of what comes next.
+        // Nothing blocks the next operation.
         append(volume, file, &data[2 * MEBIBYTE..]).unwrap();
         run(volume, volume.sync(file)).unwrap();
         assert!(read(volume, file, data.len()) == data);

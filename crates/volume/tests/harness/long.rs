@@ -1,5 +1,5 @@
-//! Long seeded runs: random operations, one at a time and two at once, power cuts in between, and
-//! on with what one of them left.
+//! Long seeded runs: random operations, one at a time and two in parallel, with power cuts in
+//! between, continuing from one of the images that a cut left.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use straightway_volume::OpenFile;
 /// Steps between two power cuts.
 const STEPS: usize = 12;
 
-/// The next step: one operation, or one on each file at once.
+/// The next step: one operation, or one on each file in parallel.
 fn step(oracle: &Oracle, random: &mut fastrand::Rng) -> Vec<Op> {
     let ops = valid_ops(oracle, 2);
     let first = ops[random.usize(0..ops.len())];
@@ -36,7 +36,7 @@ fn step(oracle: &Oracle, random: &mut fastrand::Rng) -> Vec<Op> {
     }
 }
 
-/// Runs `lives` times from what the power cut before left. The search goes on counting.
+/// Runs `lives` times, each time from what the previous power cut left. The search keeps counting.
 ///
 /// # Errors
 /// The first violation.
@@ -60,7 +60,7 @@ pub fn run(
         };
         let end = runner::run_with(search, &start, &mut next, 0, &manner, &[])
             .map_err(|why| format!("seed {seed}, life {life}: {why}"))?;
-        // On with one of the images that a cut may leave now.
+        // Continue with one of the images that a cut may leave now.
         let sampling = Sampling {
             seed: random.u64(..),
             ..Sampling::default()

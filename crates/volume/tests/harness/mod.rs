@@ -1,5 +1,5 @@
 //! The crash search: a model of what a volume promised (`oracle`), a device that stops at each
-//! change (`probe`), what may be done (`ops`), and what every image must show (`search`).
+//! change (`probe`), the possible operations (`ops`), and what every image must show (`search`).
 #![allow(dead_code)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 

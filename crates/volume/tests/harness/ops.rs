@@ -1,5 +1,5 @@
-//! What may be done with the files of the model, and doing it: each operation tells the oracle
-//! what is under way before it begins, and what is promised once it has returned.
+//! The operations on the model's files: each reports to the oracle what is in progress before it
+//! begins, and what is promised once it has returned.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -61,7 +61,7 @@ impl Op {
         ]
     }
 
-    /// Whether it makes sense for a file in this state.
+    /// Whether it is possible for a file in this state.
     pub fn is_valid(self, files: [Option<&Live>; FILES]) -> bool {
         let file = |file: usize| files[file];
         match self {
@@ -93,7 +93,7 @@ pub struct Context {
     pub ended: RefCell<HashSet<u16>>,
     pub failed: RefCell<Option<Error>>,
     pub next_tag: RefCell<u16>,
-    /// Space to reserve at once, in bytes.
+    /// Space to reserve in one call, in bytes.
     pub unit: u64,
     pub out: RefCell<u64>,
 }
@@ -114,7 +114,7 @@ impl Context {
         *next
     }
 
-    /// What would be promised if nothing had been begun.
+    /// The promise if nothing had been begun.
     fn undo(&self, file: usize) {
         let slot = &mut self.search.borrow_mut().oracle.files[file];
         if let Some(before) = slot.before.take() {
@@ -136,7 +136,7 @@ impl Context {
     }
 }
 
-/// Lets the device go on once.
+/// Lets the device make progress once.
 pub async fn pause() {
     let mut is_paused = false;
     poll_fn(|_| {
@@ -151,8 +151,8 @@ pub async fn pause() {
     .await;
 }
 
-/// Runs an operation; then everything that a power cut may leave is looked at once more, with
-/// the new promise. An error for want of space is a success that changed nothing.
+/// Runs an operation; then everything that a power cut may leave is checked again, with the new
+/// promise. An error for lack of space counts as a success that changed nothing.
 ///
 /// # Errors
 /// The volume's.
@@ -284,7 +284,8 @@ async fn append<D: Device>(
     let (incarnation, from) = context.live(file, |live| (live.shown.incarnation, live.appended));
     let held = from % BLOCK;
     if held > 0 {
-        // A block that was overwritten, and cut shorter, is written whole as it is appended to.
+        // A block that was overwritten, and then cut shorter, is written as a whole when it is
+        // appended to.
         let versions = |live: &mut Live| {
             let versions = live.shown.versions.get_mut(&(from / BLOCK));
             versions.into_iter().for_each(|versions| versions.push(0));
@@ -382,7 +383,7 @@ async fn close<D: Device>(
     Ok(())
 }
 
-/// Polls operations in turn until all have ended, data flowing meanwhile.
+/// Polls operations in turn until all have ended, while data keeps flowing.
 ///
 /// # Errors
 /// The first error; the other operations are still run to their end.

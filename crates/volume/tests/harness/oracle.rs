@@ -1,7 +1,7 @@
 //! What the volume promised: for each file, what it may show after a power cut now.
 //!
 //! A file's byte is a function of the file's incarnation, its offset and the number of the
-//! overwrite, so the model holds no data. The incarnation stands in the file's application tag.
+//! overwrite, so the model holds no data. The incarnation is in the file's application tag.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,7 +29,7 @@ pub fn bytes(incarnation: u64, from: u64, to: u64) -> Vec<u8> {
     (from..to).map(|at| byte(incarnation, at, 0)).collect()
 }
 
-/// The version of a block that a power cut tore in an earlier life: it may hold anything.
+/// The version of a block that a power cut tore in an earlier run: it may hold anything.
 pub const TORN: u32 = u32::MAX;
 
 /// A file that may be shown.
@@ -40,7 +40,7 @@ pub struct Shown {
     pub checksums: bool,
     /// Sizes that a power cut may leave.
     pub sizes: Vec<u64>,
-    /// Overwritten blocks: the versions that each may have. The last one is what a read gives.
+    /// Overwritten blocks: the versions that each may have. A read returns the last one.
     pub versions: BTreeMap<u64, Vec<u32>>,
 }
 
@@ -183,7 +183,7 @@ impl Oracle {
                 let mut live = candidates.iter().flatten().find(fit)?.clone();
                 live.is_open = false;
                 live.appended = shown.size_bytes;
-                // What is past the end will be appended anew, as version 0.
+                // What is past the end will be appended again, as version 0.
                 let size = shown.size_bytes;
                 live.shown.versions.retain(|block, _| block * BLOCK < size);
                 for (block, versions) in &mut live.shown.versions {

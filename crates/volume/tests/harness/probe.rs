@@ -1,5 +1,5 @@
 //! A device that calls back at each change: after a write, discard or flush was submitted, when a
-//! power cut finds it under way.
+//! power cut finds it outstanding.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,9 +16,9 @@ pub type Hook = Rc<RefCell<dyn FnMut(&CrashDisk)>>;
 pub struct Probe {
     disk: CrashDisk,
     hook: Option<Hook>,
-    /// What content is written in which order; None where it is not wanted.
+    /// Checks the order in which content is written, if wanted.
     rules: Option<Rc<RefCell<ContentRules>>>,
-    /// Polls without a completion, to find what would wait for ever.
+    /// Polls without a completion, to detect an endless wait.
     idle_polls: u64,
 }
 

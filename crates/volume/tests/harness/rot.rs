@@ -1,4 +1,4 @@
-//! What becomes of rot: each structure, each field, each copy; the table of `docs/bit-rot.md`.
+//! The effects of bit rot: each structure, each field, each copy; the table of `docs/bit-rot.md`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::support::{buffer, free, memory};
 /// A structure that has two copies.
 struct Structure {
     name: &'static str,
-    /// Where its two copies stand.
+    /// The addresses of its two copies.
     at: [u64; 2],
     /// Offsets of its fields.
     fields: &'static [usize],
@@ -92,7 +92,7 @@ fn structures(bytes: &[u8], r: &Regions) -> Vec<Structure> {
     ]
 }
 
-/// What reading everything, and then a check, say.
+/// The results of reading everything, and then of a check.
 fn outcome(medium: &Medium) -> (String, String) {
     let mut files: [OpenFile; 2] = Default::default();
     let options = MountOptions::default();
@@ -135,7 +135,7 @@ fn outcome(medium: &Medium) -> (String, String) {
     (text(notes, "all is read"), text(findings, "nothing found"))
 }
 
-/// A text without its numbers, so that rows are alike.
+/// A text without its numbers, so that rows can be merged.
 fn kind(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars() {
@@ -183,7 +183,7 @@ fn row(rows: &mut Vec<[String; 4]>, what: &str, fault: &str, media: &[Medium]) {
     }
 }
 
-/// The table: what happens, what reading says, what a check says.
+/// The table: the fault, the result of reading, the result of a check.
 pub fn table() -> String {
     let (medium, before) = image();
     let bytes = medium.to_bytes();

@@ -1,5 +1,5 @@
-//! The orders that `FORMAT.md` asks for, checked at each write: by place (`rules`), and by what is
-//! written where the place does not tell (`ContentRules`).
+//! The orders that `FORMAT.md` requires, checked at each write: by address (`rules`), and by
+//! content where the address is not enough (`ContentRules`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub fn rules(r: &Regions, lba_log2: u8) -> OrderRules {
     )
 }
 
-/// What a write says when its bytes are looked at: leaves, which stand anywhere, and sizes.
+/// Rules that depend on the written bytes: leaves, which can be anywhere, and sizes.
 pub struct ContentRules {
     regions: Regions,
     lba_log2: u8,
@@ -60,7 +60,7 @@ impl ContentRules {
         }
     }
 
-    /// Looks at a write that is about to be submitted.
+    /// Checks a write that is about to be submitted.
     pub fn write(&mut self, lba: u64, bytes: &[u8], disk: &CrashDisk) {
         if bytes.len() < self.regions.node {
             return;
@@ -106,7 +106,7 @@ impl ContentRules {
             return;
         }
         let known = self.sizes.insert(id, size);
-        // With leaves the place of the data is not in the slot; the crash search covers that.
+        // With leaves the address of the data is not in the slot; the crash search covers that.
         let (Some(known), 0) = (known, bytes[57]) else {
             return;
         };

@@ -1,4 +1,5 @@
-//! A run: a start image, operations one after another or two at a time, the search at each change.
+//! A run: a start image, operations one after another or two in parallel, the search at each
+//! change.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -22,11 +23,11 @@ pub struct Start {
     pub name: &'static str,
     pub medium: Medium,
     pub oracle: Oracle,
-    /// Done first, with nothing looked at.
+    /// Done first, without any checks.
     pub prefix: Vec<Op>,
 }
 
-/// How the device of a run answers.
+/// How the device of a run completes requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// The order of completions.
@@ -58,7 +59,7 @@ impl Manner {
     }
 }
 
-/// What is done next, given what has been promised; nothing: the run is over.
+/// What is done next, given what has been promised; `None` ends the run.
 pub type Next<'n> = &'n mut dyn FnMut(&Oracle) -> Option<Vec<Op>>;
 
 /// How a run ended.
@@ -70,7 +71,7 @@ pub struct End {
     pub fired: usize,
 }
 
-/// Runs `steps` (each of one operation, or of several at once) and looks at what a power cut may
+/// Runs `steps` (each of one operation, or of several in parallel) and checks what a power cut may
 /// leave from step `active_from` on.
 ///
 /// # Errors
@@ -87,8 +88,8 @@ pub fn run(
     run_with(search, start, &mut next, active_from, manner, &[]).map(|end| end.disk)
 }
 
-/// As [`run`], with steps that may depend on what was promised, and with faults. After a fault
-/// that made an operation fail, what the device then holds is looked at, and the run is over.
+/// Like [`run`], with steps that may depend on what was promised, and with faults. After a fault
+/// that made an operation fail, what the device then holds is checked, and the run ends.
 ///
 /// # Errors
 /// A violation, in words, with the steps that led to it.

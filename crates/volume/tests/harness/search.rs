@@ -18,7 +18,7 @@ use super::support::{buffer, free, memory};
 #[cfg(feature = "mutations")]
 pub type Mutation = straightway_volume::Mutation;
 
-/// The images that were looked at; searches from the same start share them.
+/// The images that were checked; searches from the same start share them.
 pub type Seen = Arc<Mutex<HashSet<u64>>>;
 
 /// How to search.
@@ -58,11 +58,11 @@ impl Depth {
     }
 }
 
-/// Looks at images, each one once for each thing that is promised.
+/// Checks images, each one once per promise.
 pub struct Search {
     pub depth: Depth,
     pub oracle: Oracle,
-    /// While false, nothing is looked at.
+    /// While false, nothing is checked.
     pub is_active: bool,
     pub states: u64,
     pub in_recovery_states: u64,
@@ -86,7 +86,7 @@ impl Search {
         }
     }
 
-    /// A search that leaves out what another one of the same start has looked at.
+    /// A search that skips what another one from the same start has checked.
     pub fn beside(depth: Depth, seen: &Seen) -> Self {
         Self {
             seen: Arc::clone(seen),
@@ -98,7 +98,7 @@ impl Search {
         self.states + self.in_recovery_states
     }
 
-    /// Looks at each image that a power cut may leave now.
+    /// Checks each image that a power cut may leave now.
     pub fn examine(&mut self, disk: &CrashDisk) {
         if !self.is_active || self.violation.is_some() {
             return;
@@ -128,7 +128,7 @@ impl Search {
     }
 
     fn after_cut(&mut self, medium: &Medium, promise: u64) -> Result<(), String> {
-        // A check reads every node, so a part of the images must do.
+        // A check reads every node, so only a part of the images is checked.
         if medium.hash() % 4 == 0 {
             checked(medium).map_err(|reason| format!("a check before recovery: {reason}"))?;
         }
@@ -210,10 +210,10 @@ impl Search {
     }
 }
 
-/// The file that fragments the others, and that no operation touches.
+/// The file that fragments the others, which no operation touches.
 pub const FILLER: &str = "filler";
 
-/// A file that is made after a mount, to see that it can be.
+/// A file that is made after a mount, to see that this works.
 pub const PROBE: &str = "probe";
 
 fn use_it<D: Device>(volume: &Volume<'_, D>) -> Result<(), String> {
@@ -232,12 +232,12 @@ fn collect(media: &Rc<RefCell<Vec<Medium>>>, depth: Depth) -> Hook {
 }
 
 fn node_bytes(disk: &CrashDisk) -> usize {
-    // The largest here; a mount takes longer memory than it needs.
+    // The largest here; a mount accepts more memory than it needs.
     disk.geometry().block_size_bytes().max(512)
 }
 
-/// Checks an image as a power cut left it, without recovery: whatever the next mount settles is no
-/// damage.
+/// Checks an image as a power cut left it, without recovery: what the next mount will complete or
+/// undo is not damage.
 fn checked(medium: &Medium) -> Result<(), String> {
     let disk = medium.open(Config::default());
     let mut files: [OpenFile; 1] = Default::default();
@@ -303,7 +303,7 @@ pub fn list<D: Device>(volume: &Volume<'_, D>) -> Result<Vec<Found>, Error> {
             data: read(volume, entry.name.as_str(), entry.size_bytes)?,
         });
     }
-    // A name that the list has not is not found either.
+    // A name that is not listed is not found either.
     for name in NAMES.iter().flatten() {
         if !found.iter().any(|found| found.name == *name)
             && blocking::run(volume, volume.find(name)) != Err(Error::NotFound)
@@ -314,7 +314,8 @@ pub fn list<D: Device>(volume: &Volume<'_, D>) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-/// Longer files are read through the volume at both ends only; the independent reader has it all.
+/// Longer files are read through the volume at both ends only; the independent reader reads all of
+/// it.
 const WHOLE_BYTES: u64 = 4096;
 const END_BYTES: u64 = 1024;
 

@@ -17,17 +17,17 @@ use super::starts;
 /// No start has more operations that may come first.
 const MAX_FIRST_OPS: usize = 32;
 
-/// How much to try.
+/// How much to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// Two files where a start has two; at the edges of a map file 0 alone, and two operations
-    /// from each: growing and giving back again.
+    /// Two files where a start has two; at the edges of a map file 0 only, and two operations from
+    /// each: growing and giving back.
     Quick,
     /// Two files everywhere.
     Full,
 }
 
-/// What was tried.
+/// What was tested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted {
     pub sequences: u64,
@@ -70,8 +70,8 @@ pub fn valid_ops(oracle: &Oracle, files: usize) -> Vec<Op> {
         .collect()
 }
 
-/// Every sequence of up to `length` operations, as far as the budget goes. In each, what a power cut
-/// may leave is looked at during and after the last operation: what comes before is the end of a
+/// Every sequence of up to `length` operations, as far as the budget goes. In each, what a power
+/// cut may leave is checked during and after the last operation: everything before is covered by a
 /// shorter sequence.
 ///
 /// # Errors
@@ -109,7 +109,7 @@ pub fn every(length: usize, width: Width, budget: Budget) -> Result<Counted, Str
     })
 }
 
-/// As [`every`], from these starts, of a volume that follows the protocol so.
+/// Like [`every`], from these starts, with this variant of the protocol.
 ///
 /// # Errors
 /// The first violation.

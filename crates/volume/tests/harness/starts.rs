@@ -15,7 +15,7 @@ use super::runner::{self, Manner};
 use super::search::{Depth, FILLER, Mutation, Search, mount};
 use super::support::{buffer, filled, free};
 
-/// Of a device's block and of a node.
+/// The size of a device's block and of a node.
 pub const NODE: usize = 256;
 const LBA_LOG2: u8 = 8;
 
@@ -39,7 +39,7 @@ pub fn empty(slots: u32, unit_bytes: u64, units: u64) -> Medium {
     free(memory.unwrap());
     let shape = shape.unwrap();
     let mut medium = disk.current();
-    // What was there before must never show: the data area is full of left-overs.
+    // Old content must never show: the data area is full of left-overs.
     let mut random = fastrand::Rng::with_seed(units);
     for lba in shape.data_start() >> LBA_LOG2..medium.block_count() {
         medium.edit(lba, |block| random.fill(block)).unwrap();
@@ -115,7 +115,7 @@ pub fn after(name: &'static str, medium: &Medium, oracle: &Oracle, ops: &[Op]) -
     }
 }
 
-/// Every start: nothing there, two files closed or open, and file 0 at each edge of its map.
+/// Every start: an empty volume, two files closed or open, and file 0 at each edge of its map.
 pub fn all() -> Vec<Start> {
     let made = [
         Op::CreateReserved(0),

@@ -1,4 +1,4 @@
-//! The table of rot in `docs/bit-rot.md` is what happens.
+//! The table in `docs/bit-rot.md` matches the actual effects of bit rot.
 
 use crate::harness::rot;
 

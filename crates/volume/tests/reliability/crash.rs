@@ -1,5 +1,5 @@
 //! The power is cut everywhere: every sequence of up to three operations over two files, then long
-//! seeded runs, one operation at a time and two at once.
+//! seeded runs, one operation at a time and two in parallel.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -95,7 +95,7 @@ impl Device for Listing {
     }
 }
 
-/// A format that is cut short leaves the old volume whole, none, or the new one whole.
+/// A format that is interrupted leaves the old volume intact, no volume, or the complete new one.
 #[test]
 fn a_format_cut_anywhere_leaves_no_mixture() {
     let (old, oracle) = starts::fragmented(512, 8);
@@ -138,7 +138,7 @@ fn a_format_cut_anywhere_leaves_no_mixture() {
     assert!(before > 0 && none > 0 && after > 0 && oracle.files[0].now.is_some());
 }
 
-/// A format whose last flush fails says so; the volume may stand there all the same.
+/// A format whose last flush fails returns an error; the volume may exist all the same.
 #[test]
 fn a_format_whose_last_flush_fails_may_have_made_a_volume() {
     let (old, _) = starts::fragmented(512, 8);
@@ -170,8 +170,8 @@ fn a_format_whose_last_flush_fails_may_have_made_a_volume() {
     }
 }
 
-/// The model after a power cut: overwrites of what the cut took away are forgotten, a block that it
-/// tore may hold anything until it is written again.
+/// The model after a power cut: overwrites of lost data are forgotten, a torn block may hold
+/// anything until it is written again.
 #[test]
 fn the_model_adopts_what_a_power_cut_left() {
     let found = |size_bytes, data| oracle::Found {
@@ -198,8 +198,8 @@ fn the_model_adopts_what_a_power_cut_left() {
     assert_eq!(after(9, vec![(0, torn)])[&0], [oracle::TORN]);
 }
 
-/// An append that failed and is repeated, the later ones done already: what was synced stays, and
-/// the size never covers what is not there.
+/// An append that failed and is retried after later ones completed: what was synced stays, and the
+/// size never covers data that was not written.
 #[test]
 fn a_repeated_append_survives_every_power_cut() {
     const PIECE: usize = 512;

@@ -1,6 +1,6 @@
-//! Errors, short transfers, refusals, time-outs and removal at each n-th command, once and for
-//! ever: every operation ends, buffers come back, and on the healthy device nothing acknowledged
-//! is lost, whether the power stays on or is cut then.
+//! Errors, short transfers, refusals, time-outs and removal at each n-th command, once and
+//! permanently: every operation ends, buffers come back, and once the device works again nothing
+//! acknowledged is lost, whether the power stays on or is cut then.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -73,10 +73,10 @@ fn a_fault_at_any_command_loses_nothing() {
     let mut tried = 0;
     for (start, steps) in scripts() {
         for (name, fault) in faults() {
-            for for_ever in [false, true] {
+            for permanent in [false, true] {
                 let search = Rc::new(RefCell::new(Search::new(depth)));
                 for at in 1.. {
-                    let rule = if for_ever {
+                    let rule = if permanent {
                         Rule::from(On::Any, at, fault.clone())
                     } else {
                         Rule::once(On::Any, at, fault.clone())

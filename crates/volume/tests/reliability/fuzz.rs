@@ -1,11 +1,11 @@
-//! Forged images: fields of nodes changed at random, their checksums made right again. Nothing
-//! panics or hangs, and each operation asks a bounded number of commands of the device.
+//! Forged images: fields of nodes changed at random, with corrected checksums. Nothing panics or
+//! hangs, and each operation submits a bounded number of device commands.
 //!
 //! The bound: looking a name up reads both members of two buckets (32 nodes); a map is two leaf
 //! pairs under the slot, read in three reads each; an allocation looks at each bitmap's two
 //! members once; a release or reservation writes at most four pairs, the record, four bitmaps and
-//! the slot, with three flushes. So [`bound`] covers each operation of one turn with room to
-//! spare, and a close takes at most one turn a unit.
+//! the slot, with three flushes. So [`bound`] covers each single operation with room to spare, and
+//! a close takes at most one operation per unit.
 
 use block::Device;
 use crash::{Budget, Config, Counter, Counting, CrashDisk, Medium};
@@ -99,7 +99,7 @@ const SUPERBLOCK: &[(usize, usize)] = &[
     (200, 4),
 ];
 
-/// Every place where a node stands, with its fields.
+/// The address of every node, with its fields.
 fn places(bytes: &[u8], r: &Regions) -> Vec<(u64, &'static [(usize, usize)])> {
     let node = r.node as u64;
     let mut places = vec![(0, SUPERBLOCK), (65_536, SUPERBLOCK)];
@@ -140,7 +140,7 @@ fn forge(medium: &Medium, random: &mut fastrand::Rng) -> Medium {
                 (offset, width, value)
             })
             .collect();
-        // The other member too, now and then, or the forged one may never be looked at.
+        // Occasionally the other member too, or the forged one may never be read.
         let is_superblock = at == 0 || at == 65_536;
         let field = if is_superblock { 8 } else { 4 };
         let identity: &[u8] = if is_superblock { &[] } else { &r.uuid };
@@ -150,7 +150,7 @@ fn forge(medium: &Medium, random: &mut fastrand::Rng) -> Medium {
                     block[offset..offset + width].copy_from_slice(&value.to_le_bytes()[..width]);
                 }
                 if random.bool() {
-                    // Newer than the other member, and still of this one.
+                    // Newer than the other member, and still valid for this one.
                     let seq = if is_superblock { 16 } else { 8 };
                     let newer = u64_at(block, seq).wrapping_add(2);
                     block[seq..seq + 8].copy_from_slice(&newer.to_le_bytes());
@@ -182,7 +182,7 @@ impl Watch {
     }
 }
 
-/// Everything that can be done with a volume; gives the most commands of an operation.
+/// Runs every operation of a volume; returns the most commands that one took.
 fn exercise(disk: CrashDisk, r: &Regions) -> u64 {
     let device = Counting::new(Probe::new(disk, None));
     let mut watch = Watch {
@@ -260,7 +260,7 @@ fn visit<D: Device>(volume: &Volume<'_, D>, name: &str, r: &Regions, watch: &mut
     let _ = blocking::run(volume, volume.sync(file));
     watch.check("sync", 1);
     let _ = blocking::run(volume, volume.close(file));
-    // Each turn gives a unit back at least.
+    // Each iteration gives back at least one unit.
     watch.check("close", r.units + 2);
 }
 

@@ -1,5 +1,6 @@
-//! The protocol is taken apart: with each barrier left out, and with each other way of getting it
-//! wrong, the crash search must find a violation. One that it cannot find would be superfluous.
+//! Mutation tests of the protocol: with each barrier left out, and with each other deliberate
+//! violation, the crash search must find a failure. A barrier whose removal goes unnoticed would be
+//! superfluous.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::harness::search::{Depth, Search};
 use crate::harness::sequences::{Width, every_from};
 use crate::harness::starts::{self, Start};
 
-/// Short lives that find most of them at once. What they miss, the whole search must find.
+/// Short runs that find most of them quickly. What they miss, the whole search must find.
 fn lives() -> Vec<Vec<Op>> {
     use Op::*;
     let made = [CreateReserved(0), Append(0)];
@@ -74,8 +75,8 @@ fn lives() -> Vec<Vec<Op>> {
     ]
 }
 
-/// On a volume that never lost its power, each node has two good copies once it is unmounted:
-/// else rot of the one that is there loses the file.
+/// On a volume that never lost its power, each node has two valid copies once it is unmounted:
+/// otherwise rot of the only copy loses the file.
 fn copies(mutation: Mutation, start: &Start) -> Option<String> {
     let mut search = Search::new(Depth::default());
     search.mutation = mutation;
@@ -90,11 +91,12 @@ fn copies(mutation: Mutation, start: &Start) -> Option<String> {
 /// One way of looking for a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// One of the lives, with a seed for what its device does in which order.
+    /// One of the short runs, with a seed for the order in which its device completes requests.
     Life(usize, u64),
     /// A file at an edge of its map grows.
     Growing(usize),
-    /// A file at an edge of its map is given back after its name is gone; then its slot is taken.
+    /// A file at an edge of its map is given back after its name is removed; then its slot is
+    /// reused.
     Reaping(usize),
     /// Rot of one copy after an unmount.
     Copies,
@@ -104,14 +106,15 @@ enum Attempt {
     Everything,
 }
 
-/// Where most mutations are found at once comes first, and all is tried before one counts as missed.
+/// The attempts that find most mutations quickly come first, and all are tried before a mutation
+/// counts as missed.
 fn attempts(mutation: Mutation) -> Vec<Attempt> {
     use Attempt::*;
     let lives = (0..lives().len()).flat_map(|life| [Life(life, 0), Life(life, 1)]);
     let edges = (0..3).flat_map(|edge| [Growing(edge), Reaping(edge)]);
     let rest = [Copies, Long(0), Long(1), Long(2), Everything];
     let mut all: Vec<Attempt> = lives.chain(edges).chain(rest).collect();
-    // Where it was found before: only a wrong entry costs time.
+    // The attempt that found it before: a wrong entry only costs time.
     let known = match mutation {
         Mutation::Without(Order::OverwriteBeforeAnswer | Order::CommitBeforeCopy) => Life(1, 0),
         Mutation::Without(Order::FreeBeforeCreate | Order::NodesBeforeRelease) => Reaping(0),
@@ -133,7 +136,7 @@ fn attempts(mutation: Mutation) -> Vec<Attempt> {
     all
 }
 
-/// Whether the attempt finds a violation of the volume that is changed so.
+/// Whether the attempt finds a violation with this mutation.
 fn finds(mutation: Mutation, attempt: Attempt, starts: &[Start]) -> bool {
     let depth = Depth::default();
     let mut search = Search::new(depth);
@@ -174,7 +177,7 @@ fn each_ordering_is_needed() {
     let mutations = Order::ALL.into_iter().map(Mutation::Without);
     let mut missed = Vec::new();
     assert_eq!(copies(Mutation::None, &starts[3]), None);
-    // `VOLUME_MUTATION=Rename` tries those whose name has this in it.
+    // `VOLUME_MUTATION=Rename` tries those whose name contains it.
     let only = std::env::var("VOLUME_MUTATION").unwrap_or_default();
     let all = mutations.chain(Mutation::OTHERS);
     for mutation in all.filter(|mutation| format!("{mutation:?}").contains(&only)) {

@@ -1,4 +1,4 @@
-//! Faults that were found once: each test failed before its mending.
+//! Regression tests: each failed before its bug was fixed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,8 +55,8 @@ fn checked() -> CreateOptions {
     }
 }
 
-/// A leaf was rewritten while the superblock still said clean: after a power cut that lost the
-/// record and kept the leaf, the file could not be read.
+/// A leaf was rewritten while the superblock was still marked clean: after a power cut that lost
+/// the record and kept the leaf, the file could not be read.
 #[test]
 fn a_leaf_rewritten_first_after_a_mount_is_recovered() {
     let (medium, oracle) = starts::fragmented(512, 96);
@@ -71,8 +71,9 @@ fn a_leaf_rewritten_first_after_a_mount_is_recovered() {
     runner::run(&search, &start, &steps, 0, &Manner::new(0)).unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// An index node kept an entry of a leaf that was given back. When the file's last extent became longer, the entry was
-/// within the file again: what was appended could not be read, and other files got its units.
+/// An index node kept an entry of a leaf that was given back. When the file's last extent became
+/// longer, the entry was within the file again: appended data could not be read, and other files
+/// got its units.
 #[test]
 fn an_extent_that_becomes_longer_brings_no_old_leaf_back() {
     for extents in 1..=120 {
@@ -86,7 +87,8 @@ fn an_extent_that_becomes_longer_brings_no_old_leaf_back() {
         )
         .unwrap();
         let name = crate::harness::oracle::NAMES[0][0];
-        // The unit behind the file's last is another's: the reservation is an extent of its own, and goes again.
+        // The unit after the file's last belongs to another file: the reservation is a separate
+        // extent, and is given back.
         let file = blocking::run(&volume, volume.open_to_write(name)).unwrap();
         blocking::run(&volume, volume.reserve(file, 512)).unwrap();
         blocking::run(&volume, volume.close(file)).unwrap();
@@ -118,7 +120,7 @@ fn an_extent_that_becomes_longer_brings_no_old_leaf_back() {
     }
 }
 
-/// A reservation that finds part of the space, and then no more, left the volume unusable.
+/// A reservation that found part of the space, and then no more, left the volume unusable.
 #[test]
 fn a_reservation_that_ends_for_want_of_space_keeps_what_it_found() {
     on(disk(4), |volume| {
@@ -134,7 +136,7 @@ fn a_reservation_that_ends_for_want_of_space_keeps_what_it_found() {
     });
 }
 
-/// A commit stored checksums of data in flight; when that failed and was given up, the next
+/// A commit stored checksums of data in flight; when that data failed and was discarded, the next
 /// checksums were stored in the wrong places, or the count went below zero.
 #[test]
 fn checksums_of_data_that_failed_are_taken_back() {
@@ -213,10 +215,9 @@ fn more_checked_data_than_fits_in_flight_is_appended() {
 }
 
 /// A removal in a group whose newest bitmap had rotted wrote its record before it noticed; at the
-/// next mount recovery made the bitmap anew from the old member, and space of other files was
-/// given away.
+/// next mount recovery rebuilt the bitmap from the old member, and space of other files was reused.
 #[test]
-fn a_rotten_bitmap_is_not_made_anew_from_its_old_member() {
+fn a_rotten_bitmap_is_not_rebuilt_from_its_old_member() {
     let device = on(disk(4), |volume| {
         for name in ["a", "b"] {
             let options = CreateOptions {

@@ -1,6 +1,6 @@
-//! A reader of its own: a volume's bytes straight from the offsets of `FORMAT.md`, with nothing of
-//! the library, its checksum included, so that what the library writes is compared with the document and not with
-//! itself. It sees everything at once (maps, bitmaps, leaves) and says what does not fit.
+//! An independent reader: decodes a volume from the offsets of `FORMAT.md`, without any code of the
+//! library (not even its checksum), so that what the library writes is compared with the document
+//! and not with itself. It reads everything (maps, bitmaps, leaves) and reports contradictions.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Where the regions of a volume stand.
+/// The offsets of a volume's regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regions {
     pub node: usize,
@@ -48,7 +48,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Where the two members of the leaf pair at `unit` stand.
+    /// The addresses of the two members of the leaf pair at `unit`.
     pub fn leaf_at(&self, unit: u64) -> [u64; 2] {
         let start = self.data_start + unit * self.unit;
         [start, start + self.pair_units * self.unit / 2]
@@ -72,7 +72,7 @@ pub struct File {
     pub pairs: Vec<u64>,
 }
 
-/// What stands on a volume.
+/// The contents of a volume.
 #[derive(Clone, Debug)]
 pub struct Scan {
     pub regions: Regions,
@@ -303,7 +303,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Compares the maps with the bitmaps: no unit twice, none lost, none that is used and free.
+    /// Compares the maps with the bitmaps: no unit is used twice, lost, or both used and free.
     ///
     /// # Errors
     /// The first difference, in words.
@@ -341,7 +341,7 @@ impl Scan {
         let mut logical = 0;
         for (start, len) in &file.extents {
             for unit in *start..start + len {
-                // A checksum unit stands before each 16,384 data units.
+                // A checksum unit precedes each 16,384 data units.
                 if !file.checksums || logical % 16_385 != 0 {
                     let at = (r.data_start + unit * r.unit) as usize;
                     data.extend_from_slice(&bytes[at..at + r.unit as usize]);

@@ -1,4 +1,4 @@
-//! A volume on a test medium: memory that is given back, and short words for its operations.
+//! A volume on a test medium: memory that is given back, and short names for its operations.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -53,7 +53,7 @@ pub fn make<D: Device>(device: &mut D, options: &FormatOptions<'_>) {
     shape.unwrap();
 }
 
-/// Mounts, or says why not.
+/// Mounts, or returns why not.
 pub fn mount<'a, D: Device>(
     device: D,
     memory: [Buffer; 3],
