@@ -1,4 +1,4 @@
-//! Reads the first 4 KiB of a file or a block device, with checks that nothing else is meant.
+//! Reads the first 4 KiB of a file or a block device.
 //!
 //! `cargo run --example file_read -- Cargo.lock`
 

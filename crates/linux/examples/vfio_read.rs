@@ -1,7 +1,7 @@
 //! Reads the first block of a drive in user space, then gives the drive back to its kernel driver.
 //!
-//! `cargo run --example vfio_read -- nvme0n1`, as root, on a machine with an IOMMU. Nothing is written. A drive
-//! that is mounted or open elsewhere is refused by `bind::to_vfio`.
+//! `cargo run --example vfio_read -- nvme0n1`, as root, on a machine with an IOMMU. Nothing is
+//! written. A drive that is mounted or open elsewhere is refused by `bind::to_vfio`.
 
 use straightway_linux::nvme::{Allocate, Controller, Options, QueuePair};
 use straightway_linux::{Roots, bind, block::blocking, resolve, vfio};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .unwrap_or(1);
     let address = drive.controller.address;
 
-    // Declared first, dropped last: the drive goes back when everything below is closed.
+    // Declared first, dropped last: the drive is given back when everything below is closed.
     let loan = bind::to_vfio(&roots, address)?;
     let function = vfio::Function::open(&roots, address, &vfio::Options::default())?;
     let memory = function.memory();

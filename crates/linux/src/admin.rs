@@ -14,12 +14,12 @@ use std::path::Path;
 
 const OPCODE_GET_LOG_PAGE: u8 = 0x02;
 const OPCODE_IDENTIFY: u8 = 0x06;
-/// 16 bits of dwords (NUMDL).
+/// The largest number of dwords in 16 bits (NUMDL).
 const LOG_PAGE_MAX_BYTES: usize = 4 << 16;
 const NSID_ALL: u32 = 0xffff_ffff;
 const TIMEOUT_MS: u32 = 10_000;
 
-/// What an admin command's answer is.
+/// The result of an admin command.
 type Answer<T> = std::result::Result<T, block::Error>;
 
 fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<()> {
@@ -35,7 +35,8 @@ fn run(file: impl AsFd, command: &Command, data: &mut [u8]) -> Answer<()> {
 /// The controller's identify data.
 ///
 /// # Errors
-/// [`block::Error::Nvme`] if the controller refused it, [`block::Error::Os`] if it did not get there.
+/// [`block::Error::Nvme`] if the controller refused it, [`block::Error::Os`] if it did not reach
+/// the controller.
 pub fn identify_controller(file: impl AsFd) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
     identify(file, 0, cns::CONTROLLER)
 }
@@ -43,15 +44,16 @@ pub fn identify_controller(file: impl AsFd) -> Answer<Box<[u8; IDENTIFY_BYTES]>>
 /// A namespace's identify data.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn identify_namespace(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
     identify(file, nsid, cns::NAMESPACE)
 }
 
-/// The identify data structure `cns` (of [`nvme::cns`]) of namespace `nsid`, or of the controller with `nsid` 0.
+/// The identify data structure `cns` (of [`nvme::cns`]) of namespace `nsid`, or of the controller
+/// with `nsid` 0.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn identify(file: impl AsFd, nsid: u32, cns: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
     let mut data = Box::new([0; IDENTIFY_BYTES]);
     let command = Command {
@@ -67,7 +69,7 @@ pub fn identify(file: impl AsFd, nsid: u32, cns: u32) -> Answer<Box<[u8; IDENTIF
 /// A namespace's list of identification descriptors; empty on a controller that has none.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn descriptors(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES]>> {
     match identify(file, nsid, cns::DESCRIPTORS) {
         Err(block::Error::Nvme { .. }) => Ok(Box::new([0; IDENTIFY_BYTES])),
@@ -78,7 +80,7 @@ pub fn descriptors(file: impl AsFd, nsid: u32) -> Answer<Box<[u8; IDENTIFY_BYTES
 /// Fills `page` with log page `lid` (of [`nvme::lid`]); its length is a multiple of 4 bytes.
 ///
 /// # Errors
-/// As [`identify_controller`]; [`block::Error::Unaligned`] for another length.
+/// Those of [`identify_controller`]; [`block::Error::Unaligned`] for any other length.
 pub fn log_page(file: impl AsFd, nsid: u32, lid: u32, page: &mut [u8]) -> Answer<()> {
     if page.is_empty() || page.len() % 4 != 0 || page.len() > LOG_PAGE_MAX_BYTES {
         return Err(block::Error::Unaligned);
@@ -96,17 +98,17 @@ pub fn log_page(file: impl AsFd, nsid: u32, lid: u32, page: &mut [u8]) -> Answer
 /// The SMART / Health Information log page of the whole controller.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn smart(file: impl AsFd) -> Answer<Smart> {
     let mut page = [0; SMART_BYTES];
     log_page(file, NSID_ALL, lid::SMART, &mut page)?;
     Ok(Smart::parse(&page))
 }
 
-/// The newest errors, newest first: as many as there are of the first `most`.
+/// The newest errors, newest first, at most `most`.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn error_log(file: impl AsFd, most: u16) -> Answer<Vec<ErrorEntry>> {
     let mut page = vec![0; ERROR_ENTRY_BYTES * usize::from(most)];
     log_page(file, NSID_ALL, lid::ERROR, &mut page)?;
@@ -117,7 +119,7 @@ pub fn error_log(file: impl AsFd, most: u16) -> Answer<Vec<ErrorEntry>> {
 /// The firmware slots.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn firmware_slots(file: impl AsFd) -> Answer<FirmwareSlots> {
     let mut page = [0; FIRMWARE_BYTES];
     log_page(file, NSID_ALL, lid::FIRMWARE, &mut page)?;
@@ -127,13 +129,14 @@ pub fn firmware_slots(file: impl AsFd) -> Answer<FirmwareSlots> {
 /// The first active namespaces, up to 1,024, ascending.
 ///
 /// # Errors
-/// As [`identify_controller`].
+/// Those of [`identify_controller`].
 pub fn active_namespaces(file: impl AsFd) -> Answer<Vec<u32>> {
     let list = identify(file, 0, cns::ACTIVE_NAMESPACES)?;
     Ok(nvme::active_namespaces(&list[..], 0).collect())
 }
 
-/// What the drive at `path` counted, as `/dev/nvme0`: its SMART / Health Information log page.
+/// The counters of the drive at `path`, such as `/dev/nvme0`: its SMART / Health Information log
+/// page.
 ///
 /// # Errors
 /// If the device cannot be opened or does not answer.

@@ -1,8 +1,9 @@
 //! Borrowing a controller from its driver, and giving it back.
 //!
 //! The change goes through `driver_override`, which lasts no longer than until it is undone or the
-//! machine restarts. Before anything is changed a record says who borrowed the device and which
-//! driver it had: when the borrower is killed, the next run's [`restore_stale`] undoes the change.
+//! machine restarts. Before anything is changed, a record is written of who borrowed the device and
+//! which driver it had: if the borrower is killed, the next run's [`restore_stale`] undoes the
+//! change.
 
 use crate::claim::claim_controller;
 use crate::identity::Identity;
@@ -20,28 +21,28 @@ use std::time::{Duration, Instant};
 pub const VFIO_PCI: &str = "vfio-pci";
 /// CharIO's driver.
 pub const CHARIO: &str = "chario";
-/// A `driver_override` that no driver answers to: the device stays without one.
+/// A `driver_override` that matches no driver: the device stays unbound.
 const NO_DRIVER: &str = "none";
-/// How long a device may take to leave once it is closed everywhere.
+/// How long a device may take to be released once it is closed everywhere.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 
-/// A borrowed controller. Dropping it gives the controller back; what goes wrong then is left for
-/// [`restore_stale`], so use [`release`](Binding::release) where the error can be told.
+/// A borrowed controller. Dropping it gives the controller back; errors are then left for
+/// [`restore_stale`], so use [`release`](Binding::release) where an error can be reported.
 #[derive(Debug)]
 pub struct Binding {
     roots: Roots,
     folder: PathBuf,
     record: Record,
-    /// Which drive it is, as its driver showed it.
+    /// The drive's identity, as its driver showed it.
     identity: Identity,
     released: bool,
 }
 
-/// Gives the controller to vfio-pci, which is loaded if need be.
+/// Gives the controller to vfio-pci, which is loaded if necessary.
 ///
 /// # Errors
 /// [`Error::InUse`], [`Error::Owned`], [`Error::NoModule`], [`Error::NotPermitted`],
-/// [`Error::BindFailed`]; the controller then has the driver that it had.
+/// [`Error::BindFailed`]; the controller then keeps its driver.
 pub fn to_vfio(roots: &Roots, address: PciAddress) -> Result<Binding> {
     borrow(roots, address, Some(VFIO_PCI))
 }
@@ -49,15 +50,15 @@ pub fn to_vfio(roots: &Roots, address: PciAddress) -> Result<Binding> {
 /// Gives the controller to CharIO's driver, which is loaded if it is installed.
 ///
 /// # Errors
-/// As [`to_vfio`].
+/// Those of [`to_vfio`].
 pub fn to_chario(roots: &Roots, address: PciAddress) -> Result<Binding> {
     borrow(roots, address, Some(CHARIO))
 }
 
-/// Takes the controller from its driver and gives it to none, for the path without an IOMMU.
+/// Unbinds the controller from its driver, for the path without an IOMMU.
 ///
 /// # Errors
-/// As [`to_vfio`].
+/// Those of [`to_vfio`].
 pub fn to_nothing(roots: &Roots, address: PciAddress) -> Result<Binding> {
     borrow(roots, address, None)
 }
@@ -76,7 +77,7 @@ pub struct Restored {
 /// Gives back what dead processes had borrowed.
 ///
 /// # Errors
-/// Of the first device that could not be given back; the others are tried all the same.
+/// That of the first device that could not be given back; the others are still tried.
 pub fn restore_stale(roots: &Roots) -> Result<Vec<Restored>> {
     if state::records(roots).is_empty() {
         return Ok(Vec::new());
@@ -109,7 +110,8 @@ pub fn restore_stale(roots: &Roots) -> Result<Vec<Restored>> {
     }
 }
 
-/// The processes that have a device now: address, number, and whether the process is alive.
+/// The borrowed devices and their borrowers: address, process number, and whether the process is
+/// alive.
 pub fn borrowed(roots: &Roots) -> Vec<(PciAddress, u32, bool)> {
     let tell = |(_, record): (PathBuf, Record)| {
         let alive = record.owner.is_alive(roots);
@@ -126,7 +128,8 @@ pub fn is_kept(roots: &Roots, address: PciAddress) -> bool {
     state::records(roots).iter().any(is_it)
 }
 
-/// Gives a kept controller back, and waits until its namespaces are shown. Nothing may have it open.
+/// Gives a kept controller back, and waits until its namespaces appear. No process may have it
+/// open.
 ///
 /// # Errors
 /// [`Error::BindFailed`] or [`Error::NotPermitted`]; the record stays.
@@ -160,7 +163,7 @@ impl Binding {
     /// names process 1, which lives as long as the system, so that nothing is lost by a crash.
     ///
     /// # Errors
-    /// The record could not be changed; the controller was given back.
+    /// If the record could not be changed; the controller was given back.
     pub fn keep(mut self) -> Result<()> {
         let _lock = state::lock(&self.roots)?;
         self.record.owner = Process::keeper(&self.roots);
@@ -174,13 +177,13 @@ impl Binding {
         self.record.address
     }
 
-    /// The driver that it goes back to.
+    /// The driver that it is given back to.
     pub fn original_driver(&self) -> Option<&str> {
         self.record.driver.as_deref()
     }
 
     /// Gives the controller back, and waits until the kernel's driver shows its namespaces again.
-    /// Whatever has the function open must be closed before.
+    /// Everything that has the function open must be closed first.
     ///
     /// # Errors
     /// [`Error::BindFailed`] or [`Error::NotPermitted`]; the record stays.
@@ -202,7 +205,7 @@ impl Binding {
 impl Drop for Binding {
     fn drop(&mut self) {
         if !self.released {
-            // The record stays where this fails, and says what is left to do.
+            // If this fails, the record stays and states what is left to do.
             let _ = self.undo();
         }
     }
@@ -224,7 +227,8 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
         wait_for_namespaces(roots, address);
     }
     let controller = Controller::at(roots, address)?;
-    // Held until the driver has let go: a namespace that is ours cannot be mounted meanwhile.
+    // Held until the driver has released the device: a namespace that we have claimed cannot be
+    // mounted in the meantime.
     let claims = claim_controller(roots, &controller)?;
     if driver == Some(VFIO_PCI) {
         if controller.iommu_group.is_none() {
@@ -243,7 +247,7 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
         driver_override: driver_override(roots, address),
     };
     record.save(&folder)?;
-    // A device that was prepared for its user, who may not be root, stays as it was prepared.
+    // A device that was prepared for its user, who may not be root, stays that way.
     let changed = match controller.driver.as_deref() == driver {
         true => Ok(()),
         false => change_driver(roots, address, driver, Some(driver.unwrap_or(NO_DRIVER))),
@@ -263,12 +267,12 @@ fn borrow(roots: &Roots, address: PciAddress, driver: Option<&str>) -> Result<Bi
     })
 }
 
-/// Restores what the record says, then removes it. The lock is held.
+/// Restores the state in the record, then removes the record. The lock is held.
 fn give_back(roots: &Roots, folder: &Path, record: &Record) -> Result<()> {
     let address = record.address;
     if roots.pci_device(address).exists() {
         if record.driver.as_deref() == Some("nvme") {
-            // Where that fails the device stays without a driver, and the check below says so.
+            // If that fails the device stays without a driver, and the check below reports it.
             let _ = load_module(roots, "nvme", "nvme");
         }
         restore(roots, record)?;
@@ -276,8 +280,8 @@ fn give_back(roots: &Roots, folder: &Path, record: &Record) -> Result<()> {
     record.remove(folder)
 }
 
-/// Changes the driver back. A device that is being unplugged, or unbound by another process, refuses
-/// until that is done; then it is gone, which is as well, or has its driver changed at last.
+/// Restores the driver. A device that is being unplugged, or unbound by another process, refuses
+/// until that is done; afterwards it has either been removed, which is fine, or accepts the change.
 fn restore(roots: &Roots, record: &Record) -> Result<()> {
     let (driver, name) = (record.driver.as_deref(), record.driver_override.as_deref());
     let began = Instant::now();
@@ -287,7 +291,7 @@ fn restore(roots: &Roots, record: &Record) -> Result<()> {
             Err(_) if !roots.pci_device(record.address).exists() => return Ok(()),
             Err(error) => error,
         };
-        // What is not permitted stays so.
+        // A missing permission does not go away: no retry.
         if matches!(error, Error::NotPermitted { .. }) || began.elapsed() > LEAVING_LIMIT {
             return Err(error);
         }
@@ -307,9 +311,9 @@ fn change_driver(
     let override_file = device.join("driver_override");
     let has = current();
     if has.as_deref() != driver {
-        // Set first: an unbound device belongs to the next driver that asks, and only this one may.
-        let meanwhile = driver.unwrap_or(NO_DRIVER);
-        sysfs::write(&override_file, &format!("{meanwhile}\n"))?;
+        // Set first: any matching driver may bind an unbound device, and only this one should.
+        let temporary = driver.unwrap_or(NO_DRIVER);
+        sysfs::write(&override_file, &format!("{temporary}\n"))?;
         if let Some(has) = &has {
             sysfs::write(&roots.pci_driver(has).join("unbind"), &address.to_string())?;
         }
@@ -341,7 +345,7 @@ fn driver_override(roots: &Roots, address: PciAddress) -> Option<String> {
     (!text.is_empty() && text != "(null)").then_some(text)
 }
 
-/// Loads the module of a PCI driver that is not there.
+/// Loads the module of a PCI driver that is missing.
 fn load_module(roots: &Roots, module: &'static str, driver: &str) -> Result<()> {
     if roots.pci_driver(driver).exists() {
         return Ok(());
@@ -353,7 +357,7 @@ fn load_module(roots: &Roots, module: &'static str, driver: &str) -> Result<()> 
             failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())
         }
         Ok(_) if !roots.pci_driver(driver).exists() => {
-            failed("it was loaded and brought no driver".to_owned())
+            failed("it was loaded but provides no driver".to_owned())
         }
         Ok(_) => Ok(()),
     }
@@ -413,7 +417,7 @@ mod tests {
         assert!(matches!(error, Error::BindFailed { .. }), "{error}");
         assert_eq!(tree.read("sys/bus/pci/drivers/nvme/unbind"), ADDRESS);
         let device = "sys/devices/pci0000:00/0000:01:00.0";
-        // As the fake files keep what was longest: the last write was the empty override.
+        // The fake files keep the longest content: the last write was the empty override.
         assert!(
             tree.read(&format!("{device}/driver_override"))
                 .starts_with('\n')

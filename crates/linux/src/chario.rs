@@ -1,9 +1,9 @@
 //! CharIO: a namespace as a character device, `/dev/chardiskXnY` (docs/chario.md).
 //!
-//! The driver is synchronous: a call of any length is split and queued inside of it, and returns
-//! when all of it is done. So one request at a time runs here, inside of `kick` or `poll`, and the
-//! largest is many commands long. Three ways: plain (pread and pwrite), with registered memory, and
-//! with memory in a window that the administrator granted.
+//! The driver is synchronous: it splits and queues a call of any length, and returns when all of it
+//! is done. So one request at a time runs here, inside `kick` or `poll`, and the largest takes many
+//! commands. There are three modes: plain (pread and pwrite), with registered memory, and with
+//! memory in a window that the administrator granted.
 
 use crate::memory::{DmaMemory, HostMemory};
 use crate::single::{Single, io_error, os_error};
@@ -21,10 +21,10 @@ use std::path::Path;
 /// The longest transfer that one request may ask for: sixteen of the driver's units.
 const MAX_TRANSFER_BYTES: u32 = 64 << 20;
 
-/// How to use the device.
+/// Options for opening a device.
 #[derive(Clone, Debug, Default)]
 pub struct CharioOptions {
-    /// Look for completions instead of taking interrupts.
+    /// Poll for completions instead of using interrupts.
     pub poll: bool,
     /// Register this memory, which saves pinning and mapping its pages for each request. Other
     /// buffers still work, unregistered. At most 1 GiB; it counts against RLIMIT_MEMLOCK.
@@ -41,11 +41,12 @@ pub struct Chario {
     request: Single,
 }
 
-/// What the driver reaches other than by pinning pages for each call.
+/// Memory that the driver reaches without pinning pages for each call.
 #[derive(Debug)]
 enum Reach {
     Nothing,
-    /// Held, so that the range stays mapped as long as the driver takes addresses in it for these pages.
+    /// Held, so that the range stays mapped as long as the driver maps addresses in it to these
+    /// pages.
     Registered {
         _memory: HostMemory,
     },
@@ -55,7 +56,7 @@ enum Reach {
     },
 }
 
-/// A stretch of physical memory that the administrator granted.
+/// A range of physical memory that the administrator granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// First physical address.
@@ -79,11 +80,11 @@ pub fn windows(roots: &Roots, name: &str) -> Vec<Window> {
 }
 
 impl Chario {
-    /// Opens `/dev/chardiskXnY`, as far as the claim goes: to write, for this process alone (`O_EXCL`).
+    /// Opens `/dev/chardiskXnY` with the access of the claim; for writing, exclusively (`O_EXCL`).
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::LockLimit`], [`Error::BadName`] and
-    /// others, each for the one thing that is wrong.
+    /// others, each for a specific cause.
     pub fn open(claim: &Claim, options: &CharioOptions) -> Result<Self> {
         let path = claim.path();
         let mut device = Self::open_plain(claim, options)?;
@@ -105,7 +106,7 @@ impl Chario {
     /// Opens it for memory in `window`, which becomes the memory of its buffers.
     ///
     /// # Errors
-    /// As [`open`](Chario::open), and where the window cannot be mapped.
+    /// Those of [`open`](Chario::open), and if the window cannot be mapped.
     pub fn open_window(
         claim: &Claim,
         options: &CharioOptions,
@@ -141,7 +142,7 @@ impl Chario {
         let info = sys::info(&descriptor).map_err(|source| match source.raw_os_error() {
             Some(libc::ENOTTY | libc::EINVAL) => Error::BadName {
                 name: path.display().to_string(),
-                why: "it is no device of CharIO, as /dev/chardisk0n1",
+                why: "it is not a CharIO device such as /dev/chardisk0n1",
             },
             _ => Error::io("asking the size of", path, source),
         })?;
@@ -159,7 +160,7 @@ impl Chario {
         })
     }
 
-    /// Whether polling takes no interrupts: the controller had queues enough.
+    /// Whether polling avoids interrupts: the controller has enough queues.
     pub fn polls_without_interrupts(&self) -> bool {
         self.polls_without_interrupts
     }
@@ -195,7 +196,7 @@ impl Chario {
         }
     }
 
-    /// Until all of the buffer is moved; each round moves at least a block, or ends.
+    /// Until the whole buffer is moved; each iteration moves at least one block, or ends the loop.
     fn move_all(
         &self,
         lba: u64,
@@ -227,7 +228,7 @@ impl Chario {
         done: usize,
         flags: u32,
     ) -> std::result::Result<usize, block::Error> {
-        // A buffer of other memory is pinned for the call, as read() does.
+        // A buffer in other memory is pinned for the call, as with read().
         if let Reach::Window { memory, physical } = &self.reach {
             let (start, len) = (memory.address(), memory.len_bytes());
             if let Some(stretch) = Stretch::of(buffer, done, start, len) {

@@ -1,20 +1,21 @@
 //! The right to use a file or a device, which everything that opens one for writing demands.
 //!
-//! Only this module makes a [`Claim`], after all that can be refused was checked, and nothing is
-//! created, truncated or written before. While it is held no other process gets the right to write:
+//! Only this module makes a [`Claim`], after every reason for refusal was checked, and nothing is
+//! created, truncated or written before that. While it is held no other process gets the right to
+//! write:
 //!
-//! | target | who is refused | how others are kept out afterwards |
+//! | target | refused because of | how others are kept out afterwards |
 //! | --- | --- | --- |
 //! | block device, to write | every use of [`usage`]; another process that can write to it | `O_EXCL`, `flock` |
 //! | block device, to read | another claim to write | a shared `flock` |
 //! | file, to write | loop devices over it, swap, another process that can write to it | `flock` |
 //! | file, to read | another claim to write | a shared `flock` |
-//! | passthrough's node | as the block device beside it | as there |
+//! | passthrough's node | same as for its block device | same |
 //! | CharIO's device | another process that has it open | the driver's own `O_EXCL` |
 //! | a whole controller, to take it from its driver | every use; any process that has it open | `O_EXCL` until it is taken |
 //!
-//! A process that opened the device a moment ago, as udev does whenever one was written, is waited
-//! for: up to [`GRACE`].
+//! A process that has just opened the device, as udev does after each write, is waited for, up to
+//! [`GRACE`].
 
 use crate::pci::Controller;
 use crate::usage::{self, Exclusive, FileId, Node, Use, file_nodes, holders};
@@ -38,7 +39,7 @@ pub struct Claim(Arc<Held>);
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
-    /// What was at the path: device and inode.
+    /// The device and inode at the path.
     identity: (u64, u64),
     kind: FileType,
     write: bool,
@@ -47,15 +48,15 @@ struct Held {
 }
 
 impl Claim {
-    /// The right to read: beside other readers.
+    /// The right to read, shared with other readers.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another process has a claim to write; and as [`Claim::to_write`].
+    /// [`Error::InUse`] if another process has a claim to write; and those of [`Claim::to_write`].
     pub fn to_read(roots: &Roots, path: &Path) -> Result<Self> {
         Self::new(roots, path, false)
     }
 
-    /// The right to write: beside no other writer.
+    /// The right to write, without any other writer.
     ///
     /// # Errors
     /// [`Error::InUse`] with each use, [`Error::ReadOnly`], [`Error::NotPermitted`], or
@@ -114,7 +115,7 @@ impl Claim {
         self.0.kind == FileType::BlockDevice
     }
 
-    /// Opens what was claimed, as far as the claim goes.
+    /// Opens what was claimed, with the claim's access.
     pub(crate) fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let access = match self.0.write {
             true => OFlags::RDWR,
@@ -125,7 +126,7 @@ impl Claim {
         let stat = rustix::fs::fstat(descriptor.as_fd())?;
         match (stat.st_dev, stat.st_ino) == self.0.identity {
             true => Ok(descriptor),
-            // The name leads elsewhere since.
+            // The name refers to something else by now.
             false => Err(Errno::STALE),
         }
     }
@@ -154,7 +155,7 @@ pub(crate) fn claim_controller(roots: &Roots, controller: &Controller) -> Result
         let path = roots.dev.join(block);
         claims.extend(exclusive(roots, &path, block).map_err(|error| named(error, &device))?);
     }
-    // Of CharIO's device, which counts its open files itself.
+    // For CharIO's device, which counts its open files itself.
     let uses = usage::of_chario(roots, controller);
     refuse(&device, uses)?;
     refuse(
@@ -164,7 +165,8 @@ pub(crate) fn claim_controller(roots: &Roots, controller: &Controller) -> Result
     Ok(claims)
 }
 
-/// The kernel's claim, after what it does not know of was checked. `None` if there is no node.
+/// The kernel's exclusive claim, after the uses that it does not track were checked. `None` if
+/// there is no node.
 fn exclusive(roots: &Roots, path: &Path, name: &str) -> Result<Option<File>> {
     let claimed = usage::claim_at(path)?;
     let uses = usage::layers_on(roots, name);
@@ -174,7 +176,7 @@ fn exclusive(roots: &Roots, path: &Path, name: &str) -> Result<Option<File>> {
         Exclusive::Absent => Ok(None),
         Exclusive::Busy => {
             let device = name.to_owned();
-            // Whoever has a partition for itself keeps its disk from us.
+            // A process that claims a partition exclusively also blocks the disk.
             let uses = usage::of_block_device(roots, name).unwrap_or_default();
             refuse(name, uses)?;
             refuse(name, vec![Use::OpenExclusively { device }])?;
@@ -218,7 +220,7 @@ fn read_block_device(roots: &Roots, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Locks a block device's node, as systemd and its udev do it too: theirs is held for a moment.
+/// Locks a block device's node. systemd's udev takes the same lock, but only briefly.
 fn lock_device(
     _roots: &Roots,
     path: &Path,
@@ -278,7 +280,7 @@ fn claim_file(roots: &Roots, path: &Path, write: bool) -> Result<File> {
     Ok(file)
 }
 
-/// Passthrough's node is another face of a block device; CharIO's driver claims its own.
+/// Passthrough's node is another view of a block device; CharIO's driver claims its own.
 fn claim_character_device(
     roots: &Roots,
     path: &Path,
@@ -291,7 +293,7 @@ fn claim_character_device(
         let path = roots.dev.join(&block);
         return match write {
             true => write_block_device(roots, &path, &block),
-            // Who may use passthrough may not open the block device, perhaps.
+            // A user who may use passthrough may lack permission to open the block device.
             false => match read_block_device(roots, &path) {
                 Ok(file) => Ok(Some(file)),
                 Err(error @ Error::InUse { .. }) => Err(error),
@@ -313,7 +315,8 @@ fn block_name(roots: &Roots, path: &Path, rdev: u64) -> String {
     name.unwrap_or_else(|| path.display().to_string())
 }
 
-/// Looks until there is no use left, or for as long as a process that only looks may take.
+/// Checks until there is no use left, or for as long as a process may hold a device just to probe
+/// it.
 fn wait_for_none(mut look: impl FnMut() -> Vec<Use>) -> Vec<Use> {
     let begin = Instant::now();
     loop {

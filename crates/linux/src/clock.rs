@@ -1,16 +1,18 @@
 //! Time for deadlines and latencies, read without a system call where that is sound.
 //!
-//! The processor's counter is used if all of its ticks are the same length and no processor's
-//! counter is behind another's:
+//! The processor's counter is used if its ticks have constant length and the counters of all
+//! processors are synchronous:
 //!
-//! * The processor says that it is invariant (CPUID 8000_0007h EDX bit 8), and the kernel, which
+//! * The processor reports that it is invariant (CPUID 8000_0007h EDX bit 8), and the kernel, which
 //!   compares the counters of all processors, still offers it as a clock source. A kernel that has
 //!   seen the counter go back takes `tsc` off that list.
-//! * Or the processor is QEMU's TCG, which does not set that bit, though all its processors read one
-//!   counter that is the machine's own time. The kernel cannot know and often turns to the HPET,
-//!   whose `clock_gettime` is a system call and an emulated register access: dearer than a request.
+//! * Or the processor is QEMU's TCG, which does not set that bit, though all its processors read
+//!   one counter that is the machine's own time. The kernel cannot know and often turns to the
+//!   HPET, whose `clock_gettime` is a system call and an emulated register access: more expensive
+//!   than a request.
 //!
-//! Otherwise `clock_gettime(CLOCK_MONOTONIC)` serves, from the vDSO where the kernel's source allows.
+//! Otherwise `clock_gettime(CLOCK_MONOTONIC)` is used, from the vDSO where the kernel's clock
+//! source allows it.
 
 use crate::Roots;
 use crate::sys::counter;
@@ -24,7 +26,7 @@ use std::sync::OnceLock;
 const CALIBRATION_NS: u64 = 20_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a [`TscClock`] reads.
+/// The source of a [`TscClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's counter.
@@ -48,7 +50,7 @@ impl Default for TscClock {
 
 impl TscClock {
     /// The clock of this machine. The first call takes 20 ms where the counter's rate must be
-    /// measured; later ones take the result.
+    /// measured; later ones use the result.
     pub fn new() -> Self {
         static CLOCK: OnceLock<TscClock> = OnceLock::new();
         *CLOCK.get_or_init(|| {
@@ -74,7 +76,7 @@ impl TscClock {
         })
     }
 
-    /// The kernel's clock, whatever the processor has.
+    /// The kernel's clock, whatever the processor offers.
     pub const fn kernel() -> Self {
         Self {
             source: ClockSource::Kernel,
@@ -82,7 +84,7 @@ impl TscClock {
         }
     }
 
-    /// What it reads.
+    /// Its source.
     pub const fn source(&self) -> ClockSource {
         self.source
     }
@@ -105,7 +107,7 @@ impl Clock for TscClock {
 struct Facts {
     invariant: bool,
     tcg: bool,
-    /// Unknown where sysfs does not tell, as in some containers.
+    /// Unknown if sysfs does not say, as in some containers.
     kernel_offers_it: Option<bool>,
 }
 

@@ -1,9 +1,9 @@
-//! A storage coprocessor, commanded through a file that is shared memory: an emulated machine's RAM,
-//! a PCI function's memory in sysfs, or a UIO device on a board.
+//! A storage coprocessor, controlled through a file that is shared memory: an emulated machine's
+//! RAM, a PCI function's memory in sysfs, or a UIO device on a board.
 //!
 //! One process takes one client's page, by a lock on the file, so that two never share a ring. A
-//! process that dies leaves the lock; the next that takes the page makes the coprocessor end what
-//! the dead one had.
+//! process that dies leaves the lock; the next one that takes the page makes the coprocessor end
+//! the dead process's session.
 
 use crate::sys::coprocessor::Mapped;
 use crate::{DmaMemory, Error, Result, Roots, TscClock, sysfs};
@@ -20,24 +20,24 @@ use std::time::Duration;
 
 /// Empty polls before a wait sleeps.
 const LOOKS: u32 = 2_000;
-/// How long it then sleeps at a time: the coprocessor has no interrupt here.
+/// How long it then sleeps at a time: the coprocessor cannot interrupt this side.
 const NAP: Duration = Duration::from_micros(50);
 /// How long a coprocessor may take to find its drive and answer, in microseconds.
 const ATTACH_US: u64 = 30_000_000;
 
-/// How a coprocessor is to be used.
+/// Options for a coprocessor's drive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoprocessorOptions {
-    /// Let the drive be changed: then no other session for blocks that writes is let in.
+    /// Allow writes: no other session that writes blocks is then admitted.
     pub write: bool,
-    /// Look for completions without ever sleeping.
+    /// Poll for completions without ever sleeping.
     pub poll: bool,
 }
 
 /// The drive behind a coprocessor, as a block device.
 #[derive(Debug)]
 pub struct Coprocessor {
-    // In this order: the session ends while the window is mapped and locked.
+    // Drop order: the session ends while the window is mapped and locked.
     disk: CoprocessorDisk<TscClock>,
     memory: DmaMemory,
     _file: File,
@@ -47,21 +47,22 @@ pub struct Coprocessor {
     poll: bool,
 }
 
-/// A session, the memory for its data, and the file that keeps it this process's.
+/// A session, the memory for its data, and the file whose lock keeps other processes out.
 #[derive(Debug)]
 pub struct Session {
     /// The session. It must not outlive the memory.
     pub client: Client<TscClock>,
-    /// Its data's memory.
+    /// The memory of its data.
     pub memory: DmaMemory,
-    /// What keeps other processes from the client's page.
+    /// The lock that keeps other processes from the client's page.
     pub file: File,
 }
 
 /// Begins a session with the coprocessor whose window is the file at `path`.
 ///
 /// # Errors
-/// The file is none, the coprocessor has nothing to serve, is in use, or does not answer.
+/// If the file is not a coprocessor's window, or the coprocessor has nothing to serve, is in use,
+/// or does not answer.
 pub fn attach(path: &Path, access: Access, lease_ms: u32) -> Result<Session> {
     let mapped = map(path)?;
     let index = take_page(path, &mapped)?;
@@ -86,10 +87,10 @@ pub fn attach(path: &Path, access: Access, lease_ms: u32) -> Result<Session> {
     })
 }
 
-/// What a coprocessor says of itself, without a session.
+/// Reads a coprocessor's header, without a session.
 ///
 /// # Errors
-/// As [`attach`].
+/// Those of [`attach`].
 pub fn header(path: &Path) -> Result<Header> {
     wait_for_header(path, &map(path)?)
 }
@@ -131,7 +132,8 @@ fn wait_for_header(path: &Path, mapped: &Mapped) -> Result<Header> {
                 coprocessor::State::Starting => AttachFailed::Silent,
             },
             Err(error @ HeaderError::NoHeader) => {
-                // A machine that was never started has no header; one that starts has one soon.
+                // A machine that was never started has no header; one that is starting will soon
+                // have one.
                 if begin.elapsed() > Duration::from_secs(2) {
                     return Err(refused(path, AttachFailed::Header(error)));
                 }
@@ -150,7 +152,8 @@ fn session_number() -> u32 {
     (RandomState::new().hash_one(std::process::id()) as u32).max(1)
 }
 
-/// How long the window is: a file's length, or what the kernel says of a UIO device's first map.
+/// The window's length: a file's length, or that of a UIO device's first map according to the
+/// kernel.
 fn window_bytes(path: &Path, file: &File) -> Result<usize> {
     let data = file
         .metadata()
@@ -164,7 +167,7 @@ fn window_bytes(path: &Path, file: &File) -> Result<usize> {
         let map = Roots::system().sys.join("class/uio").join(name);
         let size = sysfs::text(&map.join("maps/map0/size"));
         let size = size.as_deref().and_then(sysfs::parse_hex);
-        let size = size.ok_or_else(|| no_window("it is no UIO device with a memory map"))?;
+        let size = size.ok_or_else(|| no_window("it is not a UIO device with a memory map"))?;
         return usize::try_from(size).map_err(|_| no_window("its memory map is too long"));
     }
     if !data.is_file() {
@@ -209,7 +212,7 @@ impl Coprocessor {
     /// Opens the drive behind the coprocessor whose window is the file at `path`.
     ///
     /// # Errors
-    /// As [`attach`].
+    /// Those of [`attach`].
     pub fn open(path: &Path, options: CoprocessorOptions) -> Result<Self> {
         let access = match options.write {
             true => Access::WriteBlocks,
@@ -239,7 +242,7 @@ impl Coprocessor {
         &self.serial
     }
 
-    /// Whether the drive itself cannot be changed, whatever this session may do.
+    /// Whether the drive itself is read-only, whatever this session may do.
     pub fn is_write_protected(&self) -> bool {
         self.write_protected
     }
@@ -271,7 +274,7 @@ impl Device for Coprocessor {
         self.disk.outstanding()
     }
 
-    /// Looks for a while, then sleeps in short naps: nothing would wake it.
+    /// Polls for a while, then sleeps in short intervals: nothing would wake it.
     fn wait(&mut self, timeout_us: u32) {
         let begin = std::time::Instant::now();
         for _ in 0..LOOKS {
@@ -289,8 +292,8 @@ impl Device for Coprocessor {
     }
 }
 
-/// Gives a buffer of a session's memory back; one of other memory stays out, which costs its memory
-/// and no more.
+/// Gives back a buffer of a session's memory; one of other memory stays allocated, which costs only
+/// its memory.
 pub fn give_back_to(memory: Option<&DmaMemory>, buffer: Buffer) {
     if let Some(memory) = memory {
         let _ = memory.give_back(buffer);

@@ -1,14 +1,14 @@
-//! The processors' frequency, pinned for a while through the kernel's cpufreq.
+//! The processors' frequency, pinned temporarily through the kernel's cpufreq.
 //!
-//! A frequency is pinned by making the lowest and the highest that the governor may choose the
-//! same, which every governor obeys. What was set before is set again when this is dropped.
+//! A frequency is pinned by setting the governor's minimum and maximum to it, which every governor
+//! obeys. The previous settings are restored on drop.
 
 use crate::Roots;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Frequencies that are tried where the kernel names only the lowest and the highest.
+/// Number of frequencies to try where the kernel lists only the lowest and the highest.
 const STEPS: u64 = 4;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Cpufreq {
     /// The machine's domains.
     ///
     /// # Errors
-    /// There are none, as on most virtual machines, or they cannot be read.
+    /// If there are none, as on most virtual machines, or they cannot be read.
     pub fn new(roots: &Roots) -> io::Result<Self> {
         let folder = roots.sys.join("devices/system/cpu/cpufreq");
         let mut policies = Vec::new();
@@ -55,7 +55,7 @@ impl Cpufreq {
         }
     }
 
-    /// Frequencies that every domain can have, the highest first.
+    /// Frequencies that every domain supports, highest first.
     pub fn frequencies_khz(&self) -> Vec<u64> {
         let mut common: Option<Vec<u64>> = None;
         for policy in &self.policies {
@@ -74,7 +74,7 @@ impl Cpufreq {
     /// Pins every domain to `khz`.
     ///
     /// # Errors
-    /// It is not permitted, or the driver refuses the frequency.
+    /// If it is not permitted, or the driver refuses the frequency.
     pub fn pin(&self, khz: u64) -> io::Result<()> {
         self.policies
             .iter()
@@ -99,7 +99,7 @@ impl Policy {
             .collect()
     }
 
-    /// The kernel refuses a lowest above the highest, so the lowest goes down first.
+    /// The kernel refuses a minimum above the maximum, so the minimum is lowered first.
     fn allow(&self, lowest_khz: u64, highest_khz: u64) -> io::Result<()> {
         let put = |name: &str, khz: u64| fs::write(self.folder.join(name), khz.to_string());
         put("scaling_min_freq", self.lowest_khz)?;
@@ -111,7 +111,7 @@ impl Policy {
 impl Drop for Cpufreq {
     fn drop(&mut self) {
         for policy in &self.policies {
-            // What cannot be written now could not be changed before either.
+            // What cannot be written now could not have been changed before either.
             let _ = policy.allow(policy.before_khz.0, policy.before_khz.1);
         }
     }

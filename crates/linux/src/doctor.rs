@@ -1,6 +1,6 @@
-//! What this machine has and lacks for each path.
+//! Checks what this machine has and lacks for each path.
 //!
-//! Looks only; it opens no drive and changes nothing.
+//! It opens no drive and changes nothing.
 
 use crate::bind;
 use crate::pci;
@@ -11,23 +11,23 @@ use io_uring::IoUring;
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// All is well.
     Ok,
-    /// It works, and could be better; or only some paths need it.
+    /// It works but could be better, or only some paths need it.
     Warning,
     /// A path cannot be used.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: String,
-    /// How it is.
+    /// The result.
     pub state: State,
     /// What was found.
     pub found: String,
@@ -51,7 +51,7 @@ impl Check {
     }
 }
 
-/// Looks at everything.
+/// Runs every check.
 pub fn examine(roots: &Roots) -> Vec<Check> {
     let mut checks = vec![
         iommu(roots),
@@ -117,7 +117,7 @@ fn vfio_container(roots: &Roots) -> Check {
         Some(true) => Check::new(name, State::Ok, "can be opened"),
         Some(false) => Check::new(name.clone(), State::Missing, "no permission")
             .hint(format!("sudo chmod 666 {name}")),
-        None => Check::new(name, State::Missing, "is not there").hint("modprobe vfio-pci"),
+        None => Check::new(name, State::Missing, "does not exist").hint("modprobe vfio-pci"),
     }
 }
 
@@ -154,7 +154,7 @@ fn locked_memory() -> Check {
     match getrlimit(Resource::Memlock).current {
         None => Check::new(name, State::Ok, "unlimited"),
         Some(_) if rustix::process::geteuid().is_root() => {
-            Check::new(name, State::Ok, "does not hold for root")
+            Check::new(name, State::Ok, "does not apply to root")
         }
         Some(bytes) if bytes >= ENOUGH_BYTES => {
             Check::new(name, State::Ok, format!("{} KiB", bytes >> 10))
@@ -180,7 +180,7 @@ fn huge_pages(roots: &Roots) -> Check {
     }
 }
 
-/// Asks the kernel for a small ring: whatever forbids it shows.
+/// Asks the kernel for a small ring, which fails for whatever reason forbids one.
 #[cfg(feature = "io-uring")]
 fn io_uring(roots: &Roots) -> Check {
     let name = "io_uring";

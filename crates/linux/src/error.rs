@@ -1,4 +1,4 @@
-//! What can go wrong while a path is opened: what, why, and a hint.
+//! Errors of opening a path: what failed, why, and a hint.
 //!
 //! Requests on an open path fail with [`block::Error`]; this is for everything before that.
 
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 /// The result of opening, binding or looking up.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Which of the command line's exit codes an error is.
+/// The command's exit code for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request makes no sense as it was written.
+    /// Invalid arguments.
     Usage,
     /// The device is missing, in use, or not permitted.
     Missing,
@@ -34,28 +34,28 @@ impl Kind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name is not a form that a device is named by.
+    /// The name does not have the form of a device name.
     #[error("`{name}` names no device: {why}")]
     BadName {
-        /// As the user wrote it.
+        /// The name as the user wrote it.
         name: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
     /// There is no such device.
     #[error("there is no device `{name}`: {why}")]
     NoSuchDevice {
-        /// As the user wrote it.
+        /// The name as the user wrote it.
         name: String,
         /// What was looked for.
         why: String,
     },
-    /// The device is there and is not an NVMe controller on the PCI bus.
+    /// The device exists but is not an NVMe controller on the PCI bus.
     #[error("`{name}` is not an NVMe controller on the PCI bus: {why}")]
     NotPciNvme {
-        /// As the user wrote it.
+        /// The name as the user wrote it.
         name: String,
-        /// What it is.
+        /// What it is instead.
         why: String,
     },
     /// The device is in use.
@@ -75,14 +75,14 @@ pub enum Error {
     /// No coprocessor serves a drive there.
     #[error("{name}: {why}")]
     NoCoprocessor {
-        /// As the user wrote it.
+        /// The name as the user wrote it.
         name: String,
-        /// What the coprocessor said, or what is missing.
+        /// What the coprocessor reported, or what is missing.
         why: String,
-        /// It serves, and its drive has no volume.
+        /// Whether it serves a drive that has no volume.
         lacks_volume: bool,
     },
-    /// Another process of ours has taken the device from its driver and is still running.
+    /// Another of our processes has borrowed the device and is still running.
     #[error("{device} was taken by process {pid}, which is still running")]
     Owned {
         /// The device's address.
@@ -90,7 +90,7 @@ pub enum Error {
         /// The owner.
         pid: u32,
     },
-    /// The device has another driver than the path needs.
+    /// The device does not have the driver that the path needs.
     #[error("{device} is bound to {}, not to vfio-pci", .driver.as_deref().unwrap_or("no driver"))]
     NotBound {
         /// The device's address.
@@ -111,13 +111,13 @@ pub enum Error {
     BindFailed {
         /// The device's address.
         device: String,
-        /// The driver that was asked for.
+        /// The requested driver.
         driver: String,
         /// The driver that it has.
         found: Option<String>,
     },
     /// No IOMMU translates the device's addresses.
-    #[error("{device} is in no IOMMU group: the machine has no IOMMU, or it is switched off")]
+    #[error("{device} is not in an IOMMU group: the machine has no IOMMU, or it is disabled")]
     NoIommu {
         /// The device's address.
         device: String,
@@ -147,39 +147,39 @@ pub enum Error {
     /// Access was denied.
     #[error("no permission: {doing} {}", .path.display())]
     NotPermitted {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// How to get the permission.
+        /// How to obtain the permission.
         hint: String,
     },
     /// The limit of locked memory is too low.
     #[error("{needed_bytes} bytes must be locked in memory, and RLIMIT_MEMLOCK is {limit_bytes}")]
     LockLimit {
-        /// What this path locks.
+        /// The bytes that this path locks.
         needed_bytes: u64,
-        /// What the process may lock altogether.
+        /// The process's limit, in bytes.
         limit_bytes: u64,
     },
-    /// There is not that much memory.
+    /// There is not enough memory.
     #[error("no memory for {bytes} bytes of buffers")]
     NoMemory {
-        /// What was asked for.
+        /// The requested length, in bytes.
         bytes: usize,
     },
-    /// The buffers' own memory is exhausted.
+    /// The memory for buffers is exhausted.
     #[error("no run of {bytes} bytes is free in this memory of {total_bytes} bytes")]
     MemoryFull {
-        /// What was asked for.
+        /// The requested length, in bytes.
         bytes: usize,
-        /// What all buffers can have.
+        /// The memory's total length, in bytes.
         total_bytes: usize,
     },
     /// No range of bus addresses is long enough.
     #[error("the IOMMU has no free range of {needed_bytes} bytes; usable: {}", ranges(.usable))]
     NoBusAddresses {
-        /// What was asked for.
+        /// The requested length, in bytes.
         needed_bytes: u64,
         /// First and last address of each range.
         usable: Vec<(u64, u64)>,
@@ -207,7 +207,7 @@ pub enum Error {
     Namespace {
         /// Its identifier.
         nsid: u32,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         why: nvme::Unsupported,
     },
     /// The device does not answer: its registers read as all ones.
@@ -219,19 +219,19 @@ pub enum Error {
     /// The device answered a command with an error.
     #[error("{doing}: {source}")]
     Device {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// What came back.
+        /// The underlying error.
         source: block::Error,
     },
-    /// The operating system answered with an error that none of the others explains.
+    /// An error of the operating system that no other variant explains.
     #[error("{doing} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// What came back.
+        /// The underlying error.
         source: io::Error,
     },
 }
@@ -244,7 +244,7 @@ fn ranges(usable: &[(u64, u64)]) -> String {
     texts.join(", ")
 }
 
-/// What to do where access to `path` was denied: root may use devices, but a file's owner decides.
+/// The hint for denied access to `path`: root may use devices, but a file's owner decides.
 pub fn permission_hint(path: &Path) -> String {
     let is_system = ["/dev", "/sys", "/proc"]
         .iter()
@@ -263,7 +263,7 @@ pub fn permission_hint(path: &Path) -> String {
 }
 
 impl Error {
-    /// Which exit code this is.
+    /// The exit code of this error.
     pub fn kind(&self) -> Kind {
         match self {
             Error::BadName { .. } | Error::MemoryFull { .. } => Kind::Usage,
@@ -279,11 +279,11 @@ impl Error {
         }
     }
 
-    /// The command or the advice that may fix it, where there is one.
+    /// The command or the advice that may fix it, if any.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::BadName { .. } => {
-                "name it as /dev/nvme0n1, /dev/ng0n1, nvme0, 0000:01:00.0 or /dev/disk/by-id/..."
+                "valid names: /dev/nvme0n1, /dev/ng0n1, nvme0, 0000:01:00.0 or /dev/disk/by-id/..."
                     .into()
             }
             Error::NoSuchDevice { .. } => "ls /dev/nvme*; lspci -Dnn -d ::0108".into(),
@@ -348,7 +348,7 @@ impl Error {
         })
     }
 
-    /// An operating system's error, told apart where the reader can do something about it.
+    /// An operating system's error, as a specific variant where the user can do something about it.
     pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let path = path.to_path_buf();
@@ -367,12 +367,12 @@ impl Error {
     }
 }
 
-/// What can be done about a namespace that cannot be used.
+/// The hint for a namespace that cannot be used.
 pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
     match why {
         nvme::Unsupported::Metadata | nvme::Unsupported::BlockSize => Some(format!(
             "format it in another way, which destroys its data: nvme id-ns -n {nsid} -H \
-             lists the formats, nvme format -n {nsid} --lbaf=N takes one"
+             lists the formats, nvme format -n {nsid} --lbaf=N selects one"
         )),
         nvme::Unsupported::CommandSet(_) => Some(
             "name a namespace of the NVM command set: straightway info lists the namespaces".into(),
@@ -382,7 +382,7 @@ pub fn namespace_hint(nsid: u32, why: nvme::Unsupported) -> Option<String> {
 }
 
 impl From<nvme::Error> for Error {
-    /// What a namespace's identify data says of it.
+    /// The error for a namespace, from its identify data.
     fn from(error: nvme::Error) -> Self {
         match error {
             nvme::Error::Namespace { nsid, why } => Error::Namespace { nsid, why },

@@ -1,11 +1,11 @@
-//! Which drive it is. An address and a name lead to whatever is plugged in: after one drive was
-//! removed and another added, `/dev/nvme0n1` is the other.
+//! The identity of a drive. An address or a name refers to whatever is plugged in: after a drive is
+//! replaced, `/dev/nvme0n1` is another one.
 
 use crate::pci::{Controller, PciAddress};
 use crate::{Error, Result, Roots};
 
-/// What tells a drive from every other, as far as the kernel's driver showed it: the serial number,
-/// and each namespace's worldwide identifier (sysfs `wwid`, from UUID, NGUID or EUI64).
+/// What identifies a drive, as far as the kernel's driver showed it: the serial number, and each
+/// namespace's worldwide identifier (sysfs `wwid`, from UUID, NGUID or EUI64).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     serial: Option<String>,
@@ -14,7 +14,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a controller as the kernel shows it now.
+    /// The identity of a controller as the kernel shows it now.
     pub fn of(controller: &Controller) -> Self {
         let wwid = |namespace: &crate::pci::Namespace| {
             Some((namespace.nsid?, namespace.wwid.as_ref()?.clone()))
@@ -25,11 +25,11 @@ impl Identity {
         }
     }
 
-    /// Refuses another drive at `address`: the names of before lead to it. What the kernel does not
-    /// show now, or did not show before, is not compared.
+    /// Refuses another drive at `address`, to which the old names now refer. What the kernel does
+    /// not show now, or did not show before, is not compared.
     ///
     /// # Errors
-    /// [`Error::NoSuchDevice`], with what both are.
+    /// [`Error::NoSuchDevice`], with both identities.
     pub fn refuse_another(&self, roots: &Roots, address: PciAddress) -> Result<()> {
         let Ok(shown) = Controller::at(roots, address) else {
             return Ok(());
@@ -47,10 +47,10 @@ impl Identity {
         Ok(())
     }
 
-    /// Refuses a drive that gives another serial number itself.
+    /// Refuses a drive that itself reports another serial number.
     ///
     /// # Errors
-    /// [`Error::NoSuchDevice`], with both.
+    /// [`Error::NoSuchDevice`], with both values.
     pub fn refuse_serial(&self, address: PciAddress, serial: &str) -> Result<()> {
         match &self.serial {
             Some(before) if before != serial => Err(another(address, before, serial)),
@@ -58,10 +58,10 @@ impl Identity {
         }
     }
 
-    /// Refuses a namespace that gives another EUI64 or NGUID itself; zero is none.
+    /// Refuses a namespace that itself reports another EUI64 or NGUID; zero means none.
     ///
     /// # Errors
-    /// [`Error::NoSuchDevice`], with both.
+    /// [`Error::NoSuchDevice`], with both values.
     pub fn refuse_namespace(
         &self,
         address: PciAddress,
@@ -69,7 +69,7 @@ impl Identity {
         eui64: [u8; 8],
         nguid: [u8; 16],
     ) -> Result<()> {
-        // A UUID is in no field of the namespace's page, and `nvme.` stands before a serial number.
+        // A UUID is in no field of the namespace's page, and `nvme.` precedes a serial number.
         let before = self.wwid(nsid).and_then(|wwid| wwid.strip_prefix("eui."));
         let Some(before) = before else {
             return Ok(());
@@ -103,7 +103,7 @@ fn hex(bytes: &[u8]) -> String {
 fn another(address: PciAddress, before: &str, now: &str) -> Error {
     Error::NoSuchDevice {
         name: address.to_string(),
-        why: format!("the drive {before} was there, and now it is another, {now}"),
+        why: format!("the drive {before} was replaced by another, {now}"),
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
                 .refuse_another(&tree.roots(), address())
                 .is_ok()
         );
-        // Nothing is known of one that is at another driver, or has gone.
+        // Nothing is known of a drive with another driver, or one that was removed.
         std::fs::remove_dir_all(tree.path().join("sys/devices")).unwrap();
         assert!(check().is_ok());
     }
@@ -161,7 +161,7 @@ mod tests {
         for (text, is_right, is_wrong) in [
             ("eui.5254000000000001\n", true, true),
             ("eui.07070707070707070707070707070707\n", true, true),
-            // Neither field has these.
+            // These are in neither field.
             ("uuid.f81d4fae-7dec-11d0-a765-00a0c91e6bf6\n", true, false),
             ("nvme.1b36-61626331-51454d55-00000001\n", true, false),
         ] {

@@ -1,8 +1,9 @@
-//! Two io_urings as one: what a polled ring cannot take goes through a second, ordinary ring.
+//! Two io_urings as one: requests that a polled ring cannot handle go through a second, ordinary
+//! ring.
 //!
-//! That is everything that moves no data (flush, discard, write zeroes), and each transfer that the
-//! kernel would have to split: it refuses to wait for the second part of a polled one, tries again,
-//! and never ends (seen on Linux 6.1, `bio_set_polled` implies `REQ_NOWAIT`).
+//! These are all requests without data (flush, discard, write zeroes), and each transfer that the
+//! kernel would have to split: it refuses to wait for the second part of a polled one, retries, and
+//! never finishes (seen on Linux 6.1, `bio_set_polled` implies `REQ_NOWAIT`).
 
 use crate::sys::ring::{Encode, Ring, Setup};
 use block::{Completion, Error, Geometry, Operation, Refused, Request};
@@ -19,7 +20,7 @@ pub(crate) struct Lanes<E: Encode> {
 }
 
 impl<E: Encode + Clone> Lanes<E> {
-    /// The rings for a device of `geometry`, whose depth is the setup's.
+    /// The rings for a device of `geometry`, with the depth of the setup.
     pub(crate) fn new(
         encode: E,
         geometry: Geometry,
@@ -101,7 +102,8 @@ impl<E: Encode + Clone> Lanes<E> {
     }
 }
 
-/// Whether a transfer lies within one chunk; its length was checked. What moves no data does not.
+/// Whether a transfer lies within one chunk; its length was checked. False for requests without
+/// data.
 fn is_one_command(operation: &Operation, geometry: &Geometry, chunk_bytes: u64) -> bool {
     let (lba, len) = match operation {
         Operation::Read { lba, buffer } | Operation::Write { lba, buffer, .. } => {

@@ -1,4 +1,4 @@
-//! Everything about Linux that the paths to a drive need.
+//! The Linux side of every path to a drive.
 //!
 //! | path | type | interrupts | what it needs | feature |
 //! | --- | --- | --- | --- | --- |
@@ -11,15 +11,15 @@
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device | |
 //!
 //! The first two are a platform for the NVMe driver (`nvme::Platform`); the others are a
-//! [`block::Device`] themselves. Around them: which device a name means ([`pci`], [`resolve`]), who
-//! is using it ([`usage`]), taking it from its driver and giving it back ([`bind`]), and what this
-//! machine lacks ([`doctor`]).
+//! [`block::Device`] themselves. The other modules: which device a name means ([`pci`],
+//! [`resolve`]), who is using it ([`usage`]), borrowing it from its driver and giving it back
+//! ([`bind`]), and what this machine lacks ([`doctor`]).
 //!
-//! The library never prints, exits or panics. `unsafe` is in the modules under `sys` alone, each of
-//! which says why, and in the two `unsafe impl nvme::Dma`, whose promise only the owner of the
-//! mapping can give.
+//! The library never prints, exits or panics. `unsafe` is only in the modules under `sys`, each of
+//! which explains why, and in the two `unsafe impl nvme::Dma`, whose contract only the owner of the
+//! mapping can guarantee.
 #![deny(unsafe_code)]
-// Paths share their parts: with fewer of them some parts have no user.
+// Paths share code: with fewer features some of it is unused.
 #![cfg_attr(
     not(all(
         feature = "chario",
@@ -30,7 +30,7 @@
     allow(dead_code)
 )]
 
-/// What it stands on: the block interface, and the driver for drives in user space.
+/// The crates that it builds on: the block interface, and the driver for drives in user space.
 pub use {block, nvme};
 
 pub mod admin;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// [`Passthrough`](crate::Passthrough)): buffers in it are aligned to pages.
 ///
 /// A clone is another handle to the same memory. The memory is unmapped when the last handle is
-/// gone and each buffer was given back; while one is out it stays.
+/// dropped and each buffer was given back; while one is in use it stays.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
     arena: Arc<Arena>,
@@ -30,8 +30,9 @@ impl HostMemory {
         })
     }
 
-    /// The same memory, whose buffers begin at multiples of `align_bytes`: of what a device's
-    /// geometry asks for, or of a controller's page. Less than a page, or no power of two, is a page.
+    /// The same memory, with buffers aligned to `align_bytes`: the alignment of a device's
+    /// geometry, or a controller's page. Anything less than a page, or not a power of two, means a
+    /// page.
     #[must_use]
     pub fn aligned_to(&self, align_bytes: usize) -> Self {
         Self {
@@ -40,7 +41,8 @@ impl HostMemory {
         }
     }
 
-    /// A buffer of `len` bytes at the start of a page, or as [`aligned_to`](Self::aligned_to) says. It may hold what its last owner left.
+    /// A buffer of `len` bytes at the start of a page, or aligned as set with
+    /// [`aligned_to`](Self::aligned_to). It may hold data of its previous owner.
     ///
     /// # Errors
     /// [`Error::MemoryFull`].
@@ -51,12 +53,12 @@ impl HostMemory {
     /// Takes back a buffer that [`allocate`](HostMemory::allocate) returned.
     ///
     /// # Errors
-    /// Refuses a piece of one, or another memory's.
+    /// Returns a piece of one, or a buffer of other memory, as the error.
     pub fn give_back(&self, buffer: Buffer) -> std::result::Result<(), Buffer> {
         self.arena.give_back(buffer)
     }
 
-    /// How many buffers are out.
+    /// How many buffers are in use.
     pub fn buffers_out(&self) -> usize {
         self.arena.buffers_out()
     }
@@ -71,11 +73,11 @@ impl HostMemory {
     }
 }
 
-/// Memory that a device reaches by itself: the buffers of [`vfio::Function`](crate::vfio::Function)
-/// and [`noiommu::Function`](crate::noiommu::Function).
+/// Memory that a device can reach: the buffers of [`vfio::Function`](crate::vfio::Function) and
+/// [`noiommu::Function`](crate::noiommu::Function).
 ///
 /// A clone is another handle to the same memory. It can outlive its function: the device is cut off
-/// first, and the memory stays while a handle or a buffer is out.
+/// first, and the memory stays while a handle or a buffer is in use.
 #[derive(Clone, Debug)]
 pub struct DmaMemory {
     arena: Arc<Arena>,
@@ -91,7 +93,7 @@ impl DmaMemory {
         }
     }
 
-    /// Buffers in a part of the mapping alone.
+    /// Buffers in only a part of the mapping.
     pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
         let arena = Arc::new(Arena::of_part(mapping, start, len));
         Self {
@@ -100,8 +102,9 @@ impl DmaMemory {
         }
     }
 
-    /// The same memory, whose buffers begin at multiples of `align_bytes`: of what a device's
-    /// geometry asks for, or of a controller's page. Less than a page, or no power of two, is a page.
+    /// The same memory, with buffers aligned to `align_bytes`: the alignment of a device's
+    /// geometry, or a controller's page. Anything less than a page, or not a power of two, means a
+    /// page.
     #[must_use]
     pub fn aligned_to(&self, align_bytes: usize) -> Self {
         Self {
@@ -110,7 +113,8 @@ impl DmaMemory {
         }
     }
 
-    /// A buffer of `len` bytes at the start of a page, or as [`aligned_to`](Self::aligned_to) says. It may hold what its last owner left.
+    /// A buffer of `len` bytes at the start of a page, or aligned as set with
+    /// [`aligned_to`](Self::aligned_to). It may hold data of its previous owner.
     ///
     /// # Errors
     /// [`Error::MemoryFull`].
@@ -121,12 +125,12 @@ impl DmaMemory {
     /// Takes back a buffer that [`allocate`](DmaMemory::allocate) returned.
     ///
     /// # Errors
-    /// Refuses a piece of one, or another memory's.
+    /// Returns a piece of one, or a buffer of other memory, as the error.
     pub fn give_back(&self, buffer: Buffer) -> std::result::Result<(), Buffer> {
         self.arena.give_back(buffer)
     }
 
-    /// How many buffers are out.
+    /// How many buffers are in use.
     pub fn buffers_out(&self) -> usize {
         self.arena.buffers_out()
     }

@@ -1,11 +1,13 @@
-//! A PCI function in user space without an IOMMU: sysfs for its registers, huge pages for its memory.
+//! A PCI function in user space without an IOMMU: sysfs for its registers, huge pages for its
+//! memory.
 //!
-//! Nothing keeps the device from writing anywhere: a wrong address in a command overwrites whatever
-//! is there, and so does a device whose process died without switching bus mastering off. This is
-//! for machines that have no IOMMU, on which the kernel's own drivers have no more protection.
+//! Nothing prevents the device from writing anywhere: a wrong address in a command overwrites
+//! arbitrary memory, and so may a device whose process died without disabling bus mastering. This
+//! is for machines without an IOMMU, where the kernel's own drivers are no better protected.
 //!
-//! Completion is polled: sysfs gives no interrupts. A huge page's bus address is its physical one,
-//! from `/proc/self/pagemap`; the kernel moves reserved huge pages only when memory is taken offline.
+//! Completion is polled: sysfs offers no interrupts. A huge page's bus address is its physical one,
+//! from `/proc/self/pagemap`; the kernel moves reserved huge pages only when memory is taken
+//! offline.
 
 use crate::clock::TscClock;
 use crate::memory::DmaMemory;
@@ -32,10 +34,10 @@ const PAGE_NUMBER: u64 = (1 << 55) - 1;
 /// How long a slow path sleeps between two reads of a register.
 const RELAX: Duration = Duration::from_micros(50);
 
-/// What to open a function with.
+/// Options for opening a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How much memory the device is to reach, in bytes; rounded up to 2 MiB.
+    /// How much memory the device can reach, in bytes; rounded up to 2 MiB.
     pub memory_bytes: usize,
     /// Whether to reserve the huge pages that are missing. They stay reserved afterwards.
     pub reserve_huge_pages: bool,
@@ -53,7 +55,7 @@ impl Default for Options {
 /// A PCI function with its registers and its memory.
 #[derive(Debug)]
 pub struct Function {
-    // What the I/O path needs stands first.
+    // The fields of the I/O path come first.
     start: usize,
     bus_pages: Box<[u64]>,
     clock: TscClock,
@@ -64,18 +66,18 @@ pub struct Function {
 }
 
 impl Function {
-    /// Opens the function at `address`, maps its registers and memory, and switches bus mastering
-    /// on. It must have no driver ([`bind::to_nothing`](crate::bind::to_nothing)).
+    /// Opens the function at `address`, maps its registers and memory, and enables bus mastering.
+    /// It must have no driver ([`bind::to_nothing`](crate::bind::to_nothing)).
     ///
     /// # Errors
     /// [`Error::InUse`] while it has a driver, [`Error::IommuActive`], [`Error::NoHugePages`],
-    /// [`Error::NotPermitted`] and others, each for the one thing that is missing.
+    /// [`Error::NotPermitted`] and others, each for one missing prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         let controller = Controller::at(roots, address)?;
         if let Some(driver) = controller.driver {
             return Err(Error::InUse {
                 device: address.to_string(),
-                reasons: vec![format!("the driver {driver} has it")],
+                reasons: vec![format!("it is bound to the driver {driver}")],
             });
         }
         refuse_translation(roots, address)?;
@@ -116,8 +118,9 @@ impl Function {
 impl Drop for Function {
     fn drop(&mut self) {
         self.isolate();
-        // A controller that is still enabled would go on with the next driver's bus mastering.
-        // CC is at 14h; EN is its bit 0 (NVMe base specification, "Controller Configuration").
+        // A controller that is still enabled would continue once the next driver enables bus
+        // mastering. CC is at 14h; EN is its bit 0 (NVMe base specification, "Controller
+        // Configuration").
         let configuration = self.read32(0x14);
         if configuration != u32::MAX && configuration & 1 != 0 {
             self.write32(0x14, configuration & !1);
@@ -153,14 +156,14 @@ impl Config {
 }
 
 /// An IOMMU whose group has the type "identity" leaves addresses as they are; any other type
-/// translates them, and then physical addresses lead nowhere.
+/// translates them, and physical addresses are then invalid.
 fn refuse_translation(roots: &Roots, address: PciAddress) -> Result<()> {
     let link = roots.pci_device(address).join("iommu_group");
     let Some(group) = sysfs::link_name(&link) else {
         return Ok(());
     };
     let file = roots.sys.join(format!("kernel/iommu_groups/{group}/type"));
-    // A kernel that does not tell (before 4.11) must be taken to translate.
+    // A kernel that does not report it (before 4.11) must be assumed to translate.
     let group_type = sysfs::text(&file).unwrap_or_else(|| "unknown".into());
     if group_type == "identity" {
         return Ok(());
@@ -206,7 +209,7 @@ fn huge_memory(roots: &Roots, options: &Options) -> Result<Mapping> {
         let wanted = reserved + needed_pages - free();
         sysfs::write(&file, &wanted.to_string())?;
     }
-    // Asked before, because a page that is missing when it is touched ends the process.
+    // Checked first, because touching a missing page kills the process.
     let free_pages = free();
     if free_pages < needed_pages {
         return Err(Error::NoHugePages {
@@ -239,7 +242,7 @@ fn bus_pages(roots: &Roots, mapping: &Mapping) -> Result<Box<[u64]>> {
     (0..mapping.len() / HUGE_PAGE_BYTES).map(look_up).collect()
 }
 
-/// The address that an entry of pagemap holds. Without `CAP_SYS_ADMIN` the number is always 0.
+/// The address in an entry of pagemap. Without `CAP_SYS_ADMIN` the number is always 0.
 fn parse_entry(entry: u64, page_bytes: usize) -> io::Result<u64> {
     if entry & PAGE_PRESENT == 0 {
         return Err(io::Error::other("a huge page is not present"));
@@ -270,7 +273,7 @@ impl Registers for Function {
     }
 
     fn isolate(&self) {
-        // It fails only for a device that is gone, and that one writes nowhere.
+        // It fails only for a removed device, which writes nowhere.
         let _ = self.config.change(0, COMMAND_BUS_MASTER);
     }
 
@@ -283,9 +286,9 @@ impl Registers for Function {
     }
 }
 
-// SAFETY: each huge page is present, locked and at the physical address that was read for it, and no
-// IOMMU translates; `memory` keeps them mapped until this is dropped, which switches bus mastering
-// off first. A huge page's two addresses agree in more than a controller page's bits.
+// SAFETY: each huge page is present, locked and at the physical address that was read for it, and
+// no IOMMU translates; `memory` keeps them mapped until this is dropped, which disables bus
+// mastering first. The two addresses of a huge page have the same offset within a controller page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {
     #[inline(always)]
@@ -342,7 +345,7 @@ mod tests {
     fn a_bound_device_is_refused() {
         let tree = Tree::with_drive();
         let error = Function::open(&tree.roots(), address(), &Options::default()).unwrap_err();
-        assert!(error.to_string().contains("the driver nvme has it"));
+        assert!(error.to_string().contains("it is bound to the driver nvme"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! NVMe commands through the kernel's driver, without its block layer: io_uring on `/dev/ngXnY`.
 //!
 //! The kernel makes the command of `struct nvme_uring_cmd` and adds the buffer's addresses; it
-//! neither splits, merges nor schedules. What a command may move is therefore this path's limit.
+//! neither splits, merges nor schedules. The longest transfer of one command is therefore this
+//! path's limit.
 
 use crate::admin;
 use crate::lanes::Lanes;
@@ -19,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PAGE_BYTES: u64 = 4096;
-/// PRP entries point to dwords.
+/// PRP entries are dword-aligned.
 const BUFFER_ALIGN_BYTES: u32 = 4;
 
 /// An NVMe namespace behind its character device.
@@ -27,26 +28,25 @@ const BUFFER_ALIGN_BYTES: u32 = 4;
 pub struct Passthrough {
     lanes: Lanes<NvmeEncoder>,
     nsid: u32,
-    /// Of the block device too, so that it is not mounted while this may write.
+    /// Includes the block device, so that it is not mounted while this may write.
     _claim: Claim,
 }
 
 impl Passthrough {
-    /// Opens `/dev/ngXnY`, as far as the claim goes.
+    /// Opens `/dev/ngXnY` with the claim's access.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::Unsupported`] and others, each for the one thing that is
-    /// wrong.
+    /// [`Error::NotPermitted`], [`Error::Unsupported`] and others, each for a specific cause.
     pub fn open(roots: &Roots, claim: &Claim, options: &RingOptions) -> Result<Self> {
         let (path, write) = (claim.path(), claim.is_to_write());
         let io = |doing, source: std::io::Error| Error::io(doing, path, source);
         if claim.is_file() || claim.is_block_device() {
             return Err(Error::BadName {
                 name: path.display().to_string(),
-                why: "passthrough needs the namespace's character device, as /dev/ng0n1",
+                why: "passthrough needs the namespace's character device, such as /dev/ng0n1",
             });
         }
-        // /dev/ng0n1 and /dev/nvme0n1 are two faces of one namespace.
+        // /dev/ng0n1 and /dev/nvme0n1 are two views of one namespace.
         let block = sysfs::name_of(&sysfs::canonical(path))
             .and_then(|name| Some(format!("nvme{}", name.strip_prefix("ng")?)));
         let descriptor = claim
@@ -56,7 +56,7 @@ impl Passthrough {
             name: path.display().to_string(),
             why: match source.raw_os_error() {
                 Some(libc::ENOTTY) => "it is not a namespace's character device",
-                _ => "the namespace does not say its identifier",
+                _ => "the namespace does not report its identifier",
             },
         })?;
         let controller = admin::identify_controller(&descriptor)
@@ -74,7 +74,7 @@ impl Passthrough {
             descriptor: Arc::new(descriptor),
             nsid,
             block_size_log2: geometry.block_size_log2,
-            // As the kernel does: what a transfer may be is no harder for zeroes.
+            // As in the kernel: the limit of transfers also applies to zeroing.
             max_zero_blocks: geometry.max_transfer_blocks,
         };
         let lanes = Lanes::new(encoder, geometry, &setup, u64::MAX);
@@ -90,15 +90,15 @@ impl Passthrough {
         Ok(device)
     }
 
-    /// Reads a block into registered memory. Linux from 6.0 on takes such memory, but several
+    /// Reads a block into registered memory. Linux accepts such memory from 6.0 on, but several
     /// stable releases refuse a command that uses only a part of a registered piece.
     fn try_fixed_memory(&mut self, memory: &HostMemory) -> Result<()> {
-        // Where all of it is out already, the first request will tell.
+        // If all of it is in use already, the first request will show it.
         let Ok(buffer) = memory.allocate(self.geometry().block_size_bytes()) else {
             return Ok(());
         };
         let read = blocking::read(self, 0, buffer);
-        // It is the memory's own buffer, whole.
+        // It is a whole buffer of this memory.
         let _ = memory.give_back(read.buffer);
         match read.result {
             Err(block::Error::Os {
@@ -107,10 +107,10 @@ impl Passthrough {
                 what: "registered memory",
                 why: "this kernel refuses it for NVMe commands".into(),
                 hint: Some(
-                    "go without it, or use Linux 6.12 or a stable release from late 2024".into(),
+                    "do not register it, or use Linux 6.12 or a stable release of late 2024".into(),
                 ),
             }),
-            // Whatever else is wrong with the block is for whoever reads it.
+            // Other errors of the block are left to its readers.
             _ => Ok(()),
         }
     }
@@ -175,14 +175,14 @@ fn geometry(
 /// The least of what the controller, the kernel's driver and its list of pages allow.
 fn max_transfer_bytes(mdts: u8, queue: Option<&Path>) -> u64 {
     let bytes = one_command_bytes(queue, "max_hw_sectors_kb");
-    // In units of the controller's smallest page, taken to be 4 KiB; 0 is no limit.
+    // In units of the controller's smallest page, assumed to be 4 KiB; 0 means no limit.
     match mdts {
         1..=40 => bytes.min(PAGE_BYTES << mdts),
         _ => bytes,
     }
 }
 
-/// How long the pieces of registered memory are. The kernel refuses a registered buffer that has
+/// The length of the pieces of registered memory. The kernel refuses a registered buffer that has
 /// more pages than a command may, however few of them the command uses.
 fn piece_bytes(queue: Option<&Path>) -> usize {
     let segments = queue.and_then(|queue| sysfs::number::<usize>(&queue.join("max_segments")));
@@ -242,7 +242,7 @@ mod tests {
         let controller = ControllerInfo::parse(&controller).unwrap();
         let shape = geometry(&controller, &namespace, None, true);
         assert_eq!((shape.block_size_log2, shape.block_count), (12, 1000));
-        // The kernel's limit is not known here, so it is 128 KiB.
+        // The kernel's limit is unknown here, so 128 KiB is used.
         assert_eq!(shape.max_transfer_blocks, 32);
         assert!(shape.features.volatile_write_cache && !shape.features.read_only);
         assert!(shape.features.discard && shape.features.write_zeroes);

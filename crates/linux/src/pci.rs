@@ -1,6 +1,6 @@
 //! NVMe controllers on the PCI bus, as sysfs shows them.
 //!
-//! Reads only; nothing here opens a device.
+//! Only reads; nothing here opens a device.
 
 use crate::sysfs;
 use crate::{Error, Result, Roots};
@@ -63,45 +63,46 @@ fn digits(text: &str, at_most: usize) -> Option<u32> {
     valid.then(|| u32::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// A namespace as the kernel's driver names it.
+/// A namespace with the names that the kernel's driver gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// The namespace's identifier, where the kernel tells.
+    /// The namespace's identifier, if the kernel reports it.
     pub nsid: Option<u32>,
-    /// The block device, as `nvme0n1`.
+    /// The block device, such as `nvme0n1`.
     pub block: Option<String>,
-    /// The character device for passthrough, as `ng0n1`.
+    /// The character device for passthrough, such as `ng0n1`.
     pub character: Option<String>,
-    /// CharIO's device, as `chardisk0n1`, while its driver has the controller.
+    /// CharIO's device, such as `chardisk0n1`, while the controller is bound to its driver.
     pub chario: Option<String>,
-    /// Its worldwide identifier, as `eui.` and its EUI64 or NGUID, while the kernel's NVMe driver has it.
+    /// Its worldwide identifier, such as `eui.` and its EUI64 or NGUID, while it is bound to the
+    /// kernel's NVMe driver.
     pub wwid: Option<String>,
 }
 
 /// An NVMe controller.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Where it is.
+    /// Its address.
     pub address: PciAddress,
-    /// The maker of the chip, a PCI vendor number.
+    /// The PCI vendor ID.
     pub vendor: u16,
-    /// The maker's number for the chip.
+    /// The PCI device ID.
     pub device: u16,
-    /// The kernel's driver for it, as `nvme` or `vfio-pci`.
+    /// The kernel's driver for it, such as `nvme` or `vfio-pci`.
     pub driver: Option<String>,
     /// Its IOMMU group.
     pub iommu_group: Option<u32>,
-    /// The memory node that it is near to.
+    /// Its NUMA node.
     pub numa_node: Option<u32>,
     /// Length of its register space.
     pub bar0_bytes: u64,
-    /// `nvme0`, while the kernel's NVMe driver has it.
+    /// `nvme0`, while it is bound to the kernel's NVMe driver.
     pub kernel_name: Option<String>,
-    /// Its serial number, while the kernel's NVMe driver has it.
+    /// Its serial number, while it is bound to the kernel's NVMe driver.
     pub serial: Option<String>,
-    /// Its model, while the kernel's NVMe driver has it.
+    /// Its model, while it is bound to the kernel's NVMe driver.
     pub model: Option<String>,
-    /// Its namespaces, while the kernel's NVMe driver has it.
+    /// Its namespaces, while it is bound to the kernel's NVMe driver.
     pub namespaces: Vec<Namespace>,
 }
 
@@ -114,7 +115,7 @@ impl Controller {
         let folder = roots.pci_device(address);
         let name = address.to_string();
         let Some(class) = sysfs::hex(&folder.join("class")) else {
-            let why = format!("{} is not there", folder.display());
+            let why = format!("{} does not exist", folder.display());
             return Err(Error::NoSuchDevice { name, why });
         };
         if class != CLASS_NVME {
@@ -150,7 +151,7 @@ impl Controller {
     }
 }
 
-/// Each NVMe controller of this machine, by address.
+/// Each NVMe controller of this machine, sorted by address.
 pub fn controllers(roots: &Roots) -> Vec<Controller> {
     sysfs::names(&roots.sys.join("bus/pci/devices"))
         .iter()
@@ -158,7 +159,7 @@ pub fn controllers(roots: &Roots) -> Vec<Controller> {
         .collect()
 }
 
-/// The namespaces of a controller that CharIO's driver has.
+/// The namespaces of a controller that is bound to CharIO's driver.
 fn chario_namespaces(folder: &Path) -> Vec<Namespace> {
     let folder = folder.join("chario");
     let namespace = |name: String| Namespace {
@@ -171,7 +172,7 @@ fn chario_namespaces(folder: &Path) -> Vec<Namespace> {
     sysfs::names(&folder).into_iter().map(namespace).collect()
 }
 
-/// What CharIO's driver says of the controller, beside each of its namespaces.
+/// An attribute of the controller that CharIO's driver shows with each of its namespaces.
 fn chario_text(folder: &Path, namespaces: &[Namespace], file: &str) -> Option<String> {
     let name = namespaces.first()?.chario.as_ref()?;
     sysfs::text(&folder.join("chario").join(name).join(file))
@@ -227,7 +228,7 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
         }
     }
     for namespace in &mut found {
-        // 6.1's character devices have no `nsid` file, and a multipath head's is elsewhere.
+        // Linux 6.1's character devices have no `nsid` file, and a multipath head's is elsewhere.
         let head = namespace.block.as_ref().map(|block| {
             let class = nvme.ancestors().find(|path| path.ends_with("sys"));
             class.map(|sys| sys.join("class/block").join(block))
@@ -241,17 +242,17 @@ fn namespaces(nvme: &Path) -> Vec<Namespace> {
     found
 }
 
-/// The parts of a name that the kernel's NVMe driver gives.
+/// The parts of a device name of the kernel's NVMe driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelName {
-    /// `ng0n1` rather than `nvme0n1`.
+    /// Whether it is `ng0n1` rather than `nvme0n1`.
     pub character: bool,
     pub instance: u32,
     pub namespace: Option<u32>,
     pub partition: Option<u32>,
 }
 
-/// Takes `nvme0`, `nvme0n1`, `nvme0c1n1`, `nvme0n1p2` and `ng0n1` apart.
+/// Parses `nvme0`, `nvme0n1`, `nvme0c1n1`, `nvme0n1p2` and `ng0n1`.
 pub(crate) fn parse_kernel_name(name: &str) -> Option<KernelName> {
     let (character, rest) = match name.strip_prefix("nvme") {
         Some(rest) => (false, rest),

@@ -1,4 +1,4 @@
-//! From the name that a user gave to the drive that it means.
+//! Resolves a name from the user to a drive.
 
 use crate::pci::{self, Controller, KernelName, PciAddress};
 use crate::sysfs;
@@ -6,24 +6,24 @@ use crate::{Error, Result, Roots};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How the names of CharIO's devices begin.
+/// The prefix of CharIO's device names.
 const CHARIO: &str = "chardisk";
 
-/// What a name means. Prints as one line for the user.
+/// What a name means. Its `Display` is one line for the user.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The name as it was given.
+    /// The name as given.
     pub name: String,
     /// The controller.
     pub controller: Controller,
-    /// The namespace, if the name says which.
+    /// The namespace, if the name selects one.
     pub namespace: Option<pci::Namespace>,
-    /// The partition's block device, if the name means one, as `nvme0n1p2`.
+    /// The partition's block device, such as `nvme0n1p2`, if the name means one.
     pub partition: Option<String>,
 }
 
 impl Resolved {
-    /// The namespace that is meant: the named one, or the only one that there is.
+    /// The namespace: the named one, or the controller's only one.
     ///
     /// # Errors
     /// [`Error::BadName`] if the controller has several, [`Error::NoSuchDevice`] if it has none
@@ -41,12 +41,12 @@ impl Resolved {
             }),
             (None, _) => Err(Error::BadName {
                 name: self.name.clone(),
-                why: "the controller has several namespaces: name one, as nvme0n1",
+                why: "the controller has several namespaces: name one, such as nvme0n1",
             }),
         }
     }
 
-    /// The block device that is meant, in `/dev`.
+    /// The block device, in `/dev`.
     pub fn block_path(&self, roots: &Roots) -> Option<PathBuf> {
         let name = match &self.partition {
             Some(partition) => Some(partition),
@@ -55,7 +55,7 @@ impl Resolved {
         Some(roots.dev.join(name?))
     }
 
-    /// The passthrough device that is meant, in `/dev`; none for a partition.
+    /// The passthrough device, in `/dev`; `None` for a partition.
     pub fn character_path(&self, roots: &Roots) -> Option<PathBuf> {
         if self.partition.is_some() {
             return None;
@@ -67,7 +67,7 @@ impl Resolved {
         )
     }
 
-    /// CharIO's device that is meant, in `/dev`, while its driver has the controller.
+    /// CharIO's device, in `/dev`, while the controller is bound to its driver.
     pub fn chario_path(&self, roots: &Roots) -> Option<PathBuf> {
         let namespace = self.only_namespace().ok()?;
         Some(roots.dev.join(namespace.chario.as_ref()?))
@@ -110,8 +110,8 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Finds what `name` means: `/dev/nvme0n1`, `/dev/ng0n1`, `/dev/chardisk0n1`, `/dev/nvme0`, any link to one of them
-/// (`/dev/disk/by-id/...`), the same without `/dev/`, or a PCI address.
+/// Finds what `name` means: `/dev/nvme0n1`, `/dev/ng0n1`, `/dev/chardisk0n1`, `/dev/nvme0`, any
+/// link to one of them (`/dev/disk/by-id/...`), the same without `/dev/`, or a PCI address.
 ///
 /// # Errors
 /// [`Error::BadName`], [`Error::NoSuchDevice`] or [`Error::NotPciNvme`].
@@ -137,7 +137,7 @@ pub fn resolve(roots: &Roots, name: &str) -> Result<Resolved> {
     by_kernel_name(roots, name, &kernel_name, parts)
 }
 
-/// The last part of the path that `name` leads to.
+/// The last part of the path that `name` refers to.
 fn kernel_name(roots: &Roots, name: &str) -> Result<String> {
     let bad = |why| Error::BadName {
         name: name.to_owned(),
@@ -151,14 +151,14 @@ fn kernel_name(roots: &Roots, name: &str) -> Result<String> {
             Some(_) => Ok(name.to_owned()),
             None if name.starts_with(CHARIO) => Ok(name.to_owned()),
             None => Err(bad(
-                "it is no path, no PCI address and no name of an NVMe device",
+                "it is not a path, a PCI address or the name of an NVMe device",
             )),
         };
     }
     let path = Path::new(name);
     let target = match std::fs::canonicalize(path) {
         Ok(target) => target,
-        // A drive that its driver has lost has no node; its name may still be understood.
+        // A drive that was unbound from its driver has no node; its name may still be resolved.
         Err(_) if path.parent() == Some(&roots.dev) => path.to_path_buf(),
         Err(error) => {
             return Err(Error::NoSuchDevice {
@@ -235,7 +235,7 @@ fn find_namespace(controller: &Controller, wanted: KernelName) -> Option<pci::Na
     controller.namespaces.iter().find(matches).cloned()
 }
 
-/// Says why no controller has the name: it is on a fabric, or its driver let it go.
+/// Explains why no controller has the name: it is on a fabric, or was unbound from its driver.
 fn no_controller(roots: &Roots, name: &str, parts: KernelName, all: &[Controller]) -> Error {
     let class = roots.sys.join(format!("class/nvme/nvme{}", parts.instance));
     let name = name.to_owned();
@@ -254,9 +254,9 @@ fn no_controller(roots: &Roots, name: &str, parts: KernelName, all: &[Controller
         })
         .collect();
     let why = match others.as_slice() {
-        [] => "the kernel shows none of that name".to_owned(),
+        [] => "no device of that name exists".to_owned(),
         _ => format!(
-            "the kernel shows none of that name; these controllers have none: {}",
+            "no device of that name exists; these controllers have no device: {}",
             others.join(", ")
         ),
     };

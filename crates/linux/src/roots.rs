@@ -1,8 +1,8 @@
-//! Where the kernel's files are: the real ones, or a tree made for a test.
+//! The locations of the kernel's files: the real ones, or a tree made for a test.
 
 use std::path::{Path, PathBuf};
 
-/// The folders that this crate reads and writes outside of the drives themselves.
+/// The folders that this crate reads and writes, apart from the drives themselves.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/sys`.
@@ -11,8 +11,8 @@ pub struct Roots {
     pub proc: PathBuf,
     /// `/dev`.
     pub dev: PathBuf,
-    /// Where the records of borrowed devices are kept, best first; the first that can be written
-    /// is used, and each is searched.
+    /// Folders for the records of borrowed devices, best first; the first writable one is used, and
+    /// all are searched.
     pub state: Vec<PathBuf>,
     /// The command that loads a kernel module.
     pub modprobe: PathBuf,
@@ -25,7 +25,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// This machine's.
+    /// The folders of this machine.
     pub fn system() -> Self {
         let mut state = vec![PathBuf::from("/run/straightway")];
         if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR") {

@@ -9,10 +9,11 @@ pub struct RealTime(());
 
 impl RealTime {
     /// Gives the calling thread SCHED_FIFO with `priority`, 1 to 99. A thread that never sleeps
-    /// then keeps all others off its processor, but for what the kernel's throttle leaves them.
+    /// then keeps all others off its processor, except for the share that the kernel's throttling
+    /// leaves them.
     ///
     /// # Errors
-    /// It is not permitted, or the priority is none.
+    /// If it is not permitted, or the priority is invalid.
     pub fn enter(priority: i32) -> io::Result<Self> {
         sched::set_policy(Some(priority))?;
         Ok(Self(()))
@@ -21,7 +22,7 @@ impl RealTime {
 
 impl Drop for RealTime {
     fn drop(&mut self) {
-        // A thread may always give priority up.
+        // A thread may always lower its priority.
         let _ = sched::set_policy(None);
     }
 }

@@ -1,5 +1,5 @@
-//! When the kernel's driver has a controller again: it finds namespaces in the background, one
-//! after another, and what runs next expects them all.
+//! Waits for the namespaces of a controller that was given back to the kernel's driver, which finds
+//! them in the background, one after another, while the next program expects them all.
 
 use crate::pci::{Controller, PciAddress};
 use crate::{Roots, admin};
@@ -11,8 +11,8 @@ const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a kernel may take to show character devices; before Linux 5.13 there are none.
 const CHARACTER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Waits until every namespace that the controller itself has active is shown, if the kernel's
-/// driver has it.
+/// Waits until every active namespace of the controller is shown, if it is bound to the kernel's
+/// driver.
 pub(crate) fn wait_for_namespaces(roots: &Roots, address: PciAddress) {
     let began = Instant::now();
     while began.elapsed() < PROBE_LIMIT {
@@ -37,7 +37,7 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
     let is_shown = |nsid: u32| {
         let mut all = controller.namespaces.iter();
         let found = all.find(|one| one.nsid == Some(nsid));
-        // One with a format that the kernel cannot use has a character device alone.
+        // A namespace with a format that the kernel cannot use has only a character device.
         found.is_some_and(|found| {
             let character = has_node(&found.character);
             match &found.block {
@@ -52,7 +52,7 @@ fn has_all(roots: &Roots, controller: &Controller, with_character: bool) -> bool
     };
     match ask() {
         Some(list) => list.into_iter().all(is_shown),
-        // One that cannot be asked is taken at the kernel's word.
+        // If the controller cannot be asked, trust the kernel's list.
         None => {
             let mut all = controller.namespaces.iter();
             all.all(|one| has_node(&one.block)) && !controller.namespaces.is_empty()

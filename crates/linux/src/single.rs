@@ -1,4 +1,4 @@
-//! What the paths of depth 1 share: the place of their one request, and errors of system calls.
+//! Shared code of the paths of depth 1: the state of their one request, and errors of system calls.
 //!
 //! A request waits here until `kick` or `poll` runs it; its completion waits until `poll` takes it.
 
@@ -13,7 +13,7 @@ pub(crate) struct Single {
 }
 
 impl Single {
-    /// Takes a request that `geometry` allows, if there is none.
+    /// Accepts a request that `geometry` allows, if there is no other.
     pub(crate) fn submit(&mut self, geometry: &Geometry, request: Request) -> Result<(), Refused> {
         if let Err(error) = geometry.check(&request.operation) {
             return Err(Refused { error, request });
@@ -26,7 +26,7 @@ impl Single {
         Ok(())
     }
 
-    /// The request that is to be run now.
+    /// The request to run now.
     pub(crate) fn start(&mut self) -> Option<Request> {
         self.waiting.take()
     }
@@ -52,7 +52,7 @@ pub(crate) fn io_error(error: std::io::Error) -> block::Error {
     errno_error(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// The error of a request that the operating system answered with `errno`.
+/// The error of a request that failed with `errno`.
 pub(crate) fn errno_error(errno: i32) -> block::Error {
     match errno {
         libc::EOPNOTSUPP => block::Error::Unsupported,

@@ -1,7 +1,8 @@
 //! The records of borrowed devices: one small file for each, written before its driver changes.
 //!
-//! A record names the process that borrowed the device, so that the next run can tell a borrower
-//! that works from one that died. A process is its number and its start time: numbers are reused.
+//! A record names the process that borrowed the device, so that the next run can tell a running
+//! borrower from one that died. A process is identified by its number and its start time, because
+//! numbers are reused.
 
 use crate::pci::PciAddress;
 use crate::sysfs;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 const SUFFIX: &str = ".borrowed";
 const LOCK: &str = "lock";
 
-/// A process, told apart from a later one with the same number.
+/// A process, distinguishable from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub pid: u32,
@@ -39,24 +40,25 @@ impl Process {
     }
 
     pub(crate) fn is_alive(&self, roots: &Roots) -> bool {
-        // What init keeps is kept even where /proc does not show init.
+        // A device kept for init stays kept even if /proc does not show init.
         self.pid == Self::KEEPER || start_ticks(roots, self.pid) == Some(self.start_ticks)
     }
 }
 
 fn start_ticks(roots: &Roots, pid: u32) -> Option<u64> {
     let stat = sysfs::text(&roots.proc.join(format!("{pid}/stat")))?;
-    // The second field is the command in brackets and may hold anything, brackets and spaces too.
+    // The second field is the command in brackets and may contain anything, including brackets and
+    // spaces.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // A zombie has let go of all that it had.
+    // A zombie has released everything.
     if matches!(fields.next(), Some("Z" | "X")) {
         return None;
     }
     fields.nth(18)?.parse().ok()
 }
 
-/// What must be known to give a device back.
+/// The information that is needed to give a device back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub address: PciAddress,
@@ -101,7 +103,7 @@ impl Record {
         })
     }
 
-    /// Writes the record, whole or not at all.
+    /// Writes the record atomically.
     pub(crate) fn save(&self, folder: &Path) -> Result<()> {
         let path = self.path(folder);
         let temporary = path.with_extension("new");
@@ -124,7 +126,7 @@ impl Record {
     }
 }
 
-/// Each record, with the folder that it is in. One that cannot be read is left alone.
+/// Each record, with its folder. Unreadable records are ignored.
 pub(crate) fn records(roots: &Roots) -> Vec<(PathBuf, Record)> {
     let read = |folder: &PathBuf| -> Vec<(PathBuf, Record)> {
         sysfs::names(folder)
@@ -137,8 +139,8 @@ pub(crate) fn records(roots: &Roots) -> Vec<(PathBuf, Record)> {
     roots.state.iter().flat_map(read).collect()
 }
 
-/// The first folder that records can be written in, and a lock that is held until it is dropped:
-/// two processes of ours change drivers one after the other.
+/// The first writable folder for records, with a lock that is held until this is dropped: our
+/// processes change drivers one after the other.
 pub(crate) fn lock(roots: &Roots) -> Result<(PathBuf, File)> {
     let mut failure = None;
     for folder in &roots.state {

@@ -1,7 +1,7 @@
 //! The plainest path: pread and pwrite on a file or a block device.
 //!
-//! One request at a time; it runs inside of `kick` or `poll`, which therefore sleep as long as the
-//! drive takes. That is what the path is, and what the others are compared with.
+//! One request at a time; it runs inside `kick` or `poll`, which therefore sleep as long as the
+//! drive takes. This is the baseline that the other paths are compared with.
 
 use crate::single::{Single, io_error, os_error};
 use crate::sys::ioctl;
@@ -12,7 +12,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSlice;
 
-/// A file or a block device, read and written by system calls that wait.
+/// A file or a block device, read and written by blocking system calls.
 #[derive(Debug)]
 pub struct SyncFile {
     target: Target,
@@ -20,19 +20,19 @@ pub struct SyncFile {
 }
 
 impl SyncFile {
-    /// Opens a file or a block device, as far as the claim goes. Blocks of a file have 512 bytes; a
-    /// part of one at its end is left unused.
+    /// Opens a file or a block device with the claim's access. Blocks of a file have 512 bytes; a
+    /// partial one at its end is left unused.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`](crate::Error::NotPermitted) and others, each for the one thing that is wrong.
+    /// [`Error::NotPermitted`](crate::Error::NotPermitted) and others, each for a specific cause.
     pub fn open(claim: &Claim) -> Result<Self> {
         Self::new(claim, false)
     }
 
-    /// The same past the page cache (`O_DIRECT`).
+    /// The same, bypassing the page cache (`O_DIRECT`).
     ///
     /// # Errors
-    /// As [`open`](SyncFile::open), and where the file system does not know it.
+    /// Those of [`open`](SyncFile::open), and if the file system does not support it.
     pub fn open_direct(claim: &Claim) -> Result<Self> {
         Self::new(claim, true)
     }
@@ -48,7 +48,7 @@ impl SyncFile {
     /// device is shared.
     ///
     /// # Errors
-    /// The process may open no more files.
+    /// If the process may open no more files.
     pub fn twin(&self) -> std::io::Result<Self> {
         Ok(Self {
             target: Target {
@@ -99,7 +99,7 @@ impl SyncFile {
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> std::result::Result<(), block::Error> {
         let mut done = 0;
-        // Each round moves at least a byte, or ends.
+        // Each iteration moves at least one byte, or ends the loop.
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let moved = rustix::io::pread(&self.target.descriptor, rest, offset + done as u64);
             done += moved_bytes(moved, done)?;
@@ -183,7 +183,7 @@ impl Device for SyncFile {
     }
 }
 
-/// How far a system call came, of which `done` bytes were moved before.
+/// The progress after a system call, when `done` bytes were moved before.
 fn moved_bytes(
     moved: std::result::Result<usize, Errno>,
     done: usize,

@@ -36,7 +36,7 @@ pub(crate) fn name_of(path: &Path) -> Option<String> {
     path.file_name().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// The names in a folder, sorted; none if it is not there.
+/// The names in a folder, sorted; empty if it does not exist.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .into_iter()
@@ -48,7 +48,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Writes to a file that exists, in one system call as the kernel expects it.
+/// Writes to an existing file, in one system call as the kernel expects.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     fs::OpenOptions::new()
         .write(true)
@@ -57,7 +57,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
         .map_err(|source| Error::io("writing to", path, source))
 }
 
-/// A path with its links followed, or as it is where that fails.
+/// A path with its links resolved, or unchanged if that fails.
 pub(crate) fn canonical(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

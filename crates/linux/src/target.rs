@@ -1,4 +1,4 @@
-//! Opening a file or a block device, and what it can do.
+//! Opening a file or a block device, and its capabilities.
 
 use crate::sys::ioctl;
 use crate::sysfs;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The longest transfer that one request may ask for; the kernel splits it for the drive.
 const MAX_TRANSFER_BYTES: u64 = 16 << 20;
 const FILE_BLOCK_BYTES: u64 = 512;
-/// `statfs` says this of a tmpfs, which can punch holes but not zero ranges.
+/// The `statfs` type of a tmpfs, which can punch holes but not zero ranges.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// An open file or block device.
@@ -20,7 +20,7 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 pub(crate) struct Target {
     pub descriptor: OwnedFd,
     pub is_block_device: bool,
-    /// Zeroing a range frees it instead, because the file system knows no other way.
+    /// Zeroing a range frees it instead, because the file system supports nothing else.
     pub zero_by_hole: bool,
     /// With depth 1 and no limit to the queue.
     pub geometry: Geometry,
@@ -28,7 +28,7 @@ pub(crate) struct Target {
     pub claim: Claim,
 }
 
-/// How a claimed target is opened.
+/// How to open a claimed target.
 #[derive(Clone, Copy)]
 struct OpenMode {
     write: bool,
@@ -36,7 +36,7 @@ struct OpenMode {
 }
 
 impl Target {
-    /// Opens what was claimed, as far as the claim goes; with `direct` past the page cache.
+    /// Opens what was claimed, with the claim's access; with `direct`, bypassing the page cache.
     pub(crate) fn open(claim: &Claim, direct: bool) -> Result<Self> {
         let path = claim.path();
         let is_block_device = claim.is_block_device();
@@ -57,8 +57,8 @@ impl Target {
         let descriptor = claim.open(flags).map_err(|error| match error {
             Errno::INVAL if direct => Error::Unsupported {
                 what: "O_DIRECT",
-                why: format!("the file system of {} does not know it", path.display()),
-                hint: Some("name a file on ext4 or xfs, or a block device; or go without".into()),
+                why: format!("the file system of {} does not support it", path.display()),
+                hint: Some("use a file on ext4 or xfs, or a block device; or do without".into()),
             },
             error => Error::io("opening", path, error),
         })?;
@@ -82,7 +82,7 @@ impl Target {
         })
     }
 
-    /// What a failed request means. The kernel sets the size of a drive that was removed to zero; after
+    /// The error of a failed request. The kernel sets the size of a removed drive to zero; after
     /// that a write finds no space and a read no data, as at the end of a file.
     #[cold]
     pub(crate) fn cause(&self, error: block::Error) -> block::Error {
@@ -98,11 +98,11 @@ fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> R
     let unusable = |why: String| Error::Unsupported {
         what: "the block device",
         why: format!("{} {why}", path.display()),
-        hint: Some("straightway info DEVICE says what each namespace is".into()),
+        hint: Some("straightway info DEVICE shows each namespace".into()),
     };
     let size_bytes = ioctl::size_bytes(descriptor).map_err(failed)?;
     if size_bytes == 0 {
-        // As for blocks above a page, and for metadata within the blocks.
+        // For example blocks longer than a page, or metadata within the blocks.
         return Err(unusable(
             "has no blocks: the kernel cannot use its format".into(),
         ));
@@ -110,7 +110,7 @@ fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> R
     let zone_sectors = ioctl::zone_sectors(descriptor);
     if zone_sectors != 0 {
         return Err(unusable(format!(
-            "is zoned: in each {} KiB it takes writes at one place only",
+            "is zoned: each {} KiB can be written at one offset only",
             zone_sectors / 2
         )));
     }
@@ -119,7 +119,7 @@ fn block_device_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> R
     let read = |file: &str| sysfs::text(&queue.as_ref()?.join(file));
     let nonzero = |file: &str| read(file).is_some_and(|text| text != "0");
     let features = Features {
-        // Taken to be there where the kernel does not say that it is not.
+        // Assumed to be present unless the kernel reports otherwise.
         volatile_write_cache: read("write_cache").is_none_or(|text| text != "write through"),
         fua: true,
         discard: nonzero("discard_max_bytes"),
@@ -139,17 +139,17 @@ pub(crate) fn queue_folder(roots: &Roots, descriptor: impl AsFd) -> Option<PathB
     folders.into_iter().find(|folder| folder.is_dir())
 }
 
-/// What one command may move where the kernel does not tell: every drive can.
+/// The limit of one command if the kernel does not report it; every drive supports it.
 const DEFAULT_COMMAND_BYTES: u64 = 128 << 10;
 const PAGE_BYTES: u64 = 4096;
 
-/// The longest transfer that is one command and is never split: by the limit in `file`
+/// The longest transfer that is one command and is never split: limited by `file`
 /// (`max_sectors_kb`, which can be set, or `max_hw_sectors_kb`) and by the number of pages.
 pub(crate) fn one_command_bytes(queue: Option<&Path>, file: &str) -> u64 {
     let limit = |file: &str| sysfs::number::<u64>(&queue?.join(file));
     let bytes = limit(file).map_or(DEFAULT_COMMAND_BYTES, |kib| kib << 10);
     match limit("max_segments") {
-        // A buffer's pages may lie apart, and one that starts within a page needs one more.
+        // A buffer's pages may be scattered, and one that starts within a page needs one more.
         Some(segments) => bytes.min(segments.saturating_sub(1).max(1) * PAGE_BYTES),
         None => bytes,
     }
@@ -165,7 +165,7 @@ fn file_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Ge
     let features = Features {
         volatile_write_cache: true,
         fua: true,
-        // Whether the file system can is known when it is asked to.
+        // Whether the file system supports this is only known when it is used.
         discard: true,
         write_zeroes: true,
         read_only: !mode.write,
@@ -173,7 +173,7 @@ fn file_geometry(path: &Path, descriptor: &OwnedFd, mode: OpenMode) -> Result<Ge
     geometry(path, stat.st_size as u64, block_bytes, mode, features)
 }
 
-/// What `O_DIRECT` must be aligned to, where the kernel (6.1) and the file system tell.
+/// The alignment for `O_DIRECT`, if the kernel (6.1) and the file system report it.
 fn direct_align_bytes(descriptor: &OwnedFd) -> Option<u64> {
     let stat = rustix::fs::statx(descriptor, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let align = stat.stx_dio_offset_align.max(stat.stx_dio_mem_align);

@@ -1,8 +1,8 @@
-//! io_uring on a file or a block device, past the page cache.
+//! io_uring on a file or a block device, bypassing the page cache.
 //!
-//! Everything that was submitted starts with one system call a `kick`; completions are read from
-//! memory. With polling each `poll` that finds nothing is a system call that asks the drive, and a
-//! transfer is at most what one command moves.
+//! Each `kick` starts everything that was submitted with one system call; completions are read from
+//! memory. With polling, each `poll` that finds nothing is a system call that polls the drive, and
+//! a transfer is limited to one command.
 
 use crate::lanes::Lanes;
 use crate::memory::HostMemory;
@@ -15,12 +15,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How to use a ring.
+/// Options of a ring.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
     /// How many requests may be outstanding, 1 to 4096.
     pub queue_depth: u16,
-    /// Ask the drive instead of taking interrupts (`IORING_SETUP_IOPOLL`). The kernel's NVMe driver
+    /// Poll the drive instead of using interrupts (`IORING_SETUP_IOPOLL`). The kernel's NVMe driver
     /// must have been loaded with `poll_queues`.
     pub poll: bool,
     /// Register the file, which saves looking it up for each request.
@@ -30,7 +30,7 @@ pub struct RingOptions {
     pub fixed_memory: Option<HostMemory>,
     /// Register it in pieces of this many bytes, a multiple of 4 KiB, rather than in the longest
     /// that work. Passthrough costs the kernel time for each page of a piece, so pieces as long as
-    /// the transfers are the quickest; a transfer across two of them is done unregistered.
+    /// the transfers are the quickest; a transfer across two of them is not registered.
     pub fixed_piece_bytes: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ impl RingOptions {
         })
     }
 
-    /// What an error of setting a ring up means.
+    /// The error for a failed ring setup.
     pub(crate) fn failed(&self, path: &Path, source: io::Error) -> Error {
         let unsupported = |why: &str, hint: &str| Error::Unsupported {
             what: "io_uring",
@@ -100,7 +100,7 @@ impl RingOptions {
     }
 }
 
-/// Polling needs a queue without interrupts; the drive would never be asked otherwise.
+/// Polling needs a queue without interrupts; otherwise the drive would never be polled.
 pub(crate) fn check_polling(queue: Option<&Path>) -> Result<()> {
     let enabled = queue.and_then(|folder| sysfs::text(&folder.join("io_poll")));
     match enabled.as_deref() {
@@ -123,11 +123,11 @@ pub struct Uring {
 }
 
 impl Uring {
-    /// Opens a file or a block device with `O_DIRECT`, as far as the claim goes.
+    /// Opens a file or a block device with `O_DIRECT` and the claim's access.
     ///
     /// # Errors
     /// [`Error::InUse`], [`Error::NotPermitted`], [`Error::Unsupported`], [`Error::LockLimit`] and
-    /// others, each for the one thing that is wrong.
+    /// others, each for a specific cause.
     pub fn open(claim: &Claim, options: &RingOptions) -> Result<Self> {
         let path = claim.path();
         let mut target = Target::open(claim, true)?;
@@ -192,7 +192,7 @@ mod tests {
     use crate::sysfs::fake::Tree;
     use block::{Operation, blocking};
 
-    /// A ring on a file of 256 blocks, or nothing where the host forbids it.
+    /// A ring on a file of 256 blocks, or `None` if the host forbids it.
     fn ring(tree: &Tree, options: &RingOptions) -> Option<Uring> {
         let path = tree.path().join("disk");
         std::fs::File::create(&path)

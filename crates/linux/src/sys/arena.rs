@@ -1,8 +1,8 @@
 //! Buffers over memory that one owner maps and unmaps.
 //!
-//! A buffer that was handed out may be in a device's hands even if its handle is gone, so memory
-//! of which a buffer is still out is never unmapped: it is leaked, which costs address space and
-//! pages until the process ends, where unmapping would let a device write to whatever comes next.
+//! A device may be using a buffer even if its handle was dropped, so memory with a buffer that was
+//! not given back is never unmapped: it is leaked, which costs address space and pages until the
+//! process ends, whereas unmapping would let a device write to whatever uses the memory next.
 #![allow(unsafe_code)]
 
 use super::map::Mapping;
@@ -18,17 +18,17 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Arena {
     mapping: ManuallyDrop<Mapping>,
-    /// Bytes that buffers can have, all together.
+    /// The total number of bytes for buffers.
     room: usize,
     books: Mutex<Books>,
 }
 
-/// Which pages are free and which are out, by offset in bytes.
+/// Which pages are free and which are in use, by offset in bytes.
 #[derive(Debug)]
 struct Books {
     /// Length of each free run, a multiple of the page. No two touch.
     free: BTreeMap<usize, usize>,
-    /// Length of each buffer that is out, in bytes.
+    /// Length of each buffer in use, in bytes.
     out: BTreeMap<usize, usize>,
 }
 
@@ -38,7 +38,7 @@ impl Arena {
         Self::of_part(mapping, 0, len)
     }
 
-    /// Buffers in a part of the mapping alone: `start` and `len` in bytes, whole pages of it.
+    /// Buffers in only a part of the mapping: `start` and `len` in bytes, whole pages of it.
     pub(crate) fn of_part(mapping: Mapping, start: usize, len: usize) -> Self {
         let start = start.min(mapping.len()).next_multiple_of(PAGE_BYTES);
         let len = len.min(mapping.len().saturating_sub(start)) & !(PAGE_BYTES - 1);
@@ -65,8 +65,8 @@ impl Arena {
         self.room
     }
 
-    /// A buffer of `len` bytes at an address that is a multiple of `align_bytes` (a power of two, a
-    /// page at least), or `None` if no free run is long enough.
+    /// A buffer of `len` bytes at a multiple of `align_bytes` (a power of two, at least a page), or
+    /// `None` if no free run is long enough.
     pub(crate) fn allocate(&self, len: usize, align_bytes: usize) -> Option<Buffer> {
         let room = len.max(1).checked_next_multiple_of(PAGE_BYTES)?;
         let align = align_bytes.max(PAGE_BYTES);
@@ -94,7 +94,7 @@ impl Arena {
         Some(unsafe { Buffer::from_raw(self.mapping.start().add(offset), len) })
     }
 
-    /// Takes a buffer back, or refuses what is not one of these, whole.
+    /// Takes a buffer back; refuses anything but a whole buffer of this memory.
     pub(crate) fn give_back(&self, buffer: Buffer) -> Result<(), Buffer> {
         let offset = buffer.address().wrapping_sub(self.address());
         let mut books = self.books();
@@ -179,7 +179,7 @@ mod tests {
             for buffer in [one, page, other] {
                 arena.give_back(buffer).unwrap();
             }
-            // What was skipped is free again, in one run.
+            // The skipped bytes are free again, in one run.
             let whole = arena.allocate(pages * PAGE_BYTES, PAGE_BYTES).unwrap();
             arena.give_back(whole).unwrap();
         }

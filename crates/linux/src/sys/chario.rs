@@ -13,7 +13,7 @@ const IOC_COMPLETION: u32 = opcode::write::<u32>(MAGIC, 0xc1);
 const IOC_REGISTER: u32 = opcode::read_write::<Register>(MAGIC, 0xc2);
 const IOC_PHYS: u32 = opcode::write::<Phys>(MAGIC, 0xc5);
 
-/// The version of the interface that this speaks.
+/// The version of the interface that this implements.
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const INFO_READ_ONLY: u32 = 1;
 pub(crate) const INFO_WRITE_CACHE: u32 = 2;
@@ -60,7 +60,7 @@ struct Phys {
     reserved: u32,
 }
 
-/// What the driver says of a namespace.
+/// The driver's information about a namespace.
 pub(crate) fn info(file: impl AsFd) -> io::Result<Info> {
     let mut info = Info::default();
     // SAFETY: the kernel writes one structure.
@@ -68,18 +68,18 @@ pub(crate) fn info(file: impl AsFd) -> io::Result<Info> {
     Ok(info)
 }
 
-/// Whether the file's calls poll for their completions.
+/// Sets whether the file's calls poll for their completions.
 pub(crate) fn set_polling(file: impl AsFd, polls: bool) -> io::Result<()> {
-    let wish = u32::from(polls);
+    let mode = u32::from(polls);
     // SAFETY: the kernel reads one u32.
-    unsafe { ioctl(file, IOC_COMPLETION, &raw const wish as usize) }?;
+    unsafe { ioctl(file, IOC_COMPLETION, &raw const mode as usize) }?;
     Ok(())
 }
 
-/// Registers memory with the file: its reads and writes with memory in this range use the pages that are
-/// there now. The kernel keeps them until the file is closed, whatever becomes of the mapping.
+/// Registers memory with the file: its reads and writes with memory in this range use the pages
+/// that are there now. The kernel keeps them until the file is closed, even if the mapping changes.
 pub(crate) fn register(file: impl AsFd, address: usize, length: usize) -> io::Result<()> {
-    let mut wish = Register {
+    let mut args = Register {
         address: address as u64,
         length: length as u64,
         flags: BY_ADDRESS,
@@ -87,11 +87,11 @@ pub(crate) fn register(file: impl AsFd, address: usize, length: usize) -> io::Re
     };
     // SAFETY: the kernel reads and writes one structure; the pages that it pins are written only by
     // reads into this range, whose caller owns it.
-    unsafe { ioctl(file, IOC_REGISTER, &raw mut wish as usize) }?;
+    unsafe { ioctl(file, IOC_REGISTER, &raw mut args as usize) }?;
     Ok(())
 }
 
-/// Where bytes of a buffer lie in memory that the driver knows by another name.
+/// The position of a buffer's bytes in memory that the driver addresses differently.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     /// Offset in that memory.
@@ -113,9 +113,8 @@ impl Stretch {
     }
 }
 
-/// Moves data between the drive and a stretch of a granted window at `physical`; returns the bytes
-/// moved. `buffer` is
-/// what the stretch was made of: borrowed exclusively, so nothing else has it.
+/// Moves data between the drive and a range of a granted window at `physical`; returns the bytes
+/// moved. `buffer` is the range's buffer: borrowed exclusively, so nothing else uses it.
 pub(crate) fn phys(
     file: impl AsFd,
     (physical, stretch): (u64, Stretch),
@@ -123,16 +122,16 @@ pub(crate) fn phys(
     flags: u32,
     _buffer: &mut Buffer,
 ) -> io::Result<usize> {
-    let wish = Phys {
+    let args = Phys {
         position,
         length: stretch.length,
         address: physical + stretch.offset,
         flags,
         reserved: 0,
     };
-    // SAFETY: the kernel reads one structure, and moves data within the stretch, which lies in
-    // `_buffer`: the window is mapped where the stretch was measured, in one piece.
-    let moved = unsafe { ioctl(file, IOC_PHYS, &raw const wish as usize) }?;
+    // SAFETY: the kernel reads one structure, and moves data within the range, which lies in
+    // `_buffer`: the window is mapped contiguously, and the range was computed from that mapping.
+    let moved = unsafe { ioctl(file, IOC_PHYS, &raw const args as usize) }?;
     Ok(moved as usize)
 }
 

@@ -1,4 +1,4 @@
-//! A coprocessor's window, mapped; and the lock that makes a client's page one process's.
+//! A coprocessor's window, mapped; and the lock that reserves a client's page for one process.
 #![allow(unsafe_code)]
 
 use super::map::Mapping;
@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, AsRawFd};
 use std::fs::File;
 use std::io;
 
-/// A window and the file that it is.
+/// A window and its file.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     mapping: Mapping,
@@ -22,13 +22,13 @@ impl Mapped {
         Ok(Self { mapping, file })
     }
 
-    /// The window, for a look before there is memory.
+    /// The window, for reading it before there is memory.
     pub(crate) fn peek<T>(&self, look: impl FnOnce(&Window) -> T) -> T {
         // SAFETY: the window lives no longer than this call, and the mapping does.
         look(&unsafe { self.mapping.window() })
     }
 
-    /// Takes the bytes `[offset, offset + len)` of the file for this process, until the file is
+    /// Locks the bytes `[offset, offset + len)` of the file for this process, until the file is
     /// closed. False: another process has them.
     pub(crate) fn lock(&self, offset: usize, len: usize) -> io::Result<bool> {
         // SAFETY: a plain structure of numbers, for which zeroes are valid.
@@ -49,11 +49,11 @@ impl Mapped {
         }
     }
 
-    /// The window for good, the memory that keeps it mapped (with buffers in `[start, start + len)`
-    /// alone), and the file, which keeps its locks. The memory must outlive the window.
+    /// Splits into the window, the memory that keeps it mapped (with buffers only in `[start, start
+    /// + len)`), and the file, which keeps its locks. The memory must outlive the window.
     pub(crate) fn split(self, start: usize, len: usize) -> (Window, DmaMemory, File) {
         // SAFETY: the memory owns the mapping; the callers hold it as long as they use the window.
-        // Buffers lie in the client's data alone, where the window's own accesses do not reach.
+        // Buffers lie only in the client's data, which the window's own accesses do not touch.
         let window = unsafe { self.mapping.window() };
         (
             window,

@@ -1,4 +1,4 @@
-//! The processor's counter of time, and what it says about it.
+//! The processor's time counter and its properties.
 #![allow(unsafe_code)]
 
 /// The counter's value now.
@@ -28,7 +28,7 @@ pub(crate) fn read() -> u64 {
     0
 }
 
-/// How often the counter ticks in a second, where the processor says so.
+/// The counter's ticks per second, if the processor reports them.
 #[cfg(target_arch = "aarch64")]
 pub(crate) fn stated_frequency() -> Option<u64> {
     let value: u64;
@@ -39,20 +39,20 @@ pub(crate) fn stated_frequency() -> Option<u64> {
     (value >= 1000).then_some(value)
 }
 
-/// How often the counter ticks in a second, where the processor says so.
+/// The counter's ticks per second, if the processor reports them.
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) fn stated_frequency() -> Option<u64> {
     None
 }
 
-/// Whether the processor says that the counter runs at one rate in every state.
+/// Whether the processor reports that the counter runs at one rate in every state.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_invariant() -> bool {
     use core::arch::x86_64::__cpuid;
     __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
 }
 
-/// Whether the processor says that the counter runs at one rate in every state.
+/// Whether the processor reports that the counter runs at one rate in every state.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn is_invariant() -> bool {
     cfg!(target_arch = "aarch64")

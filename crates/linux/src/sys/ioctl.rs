@@ -34,7 +34,7 @@ pub(crate) struct PassthruCmd {
 }
 
 /// An admin command. Not public: its data must be as long as the controller will make it, because
-/// the controller, which has the pages' addresses, is told no length.
+/// the controller, which has the pages' addresses, gets no length.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Command {
     pub opcode: u8,
@@ -62,15 +62,15 @@ pub(crate) unsafe fn ioctl(file: impl AsFd, request: u32, argument: usize) -> io
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopBacking {
-    /// The file system's device of what is behind the loop device.
+    /// The device of the backing file's file system.
     pub device: u64,
     pub inode: u64,
-    /// The block device that is behind it; 0 for a file.
+    /// The backing block device; 0 for a file.
     pub rdev: u64,
     _rest: [u64; 26],
 }
 
-/// What is behind a loop device.
+/// The backing store of a loop device.
 pub(crate) fn loop_backing(file: impl AsFd) -> io::Result<LoopBacking> {
     let mut backing = LoopBacking {
         device: 0,
@@ -99,8 +99,8 @@ pub(crate) fn block_size_bytes(file: impl AsFd) -> io::Result<u32> {
     Ok(size as u32)
 }
 
-/// The length of a zoned block device's zones, in sectors; 0 for one without, also where the kernel
-/// knows no zones.
+/// The length of a zoned block device's zones, in sectors; 0 for a device without zones, or if the
+/// kernel does not support them.
 pub(crate) fn zone_sectors(file: impl AsFd) -> u32 {
     let mut sectors = 0u32;
     // SAFETY: the kernel writes one u32.
@@ -110,7 +110,7 @@ pub(crate) fn zone_sectors(file: impl AsFd) -> u32 {
     }
 }
 
-/// Gives a range of a block device back to it.
+/// Discards a range of a block device.
 pub(crate) fn discard(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];
     // SAFETY: the kernel reads two u64.
@@ -126,7 +126,7 @@ pub(crate) fn zero_out(file: impl AsFd, offset: u64, len: u64) -> io::Result<()>
     Ok(())
 }
 
-/// The identifier of the namespace that a device node stands for.
+/// The identifier of a device node's namespace.
 pub(crate) fn namespace_id(file: impl AsFd) -> io::Result<u32> {
     // SAFETY: the request takes no argument.
     Ok(unsafe { ioctl(file, NVME_IOCTL_ID, 0) }? as u32)

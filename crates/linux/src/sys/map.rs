@@ -6,7 +6,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymo
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// The size of a huge page that every 64-bit architecture of ours has, with 4 KiB base pages.
+/// The huge page size that all supported 64-bit architectures have, with 4 KiB base pages.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A mapping of this process; unmapped when dropped.
@@ -16,13 +16,13 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is plain memory that is owned alone; nothing in it belongs to a thread.
+// SAFETY: a Mapping is plain, exclusively owned memory; nothing in it belongs to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: `&Mapping` gives out only numbers, and `Mmio` only single volatile accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed memory. Transparent huge pages are asked for, and a child process does not inherit
+    /// Zeroed memory. Transparent huge pages are requested, and a child process does not inherit
     /// it: copy-on-write after a fork would leave the device with the child's pages.
     pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
         Self::map_anonymous(len, MapFlags::PRIVATE).inspect(|mapping| {
@@ -38,7 +38,7 @@ impl Mapping {
         let mapping = Self::map_anonymous(len, flags)?;
         // SAFETY: the range is this mapping, whole.
         unsafe { mlock(mapping.start.as_ptr().cast(), mapping.len) }?;
-        // `MAP_POPULATE` does not report a failure; a page that is touched is there.
+        // `MAP_POPULATE` does not report a failure; a page that was touched is present.
         for offset in (0..len).step_by(HUGE_PAGE_BYTES) {
             // SAFETY: the offset is inside the mapping, which nothing else reaches yet.
             unsafe { mapping.start.as_ptr().add(offset).write_volatile(0) };
@@ -48,7 +48,7 @@ impl Mapping {
 
     fn map_anonymous(len: usize, flags: MapFlags) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: no address is asked for, so no existing mapping changes.
+        // SAFETY: no address is requested, so no existing mapping changes.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, flags) }?;
         let mapping = Self::new(start.cast(), len)?;
         mapping.advise(Advice::LinuxDontFork);
@@ -58,7 +58,7 @@ impl Mapping {
     /// `len` bytes of a device's file from `offset` on, shared with the device.
     pub(crate) fn device(file: impl AsFd, offset: u64, len: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: no address is asked for, so no existing mapping changes.
+        // SAFETY: no address is requested, so no existing mapping changes.
         let start = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -91,7 +91,7 @@ impl Mapping {
     ///
     /// # Safety
     /// The mapping outlives the window and each copy of it, is shared with the coprocessor, and no
-    /// reference to its bytes is made but through the window and the arena's buffers.
+    /// reference to its bytes is made except through the window and the arena's buffers.
     #[cfg(feature = "coprocessor")]
     pub(crate) unsafe fn window(&self) -> coprocessor::Window {
         // SAFETY: the caller's promise; a mapping begins at a page.
@@ -109,7 +109,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is the owner; whoever hands pointers out keeps the Mapping meanwhile.
+        // SAFETY: this is the owner; code that hands out pointers keeps the Mapping alive.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -169,7 +169,7 @@ impl Mmio {
     }
 }
 
-/// A barrier between accesses to memory and to registers: the instruction of ARM, that of RISC-V.
+/// A barrier between accesses to memory and to registers: the instructions of ARM and RISC-V.
 macro_rules! barrier {
     ($arm:literal, $riscv:literal) => {
         // SAFETY: a barrier touches nothing.
@@ -182,7 +182,7 @@ macro_rules! barrier {
         unsafe {
             std::arch::asm!($riscv, options(nostack, preserves_flags));
         }
-        // x86 keeps these accesses in their order; this holds the compiler.
+        // x86 keeps these accesses in order; this only restrains the compiler.
         #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
         #[cfg(not(any(
@@ -202,7 +202,7 @@ fn before_write() {
     barrier!("dmb oshst", "fence w, o");
 }
 
-/// Keeps later reads of memory behind the read of the register.
+/// Orders later reads of memory after the read of the register.
 #[inline(always)]
 fn after_read() {
     barrier!("dmb oshld", "fence i, r");

@@ -1,7 +1,8 @@
-//! The only modules that speak to the kernel and the hardware with `unsafe`, one reason each:
+//! The only modules that access the kernel and the hardware with `unsafe`, with the reason for
+//! each:
 //!
 //! * `arena`: hands out [`block::Buffer`]s over memory that it owns.
-//! * `chario`: requests of CharIO's driver, which moves data to memory that it was told of.
+//! * `chario`: requests of CharIO's driver, which moves data to memory by address.
 //! * `coprocessor`: the window that is shared with a coprocessor, and locks on its clients' pages.
 //! * `counter`: the processor's time counter has no safe instruction.
 //! * `ioctl`: requests of the block layer and the NVMe driver.

@@ -1,8 +1,8 @@
 //! Requests in an io_uring.
 //!
 //! The ring owns each request, its buffer included, from `start` until its completion is polled, so
-//! that nothing else reaches the memory that the kernel reads or writes meanwhile. A ring that is
-//! dropped waits for what is under way; what does not end in time keeps its memory for ever.
+//! that nothing else accesses the memory while the kernel reads or writes it. A dropped ring waits
+//! for outstanding requests; one that does not end in time keeps its memory indefinitely.
 #![allow(unsafe_code)]
 
 use crate::memory::HostMemory;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How long a ring that is dropped waits for its requests.
 const DROP_LIMIT: Duration = Duration::from_secs(10);
-/// The longest stretch of memory that the kernel registers as one buffer.
+/// The longest range of memory that the kernel registers as one buffer.
 pub(crate) const MAX_FIXED_BYTES: usize = 1 << 30;
 
 /// A few bytes that a request may need besides its buffer, at a fixed address.
@@ -42,7 +42,7 @@ pub(crate) struct RegisteredMemory {
 }
 
 impl Registered {
-    /// The number of the registered buffer that all of these bytes, at least one, are in.
+    /// The number of the registered buffer that contains all of these bytes, at least one.
     #[inline]
     pub(crate) fn buffer(&self, address: usize, len: usize) -> Option<u16> {
         let memory = self.memory.as_ref()?;
@@ -54,11 +54,12 @@ impl Registered {
     }
 }
 
-/// How a kind of device writes a request as a submission.
+/// How a kind of device encodes a request as a submission.
 ///
 /// # Safety
-/// Each submission makes the kernel touch no memory but the operation's buffer and the scratch, for
-/// as long as they are, and writes to the buffer only for a read. Its completion comes exactly once.
+/// Each submission makes the kernel access no memory except the operation's buffer and the scratch,
+/// within their lengths, and write to the buffer only for a read. Its completion comes exactly
+/// once.
 pub(crate) unsafe trait Encode {
     type Sqe: squeue::EntryMarker;
     type Cqe: cqueue::EntryMarker;
@@ -73,16 +74,16 @@ pub(crate) unsafe trait Encode {
         scratch: &mut Scratch,
     ) -> Option<Self::Sqe>;
 
-    /// What the kernel's answer to a stage means.
+    /// Interprets the kernel's result of a stage.
     fn result(&self, operation: &Operation, answer: i32) -> Result<(), Error>;
 
     /// The device's file.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Writes the number of the request's place into the submission.
+    /// Writes the index of the request into the submission.
     fn name(submission: Self::Sqe, place: u64) -> Self::Sqe;
 
-    /// The number of the place, and the kernel's answer.
+    /// The index of the request, and the kernel's result.
     fn answer(completion: &Self::Cqe) -> (u64, i32);
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct Ring<E: Encode> {
     free: Vec<u16>,
     /// How many submissions were written.
     written: u64,
-    /// The kernel did not take all of them: try again.
+    /// The kernel did not take all of them: retry.
     again: bool,
     /// The kernel refuses the ring altogether. Submissions from the given number on were not taken.
     broken: Option<(i32, u64)>,
@@ -111,7 +112,7 @@ pub(crate) struct Ring<E: Encode> {
     _memory: Option<HostMemory>,
 }
 
-/// What to make a ring with.
+/// Parameters of a ring.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub depth: u16,
@@ -197,7 +198,8 @@ impl<E: Encode> Ring<E> {
         }
     }
 
-    /// Writes the submission of the request's stage; gives it back if there is none, or no room.
+    /// Writes the submission of the request's stage; returns the request if there is no such stage,
+    /// or no room.
     fn write(&mut self, place: u16, mut active: Active) -> Result<(), Active> {
         let index = usize::from(place);
         let (Some(room), Some(scratch)) = (self.places.get_mut(index), self.scratch.get_mut(index))
@@ -223,7 +225,7 @@ impl<E: Encode> Ring<E> {
         Ok(())
     }
 
-    /// Hands everything that was written to the kernel, in one system call.
+    /// Passes all written submissions to the kernel, in one system call.
     pub(crate) fn kick(&mut self) {
         if self.broken.is_none() && (self.again || !self.ring.submission().is_empty()) {
             self.enter();
@@ -252,7 +254,7 @@ impl<E: Encode> Ring<E> {
         };
     }
 
-    /// The next completion, if one is there.
+    /// The next completion, if any.
     pub(crate) fn poll(&mut self) -> Option<Completion> {
         if self.free.len() == self.places.len() {
             return None;
@@ -260,7 +262,7 @@ impl<E: Encode> Ring<E> {
         if self.again {
             self.enter();
         }
-        // Each round either ends one of the ring's requests or starts its next stage.
+        // Each iteration either ends one of the ring's requests or starts its next stage.
         let mut reaped = false;
         loop {
             let next = self.ring.completion().next();
@@ -268,7 +270,7 @@ impl<E: Encode> Ring<E> {
                 if reaped || !self.ring.params().is_setup_iopoll() || self.broken.is_some() {
                     return self.poll_broken();
                 }
-                // Only this process looks for completions on a polled queue.
+                // On a polled queue only this process checks for completions.
                 self.enter();
                 reaped = true;
                 continue;
@@ -316,7 +318,8 @@ impl<E: Encode> Ring<E> {
         Some(self.complete(place as u16, active, Err(errno_error(errno))))
     }
 
-    /// Sleeps until a completion may be there or the time is over. A polled ring does not sleep.
+    /// Sleeps until a completion may be available or the time has passed. A polled ring does not
+    /// sleep.
     pub(crate) fn wait(&mut self, timeout: Duration) {
         if self.outstanding() == 0
             || self.ring.params().is_setup_iopoll()
@@ -349,12 +352,13 @@ impl<E: Encode> Drop for Ring<E> {
         }
         if self.outstanding() > 0 {
             // The kernel still has their addresses. Buffers free nothing when they are dropped and
-            // count as out of their memory, which stays; the scratch is leaked to stay as well.
+            // still count as in use, so their memory stays; the scratch is leaked so that it stays
+            // too.
             std::mem::forget(std::mem::take(&mut self.scratch));
             return;
         }
-        // The kernel takes a closed ring apart in the background; what was registered is let go of
-        // here and now, so that the next open of a device that is claimed exclusively succeeds.
+        // The kernel tears down a closed ring in the background; unregister everything now, so that
+        // the next exclusive open of the device succeeds.
         if self.registered.file {
             let _ = self.ring.submitter().unregister_files();
         }

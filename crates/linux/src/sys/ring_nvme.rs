@@ -22,7 +22,7 @@ const DATASET_MANAGEMENT: u8 = 0x09;
 const FUA: u32 = 1 << 30;
 /// Attribute "deallocate" of dataset management, in dword 11.
 const DEALLOCATE: u32 = 1 << 2;
-/// The number of blocks in a command has 16 bits and is one less.
+/// The number of blocks in a command has 16 bits and is zero-based.
 pub(crate) const MAX_COMMAND_BLOCKS: u32 = 1 << 16;
 
 /// Writes requests to one namespace.
@@ -31,7 +31,7 @@ pub(crate) struct NvmeEncoder {
     pub descriptor: Arc<OwnedFd>,
     pub nsid: u32,
     pub block_size_log2: u8,
-    /// The longest that one Write Zeroes command may be.
+    /// The largest range of one Write Zeroes command.
     pub max_zero_blocks: u32,
 }
 
@@ -100,7 +100,7 @@ impl NvmeEncoder {
                     opcode: DATASET_MANAGEMENT,
                     address: &raw const scratch.0 as usize,
                     len: scratch.0.len(),
-                    // One range less one.
+                    // The number of ranges, zero-based: one.
                     cdw10_12: [0, DEALLOCATE, 0],
                 }
             }
@@ -140,8 +140,8 @@ impl NvmeEncoder {
 }
 
 // SAFETY: a command's data is the operation's buffer or the scratch, whole; its length in blocks is
-// computed from the same length that the kernel is told, and dataset management has one range, of
-// 16 bytes. Only a read writes to memory. The descriptor is open as long as `self`.
+// computed from the same length that the kernel gets, and dataset management has one range, of 16
+// bytes. Only a read writes to memory. The descriptor is open as long as `self`.
 unsafe impl Encode for NvmeEncoder {
     type Sqe = squeue::Entry128;
     type Cqe = cqueue::Entry32;

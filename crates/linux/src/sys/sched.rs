@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// Gives the calling thread SCHED_FIFO with `priority`, or the ordinary policy without one.
+/// Sets the calling thread's policy to SCHED_FIFO with `priority`, or to the ordinary one without.
 pub(crate) fn set_policy(priority: Option<i32>) -> io::Result<()> {
     let policy = match priority {
         Some(_) => libc::SCHED_FIFO,

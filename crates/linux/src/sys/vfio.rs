@@ -39,7 +39,7 @@ pub(crate) const REGION_CONFIG: u32 = 7;
 pub(crate) const IRQ_INTX: u32 = 0;
 pub(crate) const IRQ_MSI: u32 = 1;
 pub(crate) const IRQ_MSIX: u32 = 2;
-/// No interrupt of the device: it is wanted back (VFIO_PCI_REQ_IRQ_INDEX).
+/// Not an interrupt of the device: the kernel wants it back (VFIO_PCI_REQ_IRQ_INDEX).
 pub(crate) const IRQ_REQUEST: u32 = 4;
 
 const IRQ_SET_DATA_NONE: u32 = 1;
@@ -47,7 +47,7 @@ const IRQ_SET_DATA_EVENTFD: u32 = 4;
 const IRQ_SET_ACTION_UNMASK: u32 = 16;
 const IRQ_SET_ACTION_TRIGGER: u32 = 32;
 
-/// Room for the capabilities behind `vfio_iommu_type1_info`, in 64-bit words.
+/// Room for the capabilities after `vfio_iommu_type1_info`, in 64-bit words.
 const INFO_WORDS: usize = 1024;
 
 #[repr(C)]
@@ -130,7 +130,7 @@ pub(crate) fn group_is_viable(group: impl AsFd) -> io::Result<bool> {
         argsz: argsz::<GroupStatus>(),
         flags: 0,
     };
-    // SAFETY: the kernel reads and writes the structure, whose length it is told.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `argsz`.
     unsafe { ioctl(group, GROUP_GET_STATUS, &raw mut status as usize) }?;
     Ok(status.flags & GROUP_VIABLE != 0)
 }
@@ -156,7 +156,7 @@ pub(crate) fn can_reset(device: impl AsFd) -> io::Result<bool> {
         argsz: argsz::<DeviceInfo>(),
         ..DeviceInfo::default()
     };
-    // SAFETY: the kernel reads and writes the structure, whose length it is told.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `argsz`.
     unsafe { ioctl(device, DEVICE_GET_INFO, &raw mut info as usize) }?;
     Ok(info.flags & DEVICE_CAN_RESET != 0)
 }
@@ -181,7 +181,7 @@ pub(crate) fn region(device: impl AsFd, index: u32) -> io::Result<Region> {
         index,
         ..RegionInfo::default()
     };
-    // SAFETY: the kernel reads and writes the structure, whose length it is told.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `argsz`.
     unsafe { ioctl(device, DEVICE_GET_REGION_INFO, &raw mut info as usize) }?;
     Ok(Region {
         offset: info.offset,
@@ -197,7 +197,7 @@ pub(crate) fn irq_count(device: impl AsFd, index: u32) -> io::Result<u32> {
         index,
         ..IrqInfo::default()
     };
-    // SAFETY: the kernel reads and writes the structure, whose length it is told.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `argsz`.
     unsafe { ioctl(device, DEVICE_GET_IRQ_INFO, &raw mut info as usize) }?;
     Ok(info.count)
 }
@@ -206,7 +206,7 @@ pub(crate) fn irq_count(device: impl AsFd, index: u32) -> io::Result<u32> {
 pub(crate) const MAX_VECTORS: usize = 256;
 
 /// Attaches an eventfd to each interrupt from `start` on, or detaches it where it is -1. A positive
-/// result means that nothing was done and that only so many vectors could be had.
+/// result means that nothing was done and is the number of available vectors.
 pub(crate) fn set_eventfds(
     device: impl AsFd,
     index: u32,
@@ -227,7 +227,7 @@ pub(crate) fn set_eventfds(
     unsafe { ioctl(device, DEVICE_SET_IRQS, words.as_ptr() as usize) }
 }
 
-/// Lets the level-triggered interrupt come again.
+/// Unmasks the level-triggered interrupt.
 pub(crate) fn unmask_intx(device: impl AsFd) -> io::Result<()> {
     let flags = IRQ_SET_DATA_NONE | IRQ_SET_ACTION_UNMASK;
     let words = [20, flags, IRQ_INTX, 0, 1u32];
@@ -236,11 +236,11 @@ pub(crate) fn unmask_intx(device: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// `struct vfio_iommu_type1_info` and the capabilities behind it, as bytes.
+/// `struct vfio_iommu_type1_info` and the capabilities after it, as bytes.
 pub(crate) fn iommu_info(container: impl AsFd) -> io::Result<Vec<u8>> {
     let mut words = vec![0u64; INFO_WORDS];
     if let Some(first) = words.first_mut() {
-        // `argsz` and `flags`, in the order that they have in memory.
+        // `argsz` and `flags`, in memory order.
         let bytes = (8 * INFO_WORDS as u32).to_ne_bytes();
         *first = u64::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3], 0, 0, 0, 0]);
     }
@@ -254,7 +254,7 @@ pub(crate) fn iommu_info(container: impl AsFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Lets the container's devices reach `mapping` at bus address `iova`. The kernel pins its pages
+/// Lets the container's devices access `mapping` at bus address `iova`. The kernel pins its pages
 /// until [`unmap_dma`], or until the container is closed.
 pub(crate) fn map_dma(container: impl AsFd, mapping: &Mapping, iova: u64) -> io::Result<()> {
     let request = DmaMap {
@@ -279,7 +279,7 @@ pub(crate) fn unmap_dma(container: impl AsFd, iova: u64, len: u64) -> io::Result
         iova,
         size: len,
     };
-    // SAFETY: the kernel reads and writes the structure, whose length it is told.
+    // SAFETY: the kernel reads and writes the structure, whose length is in `argsz`.
     unsafe { ioctl(container, IOMMU_UNMAP_DMA, &raw mut request as usize) }?;
     Ok(())
 }

@@ -5,11 +5,11 @@
 //! | mounts, swap space | `/proc/self/mountinfo`, `/proc/swaps` |
 //! | device mapper, md | `holders` in sysfs, through all layers and their partitions |
 //! | loop devices over a device, or over a file | `loop/backing_file` in sysfs, and the loop driver itself |
-//! | exclusive users of any kind | the kernel's own claim (`O_EXCL`), in whichever mount namespace they are |
+//! | exclusive users of any kind | the kernel's own claim (`O_EXCL`), in any mount namespace |
 //! | open descriptors of other processes | `/proc/PID/fd`, as far as this user may see them |
 //!
 //! A loop device claims neither its device nor its file, so only the look-up finds it. This module
-//! only looks; [`Claim`](crate::Claim) refuses, and keeps others out afterwards.
+//! only reports; [`Claim`](crate::Claim) refuses, and keeps others out afterwards.
 
 mod processes;
 mod tables;
@@ -34,7 +34,7 @@ pub enum Use {
     Mounted {
         /// The device or a partition of it.
         device: String,
-        /// Where.
+        /// The mount point.
         at: String,
     },
     /// The system's root file system is on it.
@@ -68,7 +68,7 @@ pub enum Use {
         /// How many.
         count: usize,
     },
-    /// Something has it open for itself alone.
+    /// It is open exclusively.
     OpenExclusively {
         /// The device or a partition of it.
         device: String,
@@ -119,11 +119,11 @@ impl fmt::Display for Use {
     }
 }
 
-/// Each use of the block device `name` (as `nvme0n1`), of its partitions and of what is made of
-/// them. Processes that only read it are not among them.
+/// Each use of the block device `name` (such as `nvme0n1`), of its partitions and of what is made
+/// of them. Processes that only read it are not included.
 ///
 /// # Errors
-/// [`Error::NotPermitted`] if the device may not be opened, so it is not known.
+/// [`Error::NotPermitted`] if the device may not be opened, so that its uses are unknown.
 pub fn of_block_device(roots: &Roots, name: &str) -> Result<Vec<Use>> {
     let mut uses = layers_on(roots, name);
     if uses.is_empty() {
@@ -140,7 +140,7 @@ pub fn of_block_device(roots: &Roots, name: &str) -> Result<Vec<Use>> {
 /// Each use of the controller's namespaces.
 ///
 /// # Errors
-/// As [`of_block_device`].
+/// Those of [`of_block_device`].
 pub fn of_controller(roots: &Roots, controller: &Controller) -> Result<Vec<Use>> {
     let mut uses = Vec::new();
     for namespace in &controller.namespaces {
@@ -152,7 +152,7 @@ pub fn of_controller(roots: &Roots, controller: &Controller) -> Result<Vec<Use>>
     Ok(uses)
 }
 
-/// Open files of CharIO's devices: to take a drive from under one would fail its owner.
+/// Open files of CharIO's devices: unbinding the drive would fail their owners' I/O.
 pub(crate) fn of_chario(roots: &Roots, controller: &Controller) -> Vec<Use> {
     let shown = controller.namespaces.iter().filter_map(|one| {
         let device = one.chario.clone()?;
@@ -162,8 +162,8 @@ pub(crate) fn of_chario(roots: &Roots, controller: &Controller) -> Vec<Use> {
     shown.collect()
 }
 
-/// Each use of the file at `path`, other than by processes that only read it. None where there is
-/// no such file.
+/// Each use of the file at `path`, other than by processes that only read it. Empty if there is no
+/// such file.
 pub fn of_file(roots: &Roots, path: &Path) -> Vec<Use> {
     let Some(id) = FileId::of(path) else {
         return Vec::new();
@@ -192,7 +192,7 @@ pub(crate) fn layers_on_file(roots: &Roots, path: &Path, id: FileId) -> Vec<Use>
     uses
 }
 
-/// Other processes that can write to a device, by whichever of its nodes.
+/// Other processes that can write to a device, through any of its nodes.
 pub(crate) fn writers_of(roots: &Roots, name: &str) -> Vec<Use> {
     holders(roots, &nodes_of(roots, name), true)
 }
@@ -233,7 +233,7 @@ fn nodes_of(roots: &Roots, name: &str) -> Vec<(Node, String)> {
     nodes
 }
 
-/// What a file's descriptors are found by.
+/// The identity by which a file's descriptors are found.
 pub(crate) fn file_nodes(path: &Path, id: FileId) -> [(Node, String); 1] {
     [(Node::File(id), path.display().to_string())]
 }
@@ -244,9 +244,9 @@ fn open_files(roots: &Roots, name: &str) -> usize {
     sysfs::number(&folder.join("open_files")).unwrap_or(0)
 }
 
-/// The kernel's answer to whoever wants a block device for itself.
+/// The kernel's answer to an exclusive open of a block device.
 pub(crate) enum Exclusive {
-    /// It is ours until the file is closed.
+    /// Granted until the file is closed.
     Ours(File),
     /// Another process has it.
     Busy,
@@ -260,7 +260,7 @@ impl Exclusive {
     }
 }
 
-/// Opens a block device for this process alone.
+/// Opens a block device exclusively.
 pub(crate) fn claim(roots: &Roots, name: &str) -> Result<Exclusive> {
     claim_at(&roots.dev.join(name))
 }
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_writer_is_found_by_the_node_that_it_has_open() {
         let tree = Tree::with_drive();
-        // In place of the namespace's node for passthrough: /dev/null is device 1:3.
+        // /dev/null, device 1:3, stands for the namespace's passthrough node.
         let generic = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/ng0n1/dev";
         tree.file(generic, "1:3\n").file("proc/77/comm", "fio\n");
         std::fs::create_dir_all(tree.path().join("proc/77/fd")).unwrap();

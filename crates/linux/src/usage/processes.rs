@@ -9,7 +9,7 @@ use std::path::Path;
 /// Standard input, output and error: descriptors of this process that another process opened.
 const STANDARD: u32 = 3;
 
-/// What an open descriptor leads to.
+/// What an open descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     /// A block device, by major and minor number.
@@ -33,7 +33,8 @@ impl Node {
         Some(Node::Character(major, minor))
     }
 
-    /// What is at `path`, links followed. Asks no server for it, which might never answer.
+    /// What is at `path`, with links followed. Does not contact a network server, which might never
+    /// answer.
     fn at(path: &Path) -> Option<Self> {
         let wanted = StatxFlags::TYPE | StatxFlags::INO;
         let stat = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()?;
@@ -56,7 +57,8 @@ fn numbers(text: &str) -> Option<(u32, u32)> {
 }
 
 /// The other processes that have one of `nodes` open, each with the node's name; with
-/// `writers_alone` only those that can write to it. Of this process only its standard streams count.
+/// `writers_alone` only those that can write to it. Of this process only its standard streams
+/// count.
 pub(crate) fn holders(roots: &Roots, nodes: &[(Node, String)], writers_alone: bool) -> Vec<Use> {
     let mut found = Vec::new();
     if nodes.is_empty() {

@@ -1,4 +1,4 @@
-//! What the kernel's tables say: mounts, swap, the layers of block devices, loop devices.
+//! The kernel's tables: mounts, swap, the layers of block devices, loop devices.
 
 use super::Use;
 use crate::sys::ioctl;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How many layers of device mapper, md and loop devices may lie upon each other.
+/// How many layers of device mapper, md and loop devices may be stacked.
 const MAX_LAYERS: u32 = 8;
 
 /// A regular file, whatever its names.
@@ -28,7 +28,7 @@ impl FileId {
     }
 }
 
-/// What is used, as a table names it.
+/// What is used, as named in a table.
 #[derive(Debug, PartialEq, Eq)]
 enum Used {
     /// A block device, by the kernel's name.
@@ -37,7 +37,7 @@ enum Used {
 }
 
 impl Used {
-    /// What is at the path in one of the kernel's tables.
+    /// What is at a path from one of the kernel's tables.
     fn at(roots: &Roots, text: &str) -> Option<Self> {
         let path = PathBuf::from(unescape(text));
         if !path.is_absolute() {
@@ -62,7 +62,7 @@ struct Mount {
     source: Option<String>,
 }
 
-/// What is mounted, what is swapped to, and what loop devices show.
+/// The mounts, the swap space, and the loop devices.
 pub(super) struct Tables<'a> {
     roots: &'a Roots,
     mounts: Vec<Mount>,
@@ -168,7 +168,7 @@ pub(super) fn partitions(roots: &Roots, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The loop devices that have something behind them.
+/// The loop devices that have a backing store.
 fn loops(roots: &Roots) -> Vec<(Used, String)> {
     let attached = |name: &String| {
         let folder = roots.sys.join("class/block").join(name);
@@ -185,8 +185,8 @@ fn loops(roots: &Roots) -> Vec<(Used, String)> {
         .collect()
 }
 
-/// What the loop driver says is behind a loop device: its path may have been renamed or removed, or
-/// be that of another mount namespace.
+/// The backing store of a loop device according to the loop driver: its path may have been renamed
+/// or removed, or be from another mount namespace.
 fn backing(roots: &Roots, name: &str) -> Option<Used> {
     let node = File::open(roots.dev.join(name)).ok()?;
     let backing = ioctl::loop_backing(&node).ok()?;
@@ -216,7 +216,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     Some(Mount { number, at, source })
 }
 
-/// The kernel's name of the device at a path, links followed; `None` for what is no path.
+/// The kernel's name of the device at a path, with links followed; `None` if it is not a path.
 fn device_name(text: &str) -> Option<String> {
     let path = PathBuf::from(unescape(text));
     if !path.is_absolute() {

@@ -1,4 +1,5 @@
-//! A container with one IOMMU group in it, opened with a clear error for each thing that is missing.
+//! A container with one IOMMU group in it, opened with a clear error for each thing that is
+//! missing.
 
 use super::iova;
 use crate::pci::PciAddress;
@@ -13,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What maps memory for the group's devices. Closing it takes all mappings away.
+/// Maps memory for the group's devices. Closing it removes all mappings.
 #[derive(Debug)]
 pub(crate) struct Container {
     container: File,
@@ -71,7 +72,7 @@ impl Container {
         Ok((container, device))
     }
 
-    /// Lets the device reach `mapping`; returns its bus address.
+    /// Lets the device access `mapping`; returns its bus address.
     pub(crate) fn map(&mut self, mapping: &Mapping) -> Result<u64> {
         let len = mapping.len() as u64;
         let Some(start) = iova::place(&self.usable, &self.taken, len) else {
@@ -91,7 +92,7 @@ impl Container {
         &self.usable
     }
 
-    /// The kernel answers ENOMEM both for the limit and for no memory.
+    /// The kernel returns ENOMEM both at the limit and without memory.
     fn map_failed(&self, len: u64, source: io::Error) -> Error {
         let locked: u64 = self.taken.iter().map(|(_, len)| len).sum();
         let needed_bytes = locked + len;
@@ -112,7 +113,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // Closing does the same; this does it before anything else of the owner goes.
+        // Closing does the same; this does it before the owner's other fields are dropped.
         for (start, len) in self.taken.drain(..) {
             let _ = sys::unmap_dma(&self.container, start, len);
         }
@@ -147,7 +148,7 @@ fn open_group(roots: &Roots, number: u32) -> Result<File> {
     })
 }
 
-/// The group's node exists while one of its devices has a driver of VFIO's.
+/// The group's node exists while one of its devices is bound to a VFIO driver.
 fn not_bound(roots: &Roots, group: u32, path: &Path) -> Error {
     match members(roots, group).into_iter().next() {
         Some((device, driver)) => Error::NotBound { device, driver },
@@ -188,7 +189,7 @@ pub(crate) fn members(roots: &Roots, group: u32) -> Vec<(String, Option<String>)
         .collect()
 }
 
-/// `VFIO_SET_IOMMU` answers EPERM where the IOMMU does not keep interrupts apart.
+/// `VFIO_SET_IOMMU` returns EPERM if the IOMMU does not isolate interrupts.
 fn no_interrupt_remapping(path: &Path, source: io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::EPERM) => Error::Unsupported {
@@ -207,7 +208,7 @@ fn no_interrupt_remapping(path: &Path, source: io::Error) -> Error {
 fn open_failed(address: PciAddress, source: io::Error) -> Error {
     let device = address.to_string();
     match source.raw_os_error() {
-        // The group is VFIO's through another of its devices.
+        // The group belongs to VFIO through another of its devices.
         Some(libc::ENODEV) => Error::NotBound {
             device,
             driver: None,

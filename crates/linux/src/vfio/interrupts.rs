@@ -1,14 +1,14 @@
 //! Interrupts as eventfds.
 //!
 //! Linux before 6.5 cannot add MSI-X vectors once some are enabled, so all of them are enabled as
-//! one range when the function is opened, with no eventfd attached. Switching a vector on attaches
-//! its eventfd and switching it off detaches it, each by itself: the kernel then requests or frees
-//! that interrupt alone, and masks the vector while it is free. A message that the device sends
-//! meanwhile stays pending in it and comes when the vector is switched on again; all the same,
-//! poll the queue once after switching on.
+//! one range when the function is opened, with no eventfd attached. Enabling a vector attaches its
+//! eventfd and disabling it detaches it, independently of the others: the kernel then requests or
+//! frees only that interrupt, and masks the vector while it is free. A message that the device
+//! sends in the meantime stays pending and is delivered when the vector is enabled again; poll the
+//! queue once after enabling all the same.
 //!
-//! The one level-triggered interrupt of old (INTx) is masked by the kernel each time it comes, and
-//! unmasked here before each wait, when the driver has dealt with its cause.
+//! The legacy level-triggered interrupt (INTx) is masked by the kernel each time it fires, and
+//! unmasked here before each wait, when the driver has handled its cause.
 
 use crate::sys::vfio as sys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -25,14 +25,14 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Enables up to `wanted` vectors: MSI-X, or MSI, or INTx. None is not an error.
+    /// Enables up to `wanted` vectors: MSI-X, or MSI, or INTx. Having none is not an error.
     pub(crate) fn enable(device: impl AsFd, wanted: u16) -> io::Result<Self> {
         for kind in [sys::IRQ_MSIX, sys::IRQ_MSI, sys::IRQ_INTX] {
             // A kind that the device lacks has no vectors or gives an error.
             let available = sys::irq_count(&device, kind).unwrap_or(0) as usize;
             let count = available.min(usize::from(wanted)).min(sys::MAX_VECTORS);
             let count = match kind {
-                // Nothing to enable before the eventfd is there.
+                // Nothing to enable before there is an eventfd.
                 sys::IRQ_INTX => count,
                 _ => enable_range(&device, kind, count),
             };
@@ -62,7 +62,7 @@ impl Interrupts {
         }
     }
 
-    /// Attaches the vector's eventfd, or detaches it; says whether that was done.
+    /// Attaches the vector's eventfd, or detaches it; returns whether that was done.
     pub(crate) fn set(&self, device: impl AsFd, vector: u16, enabled: bool) -> bool {
         let Some(event) = self.eventfds.get(usize::from(vector)) else {
             return false;
@@ -75,13 +75,13 @@ impl Interrupts {
         matches!(done, Ok(0))
     }
 
-    /// Sleeps until the vector has interrupted or the time is over; says whether it has.
+    /// Sleeps until the vector has interrupted or the time has passed; returns whether it has.
     pub(crate) fn wait(&self, device: impl AsFd, vector: u16, timeout_us: u32) -> bool {
         let Some(event) = self.eventfds.get(usize::from(vector)) else {
             return false;
         };
         if self.kind == sys::IRQ_INTX {
-            // Fails where the interrupt is off; the wait then only ends by its time.
+            // Fails if the interrupt is disabled; the wait then only ends by time-out.
             let _ = sys::unmask_intx(device);
         }
         let began = Instant::now();
@@ -93,7 +93,7 @@ impl Interrupts {
                 tv_nsec: left.subsec_nanos() as _,
             };
             match poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&left)) {
-                // A signal came: what is left of the time decides.
+                // Interrupted by a signal: wait for the remaining time.
                 Err(Errno::INTR) if began.elapsed() < limit => {}
                 Ok(1..) => return take(event),
                 _ => return false,
@@ -102,17 +102,17 @@ impl Interrupts {
     }
 }
 
-/// Resets the count to zero; says whether there was one.
+/// Resets the count to zero; returns whether it was non-zero.
 fn take(event: &OwnedFd) -> bool {
     let mut count = [0; 8];
     rustix::io::read(event, &mut count) == Ok(8)
 }
 
-/// Enables a range of vectors without eventfds; returns how many there are then.
+/// Enables a range of vectors without eventfds; returns how many are enabled.
 fn enable_range(device: impl AsFd, kind: u32, wanted: usize) -> usize {
     let none = [-1; sys::MAX_VECTORS];
     let mut count = wanted;
-    // Each round wants fewer. The kernel answers with how many the platform has left for us.
+    // Each iteration requests fewer. The kernel returns how many are available.
     while let Some(none) = none.get(..count).filter(|none| !none.is_empty()) {
         match sys::set_eventfds(&device, kind, 0, none) {
             Ok(0) => return count,

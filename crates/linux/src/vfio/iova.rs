@@ -1,15 +1,15 @@
-//! Which bus addresses an IOMMU leaves us: `VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE`.
+//! The usable bus addresses behind an IOMMU: `VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE`.
 //!
-//! The kernel's list already leaves out what the IOMMU is too narrow for and the window that
-//! message-signalled interrupts are written to.
+//! The kernel's list already excludes addresses that are too wide for the IOMMU and the window for
+//! message-signalled interrupts.
 
 const CAP_IOVA_RANGE: u16 = 1;
-/// A list has fewer capabilities and ranges than this, or it is not one.
+/// A valid list has fewer capabilities and ranges than this.
 const MAX_ENTRIES: usize = 256;
-/// Bus addresses start here: address 0 is what a forgotten pointer holds, and alignment to huge
+/// Bus addresses start here: address 0 is that of an uninitialised pointer, and alignment to huge
 /// pages lets the IOMMU use them.
 const ALIGN: u64 = 2 << 20;
-/// Where the kernel gives no list (before 5.4): what every IOMMU reaches, less x86's MSI window.
+/// If the kernel gives no list (before 5.4): what every IOMMU reaches, without x86's MSI window.
 const FALLBACK: [(u64, u64); 2] = [(0, 0xfedf_ffff), (0xfef0_0000, (1 << 32) - 1)];
 
 /// First and last address of each usable range, lowest first.
@@ -20,7 +20,7 @@ pub(crate) fn usable_ranges(info: &[u8]) -> Vec<(u64, u64)> {
 }
 
 /// `info` is `struct vfio_iommu_type1_info` (argsz, flags, iova_pgsizes, cap_offset, pad) and the
-/// capabilities behind it, each with a header (id, version, next).
+/// capabilities after it, each with a header (id, version, next).
 fn parse(info: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut at = read32(info, 16)? as usize;
     for _ in 0..MAX_ENTRIES {
@@ -52,12 +52,13 @@ fn read64(info: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*info.get(at..)?.first_chunk()?))
 }
 
-/// The lowest place for `len` bytes in the usable ranges that touches none of `taken` (each a start
-/// and a length).
+/// The lowest address for `len` bytes in the usable ranges that overlaps none of `taken` (each a
+/// start and a length).
 pub(crate) fn place(usable: &[(u64, u64)], taken: &[(u64, u64)], len: u64) -> Option<u64> {
     for &(first, last) in usable {
         let mut start = first.max(ALIGN).checked_next_multiple_of(ALIGN)?;
-        // Each round moves past one of the taken ranges, so there are at most as many and one.
+        // Each iteration moves past one of the taken ranges, so there is at most one more than
+        // those.
         for _ in 0..=taken.len() {
             let end = start.checked_add(len)?;
             if end - 1 > last {
@@ -81,7 +82,7 @@ pub(crate) fn place(usable: &[(u64, u64)], taken: &[(u64, u64)], len: u64) -> Op
 mod tests {
     use super::*;
 
-    /// As Linux 6.1 answers for a 39-bit Intel IOMMU, with another capability in front.
+    /// The answer of Linux 6.1 for a 39-bit Intel IOMMU, with another capability in front.
     fn info(ranges: &[(u64, u64)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(512u32.to_ne_bytes());

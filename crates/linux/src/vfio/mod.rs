@@ -1,12 +1,12 @@
 //! A PCI function in user space behind an IOMMU: VFIO, type 1.
 //!
 //! [`Function`] is a platform for the NVMe driver. It owns the register space, the interrupts and
-//! the memory that the device reaches; bind the controller to vfio-pci first
-//! ([`bind::to_vfio`](crate::bind::to_vfio)). Root is needed for neither opening nor using it, if
-//! `/dev/vfio/N` belongs to the user and the memory is within RLIMIT_MEMLOCK.
+//! the device's memory; bind the controller to vfio-pci first
+//! ([`bind::to_vfio`](crate::bind::to_vfio)). It needs no root privileges if `/dev/vfio/N` belongs
+//! to the user and the memory is within RLIMIT_MEMLOCK.
 //!
-//! When it is dropped the device can no longer reach memory before anything is unmapped: bus
-//! mastering goes off, the function is reset, and the IOMMU's mappings go.
+//! On drop the device is cut off from memory before anything is unmapped: bus mastering is
+//! disabled, the function is reset, and the IOMMU's mappings are removed.
 
 mod group;
 mod interrupts;
@@ -35,10 +35,10 @@ const COMMAND_BUS_MASTER: u16 = 1 << 2;
 /// How long a slow path sleeps between two reads of a register.
 const RELAX: Duration = Duration::from_micros(50);
 
-/// What to open a function with.
+/// Options for opening a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How much memory the device is to reach, in bytes: queues and buffers.
+    /// How much memory the device can reach, in bytes: queues and buffers.
     pub memory_bytes: usize,
     /// How many interrupt vectors to enable, if the function has that many. 0 to poll only.
     pub interrupt_vectors: u16,
@@ -56,7 +56,7 @@ impl Default for Options {
 /// A PCI function with its registers, its interrupts and its memory.
 #[derive(Debug)]
 pub struct Function {
-    // What the I/O path needs stands first.
+    // The fields of the I/O path come first.
     first: LinearDma,
     clock: TscClock,
     registers: Mmio,
@@ -65,7 +65,7 @@ pub struct Function {
     more: Vec<LinearDma>,
     config_offset: u64,
     can_reset: bool,
-    // Dropped in this order: no device before no mappings before no memory.
+    // Dropped in this order: the device, then the mappings, then the memory.
     device: OwnedFd,
     container: Container,
     memory: DmaMemory,
@@ -73,13 +73,13 @@ pub struct Function {
 }
 
 impl Function {
-    /// Opens the function at `address`, maps its registers and memory, and lets it reach memory.
-    /// All interrupts are off.
+    /// Opens the function at `address`, maps its registers and memory, and lets it access memory.
+    /// All interrupts are disabled.
     ///
     /// # Errors
     /// [`Error::NoIommu`], [`Error::NoModule`], [`Error::NotBound`], [`Error::GroupBusy`],
     /// [`Error::GroupNotViable`], [`Error::NotPermitted`], [`Error::LockLimit`],
-    /// [`Error::NoBusAddresses`] and others, each for the one thing that is missing.
+    /// [`Error::NoBusAddresses`] and others, each for one missing prerequisite.
     pub fn open(roots: &Roots, address: PciAddress, options: &Options) -> Result<Self> {
         let path = PathBuf::from(address.to_string());
         let clock = TscClock::new();
@@ -124,11 +124,11 @@ impl Function {
         self.memory.clone()
     }
 
-    /// Lets the device reach `len` more bytes. Addresses in them take longer to look up than those
-    /// in the first memory.
+    /// Adds `len` bytes of memory for the device. Addresses in them take longer to look up than
+    /// those in the first memory.
     ///
     /// # Errors
-    /// As [`open`](Function::open).
+    /// Those of [`open`](Function::open).
     pub fn add_memory(&mut self, len: usize) -> Result<DmaMemory> {
         let (memory, run) = map_memory(&mut self.container, len)?;
         self.more.push(run);
@@ -136,7 +136,7 @@ impl Function {
         Ok(memory)
     }
 
-    /// The bus addresses that the IOMMU leaves us: first and last of each range.
+    /// The usable bus addresses: first and last of each range.
     pub fn usable_bus_addresses(&self) -> &[(u64, u64)] {
         self.container.usable()
     }
@@ -173,7 +173,7 @@ impl Drop for Function {
     fn drop(&mut self) {
         self.isolate();
         if self.can_reset {
-            // Ends what the controller was doing, so that the next driver finds it as new.
+            // Ends the controller's activity, so that the next driver finds it freshly reset.
             let _ = sys::reset(&self.device);
         }
         // The device and the container close next, in the order of the fields.
@@ -223,7 +223,7 @@ impl Registers for Function {
     }
 
     fn isolate(&self) {
-        // It fails only for a device that is gone, and that one writes nowhere.
+        // It fails only for a removed device, which writes nowhere.
         let _ = self.set_command(0, COMMAND_BUS_MASTER);
     }
 
@@ -260,8 +260,8 @@ impl Registers for Function {
 }
 
 // SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
-// start; `memory` and `more_memories` keep it mapped, and `container` keeps it with the IOMMU, until this is dropped,
-// which cuts the device off first. Both starts are multiples of the page.
+// start; `memory` and `more_memories` keep it mapped, and `container` keeps it with the IOMMU,
+// until this is dropped, which cuts the device off first. Both starts are multiples of the page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! VFIO's request for the device: it is being unplugged, removed or unbound, and the kernel waits.
 //!
-//! The one who wants it hangs until every descriptor is closed, so a request must be seen whatever
-//! the I/O path does at the time. A thread sleeps on the eventfd and leaves a flag, which costs the I/O
-//! path a load now and then.
+//! The process that wants the device hangs until every descriptor is closed, so a request must be
+//! noticed whatever the I/O path is doing. A thread sleeps on the eventfd and sets a flag, which
+//! costs the I/O path an occasional load.
 
 use crate::sys::vfio as sys;
 use rustix::event::{EventfdFlags, eventfd};
@@ -26,7 +26,7 @@ struct Shared {
 }
 
 impl Recall {
-    /// Watches for requests for `device`. Where that is not possible there are none.
+    /// Watches for requests for `device`; if that is not possible, none are reported.
     pub(crate) fn watch(device: impl AsFd) -> Self {
         let event = eventfd(0, EventfdFlags::CLOEXEC).ok().filter(|event| {
             let attached = sys::set_eventfds(device, sys::IRQ_REQUEST, 0, &[event.as_raw_fd()]);
@@ -52,7 +52,7 @@ impl Recall {
         Self { shared, watcher }
     }
 
-    /// Whether the device is waited for.
+    /// Whether the kernel wants the device back.
     pub(crate) fn is_requested(&self) -> bool {
         self.shared.requested.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl Drop for Recall {
         };
         self.shared.ended.store(true, Ordering::Release);
         if let Some(event) = &self.shared.event {
-            // An eventfd that was just made takes a count; then the watcher ends.
+            // Writing to a fresh eventfd does not block; it ends the watcher.
             if rustix::io::write(event, &1u64.to_ne_bytes()).is_ok() {
                 let _ = watcher.join();
             }
