@@ -1,7 +1,7 @@
 //! The main CPU's side: a session with the coprocessor, commands in and completions out.
 //!
-//! A session owns one client's page of the window. It never has more commands under way than it
-//! has credits, so neither ring can be overrun.
+//! A session owns one client's page of the window. It never has more commands in flight than
+//! credits, so neither ring can overflow.
 
 use core::sync::atomic::{Ordering, fence};
 
@@ -14,23 +14,23 @@ use crate::memory::{Ring, Window};
 use crate::status::Code;
 
 const MASK: u32 = RING_ENTRIES - 1;
-/// Empty polls between two looks at the clock and at the session.
+/// Empty polls between two checks of the clock and of the session.
 const POLLS_PER_LOOK: u32 = 256;
 
-/// How to attach.
+/// Options for attaching.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// What the session is for.
+    /// The purpose of the session.
     pub access: Access,
-    /// Which client's page; each page is one client's at a time.
+    /// The client's page; each page belongs to one client at a time.
     pub index: usize,
-    /// A number for the session: not zero, and not that of the page's last session.
+    /// The session's number: not zero, and different from that of the page's last session.
     pub number: u32,
-    /// The session ends when it was not polled for so long; 0: never.
+    /// The session ends when it was not polled for this long; 0: never.
     pub lease_ms: u32,
-    /// How long the coprocessor may take to start and to let the session in.
+    /// How long the coprocessor may take to start and to accept the session.
     pub attach_timeout_us: u64,
-    /// How long it may be silent while commands are under way; then it is gone.
+    /// How long it may be silent while commands are in flight before it counts as gone.
     pub silence_us: u64,
 }
 
@@ -47,14 +47,14 @@ impl Default for ClientOptions {
     }
 }
 
-/// Why a session could not be had.
+/// Why a session could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachFailed {
-    /// The window is none.
+    /// It is not a coprocessor's window.
     Header(HeaderError),
     /// The coprocessor has nothing to serve.
     Failed(Code),
-    /// It said no.
+    /// It refused the session.
     Refused(Code),
     /// It did not answer in time.
     Silent,
@@ -85,9 +85,9 @@ pub struct Client<C> {
     head: u32,
     /// What makes the top bit of a new completion's first word zero.
     flip: u32,
-    /// Completions taken when the last look was.
+    /// Completions taken at the last check.
     head_at_look: u32,
-    /// Empty polls until the next look.
+    /// Empty polls until the next check.
     polls_to_look: u32,
     options: ClientOptions,
     header: Header,
@@ -98,10 +98,10 @@ pub struct Client<C> {
 }
 
 impl<C: Clock> Client<C> {
-    /// Begins a session in `window`.
+    /// Opens a session in `window`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the session could not be opened.
     pub fn attach(window: Window, clock: C, options: ClientOptions) -> Result<Self, AttachFailed> {
         let deadline = clock
             .ticks()
@@ -116,7 +116,7 @@ impl<C: Clock> Client<C> {
             return Err(AttachFailed::Header(HeaderError::NoHeader));
         };
         let read = || Header::read(&window).map_err(AttachFailed::Header);
-        // A header that is being written for the first time is no header yet.
+        // A header that is being written for the first time is not valid yet.
         let mut found = read();
         loop {
             match &found {
@@ -160,7 +160,7 @@ impl<C: Clock> Client<C> {
 
     fn begin(&self, deadline: u64) -> Result<(), AttachFailed> {
         let number = self.options.number;
-        // A session before this one, whose client died, ends first: its indices are still looked at.
+        // An earlier session whose client died ends first: its indices are still read.
         self.page.write::<{ client::ATTACH }>(0);
         while self.page.read::<{ client::ACCEPTED }>() != 0 {
             if self.clock.ticks() > deadline {
@@ -188,7 +188,7 @@ impl<C: Clock> Client<C> {
                 return Err(AttachFailed::Refused(code));
             }
             if self.clock.ticks() > deadline {
-                // What is not wanted any more must not be let in later.
+                // A withdrawn attachment must not be accepted later.
                 self.page.write::<{ client::ATTACH }>(0);
                 return Err(AttachFailed::Silent);
             }
@@ -196,7 +196,7 @@ impl<C: Clock> Client<C> {
         }
     }
 
-    /// What the coprocessor said of itself when the session began.
+    /// The coprocessor's header when the session began.
     pub const fn header(&self) -> &Header {
         &self.header
     }
@@ -211,25 +211,25 @@ impl<C: Clock> Client<C> {
         &self.clock
     }
 
-    /// Where the session's data is in the window, and how much.
+    /// The offset and length of the session's data in the window.
     pub fn data(&self) -> (usize, usize) {
         let grant = self.header.grants.get(self.options.index);
         grant.map_or((0, 0), |grant| (grant.data_offset, grant.data_bytes))
     }
 
-    /// Whether another command may be submitted: a credit is there.
+    /// Whether another command may be submitted, that is, a credit is available.
     #[inline(always)]
     pub fn has_credit(&self) -> bool {
         self.tail.wrapping_sub(self.head) < self.header.credits
     }
 
-    /// Commands under way.
+    /// Commands in flight.
     #[inline(always)]
     pub fn under_way(&self) -> u32 {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Writes a command to the ring. False: no credit is there.
+    /// Writes a command to the ring. False: no credit is available.
     #[inline(always)]
     pub fn submit(&mut self, command: &Command) -> bool {
         if !self.has_credit() {
@@ -251,7 +251,7 @@ impl<C: Clock> Client<C> {
         }
     }
 
-    /// The next completion, if one is there.
+    /// The next completion, if any.
     #[inline(always)]
     pub fn poll(&mut self) -> Option<Answer> {
         let first = self.peek()?;
@@ -260,12 +260,12 @@ impl<C: Clock> Client<C> {
         Some(answer)
     }
 
-    /// The first word of the next completion, its phase removed, if one is there. What the
-    /// coprocessor wrote before it is visible afterwards.
+    /// The first word of the next completion, if any, without its phase. What the coprocessor wrote
+    /// before it is visible afterwards.
     #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<u32> {
         let first = self.completions.answer_word(self.head & MASK) ^ self.flip;
-        // What was never asked for is no answer.
+        // Without a command in flight there is no valid completion.
         if first & PHASE == 0 && self.head != self.rung {
             fence(Ordering::Acquire);
             return Some(first);
@@ -277,12 +277,12 @@ impl<C: Clock> Client<C> {
         None
     }
 
-    /// All of the completion that was peeked.
+    /// The whole completion that was peeked.
     pub(crate) fn rest(&self, first: u32) -> Answer {
         Answer::decode(self.completions.answer(self.head & MASK, first))
     }
 
-    /// Leaves the completion that was peeked: its place is the coprocessor's again.
+    /// Releases the completion that was peeked: its entry belongs to the coprocessor again.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         self.head = self.head.wrapping_add(1);
@@ -292,25 +292,25 @@ impl<C: Clock> Client<C> {
         self.page.write::<{ client::HEAD }>(self.head);
     }
 
-    /// Where in the ring the next command goes.
+    /// The next command's position in the ring.
     #[inline(always)]
     pub(crate) fn place(&self) -> u32 {
         self.tail & MASK
     }
 
-    /// Writes an entry at [`place`](Self::place); a credit is there.
+    /// Writes an entry at [`place`](Self::place); a credit must be available.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: [u64; 4]) {
         self.submissions.set_command(self.tail & MASK, entry);
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Whether a poll would find something: a completion, or that the session is over.
+    /// Whether a poll would find something: a completion, or the end of the session.
     pub fn has_news(&mut self) -> bool {
         self.peek().is_some() || self.is_gone
     }
 
-    /// Every so many empty polls: is the coprocessor there, and is this its session?
+    /// Every few empty polls: checks that the coprocessor is alive and still serves this session.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
@@ -320,7 +320,7 @@ impl<C: Clock> Client<C> {
         let is_ours = self.page.read::<{ client::ACCEPTED }>() == self.options.number;
         let same_boot = self.window.read32(header::BOOT) == self.header.boot;
         if !is_ours || !same_boot {
-            // It was told so by the coprocessor itself, which touches nothing of it any more.
+            // The coprocessor itself reported this, and no longer accesses anything of the session.
             self.is_gone = true;
             let reason = self.page.read::<{ client::REASON }>() as u16;
             self.why = same_boot.then(|| Code::from_number(reason)).flatten();
@@ -339,25 +339,25 @@ impl<C: Clock> Client<C> {
         }
     }
 
-    /// Whether the session is over: the coprocessor ended it, restarted, or is silent.
+    /// Whether the session has ended: the coprocessor ended it, restarted, or is silent.
     pub const fn is_gone(&self) -> bool {
         self.is_gone
     }
 
-    /// Why the coprocessor ended the session, if it said so.
+    /// Why the coprocessor ended the session, if it reported a reason.
     pub const fn why(&self) -> Option<Code> {
         self.why
     }
 
-    /// Whether the coprocessor surely touches nothing of the session any more: it said that the
-    /// session is over, or has restarted.
+    /// Whether the coprocessor certainly no longer accesses the session: it reported the session's
+    /// end, or has restarted.
     pub fn is_released(&self) -> bool {
         self.page.read::<{ client::ACCEPTED }>() != self.options.number
             || self.window.read32(header::BOOT) != self.header.boot
     }
 
-    /// Ends the session and waits, for a bounded time, until the coprocessor is done with it. True:
-    /// it is, and the session's data is the client's alone.
+    /// Ends the session and waits, for a bounded time, until the coprocessor has released it. True:
+    /// it has, and the session's data belongs to the client alone.
     pub fn detach(&mut self) -> bool {
         self.page.write::<{ client::ATTACH }>(0);
         let patience = self.clock.ticks_from_us(self.options.silence_us);

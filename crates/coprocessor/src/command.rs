@@ -1,12 +1,12 @@
-//! Commands and completions: the bytes in the rings, taken apart once and checked where they come
-//! in (`docs/coprocessor.md`, "Commands").
+//! Commands and completions: the bytes in the rings, decoded once and checked on arrival
+//! (`docs/coprocessor.md`, "Commands").
 
 use crate::status::Code;
 
-/// The opcodes, and the list of them all.
+/// The opcodes, and a list of all of them.
 macro_rules! opcodes {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident = $number:literal,)*) => {
-        /// What a command asks for.
+        /// The opcode of a command.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Opcode {
@@ -14,7 +14,7 @@ macro_rules! opcodes {
         }
 
         impl Opcode {
-            /// Each of them once.
+            /// Every opcode once.
             pub const ALL: &'static [Opcode] = &[$($(#[cfg($cfg)])? Opcode::$name,)*];
         }
     };
@@ -39,11 +39,11 @@ opcodes! {
     Reserve = 0x12,
     /// Append the data.
     Append = 0x13,
-    /// Read of a file into the data.
+    /// Read a file into the data.
     ReadFile = 0x14,
-    /// Make what is written part of the file.
+    /// Commit what was written.
     Commit = 0x15,
-    /// The same, durable.
+    /// The same, and make it durable.
     Sync = 0x16,
     /// Close a file.
     Close = 0x17,
@@ -55,13 +55,13 @@ opcodes! {
     Status = 0x1a,
     /// Begin a recording into a file, with the data as its ring of blocks.
     Record = 0x20,
-    /// The next block of the recording is full.
+    /// Hand in the next block of the recording.
     RecordBlock = 0x21,
     /// End the recording.
     RecordEnd = 0x22,
     /// Begin to play a file, with the data as its ring of blocks.
     Play = 0x28,
-    /// The next block, when it is due.
+    /// Get the next block, when it is due.
     PlayBlock = 0x29,
     /// End the playback.
     PlayEnd = 0x2a,
@@ -72,7 +72,7 @@ opcodes! {
 
 impl Opcode {
     fn from_byte(byte: u8) -> Option<Self> {
-        // The two that are frequent come first.
+        // The two frequent ones come first.
         match byte {
             1 => Some(Opcode::Read),
             2 => Some(Opcode::Write),
@@ -80,7 +80,7 @@ impl Opcode {
         }
     }
 
-    /// Flags that it may have.
+    /// The flags that it allows.
     const fn flags(self) -> u8 {
         match self {
             Opcode::Write | Opcode::WriteZeroes => FLAG_FUA,
@@ -98,20 +98,20 @@ pub const FLAG_WRITE: u8 = 2;
 /// The file gets checksums.
 pub const FLAG_CHECKSUMS: u8 = 4;
 
-/// A command. What `argument`, `extra` and `data_bytes` mean is the opcode's.
+/// A command. The opcode defines the meaning of `argument`, `extra` and `data_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What to do.
+    /// The opcode.
     pub opcode: Opcode,
     /// `FLAG_...`.
     pub flags: u8,
-    /// The client's name for it; comes back with the completion.
+    /// The client's identifier, returned with the completion.
     pub id: u16,
-    /// It is not begun later than so many milliseconds after it was seen; 0: no matter when.
+    /// It must begin within this many milliseconds after it was seen; 0: no limit.
     pub deadline_ms: u32,
-    /// Where its data is in the client's grant.
+    /// The offset of its data in the client's grant.
     pub data_offset: u32,
-    /// How much.
+    /// The length of its data.
     pub data_bytes: u32,
     /// Block, offset in a file, or number of bytes.
     pub argument: u64,
@@ -148,7 +148,7 @@ impl Command {
         ]
     }
 
-    /// Takes an entry apart.
+    /// Decodes an entry.
     ///
     /// # Errors
     /// The identifier, with [`Code::BadOpcode`] or [`Code::BadField`].
@@ -176,26 +176,27 @@ impl Command {
     }
 }
 
-/// The end of a command.
+/// The completion of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The command's name.
+    /// The command's identifier.
     pub id: u16,
-    /// What became of it.
+    /// Its status code.
     pub code: u16,
-    /// More of that; see `status`.
+    /// Details of the status; see `status`.
     pub detail: u32,
-    /// What it found or made.
+    /// The command's result.
     pub value: u64,
 }
 
-/// The bit of the first word that turns over with each round of the ring.
+/// The bit of the first word that flips with each round of the ring.
 pub(crate) const PHASE: u32 = 1 << 31;
 /// It ended after its deadline.
 pub const LATE: u16 = 1 << 14;
 
 impl Answer {
-    /// The words: the first is written last. `round` is the number of earlier rounds of the ring.
+    /// The words, of which the first is written last. `round` is the number of earlier rounds of
+    /// the ring.
     pub const fn encode(&self, round: u32) -> [u32; 4] {
         let phase = if round & 1 == 0 { PHASE } else { 0 };
         [
@@ -206,13 +207,13 @@ impl Answer {
         ]
     }
 
-    /// Whether an entry whose first word is this is new in round `round`.
+    /// Whether an entry with this first word is new in round `round`.
     #[cfg(test)]
     pub const fn is_new(first: u32, round: u32) -> bool {
         first >> 31 != round & 1
     }
 
-    /// Takes an entry apart that is new.
+    /// Decodes a new entry.
     #[inline(always)]
     pub const fn decode(entry: [u32; 4]) -> Self {
         let [first, detail, low, high] = entry;

@@ -10,22 +10,22 @@ use crate::header::Access;
 use crate::layout::RING_ENTRIES;
 use crate::status::{Code, Failure, Status};
 
-/// A command that is under way.
+/// A command in flight.
 #[derive(Debug)]
 struct Pending {
     tag: Tag,
     buffer: Option<Buffer>,
 }
 
-/// Transfers of the length that was last asked for: what of them can be known beforehand.
+/// The precomputed parts of a transfer, for the length that was requested last.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    /// The length in bytes; one that no buffer has while there is no shape.
+    /// The length in bytes; while there is no shape, a length that no buffer has.
     len: usize,
     /// The last block, and the last offset in the data, at which it fits.
     last_lba: u64,
     last_offset: usize,
-    /// Bits that the offset must not have.
+    /// Bits of the offset that must be clear.
     misaligned: usize,
 }
 
@@ -76,7 +76,7 @@ impl<C: Clock> CoprocessorDisk<C> {
         &self.client
     }
 
-    /// Completions that named no command.
+    /// Completions that matched no command.
     pub const fn strays(&self) -> u32 {
         self.strays
     }
@@ -86,7 +86,7 @@ impl<C: Clock> CoprocessorDisk<C> {
         self.client.has_news()
     }
 
-    /// Ends the session; true when its data is the caller's alone again.
+    /// Ends the session; true when its data belongs to the caller alone again.
     pub fn close(mut self) -> bool {
         self.client.detach()
     }
@@ -141,8 +141,8 @@ impl<C: Clock> CoprocessorDisk<C> {
         })
     }
 
-    /// Submits a transfer as long as the last one, inline. Gives the buffer back if it is not one, or
-    /// if anything is the matter with it: [`submit_any`](Self::submit_any) does it, or says what.
+    /// The inlined fast path: submits a transfer as long as the last one. Returns the buffer for
+    /// any other or invalid request; [`submit_any`](Self::submit_any) then submits or refuses it.
     #[inline(always)]
     fn submit_same(
         &mut self,
@@ -178,7 +178,7 @@ impl<C: Clock> CoprocessorDisk<C> {
         Ok(())
     }
 
-    /// Submits any request, or says why not.
+    /// Submits any request, or returns why not.
     #[cold]
     #[inline(never)]
     #[allow(clippy::result_large_err)]
@@ -214,7 +214,7 @@ impl<C: Clock> CoprocessorDisk<C> {
         Ok(())
     }
 
-    /// `len` is one that the geometry allows and the data has room for.
+    /// `len` is allowed by the geometry and fits the data.
     fn take_shape(&mut self, len: usize) {
         let blocks = (len >> self.geometry.block_size_log2) as u64;
         self.shape = Shape {
@@ -225,7 +225,7 @@ impl<C: Clock> CoprocessorDisk<C> {
         };
     }
 
-    /// Takes the next completion, if one is there.
+    /// Takes the next completion, if any.
     #[inline(always)]
     fn take(&mut self) -> Option<Completion> {
         let first = self.client.peek()?;
@@ -251,8 +251,8 @@ impl<C: Clock> CoprocessorDisk<C> {
         })
     }
 
-    /// The session is over: one command after the other ends. A buffer comes back only if the
-    /// coprocessor surely has no use for it; otherwise the drive may still write to it.
+    /// The session has ended: ends one command after the other. A buffer is given back only if the
+    /// coprocessor certainly no longer uses it; otherwise the drive may still write to it.
     #[cold]
     fn end_one(&mut self) -> Option<Completion> {
         self.shape = NO_SHAPE;
@@ -267,7 +267,7 @@ impl<C: Clock> CoprocessorDisk<C> {
     }
 }
 
-/// What a block device says of an answer that is not done, or done late.
+/// The block device's error for a status other than done, or for a late completion.
 #[cold]
 fn failed(answer: &Answer) -> Result<(), Error> {
     let status = Status {

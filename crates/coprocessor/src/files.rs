@@ -1,8 +1,8 @@
 //! Files of the volume behind the coprocessor, for the main CPU.
 //!
 //! Commands on metadata are calls that wait. Data moves with several commands in flight:
-//! [`FilesClient::append`] and [`FilesClient::read`] submit, [`FilesClient::poll`] gives buffers
-//! back. Buffers lie in the session's part of the window.
+//! [`FilesClient::append`] and [`FilesClient::read`] submit, [`FilesClient::poll`] returns buffers.
+//! Buffers are in the session's part of the window.
 
 use block::{Buffer, Clock};
 use volume::NAME_BYTES;
@@ -30,21 +30,21 @@ pub struct FileNumber(pub(crate) u32);
 pub struct Moved {
     /// The file.
     pub file: FileNumber,
-    /// The caller's name for it.
+    /// The caller's tag.
     pub tag: u32,
-    /// The buffer; None if the session ended and the coprocessor may still use it.
+    /// The buffer; `None` if the session ended and the coprocessor may still use it.
     pub buffer: Option<Buffer>,
-    /// Of an append its offset, of a read how many bytes there were.
+    /// For an append its offset, for a read how many bytes were read.
     pub result: Result<u64, Failure>,
     /// It ended after its deadline.
     pub is_late: bool,
 }
 
-/// Something under way.
+/// A command in flight.
 #[derive(Debug)]
 enum Pending {
     Call,
-    /// A stream's block, and the place that it is in.
+    /// A stream's block, and its place in the ring.
     #[cfg(feature = "stream")]
     Block {
         file: FileNumber,
@@ -72,15 +72,15 @@ pub struct FilesClient<C> {
     #[cfg(feature = "stream")]
     blocks: [Option<BlockAnswer>; PLACES],
     answer: Option<Answer>,
-    /// For the commands that follow; 0: none.
+    /// The deadline of the commands that follow; 0: none.
     pub deadline_ms: u32,
 }
 
 impl<C: Clock> FilesClient<C> {
-    /// Files through `client`, a session for files. `scratch` is in its data, a page or so.
+    /// Files through `client`, a session for files. `scratch` is about a page of its data.
     ///
     /// # Errors
-    /// The scratch is too short, or not in the session's data.
+    /// If the scratch is too short, or not in the session's data.
     pub fn new(client: Client<C>, scratch: Buffer) -> Result<Self, Failure> {
         let (offset, len) = client.data();
         let files = Self {
@@ -107,7 +107,7 @@ impl<C: Clock> FilesClient<C> {
         &self.client
     }
 
-    /// The drive's block size: of offsets, and of all appends but a file's last.
+    /// The drive's block size, the unit of offsets and of all appends except a file's last.
     pub const fn block_bytes(&self) -> usize {
         self.client.header().geometry.block_size_bytes()
     }
@@ -118,9 +118,9 @@ impl<C: Clock> FilesClient<C> {
         is_inside.then_some(offset as u32)
     }
 
-    /// Puts a command into the ring, waiting for a credit.
+    /// Puts a command into the ring, after waiting for a credit.
     fn send(&mut self, command: Command, pending: Pending) -> Result<(), (Failure, Pending)> {
-        // Each append or read needs a place for its end, which the caller may take late.
+        // Each append or read needs an entry for its completion, which the caller may take late.
         if matches!(pending, Pending::Data { .. }) && self.outstanding() >= PLACES - 1 {
             return Err((Failure::Block(block::Error::QueueFull), pending));
         }
@@ -132,7 +132,7 @@ impl<C: Clock> FilesClient<C> {
             if let (Some(index), true) = (free, self.client.has_credit()) {
                 let id = index as u16;
                 let deadline_ms = match pending {
-                    // A block's deadline is its stream's.
+                    // A block has the deadline of its stream.
                     #[cfg(feature = "stream")]
                     Pending::Block { .. } => 0,
                     _ => self.deadline_ms,
@@ -159,7 +159,7 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    /// Takes one completion in.
+    /// Processes one completion.
     fn take_in(&mut self) -> bool {
         let Some(answer) = self.client.poll() else {
             core::hint::spin_loop();
@@ -177,7 +177,7 @@ impl<C: Clock> FilesClient<C> {
                     result: outcome(&answer).map(|value| (value, answer.detail)),
                     is_late: answer.code & LATE != 0,
                 };
-                // Kept in order: those of one stream are taken as they came.
+                // Kept in order: completions of one stream are taken in order of arrival.
                 if let Some(place) = self.blocks.iter_mut().find(|place| place.is_none()) {
                     *place = Some(answer);
                 }
@@ -244,7 +244,7 @@ impl<C: Clock> FilesClient<C> {
     /// Makes a file, with space for `reserve_bytes`, and opens it for writing.
     ///
     /// # Errors
-    /// As the volume's `create`, or the session's.
+    /// Those of the volume's `create`, or of the session.
     pub fn create(
         &mut self,
         name: &str,
@@ -260,10 +260,10 @@ impl<C: Clock> FilesClient<C> {
             .map(|number| FileNumber(number as u32))
     }
 
-    /// Opens a file, to append to it as well if `write`.
+    /// Opens a file, also for appending if `write`.
     ///
     /// # Errors
-    /// As the volume's `open`, or the session's.
+    /// Those of the volume's `open`, or of the session.
     pub fn open(&mut self, name: &str, write: bool) -> Result<FileNumber, Failure> {
         let command = Command {
             flags: if write { FLAG_WRITE } else { 0 },
@@ -273,10 +273,10 @@ impl<C: Clock> FilesClient<C> {
             .map(|number| FileNumber(number as u32))
     }
 
-    /// Reserves space for so many bytes of appends.
+    /// Reserves space for this many bytes of appends.
     ///
     /// # Errors
-    /// As the volume's `reserve`, or the session's; the same for the calls below.
+    /// Those of the volume's `reserve`, or of the session; the same for the calls below.
     pub fn reserve(&mut self, file: FileNumber, bytes: u64) -> Result<u64, Failure> {
         self.on(Opcode::Reserve, file, bytes)
     }
@@ -284,15 +284,15 @@ impl<C: Clock> FilesClient<C> {
     /// Makes what was written part of the file; returns its size.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn commit(&mut self, file: FileNumber) -> Result<u64, Failure> {
         self.on(Opcode::Commit, file, 0)
     }
 
-    /// The same with everything appended before, and durable.
+    /// Commits everything appended before, and makes it durable; returns the file's size.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn sync(&mut self, file: FileNumber) -> Result<u64, Failure> {
         self.on(Opcode::Sync, file, 0)
     }
@@ -300,7 +300,7 @@ impl<C: Clock> FilesClient<C> {
     /// Syncs and closes a file. Its data commands must have been polled.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn close(&mut self, file: FileNumber) -> Result<(), Failure> {
         self.on(Opcode::Close, file, 0).map(|_| ())
     }
@@ -308,7 +308,7 @@ impl<C: Clock> FilesClient<C> {
     /// Removes a file.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn delete(&mut self, name: &str) -> Result<(), Failure> {
         self.named(Command::new(Opcode::Delete), name).map(|_| ())
     }
@@ -316,7 +316,7 @@ impl<C: Clock> FilesClient<C> {
     /// The first file in slot `from` or later.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn list(&mut self, from: u32) -> Result<Option<Entry>, Failure> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
         let next = self.call(Command {
@@ -339,7 +339,7 @@ impl<C: Clock> FilesClient<C> {
     /// An open file's sizes. After a failed append, this lets appends in again.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve).
+    /// Those of [`reserve`](Self::reserve).
     pub fn sizes(&mut self, file: FileNumber) -> Result<FileSizes, Failure> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
         self.call(Command {
@@ -360,7 +360,7 @@ impl<C: Clock> FilesClient<C> {
     /// Appends the first `len_bytes` of `buffer`. [`kick`](Self::kick) starts it.
     ///
     /// # Errors
-    /// With the buffer: it is not in the session's data, or the session is over.
+    /// With the buffer: it is not in the session's data, or the session has ended.
     pub fn append(
         &mut self,
         file: FileNumber,
@@ -374,7 +374,7 @@ impl<C: Clock> FilesClient<C> {
     /// Fills `buffer` from `offset` on, as far as the file reaches.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// Those of [`append`](Self::append).
     pub fn read(
         &mut self,
         file: FileNumber,
@@ -420,7 +420,7 @@ impl<C: Clock> FilesClient<C> {
         self.client.kick();
     }
 
-    /// The next append or read that has ended.
+    /// The next completed append or read.
     pub fn poll(&mut self) -> Option<Moved> {
         self.client.kick();
         while self.take_in() {}
@@ -433,7 +433,7 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    /// Appends and reads whose end has not been polled.
+    /// Appends and reads whose completion has not been polled.
     pub fn outstanding(&self) -> usize {
         let is_data = |pending: &&Pending| matches!(pending, Pending::Data { .. });
         let pending = self.pending.iter().flatten().filter(is_data);
@@ -461,7 +461,8 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    /// Ends the session: its files are closed. True when its data is the caller's alone again.
+    /// Ends the session: its files are closed. True when its data belongs to the caller alone
+    /// again.
     pub fn detach(mut self) -> bool {
         self.client.detach()
     }

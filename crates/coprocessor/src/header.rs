@@ -1,4 +1,4 @@
-//! The header: what the coprocessor says of itself, of the drive, and of each client's grant.
+//! The header: information about the coprocessor, the drive, and each client's grant.
 
 use block::{Features, Geometry};
 
@@ -6,26 +6,26 @@ use crate::layout::{self, CLIENTS, feature, header};
 use crate::memory::Window;
 use crate::status::Code;
 
-/// What the coprocessor is doing.
+/// The state of the coprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It looks for the drive.
+    /// It is looking for the drive.
     Starting,
     /// It serves commands.
     Ready,
-    /// There is no drive that it could serve, and this is why.
+    /// It cannot serve a drive, for this reason.
     Failed(Code),
 }
 
-/// What a session is for.
+/// The access of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Access {
-    /// Reading blocks. Beside others that read blocks, and one that writes them.
+    /// Reading blocks. Allowed beside other sessions that read blocks and one that writes them.
     ReadBlocks = 1,
     /// Reading and writing blocks: one session at a time.
     WriteBlocks = 2,
-    /// Files of the volume on the drive: any number of sessions, and none for blocks.
+    /// Files of the volume on the drive: any number of sessions, but none for blocks.
     Files = 3,
 }
 
@@ -46,23 +46,23 @@ impl Access {
     }
 }
 
-/// What a client may reach.
+/// What a client may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Where its data is in the window.
+    /// The offset of its data in the window.
     pub data_offset: usize,
-    /// How much.
+    /// The length of its data.
     pub data_bytes: usize,
     /// The first block that it may read or write.
     pub first_block: u64,
-    /// How many.
+    /// The number of those blocks.
     pub block_count: u64,
-    /// The kinds of [`Access`] that it may have, a bit each.
+    /// The kinds of [`Access`] that it may have, one bit each.
     pub rights: u32,
 }
 
 impl Grant {
-    /// Everything that client `index` of a window can be given.
+    /// A grant of everything that client `index` of a window can get.
     pub const fn whole(window_bytes: usize, index: usize, block_count: u64) -> Self {
         let (data_offset, data_bytes) = layout::data_part(window_bytes, index);
         Self {
@@ -77,7 +77,7 @@ impl Grant {
     }
 }
 
-/// What the drive says of itself.
+/// The drive's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drive {
     /// Serial number, padded with spaces.
@@ -98,19 +98,19 @@ impl Default for Drive {
 /// A header that was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
-    /// What the coprocessor is doing.
+    /// The coprocessor's state.
     pub state: State,
-    /// Another number after each start.
+    /// A number that changes with each start.
     pub boot: u32,
-    /// Counts while the coprocessor lives.
+    /// A counter that advances while the coprocessor is alive.
     pub beat: u32,
-    /// Commands that a client may have under way.
+    /// Commands that a client may have in flight.
     pub credits: u32,
-    /// The drive's geometry; the queue depth is the credits.
+    /// The drive's geometry; the queue depth is the number of credits.
     pub geometry: Geometry,
-    /// It offers file operations.
+    /// Whether it offers file operations.
     pub files: bool,
-    /// It offers record and play.
+    /// Whether it offers record and play.
     pub stream: bool,
     /// The drive.
     pub drive: Drive,
@@ -125,7 +125,7 @@ pub enum HeaderError {
     NoHeader,
     /// It has another version of the interface.
     Version {
-        /// Its version, major in the upper half.
+        /// The header's version, major in the upper half.
         version: u32,
     },
     /// The numbers contradict each other or the window's length.
@@ -169,7 +169,7 @@ impl Header {
     /// Reads the header and checks it against the window.
     ///
     /// # Errors
-    /// It is none, of another version, or damaged.
+    /// If there is none, or it has another version or is damaged.
     pub fn read(window: &Window) -> Result<Self, HeaderError> {
         if window.len() < layout::MIN_WINDOW_BYTES || window.read64(header::MAGIC) != layout::MAGIC
         {

@@ -1,15 +1,15 @@
-//! Where everything in the shared window is (`docs/coprocessor.md`, "The window"). All numbers are
+//! The layout of the shared window (`docs/coprocessor.md`, "The window"). All numbers are
 //! little-endian; offsets are in bytes.
 
 /// The first eight bytes: `SWCOPRO` and the major version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SWCOPRO1");
 /// The version of the interface: major in the upper half, minor in the lower.
 pub const VERSION: u32 = 1 << 16 | 1;
-/// Clients that can be attached at once.
+/// Clients that can be attached at the same time.
 pub const CLIENTS: usize = 4;
 /// Entries of each ring, a power of two.
 pub const RING_ENTRIES: u32 = 32;
-/// Commands of one client that may be under way: its credits.
+/// Commands of one client that may be in flight: its credits.
 pub const CREDITS: u32 = 16;
 /// A submission entry.
 pub const SUBMISSION_BYTES: usize = 32;
@@ -17,15 +17,15 @@ pub const SUBMISSION_BYTES: usize = 32;
 pub const COMPLETION_BYTES: usize = 16;
 /// A file's entry, as `List` writes it.
 pub const ENTRY_BYTES: usize = 112;
-/// What a client says of a stream when it begins.
+/// The table with which a client begins a stream.
 pub const ORDER_BYTES: usize = 96;
-/// What it is told at its end.
+/// The report that it gets at the end.
 pub const REPORT_BYTES: usize = 448;
-/// Most places of a stream's ring: one credit stays for its end.
+/// Most places of a stream's ring: one credit is kept for its end.
 pub const STREAM_PLACES: usize = 15;
 /// Pages of the window.
 pub const PAGE_BYTES: usize = 4096;
-/// Where data begins, behind the header and the clients' pages.
+/// Where data begins, after the header and the clients' pages.
 pub const DATA_OFFSET: usize = 64 << 10;
 /// The smallest window: a page of data for each client.
 pub const MIN_WINDOW_BYTES: usize = DATA_OFFSET + CLIENTS * PAGE_BYTES;
@@ -36,7 +36,7 @@ pub mod header {
     pub const MAGIC: usize = 0x00;
     /// [`VERSION`](super::VERSION).
     pub const VERSION: usize = 0x08;
-    /// Another number after each start.
+    /// A number that changes with each start.
     pub const BOOT: usize = 0x0c;
     /// See [`State`](crate::State).
     pub const STATE: usize = 0x10;
@@ -48,9 +48,9 @@ pub mod header {
     pub const ENTRIES: usize = 0x1c;
     /// Length of the window.
     pub const WINDOW_BYTES: usize = 0x20;
-    /// Counts on as long as the coprocessor lives.
+    /// A counter that advances while the coprocessor is alive.
     pub const BEAT: usize = 0x28;
-    /// Commands of a client that may be under way.
+    /// Commands of a client that may be in flight.
     pub const CREDITS: usize = 0x2c;
     /// The drive's geometry.
     pub const BLOCK_LOG2: usize = 0x30;
@@ -58,7 +58,7 @@ pub mod header {
     pub const MAX_BLOCKS: usize = 0x34;
     /// Size in blocks.
     pub const BLOCK_COUNT: usize = 0x38;
-    /// What the drive can do; see `FEATURE_...`.
+    /// The drive's features; see `FEATURE_...`.
     pub const FEATURES: usize = 0x40;
     /// Alignment of data in bytes.
     pub const DATA_ALIGN: usize = 0x44;
@@ -83,7 +83,7 @@ pub mod feature {
     pub const DISCARD: u32 = 4;
     /// Blocks can be zeroed.
     pub const WRITE_ZEROES: u32 = 8;
-    /// Nothing can be changed.
+    /// The drive is read-only.
     pub const READ_ONLY: u32 = 16;
     /// The coprocessor offers file operations.
     pub const FILES: u32 = 32;
@@ -91,23 +91,23 @@ pub mod feature {
     pub const STREAM: u32 = 64;
 }
 
-/// A client's page. The first line is the client's to write, the second the coprocessor's.
+/// A client's page. The client writes the first line, the coprocessor the second.
 pub mod client {
     /// The number of the client's session, not zero; written last.
     pub const ATTACH: usize = 0x00;
-    /// What it wants to do; see [`Access`](crate::Access).
+    /// The requested access; see [`Access`](crate::Access).
     pub const ACCESS: usize = 0x04;
     /// The doorbell: entries submitted so far.
     pub const TAIL: usize = 0x08;
     /// Completions taken so far.
     pub const HEAD: usize = 0x0c;
-    /// Changed by the client while it lives, if it asked for a lease.
+    /// Changed by the client while it is alive, if it asked for a lease.
     pub const BEAT: usize = 0x10;
-    /// Its session ends when `BEAT` has not changed for so many milliseconds; 0: never.
+    /// Its session ends when `BEAT` has not changed for this many milliseconds; 0: never.
     pub const LEASE_MS: usize = 0x14;
     /// The session that the coprocessor serves.
     pub const ACCEPTED: usize = 0x40;
-    /// The session that it refused or ended last.
+    /// The session that it last refused or ended.
     pub const ENDED: usize = 0x44;
     /// Why: a status code.
     pub const REASON: usize = 0x48;
@@ -117,7 +117,7 @@ pub mod client {
     pub const SUBMISSIONS: usize = 0x800;
 }
 
-/// Where client `index` has its page.
+/// The offset of client `index`'s page.
 pub const fn client_offset(index: usize) -> usize {
     (1 + index) * PAGE_BYTES
 }

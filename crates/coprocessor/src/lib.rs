@@ -7,11 +7,11 @@
 //! | `memory` | access to the window; the only `unsafe` |
 //! | `service` | the coprocessor's side: sessions, blocks, files, streams |
 //! | `client`, `device`, `files` | the main CPU's side: a session, a block device, a volume |
-//! | `order`, `record`, `play` | streams: what is said of one, and the main CPU's side of each kind |
+//! | `order`, `record`, `play` | streams: their tables, and the main CPU's side of each kind |
 //!
-//! The service believes nothing that a client writes: an entry is copied out of the window once and
-//! then checked, and what decides anything is kept in the coprocessor's own memory. The client
-//! believes the coprocessor's completions no further than that they name a command of its own.
+//! The service trusts nothing that a client writes: an entry is copied out of the window once and
+//! then checked, and all state that decisions depend on is in the coprocessor's own memory. The
+//! client accepts a completion only if it matches one of its own commands.
 //!
 //! Neither side allocates, and the service is the same code in the firmware and in the tests here.
 #![no_std]

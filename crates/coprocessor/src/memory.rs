@@ -1,7 +1,7 @@
 //! The crate's only module with `unsafe`: the shared window, which both sides read and write.
 //!
 //! Every access is one volatile instruction, or a copy made of them, inside bounds that were
-//! checked. Nothing is read twice by anyone who trusts what it read: what is taken out is a value.
+//! checked. No value that decisions depend on is read twice: it is copied out first.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
@@ -9,14 +9,14 @@ use core::sync::atomic::{Ordering, fence};
 
 use block::Buffer;
 
-/// The shared window, as this side has it mapped.
+/// The shared window, as mapped on this side.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: it is only an address; each access is a volatile one that tolerates any other.
+// SAFETY: it is only an address; each access is volatile and tolerates concurrent ones.
 unsafe impl Send for Window {}
 // SAFETY: as for Send.
 unsafe impl Sync for Window {}
@@ -26,7 +26,7 @@ impl Window {
     ///
     /// # Safety
     /// The memory is mapped, readable and writable for as long as this or a copy of it is used,
-    /// begins at a multiple of 4,096, and no Rust reference to any of it is made but the buffers
+    /// begins at a multiple of 4,096, and no Rust reference to any of it is made except the buffers
     /// that come from here.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len }
@@ -48,7 +48,7 @@ impl Window {
         self.start.as_ptr() as usize
     }
 
-    /// A 32-bit word; all ones where there is none.
+    /// A 32-bit word; all ones outside the window.
     #[inline(always)]
     pub fn read32(&self, offset: usize) -> u32 {
         if offset & 3 != 0 || offset >= self.len & !3 {
@@ -58,7 +58,7 @@ impl Window {
         u32::from_le(unsafe { self.start.add(offset).cast::<u32>().read_volatile() })
     }
 
-    /// Writes a 32-bit word; nothing where there is none.
+    /// Writes a 32-bit word; does nothing outside the window.
     #[inline(always)]
     pub fn write32(&self, offset: usize, value: u32) {
         if offset & 3 != 0 || offset >= self.len & !3 {
@@ -85,7 +85,7 @@ impl Window {
         self.write32(offset + 4, (value >> 32) as u32);
     }
 
-    /// Copies bytes out, as far as there are any.
+    /// Copies bytes out, up to the end of the window.
     pub fn copy_out(&self, offset: usize, target: &mut [u8]) {
         for (index, byte) in target.iter_mut().enumerate() {
             let at = offset.saturating_add(index);
@@ -96,7 +96,7 @@ impl Window {
         }
     }
 
-    /// Copies bytes in, as far as there is room.
+    /// Copies bytes in, up to the end of the window.
     pub fn copy_in(&self, offset: usize, source: &[u8]) {
         for (index, &byte) in source.iter().enumerate() {
             let at = offset.saturating_add(index);
@@ -107,22 +107,22 @@ impl Window {
         }
     }
 
-    /// Zeroes a stretch.
+    /// Zeroes a range.
     pub fn clear(&self, offset: usize, len: usize) {
         for at in (offset..offset.saturating_add(len)).step_by(4) {
             self.write32(at, 0);
         }
     }
 
-    /// A buffer over a stretch of the window: `None` if it is not inside. What it holds may be
-    /// changed by the other side at any time: it is data, and nothing may be decided from it.
+    /// A buffer over a range of the window: `None` if it is not inside. The other side may change
+    /// its content at any time: it is data, and no decision may depend on it.
     #[inline(always)]
     pub fn buffer(&self, offset: usize, len: usize) -> Option<Buffer> {
         if len > self.len || offset > self.len - len {
             return None;
         }
         // SAFETY: inside the mapping, which outlives every use (the constructor's promise). Bytes
-        // have no invalid values; the other side's writes are as those of a device that reads or
+        // have no invalid values; the other side's writes are like those of a device that reads or
         // fills the buffer.
         Some(unsafe { Buffer::from_raw(self.start.add(offset), len) })
     }
@@ -139,7 +139,7 @@ impl Window {
     }
 }
 
-/// A stretch of the window that was checked once, for accesses on the way of every command.
+/// A range of the window that was checked once, for accesses on the path of every command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring {
     start: NonNull<u8>,
@@ -236,7 +236,7 @@ impl Ring {
         u32::from_le(unsafe { self.start.add(offset).cast::<u32>().read_volatile() })
     }
 
-    /// The rest of the completion at `index`, after its first word was seen.
+    /// The rest of the completion at `index`, after its first word was read.
     #[cfg(feature = "client")]
     #[inline(always)]
     pub(crate) fn answer(&self, index: u32, first: u32) -> [u32; 4] {

@@ -1,22 +1,23 @@
-//! What a client says of a stream when it begins, and what it is told at its end: two tables in the
-//! client's data (`docs/coprocessor.md`, "Record and play").
+//! The parameters of a stream when it begins, and the report at its end: two tables in the client's
+//! data (`docs/coprocessor.md`, "Record and play").
 //!
-//! The coprocessor copies the first out of the window once and checks it; nothing here decides.
+//! The coprocessor copies the first out of the window once and checks it; this module only encodes
+//! and decodes.
 
 use stream::{BUCKETS, Error, Gap, Histogram, PlayReport, RecordReport};
 
 use crate::layout::{ORDER_BYTES, REPORT_BYTES};
 use crate::status::{Code, Status, StreamEnd};
 
-/// Blocks that are lost are dropped, and the gap is named in a companion file.
+/// Lost blocks are dropped, and the gap is named in a companion file.
 pub const ORDER_GAPS: u32 = 1;
-/// Checksums are compared, where the file has them.
+/// Checksums are compared, if the file has them.
 pub const ORDER_VERIFY: u32 = 2;
 
 /// How to record or play.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Where in the client's data the ring of blocks is.
+    /// The offset of the ring of blocks in the client's data.
     pub ring_offset: u32,
     /// Length of a block, and of each place of the ring.
     pub block_bytes: u32,
@@ -24,18 +25,18 @@ pub struct Order {
     pub places: u32,
     /// `ORDER_...`.
     pub flags: u32,
-    /// When blocks arrive or are due: so many bytes a second from the first on. 0: a block arrives
-    /// when it is handed in, and is due when it is asked for.
+    /// The rate at which blocks arrive or are due, in bytes per second from the first on. 0: a
+    /// block arrives when it is handed in, and is due when it is requested.
     pub bytes_per_second: u64,
-    /// A block is to be written so long after its arrival, or delivered after its time.
+    /// How long after its arrival a block must be written, or after its due time delivered.
     pub deadline_us: u64,
-    /// The size is made durable after so many bytes,
+    /// The size is made durable after this many bytes,
     pub commit_bytes: u64,
-    /// and after so much time.
+    /// and after this much time.
     pub commit_us: u64,
     /// Space is reserved when less than this is left,
     pub low_water_bytes: u64,
-    /// and then so much above it.
+    /// and then this much beyond it.
     pub reserve_bytes: u64,
     /// How much will be recorded; 0: not known.
     pub total_bytes: u64,
@@ -43,7 +44,7 @@ pub struct Order {
     pub gap_file: u64,
     /// A block of the drive in the client's data, for the companion's lines.
     pub gap_offset: u32,
-    /// How often a transfer that failed is repeated, at most 255.
+    /// How often a failed transfer is repeated, at most 255.
     pub retries: u32,
 }
 
@@ -67,18 +68,18 @@ impl Order {
         ]
     }
 
-    /// The table's bytes.
+    /// Encodes the table.
     pub fn encode(&self) -> [u8; ORDER_BYTES] {
         let mut bytes = [0; ORDER_BYTES];
         put(&mut bytes, &self.words());
         bytes
     }
 
-    /// Takes a table apart.
+    /// Decodes a table.
     ///
     /// # Errors
-    /// [`Code::BadField`]: a flag that there is not, more repetitions than can be counted, or a
-    /// reserved word that is not zero.
+    /// [`Code::BadField`]: an unknown flag, more repetitions than can be counted, or a reserved
+    /// word that is not zero.
     pub fn decode(bytes: &[u8; ORDER_BYTES]) -> Result<Self, Code> {
         let mut words = [0; Self::WORDS];
         take(bytes, &mut words);
@@ -130,7 +131,7 @@ fn take(bytes: &[u8], words: &mut [u64]) {
     }
 }
 
-/// Words of a report before the histogram: how it ended, then what was counted.
+/// Words of a report before the histogram: the result, then the counters.
 const COUNTS: usize = (REPORT_BYTES / 8) - BUCKETS;
 const END: usize = 3;
 
@@ -154,7 +155,7 @@ fn report_bytes(
     );
 }
 
-/// How it ended, what was counted, and the histogram.
+/// The result, the counters, and the histogram.
 fn report_parts(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, [u64; COUNTS - END], Histogram) {
     let mut end = [0; END];
     take(bytes, &mut end);
@@ -177,7 +178,8 @@ fn report_parts(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, [u64; COUNTS 
     (end.result(), counts, histogram)
 }
 
-/// A recording's numbers in the table's order, for both ways; the first gap's are beside them.
+/// A recording's numbers in the table's order, for both directions; the first gap's numbers are
+/// separate.
 fn record_counts<'r>(report: &'r mut RecordReport, gap: &'r mut [u64; 4]) -> [&'r mut u64; 21] {
     let [gap_offset, gap_lost, gap_at, gap_count] = gap;
     [
@@ -205,7 +207,7 @@ fn record_counts<'r>(report: &'r mut RecordReport, gap: &'r mut [u64; 4]) -> [&'
     ]
 }
 
-/// The same of a playback, with the fewest blocks that were ahead.
+/// The same for a playback, with the fewest blocks that were ahead.
 fn play_counts<'r>(report: &'r mut PlayReport, ready_min: &'r mut u64) -> [&'r mut u64; 10] {
     [
         &mut report.blocks,
@@ -240,7 +242,7 @@ pub(crate) fn encode_record(
     report_bytes(end, &counts, &latencies, bytes);
 }
 
-/// Reads a recording's report: how it ended, and what was counted.
+/// Reads a recording's report: the result, and the counters.
 pub fn decode_record(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, RecordReport) {
     let (result, counts, latencies) = report_parts(bytes);
     let mut report = RecordReport {
@@ -269,7 +271,7 @@ pub(crate) fn encode_play(end: &StreamEnd, mut report: PlayReport, bytes: &mut [
     report_bytes(end, &counts, &latencies, bytes);
 }
 
-/// Reads a playback's report: how it ended, and what was counted.
+/// Reads a playback's report: the result, and the counters.
 pub fn decode_play(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, PlayReport) {
     let (result, counts, latencies) = report_parts(bytes);
     let mut report = PlayReport {
@@ -287,7 +289,7 @@ pub fn decode_play(bytes: &[u8; REPORT_BYTES]) -> (Result<(), Error>, PlayReport
 mod tests {
     use super::*;
 
-    /// Each word another.
+    /// Each word is different.
     fn numbers() -> [u8; REPORT_BYTES] {
         let words: [u64; REPORT_BYTES / 8] = core::array::from_fn(|at| 1000 + at as u64);
         let mut bytes = [0; REPORT_BYTES];

@@ -1,5 +1,5 @@
 //! A playback through the coprocessor, for the main CPU: the coprocessor reads ahead into blocks in
-//! the session's part of the window and tells each when it is due.
+//! the session's part of the window and delivers each when it is due.
 
 use block::{Buffer, Clock};
 use stream::{PlayOptions, PlayReport};
@@ -29,7 +29,7 @@ pub struct Delivered {
     pub len_bytes: usize,
     /// Where in the file it is.
     pub offset_bytes: u64,
-    /// It was delivered after its deadline.
+    /// Whether it was delivered after its deadline.
     pub is_late: bool,
 }
 
@@ -49,11 +49,11 @@ pub struct Playing {
 }
 
 impl Playing {
-    /// Begins to play `file` from its beginning to its end as it is committed now. `ring` is in the
+    /// Begins to play `file` from its beginning to its end as committed now. `ring` is in the
     /// session's data and is divided as for a recording.
     ///
     /// # Errors
-    /// What the coprocessor says; nothing has begun then.
+    /// The coprocessor's error; nothing has begun then.
     pub fn begin<C: Clock>(
         client: &mut FilesClient<C>,
         file: FileNumber,
@@ -84,7 +84,7 @@ impl Playing {
             is_over: false,
         };
         divide(ring, order.block_bytes, order.places, &mut playing.held);
-        // A block is asked for as soon as a place can have one.
+        // A block is requested as soon as there is a place for it.
         for _ in 0..playing.places {
             playing.ask(client)?;
         }
@@ -98,15 +98,15 @@ impl Playing {
         Ok(())
     }
 
-    /// Bytes that are played.
+    /// The number of bytes to play.
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// The next block, if it is due and there.
+    /// The next block, if it is due and has been read.
     ///
     /// # Errors
-    /// Why there will be none: the session is over, or the playback failed.
+    /// Why there will be no more: the session has ended, or the playback failed.
     pub fn next<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
@@ -144,10 +144,10 @@ impl Playing {
         self.is_over
     }
 
-    /// Gives the oldest block that is out back, to be filled again.
+    /// Gives back the oldest delivered block, to be filled again.
     ///
     /// # Errors
-    /// No block is out, or the session is over.
+    /// If no block is with the consumer, or the session has ended.
     pub fn give_back<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
@@ -167,17 +167,17 @@ impl Playing {
         }
     }
 
-    /// Ends the playback, if it has not ended, and says how it went.
+    /// Ends the playback, if it has not ended, and returns its report.
     ///
     /// # Errors
-    /// The session is over. How the *playback* ended is in the result.
+    /// If the session has ended. How the *playback* ended is in the result.
     #[allow(clippy::type_complexity)]
     pub fn finish<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
     ) -> Result<(Result<(), stream::Error>, PlayReport), Failure> {
         let table = client.end_stream(Opcode::PlayEnd, self.file, 0)?;
-        // What was asked for was answered before the end was.
+        // Requested blocks were completed before the end was.
         while self.answered < self.asked {
             match client.take_block(self.file) {
                 Ok(Some(_)) => self.answered += 1,
@@ -188,7 +188,7 @@ impl Playing {
         Ok(decode_play(&table))
     }
 
-    /// The blocks that are the caller's alone again.
+    /// The blocks that belong to the caller alone again.
     pub fn into_blocks<C: Clock>(self, client: &FilesClient<C>) -> [Option<Buffer>; STREAM_PLACES] {
         let is_released = client.is_released() || (self.is_over && self.answered == self.asked);
         match is_released {

@@ -1,5 +1,5 @@
-//! A recording through the coprocessor, for the main CPU: the producer fills blocks in the session's
-//! part of the window, and the drive reads them there.
+//! A recording through the coprocessor, for the main CPU: the producer fills blocks in the
+//! session's part of the window, and the drive reads them there.
 
 use block::{Buffer, Clock};
 use stream::{RecordOptions, RecordReport};
@@ -15,8 +15,8 @@ use crate::status::{Code, Failure};
 pub struct RecordingOptions {
     /// Length of a block; a multiple of the drive's.
     pub block_bytes: u32,
-    /// Blocks arrive at so many bytes a second, by the coprocessor's clock, from the first one on.
-    /// 0: each arrives when it is handed in.
+    /// The rate at which blocks arrive, in bytes per second, by the coprocessor's clock, from the
+    /// first one on. 0: each arrives when it is handed in.
     pub bytes_per_second: u64,
     /// Deadline, commits, and space ahead.
     pub record: RecordOptions,
@@ -25,16 +25,16 @@ pub struct RecordingOptions {
 /// A block that was written, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// So much of the file is durable.
+    /// How much of the file is durable.
     pub durable_bytes: u64,
     /// Deadlines that the recording has missed so far.
     pub misses: u32,
-    /// This block's place was empty again only after its deadline.
+    /// Whether this block's place became empty only after its deadline.
     pub is_late: bool,
 }
 
-/// A recording. Its calls are those of [`stream::Recorder`]; what it does is done by the
-/// coprocessor. Other files of the same session can be worked with meanwhile.
+/// A recording. Its calls are those of [`stream::Recorder`], but the coprocessor does the work.
+/// Other files of the same session can be used in the meantime.
 #[derive(Debug)]
 pub struct Recording {
     file: FileNumber,
@@ -52,13 +52,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins to record into `file`, which is open for writing. `ring` is divided into blocks; what
-    /// is left over, and past [`STREAM_PLACES`], is not used. `gaps`: a second file, empty and open
-    /// for writing, and a block of the drive; then a block that is lost is a gap that is named there.
-    /// Without, it ends the recording. All memory is in the session's data.
+    /// Begins to record into `file`, which is open for writing. `ring` is divided into blocks; a
+    /// remainder, and blocks past [`STREAM_PLACES`], are not used. `gaps` is a second file, empty
+    /// and open for writing, and a block of the drive: lost blocks are then recorded there as gaps.
+    /// Without it, a lost block ends the recording. All memory is in the session's data.
     ///
     /// # Errors
-    /// What the coprocessor says; nothing has begun then.
+    /// The coprocessor's error; nothing has begun then.
     pub fn begin<C: Clock>(
         client: &mut FilesClient<C>,
         file: FileNumber,
@@ -103,7 +103,8 @@ impl Recording {
         Ok(recording)
     }
 
-    /// An empty block for the producer to fill; it may have several. None: each place is occupied.
+    /// An empty block for the producer to fill; it may have several. `None`: each place is
+    /// occupied.
     pub fn take(&mut self) -> Option<Buffer> {
         let block = self.empty.get_mut((self.taken % self.places) as usize)?;
         let block = block.take()?;
@@ -111,11 +112,11 @@ impl Recording {
         Some(block)
     }
 
-    /// Hands the first `len_bytes` of a block in that was [taken](Self::take), in the order in which
-    /// they were. All but the last are whole multiples of the drive's block.
+    /// Hands in the first `len_bytes` of a block that was [taken](Self::take), in the order in
+    /// which they were taken. All except the last are whole multiples of the drive's block.
     ///
     /// # Errors
-    /// With the block: the session is over, or the block is not the next one.
+    /// With the block: the session has ended, or the block is not the next one.
     pub fn hand_in<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
@@ -139,16 +140,16 @@ impl Recording {
         Ok(())
     }
 
-    /// Says that the producer had blocks and no place for them. The coprocessor is told with the
-    /// next block, or at the end.
+    /// Reports that the producer had blocks but no place for them. The coprocessor learns this with
+    /// the next block, or at the end.
     pub const fn overrun(&mut self, blocks: u64) {
         self.next = self.next.saturating_add(blocks);
     }
 
-    /// The next block that was answered. Its place is empty again.
+    /// The next completed block. Its place is empty again.
     ///
     /// # Errors
-    /// Why the block was not written: the recording, or the session, is over.
+    /// Why the block was not written: the recording, or the session, has ended.
     pub fn poll<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
@@ -170,28 +171,28 @@ impl Recording {
         }))
     }
 
-    /// Blocks that were handed in and are not answered.
+    /// Blocks that were handed in and have not completed.
     pub const fn outstanding(&self) -> u64 {
         self.handed - self.answered
     }
 
-    /// How much of the file is durable, as the last answer said.
+    /// How much of the file is durable, according to the last completion.
     pub const fn durable_bytes(&self) -> u64 {
         self.durable_bytes
     }
 
     /// Ends the recording: waits until everything that was handed in is written and durable, and
-    /// says how it went. The file is then the session's again, to be closed.
+    /// returns the report. The file then belongs to the session again, to be closed.
     ///
     /// # Errors
-    /// The session is over. How the *recording* ended is in the result.
+    /// If the session has ended. How the *recording* ended is in the result.
     #[allow(clippy::type_complexity)]
     pub fn finish<C: Clock>(
         &mut self,
         client: &mut FilesClient<C>,
     ) -> Result<(Result<(), stream::Error>, RecordReport), Failure> {
         let table = client.end_stream(Opcode::RecordEnd, self.file, self.next)?;
-        // The blocks were answered before the end was.
+        // The blocks were completed before the end was.
         while self.outstanding() > 0 {
             let answered = self.answered;
             let _ = self.poll(client);
@@ -204,7 +205,7 @@ impl Recording {
         Ok((result, report))
     }
 
-    /// The blocks that are the caller's alone again, and last the one for gaps.
+    /// The blocks that belong to the caller alone again, the one for gaps last.
     pub fn into_blocks<C: Clock>(
         mut self,
         client: &FilesClient<C>,
@@ -221,7 +222,7 @@ impl Recording {
     }
 }
 
-/// How many places a ring has.
+/// The number of places in a ring.
 pub(crate) fn places(ring: &Buffer, block_bytes: u32) -> u32 {
     let places = ring.len().checked_div(block_bytes as usize);
     places.map_or(0, |places| places.min(STREAM_PLACES) as u32)

@@ -1,5 +1,5 @@
-//! Status codes: every error of `block` and `volume`, and those of the interface itself, as two
-//! numbers and back (`docs/coprocessor.md`, "Status codes").
+//! Status codes: converts every error of `block` and `volume`, and those of the interface itself,
+//! to two numbers and back (`docs/coprocessor.md`, "Status codes").
 
 use block::Error as Block;
 
@@ -15,29 +15,29 @@ pub enum Code {
     BadField = 0x81,
     /// The data is not inside the client's grant.
     OutsideGrant = 0x82,
-    /// The file number is none of this session's.
+    /// The file number does not belong to this session.
     BadFile = 0x83,
     /// The client rang for more entries than the ring has, or took more completions than there are.
     BadIndex = 0x84,
-    /// The session has not the right to do this.
+    /// The session does not have the right to do this.
     NoRight = 0x85,
-    /// The lease ran out: the client did not beat.
+    /// The lease expired: the client sent no heartbeat.
     LeaseOver = 0x86,
-    /// The client detached, or attached anew.
+    /// The client detached, or attached again.
     Detached = 0x87,
-    /// Another session uses the drive in a way that excludes this one: try again when it is gone.
+    /// Another session uses the drive in a way that excludes this one: try again when it has ended.
     InUse = 0x88,
-    /// The file belongs to a stream that is under way, or no more streams can be.
+    /// The file belongs to an active stream, or no more streams are possible.
     StreamBusy = 0x89,
-    /// No such stream of this session is under way.
+    /// This session has no such active stream.
     NoStream = 0x8a,
-    /// The stream ended; nothing more is taken in.
+    /// The stream has ended and accepts nothing more.
     StreamEnded = 0x8b,
     /// A block arrived and no place of the stream's ring was empty.
     Overrun = 0x8c,
-    /// The volume cannot be mounted: there is none, or one that this coprocessor cannot use.
+    /// The volume cannot be mounted: there is none, or this coprocessor cannot use it.
     NoVolume = 0x8d,
-    /// A stream's ring, its companion's block or that file is not what a stream needs.
+    /// A stream's ring, or its companion's block or file, is unsuitable.
     BadRing = 0x8e,
     /// More blocks were handed in or given back than were taken.
     NotTaken = 0x8f,
@@ -45,7 +45,7 @@ pub enum Code {
     NoRootComplex = 0xa0,
     /// There is no drive.
     NoDrive = 0xa1,
-    /// There are several drives and the boot arguments do not say which.
+    /// There are several drives and the boot arguments do not select one.
     SeveralDrives = 0xa2,
     /// The drive did not become ready.
     NotReady = 0xa3,
@@ -82,31 +82,31 @@ impl Code {
         Code::BadMachine,
     ];
 
-    /// The code of this number, if it is one.
+    /// The code with this number, if there is one.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| *one as u16 == number)
     }
 
-    /// In words.
+    /// The code in words.
     pub const fn text(self) -> &'static str {
         match self {
             Code::Ok => "done",
-            Code::BadOpcode => "no command of this session's access",
+            Code::BadOpcode => "no such command for this access",
             Code::BadField => "a flag, length or number that the command does not allow",
             Code::OutsideGrant => "the data is not inside the client's grant",
-            Code::BadFile => "the file number is none of this session's",
+            Code::BadFile => "the file number is not this session's",
             Code::BadIndex => "the client's ring indices are impossible",
-            Code::NoRight => "the session has not the right to do this",
-            Code::LeaseOver => "the client's lease ran out",
+            Code::NoRight => "the session lacks the right to do this",
+            Code::LeaseOver => "the client's lease expired",
             Code::Detached => "the session was ended by its client or by another in its place",
             Code::InUse => "another client uses the drive in a way that excludes this",
-            Code::StreamBusy => "the file belongs to a stream under way, or no more streams can be",
-            Code::NoStream => "no such stream of this session is under way",
+            Code::StreamBusy => "the file has an active stream, or no more streams are possible",
+            Code::NoStream => "this session has no such active stream",
             Code::StreamEnded => "the stream has ended",
             Code::Overrun => "the drive did not keep up: the stream's ring was full",
             Code::NoVolume => "no volume that the coprocessor can mount is on the drive",
             Code::BadRing => {
-                "the ring's places are no whole number of the drive's blocks (of 64 KiB to compare \
+                "the ring's places are not whole numbers of drive blocks (of 64 KiB to compare \
                  checksums), or the file of gaps is not empty"
             }
             Code::NotTaken => "more blocks were given back than were taken",
@@ -127,11 +127,11 @@ impl Code {
 pub struct Status {
     /// The code.
     pub code: u16,
-    /// More of it.
+    /// Its detail.
     pub detail: u32,
 }
 
-/// What went wrong, as a client sees it.
+/// An error, as a client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// A block error.
@@ -186,10 +186,10 @@ impl Status {
         Self { code, detail }
     }
 
-    /// What it says.
+    /// The status as a result.
     ///
     /// # Errors
-    /// Anything but done.
+    /// Any code except done.
     pub fn result(self) -> Result<(), Failure> {
         if self.code == 0 {
             return Ok(());
@@ -221,7 +221,7 @@ impl From<Block> for Status {
             Block::TimedOut => Status::with(11, 0),
             Block::Aborted => Status::with(12, 0),
             Block::ShortTransfer { done_bytes } => Status::with(13, done_bytes),
-            // Gone, and what later versions of `block` add: nothing that a client could mend.
+            // Gone, and what later versions of `block` add: nothing that a client could fix.
             _ => Status::with(14, 0),
         }
     }
@@ -376,14 +376,14 @@ mod streams {
     use super::{Code, Failure, Status};
     use stream::Error;
 
-    /// How a stream ended, in numbers.
+    /// How a stream ended, as numbers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct StreamEnd {
         /// Why.
         pub status: Status,
-        /// Where in the file.
+        /// The offset in the file.
         pub offset_bytes: u64,
-        /// Of an overrun: when, counted from the first block's arrival.
+        /// The time of an overrun, counted from the first block's arrival.
         pub at_us: u64,
     }
 
@@ -420,10 +420,10 @@ mod streams {
     }
 
     impl StreamEnd {
-        /// What it says. A code that this side does not know is an end all the same.
+        /// The end as a result. A code that this side does not know still counts as an end.
         ///
         /// # Errors
-        /// Anything but done.
+        /// Any code except done.
         pub fn result(self) -> Result<(), Error> {
             let offset_bytes = self.offset_bytes;
             Err(match self.status.result() {

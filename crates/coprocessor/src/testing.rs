@@ -9,7 +9,7 @@ use std::vec;
 #[derive(Clone)]
 struct Page([u8; 4096]);
 
-/// A window of zeroes that lives for ever.
+/// A window of zeroes with a `'static` lifetime.
 #[allow(unsafe_code)]
 pub(crate) fn window(len: usize) -> Window {
     let pages = Box::leak(vec![Page([0; 4096]); len.div_ceil(4096)].into_boxed_slice());

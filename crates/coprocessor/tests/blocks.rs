@@ -194,7 +194,7 @@ fn an_impossible_index_ends_the_session_and_is_told_once() {
         }
         assert_eq!(raw.word(client::REASON), Code::BadIndex as u32);
     }
-    // Another client has not noticed anything, and the page is good for a new session.
+    // Another client is not affected, and the page can be used for a new session.
     let client = coprocessor.attach(2, 3, Access::ReadBlocks).unwrap();
     assert!(!client.is_gone());
     let (_, events) = coprocessor.stop();
@@ -238,7 +238,7 @@ fn a_lease_that_runs_out_ends_the_session() {
         ..ClientOptions::default()
     });
     let mut dead = client.unwrap();
-    // It polls nothing; the page beside it can write soon.
+    // It polls nothing; the client on the next page can soon write.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let mut number = 0;
     let alive = loop {
@@ -266,7 +266,7 @@ fn a_lease_that_runs_out_ends_the_session() {
 }
 
 #[test]
-fn a_coprocessor_that_starts_anew_ends_what_was_under_way() {
+fn a_restarted_coprocessor_ends_what_was_under_way() {
     let window = window();
     let disk = disk();
     let grants = grants(&disk);
@@ -286,7 +286,7 @@ fn a_coprocessor_that_starts_anew_ends_what_was_under_way() {
         }
     };
     assert_eq!((completion.tag, completion.result), (3, Err(Error::Gone)));
-    assert!(completion.buffer.is_some(), "the new one has no use for it");
+    assert!(completion.buffer.is_some(), "the new one does not use it");
     assert_eq!(device.outstanding(), 0);
     let refused = device.submit(Request {
         tag: 4,

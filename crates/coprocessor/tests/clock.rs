@@ -1,5 +1,5 @@
-//! A timer on a bus, and one of an emulated machine above all, costs more than the rest of a round of
-//! the main loop: it is read only when something has to be timed.
+//! Reading a timer on a bus, especially that of an emulated machine, costs more than the rest of an
+//! iteration of the main loop: it is read only when something has to be timed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -28,7 +28,7 @@ impl Clock for Counted {
 
 const ROUNDS: u64 = 6400;
 
-/// Reads of the clock in so many rounds in which nothing happens.
+/// Counts reads of the clock in a number of idle iterations.
 fn reads_while_idle(service: &mut Service, disk: &mut impl Device, clock: &Counted) -> u64 {
     let before = clock.0.get();
     for _ in 0..ROUNDS {
@@ -53,7 +53,7 @@ fn the_clock_is_read_for_what_is_timed_alone() {
     }
     assert_eq!(reads_while_idle(&mut service, &mut disk, &clock), 0);
 
-    // Once for all the commands of a doorbell.
+    // Read once for all the commands of a doorbell.
     let before = clock.0.get();
     for _ in 0..8 {
         raw.submit(Command::new(Opcode::Flush).encode());
@@ -63,7 +63,7 @@ fn the_clock_is_read_for_what_is_timed_alone() {
     }
     assert_eq!(clock.0.get() - before, 1);
 
-    // A lease is looked at now and then.
+    // A lease is checked occasionally.
     raw.set(client::ATTACH, 0);
     while raw.word(client::ACCEPTED) != 0 {
         service.step(&mut disk, &clock);

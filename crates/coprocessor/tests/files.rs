@@ -1,4 +1,4 @@
-//! Files over the ring: what a client reads is what a client wrote, and the volume says the same.
+//! Files over the ring: what a client reads is what a client wrote, and the volume agrees.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -16,7 +16,7 @@ use volume::Error;
 type Client = FilesClient<Microseconds>;
 
 const PIECE: usize = 16 << 10;
-/// Where the data of commands begins, behind the client's scratch.
+/// Where the data of commands begins, after the client's scratch.
 const DATA: usize = 8192;
 
 fn attach(coprocessor: &Coprocessor, index: usize, number: u32) -> Client {
@@ -24,13 +24,13 @@ fn attach(coprocessor: &Coprocessor, index: usize, number: u32) -> Client {
     FilesClient::new(client, coprocessor.buffer(index, 0, 4096)).unwrap()
 }
 
-/// What stands at byte `at` of the file that `name` and `index` make.
+/// Byte `at` of the file given by `name` and `index`.
 fn byte(name: u64, at: u64) -> u8 {
     let mix = (at ^ name.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x2545_f491_4f6c_dd1d);
     (mix >> 33) as u8
 }
 
-/// Appends `len` bytes with as many pieces in flight as there are places.
+/// Appends `len` bytes with as many pieces in flight as there are buffers.
 fn append(
     client: &mut Client,
     memory: &dyn Fn(usize) -> Buffer,
@@ -214,7 +214,7 @@ fn a_client_that_dies_while_it_writes_leaves_what_it_made_durable() {
     }
     client.kick();
     std::mem::forget(client);
-    // The next in its place: the file is closed, and can be written again.
+    // The next client on its page: the file is closed, and can be written again.
     let mut client = attach(&coprocessor, 0, 2);
     let file = client.open("take", true).unwrap();
     let sizes = client.sizes(file).unwrap();

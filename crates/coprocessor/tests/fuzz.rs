@@ -1,7 +1,8 @@
-//! A hostile client: random words in its page and its rings, for a bounded time. The coprocessor goes
-//! on, serves an honest client beside it, and writes nowhere but where it may.
+//! A hostile client: random words in its page and its rings, for a bounded time. The coprocessor
+//! keeps running, serves an honest client beside it, and writes nowhere except where it may.
 //!
-//! STRAIGHTWAY_BUDGET sets how long or how many rounds (2 s without), STRAIGHTWAY_SEED the words.
+//! STRAIGHTWAY_BUDGET sets the duration or the number of rounds (2 s by default), STRAIGHTWAY_SEED
+//! the words.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -48,7 +49,7 @@ fn number(random: &mut fastrand::Rng) -> u64 {
     }
 }
 
-/// Waits a moment for a condition; what never comes is not waited for.
+/// Waits a bounded time for a condition.
 fn soon(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_millis(50);
     while !is_so() {
@@ -60,7 +61,7 @@ fn soon(mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The answer in the first round of the completion ring to a command of this name: code and value.
+/// The completion of a command with this identifier in the first round of the ring: code and value.
 fn answer(raw: &Raw, id: u16) -> Option<(u32, u64)> {
     let word = |entry: usize, at: usize| raw.word(client::COMPLETIONS + 16 * entry + at);
     let mut entries = 0..32;
@@ -73,8 +74,8 @@ fn answer(raw: &Raw, id: u16) -> Option<(u32, u64)> {
     ))
 }
 
-/// A session that is patient and almost right: it opens a file, gives an order that is good or
-/// nearly so, hands in blocks, ends the stream or leaves it. True if a stream began.
+/// A session that is patient and almost right: it opens a file, sends a valid or nearly valid
+/// order, hands in blocks, ends the stream or abandons it. True if a stream began.
 fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
     let (start, _) = data_part(WINDOW_BYTES, 0);
     raw.set(client::ATTACH, 0);
@@ -163,7 +164,7 @@ fn stream(raw: &mut Raw, random: &mut fastrand::Rng) -> bool {
     }
     soon(|| answer(raw, BEGINS).is_some());
     let has_begun = answer(raw, BEGINS).is_some_and(|(code, _)| code == 0);
-    // What it does meanwhile to its file, its data and itself.
+    // What it does in the meantime to its file, its data and itself.
     for _ in 0..random.u8(..4) {
         let opcode = Opcode::ALL[random.usize(..Opcode::ALL.len())];
         raw.submit(command(opcode, 1024, number(random) as u32, number(random)).encode());
@@ -201,7 +202,7 @@ fn mischief(raw: &mut Raw, random: &mut fastrand::Rng, access: Access) {
                 ..Command::new(Opcode::ALL[random.usize(..Opcode::ALL.len())])
             };
             raw.submit(command.encode());
-            // It takes its completions now and then, so that commands go on.
+            // It takes its completions occasionally, so that commands continue.
             if random.bool() {
                 raw.set(client::HEAD, raw.tail.saturating_sub(4));
             }
@@ -231,7 +232,7 @@ fn hostile_block_commands_stay_in_their_grant() {
     let mut honest = CoprocessorDisk::new(honest, Access::ReadBlocks);
     let mut raw = Raw::new(window, 0);
     let (budget, mut served) = (budget(), 0);
-    // However slow the machine is, the honest client must be served some times.
+    // However slow the machine is, the honest client must be served a few times.
     while budget.allows(served) || served <= 10 {
         for _ in 0..50 {
             mischief(&mut raw, &mut random, Access::WriteBlocks);
@@ -286,7 +287,7 @@ fn hostile_file_commands_leave_the_volume_whole() {
         for _ in 0..4 {
             streams += u64::from(stream(&mut raw, &mut random));
         }
-        // Names that the other can only guess; what fails may fail for lack of space alone.
+        // Names that the other client can only guess; the only permitted failure is lack of space.
         let name = format!("honest {rounds} {seed}");
         if let Ok(file) = honest.create(&name, 0, true) {
             let mut buffer = coprocessor.buffer(1, 8192, 1024);

@@ -1,5 +1,5 @@
 //! Record and play over the ring: what is played is what was recorded, misses and gaps are counted
-//! as they were, and what was acknowledged survives clients and power.
+//! correctly, and what was acknowledged survives clients and power.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -24,7 +24,7 @@ type Client = FilesClient<Microseconds>;
 
 const BLOCK: usize = 16 << 10;
 const PLACES: usize = 8;
-/// Behind the client's scratch; the block for gaps is between.
+/// After the client's scratch and the block for gaps.
 const RING: usize = 8192;
 
 const RECORD: RecordOptions = RecordOptions {
@@ -61,7 +61,7 @@ fn ring<R: Send + 'static>(coprocessor: &Coprocessor<R>, index: usize) -> Buffer
     coprocessor.buffer(index, RING, PLACES * BLOCK)
 }
 
-/// What block `number` of the stream `name` holds.
+/// The content of block `number` of the stream `name`.
 fn fill(block: &mut [u8], name: u64, number: u64) {
     let mut random = fastrand::Rng::with_seed(name << 32 | number);
     block.fill_with(|| random.u8(..));
@@ -77,7 +77,7 @@ fn expected(name: u64, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     data
 }
 
-/// Hands in blocks `numbers`, as places come free.
+/// Hands in blocks `numbers`, as places become free.
 fn hand_in(
     client: &mut Client,
     recording: &mut Recording,
@@ -166,7 +166,7 @@ fn what_is_played_is_what_was_recorded() {
     };
     fill(&mut block, 1, 60);
     recording.hand_in(&mut client, block, 1000).unwrap();
-    // Another file of the same session, meanwhile.
+    // Another file of the same session, at the same time.
     let other = client.create("other", 0, false).unwrap();
     client.close(other).unwrap();
     let (result, report) = recording.finish(&mut client).unwrap();
@@ -245,7 +245,7 @@ fn two_clients_stream_at_once_and_a_third_stream_is_refused() {
         let recording = Recording::begin(client, file, ring, None, &options(0, 60_000_000));
         streams.push((file, recording.unwrap()));
     }
-    // The file is its stream's alone.
+    // The file belongs to its stream alone.
     let client = &mut clients[0];
     let file = streams[0].0;
     let busy = Failure::Interface(Code::StreamBusy);
@@ -281,7 +281,7 @@ fn two_clients_stream_at_once_and_a_third_stream_is_refused() {
     let third = Recording::begin(&mut clients[0], third, beyond(), None, &options(0, 0));
     let mut third = third.unwrap();
     assert_eq!(third.finish(&mut clients[0]).unwrap().0, Ok(()));
-    // One records what the other plays something else.
+    // One client records while the other plays.
     for (name, client) in clients.iter_mut().enumerate() {
         let buffer = coprocessor.buffer(name, RING, BLOCK);
         let found = contents(client, buffer, &format!("take {name}"));
@@ -356,7 +356,7 @@ fn a_rate_that_cannot_be_kept_is_missed_and_one_that_is_kept_is_not() {
     }
 }
 
-/// A drive that stands still while it is told to.
+/// A drive that stalls on request.
 struct Gate {
     inner: Disk,
     is_shut: Arc<AtomicBool>,
@@ -387,10 +387,10 @@ impl Device for Gate {
     }
 }
 
-/// How it ended, its report, what was handed in, the file, and its companion's lines.
+/// The result, the report, what was handed in, the file, and its companion's lines.
 type Stalled = (Result<(), Error>, RecordReport, Vec<u64>, Vec<u8>, Vec<u8>);
 
-/// Records 40 blocks, of which the drive stands still for some; says which were handed in.
+/// Records 40 blocks while the drive stalls for some; returns which were handed in.
 fn stalled(with_gaps: bool) -> Stalled {
     let is_shut = Arc::new(AtomicBool::new(false));
     let shut = Arc::clone(&is_shut);
@@ -412,7 +412,7 @@ fn stalled(with_gaps: bool) -> Stalled {
     let mut handed = Vec::new();
     for number in 0..40 {
         if number == 10 {
-            // All before is written, so that what is lost does not depend on the threads.
+            // Everything before is written, so that what is lost does not depend on thread timing.
             while recording.outstanding() > 0 {
                 recording.poll(&mut client).unwrap();
             }
@@ -452,7 +452,7 @@ fn stalled(with_gaps: bool) -> Stalled {
 fn blocks_that_found_no_place_are_a_gap_that_the_companion_names() {
     let (result, report, handed, data, lines) = stalled(true);
     assert_eq!(result, Ok(()));
-    // 8 places are filled while the drive stands still, and 12 blocks find none.
+    // 8 places are filled while the drive stalls, and 12 blocks find none.
     assert_eq!(handed, (0..18).chain(30..40).collect::<Vec<_>>());
     assert_eq!((report.lost_blocks, report.gaps), (12, 1));
     assert_eq!(report.lost_bytes, 12 * BLOCK as u64);
@@ -495,7 +495,7 @@ fn a_client_that_dies_leaves_all_that_it_handed_in() {
         let durable = recording.durable_bytes();
         let answered = u64::from(4 * round) - recording.outstanding();
         std::mem::forget(client);
-        // The next in its place: the stream has ended and the file is closed.
+        // The next client on its page: the stream has ended and the file is closed.
         let mut client = attach(&coprocessor, 0, 2 * round + 2).unwrap();
         let file = client.open("take", true).unwrap();
         client.close(file).unwrap();
@@ -528,7 +528,7 @@ fn a_client_that_dies_leaves_all_that_it_handed_in() {
 }
 
 /// The power is cut at a command of the drive, in the midst of a recording with gaps: in each image
-/// that the cut may have left, all that was acknowledged is there, and each gap has its line.
+/// that the cut may have left, everything acknowledged exists, and each gap has its line.
 #[test]
 fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let seed = seed();
@@ -563,7 +563,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
             Some(counts.sum::<u64>())
         };
         let coprocessor = Coprocessor::start_made(window(), None, make, finish);
-        // With the power gone at once there may be no volume to mount.
+        // If the power is cut immediately there may be no volume to mount.
         if let Ok(mut client) = attach(&coprocessor, 0, 1) {
             let _ = recorded(&coprocessor, &mut client, lost, &acknowledged);
             let _ = client.detach();
@@ -577,7 +577,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     assert!(gaps_seen > 0, "no gap was ever behind the cut");
 }
 
-/// Records 60 blocks, of which one at number `lost` is missing, until the power goes.
+/// Records 60 blocks, without the one at number `lost`, until the power is cut.
 fn recorded<R: Send + 'static>(
     coprocessor: &Coprocessor<R>,
     client: &mut Client,
@@ -609,7 +609,7 @@ fn recorded<R: Send + 'static>(
     Ok(())
 }
 
-/// Looks at what a cut has left; says how many gaps lie before the file's end.
+/// Checks what a cut has left; returns how many gaps are before the file's end.
 fn survived(disk: &mut CrashDisk, acknowledged: u64, lost: u64) -> u64 {
     let mut table = [const { volume::OpenFile::new() }; 2];
     let nodes = [(); 3].map(|()| memory(4096));
@@ -636,7 +636,7 @@ fn survived(disk: &mut CrashDisk, acknowledged: u64, lost: u64) -> u64 {
         data.len()
     );
     let all = expected(6, (0..60).filter(|number| *number != lost));
-    assert!(all.starts_with(&data), "what is there is what was recorded");
+    assert!(all.starts_with(&data), "the file holds what was recorded");
     let at = lost * BLOCK as u64;
     if data.len() as u64 <= at {
         return 0;
@@ -664,8 +664,8 @@ fn impossible_orders_are_refused_and_change_nothing() {
     };
     let bad = |code| Some(Failure::Interface(code));
     let whole = || ring(&coprocessor, 0);
-    // No place; too short for the drive; another's memory; the companion is the file itself, or its
-    // block lies in the ring.
+    // No place; too short for the drive; another client's memory; the companion is the file itself,
+    // or its block is in the ring.
     assert_eq!(refused(&mut client, whole(), None, 0), bad(Code::BadField));
     assert_eq!(
         refused(&mut client, whole(), None, u32::MAX),
@@ -699,7 +699,7 @@ fn impossible_orders_are_refused_and_change_nothing() {
             Some(Failure::Volume(volume::Error::NotWritable))
         );
     }
-    // The file is as it was: a recording of nothing, and one that is done twice.
+    // The file is unchanged: an empty recording, and one that is finished twice.
     let order = options(0, 0);
     let mut recording = Recording::begin(&mut client, file, whole(), None, &order).unwrap();
     assert_eq!(recording.finish(&mut client).unwrap().0, Ok(()));

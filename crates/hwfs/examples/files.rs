@@ -1,4 +1,5 @@
-//! `files SOCKET ls`, `put NAME FILE`, `get NAME FILE`, `rm NAME`: on the verilated core behind that socket.
+//! `files SOCKET ls`, `put NAME FILE`, `get NAME FILE`, `rm NAME`: on the verilated core behind
+//! that socket.
 
 use std::error::Error;
 use std::fs::File;
@@ -49,7 +50,7 @@ fn carry_out(
             front.get(name, &mut File::create(path)?)?;
         }
         ("rm", [name]) => front.delete(name)?,
-        _ => return Err("no such verb, or not its arguments".into()),
+        _ => return Err("unknown verb or wrong arguments".into()),
     }
     Ok(())
 }

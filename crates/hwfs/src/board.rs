@@ -1,6 +1,6 @@
 use std::io;
 
-/// What a front is reached through: its registers, its interrupt, and a buffer in memory that its DMA reaches.
+/// Access to a front: its registers, its interrupt, and a buffer in memory that its DMA can reach.
 pub trait Board {
     /// Reads the register at a byte offset. An access that the bus refuses is an error.
     fn read(&mut self, register: u32) -> io::Result<u32>;
@@ -8,19 +8,19 @@ pub trait Board {
     /// Writes the register at a byte offset.
     fn write(&mut self, register: u32, value: u32) -> io::Result<()>;
 
-    /// Waits until the interrupt is raised; it stays so until it is acknowledged in a register. An error of
-    /// [`io::ErrorKind::TimedOut`] where it does not come.
+    /// Waits until the interrupt is raised; it stays so until it is acknowledged in a register.
+    /// Returns [`io::ErrorKind::TimedOut`] if it is not raised.
     fn wait(&mut self) -> io::Result<()>;
 
-    /// The buffer's address, as the hardware has it.
+    /// The buffer's address, as the hardware sees it.
     fn buffer_address(&self) -> u64;
 
     /// The buffer's size in bytes: at least 80 and a multiple of 4.
     fn buffer_bytes(&self) -> usize;
 
-    /// Copies from the buffer what the hardware has put there, from its start on.
+    /// Copies data that the hardware wrote out of the buffer, from its start on.
     fn load(&mut self, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Copies into the buffer what the hardware will read, from its start on.
+    /// Copies data for the hardware into the buffer, from its start on.
     fn store(&mut self, bytes: &[u8]) -> io::Result<()>;
 }

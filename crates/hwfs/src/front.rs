@@ -57,7 +57,8 @@ pub struct Entry {
     pub slot: u32,
 }
 
-/// What a command needs beside its operation. The file's number is always 0: one file is open at a time.
+/// The parameters of a command besides its operation. The file's number is always 0: one file is
+/// open at a time.
 #[derive(Clone, Copy, Default)]
 struct Arguments<'a> {
     names: [&'a str; 2],
@@ -71,14 +72,15 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// The file system in hardware, on a board that nobody else uses.
+/// The file system in hardware, on a board with exclusive access.
 #[derive(Debug)]
 pub struct Front<B> {
     board: B,
 }
 
 impl<B: Board> Front<B> {
-    /// Makes sure that a front is there, with registers of a version that is known, and that no command is under way.
+    /// Checks that there is a front with a known version of the registers, and that no command is
+    /// in progress.
     pub fn new(mut board: B) -> Result<Self, Error> {
         match board.read(register::ID)? {
             ID => {}
@@ -106,7 +108,7 @@ impl<B: Board> Front<B> {
         .map(|_| ())
     }
 
-    /// Unmounts it in good order.
+    /// Unmounts the volume cleanly.
     pub fn unmount(&mut self) -> Result<(), Error> {
         self.run(Operation::Unmount, Arguments::default())
             .map(|_| ())
@@ -140,7 +142,7 @@ impl<B: Board> Front<B> {
         }
     }
 
-    /// Copies the whole file into `sink`; its size.
+    /// Copies the whole file into `sink`; returns its size.
     pub fn get(&mut self, name: &str, sink: &mut impl Write) -> Result<u64, Error> {
         let size = self.run(
             Operation::Open,
@@ -175,8 +177,8 @@ impl<B: Board> Front<B> {
         Ok(())
     }
 
-    /// Makes a new file of the `length` bytes that `source` gives, durable when this returns. Where that fails there is no
-    /// such file, unless the hardware does not delete it either.
+    /// Makes a new file of the `length` bytes from `source`, durable when this returns. If that
+    /// fails the file is deleted, unless the hardware fails to do that too.
     pub fn put(&mut self, name: &str, length: u64, source: &mut impl Read) -> Result<(), Error> {
         self.run(
             Operation::Create,
@@ -190,7 +192,7 @@ impl<B: Board> Front<B> {
         let closed = self.run(Operation::Close, Arguments::default());
         let result = copied.and(closed.map(|_| ()));
         if result.is_err() {
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = self.delete(name);
         }
         result
@@ -241,7 +243,7 @@ impl<B: Board> Front<B> {
         .map(|_| ())
     }
 
-    /// Runs a command to its end; its value.
+    /// Runs a command to its end; returns its value.
     fn run(&mut self, operation: Operation, arguments: Arguments<'_>) -> Result<u64, Error> {
         let board = &mut self.board;
         for (first, name) in [register::NAME, register::NAME2]

@@ -6,17 +6,19 @@ use crate::Board;
 
 const BASE: u64 = 0x1_0000_0000;
 const BUFFER_BYTES: usize = 1 << 16;
-/// More than the core's own time-out, which ends whatever stands still.
+/// Longer than the core's own time-out, which ends anything that stalls.
 const WAIT_CYCLES: u32 = 400_000_000;
 
-/// The verilated core behind the socket of `rtl/sim/hwfs_axi/hwfs_axi_bench.cpp`, whose head has the protocol.
+/// The verilated core behind the socket of `rtl/sim/hwfs_axi/hwfs_axi_bench.cpp`, whose head has
+/// the protocol.
 #[derive(Debug)]
 pub struct Simulation {
     socket: UnixStream,
 }
 
 impl Simulation {
-    /// Connects to a simulation's socket. When this is dropped, the simulation writes its drive's image back.
+    /// Connects to a simulation's socket. When this is dropped, the simulation writes its drive's
+    /// image back.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Ok(Self {
             socket: UnixStream::connect(path)?,
@@ -41,7 +43,7 @@ impl Simulation {
         Ok([word(0), word(4)])
     }
 
-    /// The length of data that fit into the buffer.
+    /// The length of `data`, if it fits into the buffer.
     fn fits(length: usize) -> io::Result<u32> {
         match u32::try_from(length) {
             Ok(fits) if length <= BUFFER_BYTES => Ok(fits),

@@ -1,14 +1,15 @@
 use std::fmt;
 use std::io;
 
-/// How a command ended: the numbers of `rtl/hwfs/hwfs_pkg.sv`, and from 48 on those of `rtl/hwfs_axi/hwfs_axi_pkg.sv`.
+/// How a command ended: the numbers of `rtl/hwfs/hwfs_pkg.sv`, and from 48 on those of
+/// `rtl/hwfs_axi/hwfs_axi_pkg.sv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u8);
 
 impl Status {
     /// It succeeded.
     pub const OK: Status = Status(0);
-    /// The drive is gone.
+    /// The drive no longer responds.
     pub const GONE: Status = Status(9);
     /// The volume is not mounted, or has to be mounted again after a change that was interrupted.
     pub const NOT_MOUNTED: Status = Status(17);
@@ -24,7 +25,7 @@ impl Status {
     pub const BAD_NAME: Status = Status(24);
     /// There is no such file.
     pub const NOT_FOUND: Status = Status(25);
-    /// There is a file of that name.
+    /// A file of that name exists.
     pub const EXISTS: Status = Status(26);
     /// No free slot is left for the name.
     pub const TABLE_FULL: Status = Status(27);
@@ -47,8 +48,8 @@ impl fmt::Display for Status {
         let text = match self.0 {
             0 => "success",
             6 => "the drive failed a request",
-            7 => "the drive or the memory stood still for too long",
-            9 => "the drive is gone",
+            7 => "the drive or the memory stalled for too long",
+            9 => "the drive no longer responds",
             16 => "no such command or file number",
             17 => "not mounted",
             18 => "not a volume",
@@ -81,17 +82,19 @@ impl fmt::Display for Status {
 /// Why a command was not carried out.
 #[derive(Debug)]
 pub enum Error {
-    /// The hardware says so; with the command's value, for a drive's error the drive's own code.
+    /// The hardware's status, with the command's value; for a drive's error that is the drive's own
+    /// code.
     Status(Status, u64),
-    /// The board, or what data come from or go to, failed.
+    /// The board, or the source or sink of the data, failed.
     Io(io::Error),
-    /// The register ID has this value: no front is there.
+    /// The register ID has this value: there is no front.
     NoFront(u32),
     /// The front has this version of the registers, which this library does not know.
     Version(u8),
-    /// A command is under way that someone else started.
+    /// A command that another user started is in progress.
     Busy,
-    /// The interrupt came, but STATUS does not tell of one more command ended: someone else uses the front.
+    /// The interrupt was raised, but STATUS does not count one more completed command: another user
+    /// is using the front.
     OutOfStep(u32),
 }
 
@@ -106,7 +109,7 @@ impl fmt::Display for Error {
                 "no file system in hardware: its register ID is {id:#010x}"
             ),
             Error::Version(version) => write!(f, "version {version} of the registers is not known"),
-            Error::Busy => f.write_str("a command of another user is under way"),
+            Error::Busy => f.write_str("a command of another user is in progress"),
             Error::OutOfStep(status) => {
                 write!(f, "another user ran a command (STATUS is {status:#010x})")
             }

@@ -1,17 +1,17 @@
-//! What the coprocessor says of files (`docs/coprocessor.md`, "Entries").
+//! The coprocessor's file entries (`docs/coprocessor.md`, "Entries").
 
 use volume::Name;
 
 /// An open file's sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSizes {
-    /// As last committed.
+    /// Size as last committed.
     pub committed: u64,
-    /// Written, whatever is in flight behind it.
+    /// Written so far, whatever is in flight after it.
     pub completed: u64,
-    /// Where the next append goes.
+    /// The offset of the next append.
     pub appended: u64,
-    /// Reserved behind that.
+    /// Bytes reserved after that.
     pub reserved: u64,
 }
 
@@ -24,17 +24,17 @@ pub struct Entry {
     pub slot: u32,
     /// Bytes of data.
     pub size_bytes: u64,
-    /// Bytes that it takes.
+    /// Bytes that it occupies.
     pub allocated_bytes: u64,
     /// When it was last committed, in nanoseconds since 1970; 0 where no clock was set.
     pub mtime_ns: u64,
     /// The application's number.
     pub app_tag: u64,
-    /// It has checksums.
+    /// Whether it has checksums.
     pub checksums: bool,
 }
 
-/// The u64 at a place.
+/// The u64 at an offset.
 pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))

@@ -1,4 +1,4 @@
-//! Streams of the coprocessor, command by command: how they begin, their blocks, how they end.
+//! Streams of the coprocessor, command by command: beginning, blocks, end.
 
 use block::{Buffer, Clock};
 
@@ -8,19 +8,19 @@ use crate::layout::{ORDER_BYTES, REPORT_BYTES};
 use crate::order::Order;
 use crate::status::{Code, Failure};
 
-/// A stream's block that was answered.
+/// A completed block of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockAnswer {
     pub(super) file: FileNumber,
-    /// Where in the ring.
+    /// Its place in the ring.
     pub(crate) place: u8,
-    /// The answer's value and detail, or why there is none.
+    /// The completion's value and detail, or the error.
     pub(crate) result: Result<(u64, u32), Failure>,
     pub(crate) is_late: bool,
 }
 
 impl<C: Clock> FilesClient<C> {
-    /// Begins a stream on `file`, by an order.
+    /// Begins a stream on `file` with the parameters of an order.
     pub(crate) fn begin_stream(
         &mut self,
         opcode: Opcode,
@@ -28,7 +28,7 @@ impl<C: Clock> FilesClient<C> {
         order: &Order,
     ) -> Result<u64, Failure> {
         let table = order.encode();
-        // The report of its end needs a place as well.
+        // The report of its end also needs an entry.
         let data_offset = match self.scratch.len() < REPORT_BYTES {
             true => None,
             false => self.offset_of(&self.scratch),
@@ -70,12 +70,12 @@ impl<C: Clock> FilesClient<C> {
         sent.map_err(|(failure, _)| failure)
     }
 
-    /// The next answer to a block of a stream. `Err`: the session is over.
+    /// The next completed block of a stream. `Err`: the session has ended.
     pub(crate) fn take_block(&mut self, file: FileNumber) -> Result<Option<BlockAnswer>, Failure> {
         while self.take_in() {}
         let mut blocks = self.blocks.iter();
         let found = blocks.position(|block| block.is_some_and(|block| block.file == file));
-        // Those behind it move up, so that the free places stay behind the last.
+        // Later entries move up, so that the free ones stay after the last.
         let rest = found.and_then(|at| self.blocks.get_mut(at..));
         let taken = rest.and_then(|rest| {
             let taken = rest.first_mut()?.take();
@@ -88,7 +88,8 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    /// Ends a stream: the last answer, and the report. An error of the stream is in the report.
+    /// Ends a stream: returns its last completion and the report, which contains the stream's
+    /// error.
     pub(crate) fn end_stream(
         &mut self,
         opcode: Opcode,
@@ -96,7 +97,7 @@ impl<C: Clock> FilesClient<C> {
         count: u64,
     ) -> Result<[u8; REPORT_BYTES], Failure> {
         let data_offset = self.offset_of(&self.scratch).unwrap_or(u32::MAX);
-        // A code that no report has, so that one that was not written is seen.
+        // A code that no report has, so that a report that was not written is noticed.
         if let Some(place) = self.scratch.get_mut(..8) {
             place.fill(0xff);
         }
@@ -118,13 +119,13 @@ impl<C: Clock> FilesClient<C> {
         }
     }
 
-    /// Where in the session's data a buffer is.
+    /// The offset of a buffer in the session's data.
     pub(crate) fn place_of(&self, buffer: &Buffer) -> Result<u32, Failure> {
         let offset = self.offset_of(buffer);
         offset.ok_or(Failure::Block(block::Error::BufferUnreachable))
     }
 
-    /// Whether the coprocessor surely touches nothing of the session any more.
+    /// Whether the coprocessor certainly no longer accesses the session.
     pub(crate) fn is_released(&self) -> bool {
         self.client.is_released()
     }

@@ -9,13 +9,13 @@ use crate::header::Access;
 use crate::layout::CLIENTS;
 use crate::status::{Code, Status};
 
-/// Commands with a deadline that can be under way.
+/// Commands with a deadline that can be in flight.
 const DEADLINES: usize = 15;
 
-/// The deadlines of commands in the drive's queue, so that an answer can say that it is late.
+/// The deadlines of commands in the drive's queue, so that completions can be marked as late.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
-    /// In ticks; a place is free while it is None.
+    /// In ticks; `None` in a free entry.
     at: [Option<u32>; DEADLINES],
 }
 
@@ -26,7 +26,7 @@ impl Deadlines {
         }
     }
 
-    /// A place for a deadline; 0 where none is free: the answer then cannot say that it is late.
+    /// An entry for a deadline; 0 if none is free: the completion then cannot be marked as late.
     fn put(&mut self, at: u32) -> u32 {
         let free = self.at.iter().position(|place| place.is_none());
         match free.and_then(|index| Some((index, self.at.get_mut(index)?))) {
@@ -43,11 +43,11 @@ impl Deadlines {
     }
 }
 
-/// When a command is due, in ticks that wrap; None: it may take its time.
+/// When a command is due, in ticks that wrap; `None`: no deadline.
 pub(crate) fn due(taken: &Taken, ticks_per_ms: u64) -> Option<u32> {
     match taken.command.deadline_ms {
         0 => None,
-        // What is longer than the counter can tell apart is no deadline.
+        // A time longer than the counter can represent counts as no deadline.
         ms => u32::try_from(u64::from(ms) * ticks_per_ms)
             .ok()
             .filter(|ticks| *ticks < 1 << 31)
@@ -61,14 +61,14 @@ pub(crate) const fn is_past(due: u32, now: u32) -> bool {
 }
 
 impl Service {
-    /// Takes commands, moves them to the drive, and answers those that have ended. True while
-    /// there was something to do. To be called while [`want`](Service::want) says blocks; when it
-    /// says files, once more until nothing is under way.
+    /// Takes commands, submits them to the drive, and completes those that have ended. Returns
+    /// whether there was something to do. Call it while [`want`](Service::want) returns blocks;
+    /// when it returns files, until nothing is in flight.
     pub fn step<D: Device, C: Clock>(&mut self, device: &mut D, clock: &C) -> bool {
         self.housekeep(clock);
         let mut has_moved = false;
         let depth = usize::from(self.geometry.queue_depth);
-        // At most a ring's length of turns for each client: a session's credits end it.
+        // At most one ring length of iterations per client: a session's credits limit it.
         for offset in 0..CLIENTS {
             let index = (self.turn + offset) % CLIENTS;
             if let Some(session) = self.sessions.get_mut(index) {
@@ -94,7 +94,7 @@ impl Service {
         if has_moved {
             device.kick();
         }
-        // At most the queue's depth of turns.
+        // At most as many iterations as the queue's depth.
         while let Some(completion) = device.poll() {
             has_moved = true;
             self.complete(completion, clock);
@@ -107,7 +107,7 @@ impl Service {
         has_moved
     }
 
-    /// Waits until no block command is under way: the volume can be mounted then.
+    /// Waits until no block command is in flight: the volume can be mounted then.
     pub fn is_idle<D: Device>(&self, device: &D) -> bool {
         device.outstanding() == 0 && self.want == Want::Files
     }
@@ -141,7 +141,7 @@ impl Service {
         }
     }
 
-    /// What a command asks of the drive, once each of its numbers is within the client's grant.
+    /// The drive's operation for a command, once each of its numbers is within the client's grant.
     fn operation(&self, client: usize, command: &Command) -> Result<Operation, Code> {
         let session = self.sessions.get(client).ok_or(Code::BadField)?;
         let grant = &session.grant;

@@ -1,4 +1,4 @@
-//! Commands that move a file's data: begun, submitted in their order, answered when they are over.
+//! Commands that move a file's data: begun, submitted in order, answered when they have completed.
 
 use block::{Buffer, Clock, Device};
 use volume::{Error, Transfer};
@@ -11,7 +11,7 @@ use crate::command::{Command, Opcode};
 use crate::status::Status;
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
-    /// Begins a read or an append, or says why not.
+    /// Begins a read or an append, or returns why not.
     pub(super) fn begin_transfer(
         &self,
         asker: Asker,
@@ -25,7 +25,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         if is_append {
             handle.can_append()?;
         } else {
-            // What lies past the end is not read; how much there was is the answer.
+            // Bytes past the end are not read; the result is how much was read.
             let status = self.volume.file_status(handle.file)?;
             let end = status.committed_bytes.max(status.completed_bytes);
             let there = end.saturating_sub(command.argument);
@@ -59,12 +59,12 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Ok(())
     }
 
-    /// The drive's block size. Not to be called while the service is borrowed.
+    /// The drive's block size. Must not be called while the service is borrowed.
     fn service_block(&self) -> usize {
         self.volume.geometry().block_size_bytes()
     }
 
-    /// Submits what can be, in the order in which it came.
+    /// Submits what can be submitted, in order of arrival.
     pub(super) fn submit(&self) {
         let mut state = self.state();
         let state = &mut *state;
@@ -99,7 +99,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         state.waiting_count = kept;
     }
 
-    /// Answers what is over.
+    /// Answers completed commands.
     pub(super) fn finish_transfers(&self) {
         let mut service = self.service();
         for index in 0..TRANSFERS {
@@ -122,7 +122,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             let failed_before = state
                 .handle_mut(usize::from(handle))
                 .is_some_and(|handle| handle.has_failed);
-            // What was behind a failed append is given up with it.
+            // Appends after a failed one are discarded with it.
             if is_append && failed_before && status == Status::OK {
                 status = Error::AppendFailed.into();
             }

@@ -1,10 +1,11 @@
 //! Commands on files of the volume: the coprocessor keeps the volume, clients keep numbers of open
-//! files. Several clients at once; each file that is open for writing has one writer.
+//! files. Several clients at the same time; each file that is open for writing has one writer.
 //!
-//! A file that a stream works on is the stream's alone until it ends; its events go to the stream.
+//! A file that a stream works on belongs to the stream alone until it ends; its events go to the
+//! stream.
 //!
-//! Data commands of one file go to the drive in the order in which they came; commits and closes wait
-//! for the data commands before them.
+//! Data commands of one file go to the drive in order of arrival; commits and closes wait for the
+//! data commands before them.
 
 use core::cell::{RefCell, RefMut};
 use core::future::Future;
@@ -60,12 +61,12 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         self.service().window
     }
 
-    /// The next thing to log; each is told once.
+    /// The next event to log; each is returned once.
     pub fn take_event(&self) -> Option<super::Event> {
         self.service().take_event()
     }
 
-    /// Whether no session wants files any more and nothing is under way: the volume can be
+    /// Whether no session wants files any more and nothing is in flight: the volume can be
     /// unmounted. The service then wants blocks again.
     pub fn is_over(&self) -> bool {
         let mut service = self.service();
@@ -81,16 +82,16 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         true
     }
 
-    /// Takes commands in, moves data, goes on with metadata, and answers what has ended. Bounded
-    /// work, no waiting. True while there was something to do. Out of line: what it needs of the stack
-    /// is then free again while the volume is mounted and unmounted.
+    /// Takes commands, moves data, continues metadata operations, and answers what has completed.
+    /// Bounded work, no waiting. Returns whether there was something to do. Out of line, so that
+    /// its stack is free again while the volume is mounted and unmounted.
     #[inline(never)]
     pub fn step<F: Future<Output = ()>>(&self, mut work: Pin<&mut F>) -> bool {
         self.state().has_moved = false;
         self.take_commands();
         self.submit();
         self.volume.kick();
-        // At most as many turns as the drive has requests.
+        // At most as many iterations as the drive has requests.
         while let Some(event) = self.volume.poll() {
             let mut state = self.state();
             state.has_moved = true;
@@ -98,7 +99,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             let event = match state.streams.keep(event) {
                 Some(event) => event,
                 None => {
-                    // The stream takes it in before the next one comes.
+                    // The stream processes it before the next one arrives.
                     drop(state);
                     let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                     self.state().streams.drop_event();
@@ -125,7 +126,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             }
         }
         let (turn, ticks_per_ms) = (service.turn, service.ticks_per_ms);
-        // At most as many turns as there are places for commands.
+        // At most as many iterations as there are entries for commands.
         for offset in 0..CLIENTS {
             let client = (turn + offset) % CLIENTS;
             if let Some(session) = service.sessions.get_mut(client) {
@@ -159,7 +160,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         }
     }
 
-    /// Begins a command, or says why not; each of its numbers is checked here.
+    /// Begins a command, or returns why not; each of its numbers is checked here.
     fn begin(&self, service: &mut Service, asker: Asker, taken: &Taken) -> Result<(), Status> {
         let command = taken.command;
         let session = service.sessions.get_mut(usize::from(asker.client));
@@ -245,7 +246,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
         }
     }
 
-    /// Sessions that are over: what has not begun is dropped, files are closed by the worker.
+    /// For sessions that have ended: drops what has not begun; the worker closes their files.
     fn end_sessions(&self) {
         let mut service = self.service();
         for (client, session) in service.sessions.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Commands that look up or change metadata. One is under way at a time, in one future that the
-//! caller pins; data keeps flowing meanwhile.
+//! Commands that look up or change metadata. One runs at a time, in one future that the caller
+//! pins; data keeps flowing in the meantime.
 
 #[cfg(feature = "stream")]
 use core::future::Future;
@@ -21,14 +21,14 @@ use crate::layout;
 use crate::status::{Code, Status};
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
-    /// Works for ever; pin it once and pass it to each [`step`](Files::step).
+    /// Never finishes; pin it once and pass it to each [`step`](Files::step).
     #[cfg(feature = "stream")]
     pub async fn work(&self) {
         let mut jobs = pin!(self.run_jobs());
         let mut first = pin!(self.run_streams(0));
         let mut second = pin!(self.run_streams(1));
         poll_fn(|context| {
-            // With an event it is the streams' turn alone.
+            // With an event, only the streams run.
             if !self.state().streams.has_event() {
                 let _ = jobs.as_mut().poll(context);
             }
@@ -39,15 +39,15 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         .await;
     }
 
-    /// Works for ever; pin it once and pass it to each [`step`](Files::step).
+    /// Never finishes; pin it once and pass it to each [`step`](Files::step).
     #[cfg(not(feature = "stream"))]
     pub async fn work(&self) {
         self.run_jobs().await;
     }
 
     async fn run_jobs(&self) {
-        // After a power cut removed files and dead writers may still hold space. If it cannot be had now, the next
-        // command that lacks space tries again.
+        // After a power cut removed files and dead writers may still hold space. If it cannot be
+        // reclaimed now, the next command that lacks space tries again.
         let status = self.volume.status();
         if !status.clean && !status.read_only {
             let _ = self.volume.reclaim_all().await;
@@ -61,7 +61,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             match task {
                 Task::Work(index, file, work) => self.do_work(index, file, work).await,
                 Task::Close(index, file) => {
-                    // The client is gone; the volume keeps what was durable.
+                    // The client has disappeared; the volume keeps what was durable.
                     let _ = self.volume.close(file).await;
                     self.state().forget(index);
                 }
@@ -162,7 +162,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    // --- What is to be done, and what came of it ----------------------------------------------
+    // --- Work and its results -----------------------------------------------------------------
 
     pub(super) fn is_too_late(&self, asker: &Asker) -> bool {
         asker
@@ -198,7 +198,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Some(Task::Run(job))
     }
 
-    /// What a command has read, where in its file that is, and how much of it is data.
+    /// The data that a command has read, its offset in the file, and its length.
     fn take_whole(&self, index: usize) -> Option<(Buffer, u64, usize)> {
         let mut state = self.state();
         let transfer = &mut state.commands.get_mut(index)?.as_mut()?.transfer;
@@ -224,7 +224,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 }
 
-/// A file's entry as a client reads it (`docs/coprocessor.md`, "Entries").
+/// Encodes a file's entry for a client (`docs/coprocessor.md`, "Entries").
 fn entry_bytes(entry: &Entry) -> [u8; layout::ENTRY_BYTES] {
     let mut bytes = [0; layout::ENTRY_BYTES];
     let name = entry.name.as_str().as_bytes();

@@ -1,8 +1,8 @@
 //! The coprocessor's side: sessions, and the commands that move blocks.
 //!
 //! The caller's loop calls [`Service::step`] with the drive's queue while clients work with blocks;
-//! when one wants files it mounts the volume and calls [`Files::step`](files::Files::step) instead.
-//! Nothing here waits.
+//! when a client wants files it mounts the volume and calls [`Files::step`](files::Files::step)
+//! instead. Nothing here waits.
 
 mod blocks;
 #[cfg(feature = "files")]
@@ -34,19 +34,19 @@ use crate::status::Code;
 use blocks::Deadlines;
 use session::{Phase, Session};
 
-/// Steps between two changes of the beat, and between two looks at a session's lease.
+/// Steps between two changes of the beat, and between two checks of a session's lease.
 const STEPS_A_BEAT: u32 = 64;
 
 /// Something that happened to a client, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which client.
+    /// The client.
     pub client: usize,
-    /// What.
+    /// What happened.
     pub code: Code,
 }
 
-/// What the sessions want of the drive.
+/// The access that the sessions need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Blocks, or nothing.
@@ -63,7 +63,7 @@ pub struct Service {
     geometry: Geometry,
     ticks_per_ms: u64,
     deadlines: Deadlines,
-    /// The client that is looked at first.
+    /// The client that is served first.
     turn: usize,
     /// Steps so far.
     steps: u32,
@@ -71,7 +71,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Writes that the coprocessor looks for its drive.
+    /// Writes a header that says that the coprocessor is looking for its drive.
     pub fn announce(window: &Window) {
         window.write64(header::MAGIC, 0);
         core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
@@ -89,7 +89,7 @@ impl Service {
         window.write64(header::MAGIC, layout::MAGIC);
     }
 
-    /// Writes that there is nothing to serve, and why.
+    /// Writes a header that says that there is nothing to serve, and why.
     pub fn fail(window: &Window, why: Code) {
         window.write32(header::REASON, why as u32);
         core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
@@ -142,13 +142,13 @@ impl Service {
         })
     }
 
-    /// What the sessions want of the drive now.
+    /// The access that the sessions need now.
     pub const fn want(&self) -> Want {
         self.want
     }
 
-    /// How many sessions there are, and the commands that they and those before them on their pages
-    /// had answered since each began; for measuring.
+    /// The number of sessions, and the number of commands completed since each page's current or
+    /// last session began; for measuring.
     pub fn tally(&self) -> (usize, u32) {
         let mut tally = (0, 0);
         for session in &self.sessions {
@@ -158,7 +158,7 @@ impl Service {
         tally
     }
 
-    /// The next thing to log; each is told once.
+    /// The next event to log; each is returned once.
     pub fn take_event(&mut self) -> Option<Event> {
         let mut sessions = self.sessions.iter_mut().enumerate();
         sessions.find_map(|(client, session)| {
@@ -167,7 +167,7 @@ impl Service {
         })
     }
 
-    /// The volume could not be mounted: those that wait for it are told.
+    /// The volume could not be mounted: refuses the sessions that wait for it.
     pub fn refuse_files(&mut self, why: Code) {
         for session in &mut self.sessions {
             if session.phase == Phase::Waiting && session.access == Access::Files {
@@ -177,7 +177,7 @@ impl Service {
         self.want = Want::Blocks;
     }
 
-    /// Looks after the sessions' beginnings and ends: one of them each step.
+    /// Handles the beginnings and ends of sessions, one session per step.
     fn housekeep<C: Clock>(&mut self, clock: &C) {
         self.steps = self.steps.wrapping_add(1);
         if self.steps % STEPS_A_BEAT == 0 {
@@ -188,7 +188,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(turn) else {
             return;
         };
-        // Each session's once in so many steps.
+        // Each session's lease is checked once in this many steps.
         let looks_at_lease = self.steps % STEPS_A_BEAT < CLIENTS as u32;
         session.attend(clock, ticks_per_ms, looks_at_lease);
         if session.phase == Phase::Waiting {
@@ -196,10 +196,10 @@ impl Service {
         }
     }
 
-    /// Lets a session in that its access allows beside the others.
+    /// Admits a session if its access is compatible with the others.
     #[inline(never)]
     fn admit<C: Clock>(&mut self, index: usize, clock: &C) {
-        // A client that has just gone is in no one's way.
+        // A client that has just detached does not exclude others.
         for session in &mut self.sessions {
             session.attend(clock, self.ticks_per_ms, false);
         }
@@ -219,7 +219,7 @@ impl Service {
             if other != index && excludes(session) {
                 match session.phase {
                     Phase::Open => is_excluded = true,
-                    // It is about to be gone.
+                    // It is about to end.
                     Phase::Ending => must_wait = true,
                     Phase::Waiting => is_excluded |= self.want == Want::Files,
                     Phase::Free => {}

@@ -1,5 +1,5 @@
 //! A client's playback: [`stream::Player`] reads ahead into the ring in the client's data, and each
-//! block is told when it is due.
+//! block is delivered when it is due.
 
 use core::array;
 use core::future::{Future, poll_fn};
@@ -15,7 +15,7 @@ use crate::layout::STREAM_PLACES;
 use crate::order::{ORDER_VERIFY, encode_play};
 use crate::status::{Code, Status, StreamEnd};
 
-/// Where the client's consumer stands.
+/// The state of the client's consumer.
 struct Consumer {
     /// Commands that wait for a block, oldest first.
     waiting: [u16; STREAM_PLACES],
@@ -25,7 +25,7 @@ struct Consumer {
 }
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
-    /// A playback from its beginning until its client was told the end.
+    /// A playback from its beginning until its end was reported to the client.
     pub(super) async fn play(&self, index: usize, start: &Start) {
         let order = &start.order;
         let mut places: [Place; STREAM_PLACES] = array::from_fn(|place| {
@@ -109,7 +109,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         result
     }
 
-    /// Takes back what the client has done with, and notes that it waits for a block.
+    /// Takes back blocks that the client has finished with, and records that it waits for a block.
     fn ask(
         &self,
         start: &Start,
@@ -123,7 +123,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         let place = consumer.waiting.get_mut(consumer.waiting_count);
         *place.ok_or(block::Error::Busy)? = block.id;
         consumer.waiting_count += 1;
-        // At most as many turns as there are places.
+        // At most as many iterations as there are places.
         while consumer.returned < block.number {
             if let Some(buffer) = self.place_buffer(start, consumer.returned) {
                 let _ = player.give_back(buffer);

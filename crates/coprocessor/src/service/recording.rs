@@ -1,8 +1,8 @@
-//! A client's recording: its blocks are handed to [`stream::Recorder`] where they lie, and answered
-//! when their places are empty again.
+//! A client's recording: its blocks are passed to [`stream::Recorder`] in place, and answered when
+//! their places are empty again.
 //!
-//! Blocks are numbered from 0 as the producer has them. A number that is left out is a block that
-//! the client had no place for: it is lost, and the recording's policy says what that means.
+//! The producer numbers its blocks from 0. A skipped number is a block that the client had no place
+//! for: it is lost, and the recording's policy determines the consequence.
 
 use core::array;
 use core::future::{Future, poll_fn};
@@ -18,24 +18,24 @@ use crate::layout::STREAM_PLACES;
 use crate::order::encode_record;
 use crate::status::{Code, Status, StreamEnd};
 
-/// Most blocks that can be lost in a row; a number further on is a mistake.
+/// Most blocks that can be lost in a row; a higher number is an error.
 const LOST_MOST: u64 = 1 << 32;
 
 /// A block that was handed in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handed {
     id: u16,
-    /// When it is late.
+    /// Its deadline.
     due: u64,
 }
 
-/// Where the client's producer stands.
+/// The state of the client's producer.
 struct Producer {
     pace: Pace,
     /// The number of the next block, and when number 0 arrived.
     next: u64,
     start: Option<u64>,
-    /// Blocks that are not answered; block n is in place n modulo their number.
+    /// Unanswered blocks; block n is in place n modulo their number.
     handed: [Handed; STREAM_PLACES],
     handed_count: u64,
     answered: u64,
@@ -43,7 +43,7 @@ struct Producer {
 }
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
-    /// A recording from its beginning until its client was told the end.
+    /// A recording from its beginning until its end was reported to the client.
     pub(super) async fn record(&self, index: usize, start: &Start) {
         let order = &start.order;
         let mut places: [Place; STREAM_PLACES] = array::from_fn(|place| {
@@ -111,7 +111,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
         if !producer.has_finished {
             if let Some(end) = self.end_of(index) {
-                // What the producer had behind the last block is lost as well.
+                // Blocks of the producer after the last one are lost too.
                 if end.count > producer.next {
                     let number = end.count.min(producer.next.saturating_add(LOST_MOST));
                     let _ = self.lose(start, recorder, producer, number);
@@ -128,7 +128,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         result
     }
 
-    /// Hands a block in, or says why not.
+    /// Hands in a block, or returns why not.
     fn hand_in(
         &self,
         start: &Start,
@@ -143,7 +143,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
             return Err(Code::BadField.into());
         }
         let Some(buffer) = recorder.take() else {
-            // It may be handed in again, unless nothing is taken any more.
+            // It may be handed in again, unless the recording accepts no more.
             return Err(match recorder.has_ended() {
                 true => Code::StreamEnded.into(),
                 false => block::Error::Busy.into(),
@@ -177,7 +177,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Ok(())
     }
 
-    /// Counts the blocks before `number` that never came.
+    /// Counts the blocks before `number` that never arrived.
     fn lose(
         &self,
         start: &Start,
@@ -195,7 +195,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         recorder.overrun_by(lost, bytes, arrival)
     }
 
-    /// Answers blocks whose places are empty again; and, with a status, all that are left.
+    /// Answers blocks whose places are empty again; with a status, all remaining ones.
     fn answer_written(
         &self,
         start: &Start,
@@ -223,7 +223,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
     }
 }
 
-/// What blocks are answered with that were never written.
+/// The status of blocks that were never written.
 fn producer_end(end: &StreamEnd) -> Option<Status> {
     Some(match end.status {
         Status::OK => Code::StreamEnded.into(),
@@ -232,7 +232,7 @@ fn producer_end(end: &StreamEnd) -> Option<Status> {
 }
 
 impl Producer {
-    /// When the next block arrives, or has.
+    /// The time at which the next block arrives or has arrived.
     fn arrival(&self, seen: u64) -> u64 {
         match (self.pace.is_paced(), self.start) {
             (true, Some(start)) => start.saturating_add(self.pace.passed()),

@@ -1,5 +1,5 @@
-//! One client's session as the coprocessor keeps it: everything that decides anything is here, in
-//! its own memory. What the client writes is read once, checked, and believed no further.
+//! One client's session in the coprocessor: all state that decisions depend on is here, in its own
+//! memory. What the client writes is read once, checked, and not trusted otherwise.
 
 use block::Clock;
 
@@ -13,16 +13,16 @@ use crate::status::{Code, Status};
 
 const MASK: u32 = RING_ENTRIES - 1;
 
-/// What is to be done with a session.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No client is attached.
     Free,
     /// A client wants to work with files, and the volume is not mounted yet.
     Waiting,
-    /// It is served.
+    /// It is being served.
     Open,
-    /// Its commands are awaited and its files closed; then it is free.
+    /// Waiting for its commands and closing its files; then it is free.
     Ending,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Session {
     pub(crate) grant: Grant,
     pub(crate) phase: Phase,
     pub(crate) access: Access,
-    /// The client's number for it.
+    /// The client's session number.
     number: u32,
-    /// The number that was refused or ended last; it is not accepted again.
+    /// The number that was last refused or ended; it is not accepted again.
     ended: u32,
     why: Code,
-    /// Entries taken, entries that were seen, completions written, completions that the client took.
+    /// Entries taken, entries seen, completions written, completions taken by the client.
     head: u32,
     seen: u32,
     answered: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Session {
     beat: u32,
     beat_at: u64,
     lease_ms: u32,
-    /// What happened to it and was not told yet.
+    /// An event that was not reported yet.
     pub(crate) event: Option<Code>,
 }
 
@@ -96,8 +96,8 @@ impl Session {
         }
     }
 
-    /// Looks whether the client attached or went away, and now and then (`looks_at_lease`) whether
-    /// it lives. The time is read only if it matters: a timer on a bus costs more than all the rest.
+    /// Checks whether the client attached or detached, and occasionally (`looks_at_lease`) whether
+    /// it is alive. The time is read only if needed: a timer on a bus costs more than all the rest.
     pub(crate) fn attend<C: Clock>(&mut self, clock: &C, ticks_per_ms: u64, looks_at_lease: bool) {
         let attach = self.page.read::<{ client::ATTACH }>();
         match self.phase {
@@ -138,7 +138,7 @@ impl Session {
         self.phase = Phase::Waiting;
     }
 
-    /// Answers an attachment with no.
+    /// Refuses an attachment.
     pub(crate) fn refuse(&mut self, why: Code) {
         self.why = why;
         self.close();
@@ -147,7 +147,7 @@ impl Session {
     /// Serves the session from now on.
     pub(crate) fn open(&mut self) {
         let page = client_offset(self.index);
-        // Phases begin anew, so what an earlier session left must go.
+        // Phases start over, so what an earlier session left must be cleared.
         self.window
             .clear(page + client::COMPLETIONS, RING_ENTRIES as usize * 16);
         self.phase = Phase::Open;
@@ -155,7 +155,7 @@ impl Session {
         self.page.write::<{ client::ACCEPTED }>(self.number);
     }
 
-    /// Serves nothing more of it; it is over when nothing is under way.
+    /// Stops serving it; it ends when nothing is in flight.
     pub(crate) fn end(&mut self, why: Code) {
         if self.phase == Phase::Waiting {
             return self.refuse(why);
@@ -163,14 +163,14 @@ impl Session {
         if self.phase == Phase::Open {
             self.phase = Phase::Ending;
             self.why = why;
-            // A client that goes in good order is nothing to speak of.
+            // A clean detach is not worth logging.
             if why != Code::Detached {
                 self.event = Some(why);
             }
         }
     }
 
-    /// The session is over: nothing of it is under way, no file is open.
+    /// Ends the session: nothing of it is in flight, no file is open.
     pub(crate) fn close(&mut self) {
         self.phase = Phase::Free;
         self.ended = self.number;
@@ -185,7 +185,7 @@ impl Session {
         self.answered
     }
 
-    /// Looks at the doorbell: the commands' time begins here, whether there is a credit or not.
+    /// Reads the doorbell: the commands' time begins here, whether there is a credit or not.
     #[inline]
     pub(crate) fn look<C: Clock>(&mut self, clock: &C) {
         if self.phase == Phase::Open {
@@ -196,7 +196,8 @@ impl Session {
         }
     }
 
-    /// The next command that was seen, if there is a credit for it. `Err`: what it is answered with.
+    /// The next command that was seen, if there is a credit for it. `Err`: the status to answer it
+    /// with.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Result<Taken, (u16, Code)>> {
         if self.phase != Phase::Open {
@@ -213,12 +214,12 @@ impl Session {
         Some(Command::decode(entry).map(|command| Taken { command, seen_at }))
     }
 
-    /// Takes in a new tail. If it is impossible the session is over.
+    /// Reads the new tail. An impossible one ends the session.
     fn see(&mut self, tail: u32, now: u32) {
         let is_possible = tail.wrapping_sub(self.head) <= RING_ENTRIES
             && tail.wrapping_sub(self.seen) <= RING_ENTRIES;
         if !is_possible {
-            // A client that went away may have left anything there.
+            // A client that disappeared may have left any value there.
             let is_there = self.page.read::<{ client::ATTACH }>() == self.number;
             return self.end(if is_there {
                 Code::BadIndex
@@ -227,7 +228,7 @@ impl Session {
             });
         }
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
-        // At most a ring's length of turns.
+        // At most one ring length of iterations.
         while self.seen != tail {
             if let Some(place) = self.seen_at.get_mut((self.seen & MASK) as usize) {
                 *place = now;
@@ -236,7 +237,7 @@ impl Session {
         }
     }
 
-    /// Whether the completion ring has room for everything under way and one more.
+    /// Whether the completion ring has room for everything in flight and one more.
     #[inline]
     fn has_room(&mut self) -> bool {
         let unread = |session: &Self| session.answered.wrapping_sub(session.taken);
@@ -252,11 +253,11 @@ impl Session {
         unread(self) + self.under_way < RING_ENTRIES
     }
 
-    /// Ends a command that [`next`](Self::next) gave out.
+    /// Ends a command that [`next`](Self::next) returned.
     #[inline]
     pub(crate) fn answer(&mut self, id: u16, status: Status, value: u64, is_late: bool) {
         self.under_way = self.under_way.saturating_sub(1);
-        // The rings of a session that ends may be another's soon.
+        // The rings of an ending session may soon belong to another.
         if self.phase != Phase::Open {
             return;
         }
@@ -272,7 +273,7 @@ impl Session {
         self.answered = self.answered.wrapping_add(1);
     }
 
-    /// Where in the window a command's data is, if all of it is the client's.
+    /// The offset of a command's data in the window, if all of it belongs to the client.
     #[inline]
     pub(crate) fn data_offset(&self, offset: u32, bytes: usize) -> Result<usize, Code> {
         let offset = offset as usize;

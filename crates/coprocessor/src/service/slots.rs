@@ -1,4 +1,4 @@
-//! The streams under way, and what their clients asked of them.
+//! The active streams, and their clients' requests.
 
 use volume::{Event, File};
 
@@ -7,10 +7,10 @@ use crate::layout::STREAM_PLACES;
 use crate::order::Order;
 use crate::status::Code;
 
-/// Streams that can be under way at once.
+/// Streams that can be active at the same time.
 const STREAMS: usize = 2;
 
-/// A stream that is to begin. Every number in it was checked.
+/// A stream to begin. Every number in it was checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) asker: Asker,
@@ -20,12 +20,12 @@ pub(crate) struct Start {
     pub(super) handle: u8,
     pub(super) gap_handle: u8,
     pub(super) is_play: bool,
-    /// Where in the window the ring is, and the block for the companion's lines.
+    /// The offsets in the window of the ring, and of the block for the companion's lines.
     pub(super) ring: usize,
     pub(super) gap_block: usize,
 }
 
-/// A block that the client handed in, or wants.
+/// A block that the client handed in, or requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockCommand {
     pub(crate) id: u16,
@@ -35,11 +35,11 @@ pub(crate) struct BlockCommand {
     pub(crate) seen_at: u32,
 }
 
-/// The client wants the end.
+/// The client's request to end the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndCommand {
     pub(super) asker: Asker,
-    /// Where in the window the report goes.
+    /// The offset of the report in the window.
     pub(super) data: usize,
     /// Blocks that the producer had, handed in or not.
     pub(crate) count: u64,
@@ -48,7 +48,7 @@ pub(crate) struct EndCommand {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) start: Start,
-    /// Its future has it: what comes of its files is the stream's.
+    /// Its future runs: events of its files belong to the stream.
     pub(super) has_begun: bool,
     pub(super) blocks: [BlockCommand; STREAM_PLACES],
     pub(super) first: usize,
@@ -56,7 +56,7 @@ pub(super) struct Slot {
     pub(super) end: Option<EndCommand>,
 }
 
-/// The streams under way, and an event of the volume on its way to one of them.
+/// The active streams, and an event of the volume for one of them.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(super) slots: [Option<Slot>; STREAMS],
@@ -92,7 +92,7 @@ impl Streams {
         found.ok_or(Code::NoStream)
     }
 
-    /// Keeps an event for the stream whose it is; gives back another's.
+    /// Keeps an event for its stream; returns events that belong to no stream.
     pub(crate) fn keep(&mut self, event: Event) -> Option<Event> {
         let is_its = |slot: &Slot| {
             let start = &slot.start;

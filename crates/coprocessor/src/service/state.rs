@@ -1,4 +1,4 @@
-//! What is open and what is under way: clients' files, data commands, commands that wait.
+//! Open files and active commands: clients' files, data commands, waiting commands.
 
 use volume::{Error, File, NAME_BYTES};
 
@@ -8,9 +8,9 @@ use super::transfer::{Asker, DataCommand, Work};
 use crate::command::{Command, Opcode};
 use crate::status::{Code, Status};
 
-/// Data commands under way.
+/// Data commands in flight.
 pub(super) const TRANSFERS: usize = 16;
-/// Metadata commands that wait.
+/// Waiting metadata commands.
 const JOBS: usize = 8;
 /// Files that are open, at most.
 const HANDLES: usize = 16;
@@ -24,7 +24,7 @@ pub(crate) struct Handle {
     pub(super) file: File,
     writable: bool,
     pub(super) checksums: bool,
-    /// An append failed: those behind it are not taken until the client has looked (status, commit
+    /// An append failed: later ones are not accepted until the client has checked (status, commit
     /// or sync).
     pub(super) has_failed: bool,
     pub(super) is_closing: bool,
@@ -45,7 +45,7 @@ impl Handle {
         }
     }
 
-    /// Whether appends to it are taken.
+    /// Whether appends to it are accepted.
     pub(super) const fn can_append(&self) -> Result<(), Error> {
         match (self.writable, self.has_failed) {
             (false, _) => Err(Error::NotWritable),
@@ -80,33 +80,33 @@ pub(crate) struct Job {
     pub(crate) asker: Asker,
     pub(crate) command: Command,
     pub(crate) name: NameBytes,
-    /// Index of the open file; `u8::MAX` where the command has none.
+    /// Index of the open file; `u8::MAX` if the command has none.
     pub(crate) handle: u8,
-    /// Where in the window the data is.
+    /// The offset of the data in the window.
     pub(crate) data: usize,
 }
 
-/// What the worker does next.
+/// The worker's next task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// What a data command waits for: its index, its file, what.
+    /// The metadata that a data command waits for: its index, its file, the work.
     Work(usize, File, Work),
     /// A client's command.
     Run(Job),
-    /// A file of a session that is over.
+    /// A file of a session that has ended.
     Close(usize, File),
 }
 
 pub(super) struct State {
     pub(super) handles: [Option<Handle>; HANDLES],
-    /// Counts each use of a place, so that an old number is not taken for a new file.
+    /// Counts the uses of each entry, so that an old number is not mistaken for a new file.
     generations: [u16; HANDLES],
     pub(super) commands: [Option<DataCommand>; TRANSFERS],
-    /// Those of which pieces are still to be submitted, in the order in which they came.
+    /// Commands with pieces still to be submitted, in order of arrival.
     pub(super) waiting: [u8; TRANSFERS],
     pub(super) waiting_count: usize,
     pub(super) jobs: [Option<Job>; JOBS],
-    /// The oldest job, by number; jobs are numbered as they come.
+    /// The oldest job, by number; jobs are numbered in order of arrival.
     job_numbers: [u32; JOBS],
     next_job: u32,
     /// The worker is closing this handle.
@@ -145,7 +145,7 @@ impl State {
         self.handles.get_mut(index)?.as_mut()
     }
 
-    /// Whether a command on this open file is under way.
+    /// Whether a command on this open file is active.
     #[cfg(feature = "stream")]
     pub(super) fn uses(&self, handle: u8) -> bool {
         let is_its = |job: &Job| job.handle == handle;
@@ -188,7 +188,7 @@ impl State {
         handle.map(|handle| handle.file)
     }
 
-    /// Gives a file a number: its place, and how often the place was used.
+    /// Gives a file a number: its entry, and how often the entry was used.
     pub(super) fn put(&mut self, handle: Handle) -> Option<u32> {
         let index = self.handles.iter().position(Option::is_none)?;
         let generation = self.generations.get_mut(index)?;
@@ -207,7 +207,7 @@ impl State {
         }
     }
 
-    /// Keeps a command until its turn comes.
+    /// Queues a command.
     pub(super) fn put_job(
         &mut self,
         asker: Asker,
@@ -236,7 +236,7 @@ impl State {
     }
 
     /// The oldest job that may run: one on a file waits until each data command of that file that
-    /// came before it is with the drive, a close until they are over.
+    /// came before it is with the drive, a close until they have completed.
     pub(super) fn take_job(&mut self) -> Option<Job> {
         let mut best: Option<(usize, u32)> = None;
         for (index, place) in self.jobs.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! Record and play: what a client asks of its streams, checked, and handed to the futures that run
-//! them. A stream has a file of its client's to itself, and that file's number is its name.
+//! Record and play: clients' stream commands, checked and passed to the futures that run the
+//! streams. A stream has exclusive use of one of its client's files, whose number identifies the
+//! stream.
 //!
-//! The commands of a stream wait here until its future takes them, in the order in which they came.
-//! The data never does: it stays in the ring that the client keeps in its part of the window.
+//! The commands of a stream wait here until its future takes them, in order of arrival. The data is
+//! never copied here: it stays in the ring in the client's part of the window.
 
 use core::future::poll_fn;
 use core::task::Poll;
@@ -22,7 +23,7 @@ use crate::order::{ORDER_GAPS, ORDER_VERIFY, Order};
 use crate::status::{Code, Status, StreamEnd};
 
 impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
-    /// Begins a command of a stream, or says why not.
+    /// Begins a command of a stream, or returns why not.
     pub(super) fn begin_stream(
         &self,
         service: &mut Service,
@@ -54,7 +55,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 let (handle, _) = self.state().handle(asker.client, command.extra)?;
                 let mut state = self.state();
                 let slot = state.streams.of(handle, is_play)?;
-                // The deadline of a block is its stream's.
+                // A block has the deadline of its stream.
                 if command.deadline_ms != 0 {
                     return Err(Code::BadField.into());
                 }
@@ -146,7 +147,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         Ok(start)
     }
 
-    /// Runs one stream after another, for ever.
+    /// Runs one stream after another; never returns.
     pub(super) async fn run_streams(&self, index: usize) {
         loop {
             let start = poll_fn(|_| self.wanted(index)).await;
@@ -162,7 +163,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    /// The stream of a place, once every earlier command on its files is over.
+    /// The stream of a place, once every earlier command on its files has completed.
     fn wanted(&self, index: usize) -> Poll<Start> {
         let mut state = self.state();
         let Some(slot) = state.streams.slot(index) else {
@@ -198,7 +199,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         }
     }
 
-    /// The event that came for a stream.
+    /// The event that arrived for a stream.
     pub(super) fn take_stream_event(&self, index: usize) -> Option<Event> {
         let mut state = self.state();
         let (_, event) = state.streams.event.take_if(|(whose, _)| *whose == index)?;
@@ -218,12 +219,12 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         block
     }
 
-    /// The command that ends a stream, if it came.
+    /// The command that ends a stream, if it has arrived.
     pub(super) fn end_of(&self, index: usize) -> Option<EndCommand> {
         self.state().streams.slot(index)?.end
     }
 
-    /// Whether the stream's client is gone.
+    /// Whether the stream's client has disappeared.
     pub(super) fn is_orphan(&self, start: &Start) -> bool {
         let service = self.service();
         let session = service.sessions.get(usize::from(start.asker.client));
@@ -243,15 +244,15 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         self.window().buffer(start.gap_block, block)
     }
 
-    /// Now, and when a command that was seen at `seen_at` came.
+    /// The time now, and the time of a command that was seen at `seen_at`.
     pub(super) fn times(&self, seen_at: u32) -> (u64, u64) {
         let now = self.clock().ticks();
         let ago = (now as u32).wrapping_sub(seen_at);
         (now, now.saturating_sub(u64::from(ago)))
     }
 
-    /// A stream is over: waits until its client wants to know, and tells it everything. Blocks
-    /// that come meanwhile are refused.
+    /// Finishes a stream: waits until its client asks for the end, and reports everything. Blocks
+    /// that arrive in the meantime are refused.
     pub(super) async fn conclude<R: Fn(&mut [u8; REPORT_BYTES])>(
         &self,
         index: usize,
@@ -283,7 +284,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
         .await;
     }
 
-    /// Gives a stream's files back to its client, and refuses what came too late for it.
+    /// Gives a stream's files back to its client, and refuses commands that arrived too late.
     fn release(&self, index: usize) {
         let mut state = self.state();
         let taken = state.streams.slots.get_mut(index).and_then(Option::take);
@@ -305,7 +306,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
 }
 
 impl State {
-    /// Lends the files of a stream to it, or takes them back.
+    /// Assigns a stream's files to it, or takes them back.
     fn lend(&mut self, start: &Start, is_lent: bool) {
         for handle in [start.handle, start.gap_handle] {
             if let Some(handle) = self.handle_mut(usize::from(handle)) {
@@ -315,7 +316,7 @@ impl State {
     }
 }
 
-/// Where in the window a command's table is; its length is fixed.
+/// The offset of a command's table in the window; its length is fixed.
 fn data(service: &Service, client: u8, command: &Command, bytes: usize) -> Result<usize, Code> {
     if command.data_bytes as usize != bytes {
         return Err(Code::BadField);

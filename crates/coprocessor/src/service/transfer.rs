@@ -1,30 +1,30 @@
-//! A command that moves data between a client and a file: the volume's transfer, who asked for it,
-//! and what it waits for.
+//! A command that moves data between a client and a file: the volume's transfer, the requester, and
+//! what it waits for.
 
 use block::Device;
 use volume::{Direction, Error, Need, Progress, Transfer, Volume};
 
 use crate::status::Status;
 
-/// What has to be done for a command before it can go on.
+/// The work that a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Metadata is supplied.
+    /// Supplying metadata.
     Provide(Need),
-    /// What was read is compared with its checksums.
+    /// Comparing what was read with its checksums.
     Verify,
 }
 
-/// Who asked, and how to answer.
+/// The requester, and how to answer it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
     pub(crate) client: u8,
     pub(crate) id: u16,
-    /// Latest begin, in ticks that wrap.
+    /// The latest start, in ticks that wrap.
     pub(crate) due: Option<u32>,
 }
 
-/// A command under way.
+/// An active command.
 #[derive(Debug)]
 pub(crate) struct DataCommand {
     pub(crate) asker: Asker,
@@ -32,7 +32,7 @@ pub(crate) struct DataCommand {
     pub(crate) handle: u8,
     pub(crate) transfer: Transfer,
     pub(crate) work: Option<Work>,
-    /// `work` is under way: the command stays in its place until that has ended.
+    /// `work` is running: the command stays in its entry until that has ended.
     pub(crate) is_working: bool,
     pub(crate) is_submitted: bool,
     pub(crate) verify: bool,
@@ -67,7 +67,7 @@ impl DataCommand {
         self.transfer.failure().is_some()
     }
 
-    /// Whether nothing of it is with the drive and nothing more will be.
+    /// Whether nothing of it is outstanding and nothing more will be submitted.
     pub(crate) const fn is_over(&self) -> bool {
         self.is_submitted && self.transfer.pieces_out() == 0 && self.work.is_none()
     }
@@ -85,7 +85,7 @@ impl DataCommand {
         self.is_submitted
     }
 
-    /// What it waited for was done, or not.
+    /// Records the result of the work that it waited for.
     pub(crate) fn worked(&mut self, result: Result<(), Error>) {
         self.work = None;
         self.is_working = false;
@@ -94,7 +94,7 @@ impl DataCommand {
         }
     }
 
-    /// What is answered: for an append the offset at which it went, for a read how much there was.
+    /// The answer: for an append its offset, for a read how much was read.
     pub(crate) fn outcome(&self) -> (Status, u64) {
         match (self.transfer.failure(), self.is_append()) {
             (Some((_, error)), _) => (error.into(), 0),

@@ -1,5 +1,5 @@
 //! A window in ordinary memory, a coprocessor that serves a RAM disk in a thread, and a client that
-//! writes whatever words it likes.
+//! writes arbitrary words.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::pin::pin;
@@ -45,7 +45,7 @@ impl Clock for Microseconds {
 #[derive(Clone)]
 struct Page([u8; 4096]);
 
-/// A window of zeroes that lives for ever.
+/// A window of zeroes with a `'static` lifetime.
 pub fn window() -> Window {
     let pages = Box::leak(vec![Page([0; 4096]); WINDOW_BYTES / 4096].into_boxed_slice());
     // SAFETY: leaked, aligned, and reached through the window alone.
@@ -75,7 +75,8 @@ pub fn grants(disk: &Disk) -> [Grant; CLIENTS] {
     std::array::from_fn(|index| Grant::whole(WINDOW_BYTES, index, disk.geometry().block_count))
 }
 
-/// What the firmware's main loop is: blocks, and files while a client wants them, until `ended`.
+/// The equivalent of the firmware's main loop: blocks, and files while a client wants them, until
+/// `ended`.
 pub fn serve<D: Device>(
     window: &Window,
     disk: &mut D,
@@ -130,7 +131,7 @@ fn files<D: Device>(
     let _ = volume.unmount();
 }
 
-/// A coprocessor in a thread, and what is made of its disk at the end.
+/// A coprocessor in a thread, and the disk that it returns at the end.
 pub struct Coprocessor<R = Disk> {
     pub window: Window,
     stop: Arc<AtomicBool>,
@@ -149,7 +150,7 @@ impl Coprocessor {
 }
 
 impl<R: Send + 'static> Coprocessor<R> {
-    /// With a device that its thread makes, which therefore need not be `Send`.
+    /// With a device that its thread creates, which therefore need not be `Send`.
     pub fn start_made<D: Device>(
         window: Window,
         grants: Option<[Grant; CLIENTS]>,
@@ -166,7 +167,7 @@ impl<R: Send + 'static> Coprocessor<R> {
             let events = serve(&window, &mut disk, grants, &|| flag.load(Ordering::Relaxed));
             (finish(disk), events)
         });
-        // What is written before it has started is cleared by the start.
+        // Anything written before the start is cleared by it.
         let is_ready = |header: straightway_coprocessor::Header| {
             header.state == straightway_coprocessor::State::Ready
         };
@@ -216,7 +217,7 @@ impl<R: Send + 'static> Coprocessor<R> {
     }
 }
 
-/// A client that writes what it likes.
+/// A client that writes arbitrary words.
 pub struct Raw {
     pub window: Window,
     pub index: usize,
@@ -260,7 +261,7 @@ impl Raw {
     }
 }
 
-/// The seed of a random test: STRAIGHTWAY_SEED, or another each time; printed.
+/// The seed of a random test: STRAIGHTWAY_SEED, or a new one each time; it is printed.
 pub fn seed() -> u64 {
     let given = std::env::var("STRAIGHTWAY_SEED").ok();
     let seed = given.map_or_else(|| fastrand::u64(..), |text| text.parse().unwrap());

@@ -1,11 +1,11 @@
-//! The library on a front that is played here: what it does where the hardware is not as it should be. The verilated
+//! Tests the library on a simulated front: its behaviour with faulty hardware. The verilated
 //! hardware is in `rtl/test/test_hwfs_axi.py`.
 
 use std::io;
 
 use super::*;
 
-/// Registers that keep what is written; a start ends with the status that comes next.
+/// Registers that store what is written; each started command ends with the next status.
 struct Played {
     id: u32,
     shape: u32,
