@@ -24,11 +24,11 @@ STATE = (".data", ".bss", ".stack", ".queues", ".nodes")
 
 
 class Missing(Exception):
-    """What this machine lacks, and how to get it."""
+    """A tool that this machine lacks, and how to install it."""
 
 
 def toolchain(bits):
-    """(cargo, its further arguments, environment), the ordinary way first."""
+    """(cargo, its additional arguments, environment); rustup is preferred."""
     if not shutil.which(LINKER):
         raise Missing(f"no {LINKER}; run: tools/setup riscv")
     rustup = shutil.which("rustup")
@@ -43,14 +43,14 @@ def toolchain(bits):
 
 
 def build(bits=32, features=None, board="virt", quiet=True):
-    """Builds it and returns the program. `features`: None for all that is default."""
+    """Builds the firmware and returns the program. `features`: None for the default ones."""
     cargo, arguments, environment = toolchain(bits)
     name = f"coprocessor-{bits}-{board}-{'default' if features is None else '-'.join(features) or 'plain'}"
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "firmware"
     chosen = [] if features is None else ["--no-default-features", "--features", ",".join(features)]
     command = [*cargo, "build", "--release", "--locked", "--target", TRIPLES[bits], *arguments, *chosen]
     target.mkdir(parents=True, exist_ok=True)
-    # All are built to one name: no build of another begins before this one has its own.
+    # All builds write to the same name: no other build may begin before this one is copied to its own.
     with (target / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return compile_as(target / name, command, bits, board, target, environment, quiet)
@@ -63,9 +63,9 @@ def compile_as(program, command, bits, board, target, environment, quiet):
     if done.returncode != 0:
         sys.stderr.write(done.stderr or "")
         sys.exit(f"build: cargo ended with {done.returncode}")
-    # One folder for all, so that the core library is built once; each program keeps a name of its own.
+    # One folder for all, so that the core library is built once; each program gets its own name.
     built = target / TRIPLES[bits] / "release" / "coprocessor"
-    # A machine may be running the one that is there.
+    # An emulator may be running the existing program.
     new = program.with_suffix(".new")
     shutil.copy2(built, new)
     new.replace(program)

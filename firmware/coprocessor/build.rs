@@ -1,4 +1,4 @@
-//! Links with the board's memory map, BOARD in the environment.
+//! Links with the memory map of the board in the environment variable BOARD.
 
 fn main() {
     let board = std::env::var("BOARD").unwrap_or_else(|_| "virt".to_owned());

@@ -3,8 +3,8 @@
  * Admin commands: one at a time is waited for, by looking at the ring between short sleeps, so they
  * need no interrupt and work while a controller is set up or recovered.
  *
- * One that does not come back in time is abandoned: its slot stays taken until the controller is
- * disabled, which is what the caller does then.
+ * One that does not complete in time is abandoned: its slot stays taken until the controller is
+ * disabled, which the caller does then.
  */
 #include <linux/delay.h>
 
@@ -48,7 +48,7 @@ static bool abandon(struct chario_queue *queue, struct chario_wait *wait, u16 id
 	return is_out;
 }
 
-/* Sends it and waits; the controller's status is an errno. */
+/* Sends a command and waits; the controller's status becomes an errno. */
 int chario_admin(struct chario_ctrl *ctrl, struct nvme_command *command, u32 *result)
 {
 	struct chario_queue *queue = ctrl->admin;
@@ -107,7 +107,7 @@ int chario_health(struct chario_ctrl *ctrl)
 	return chario_admin(ctrl, &command, NULL);
 }
 
-/* Asks for *@count pairs; *@count becomes what there is (5.21.1.7, "Number of Queues"). */
+/* Asks for *@count pairs; *@count becomes the number granted (5.21.1.7, "Number of Queues"). */
 int chario_set_queue_count(struct chario_ctrl *ctrl, u32 *count)
 {
 	struct nvme_command command = {};
@@ -166,7 +166,7 @@ int chario_create_pair(struct chario_queue *queue)
 	return chario_admin(queue->ctrl, &command, NULL);
 }
 
-/* Whether it helped is seen by the command coming back (5.1, "Abort command"). */
+/* Success shows only by the command's completion (5.1, "Abort command"). */
 int chario_abort(struct chario_queue *queue, u16 id)
 {
 	struct nvme_command command = {};

@@ -2,9 +2,9 @@
 /*
  * The controller: enabled, disabled, and the resources that live as long as it is bound.
  *
- * Queues: a lane for each CPU where the controller and its vectors allow, each a loud queue (with a
- * vector of its own) and a quiet one (without interrupts). A controller that offers one queue has
- * one lane of one loud queue. All memory is made here, once; a restart uses it again.
+ * Queues: a lane for each CPU where the controller and its vectors allow, each a loud queue (with
+ * its own vector) and a quiet one (without interrupts). A controller that offers one queue has one
+ * lane with one loud queue. All memory is allocated here, once; a restart reuses it.
  */
 #include <linux/delay.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
@@ -22,7 +22,7 @@ bool chario_is_present(struct chario_ctrl *ctrl)
 	return readl(ctrl->bar + NVME_REG_CSTS) != ~0u;
 }
 
-/* CAP.TO is in units of 500 ms; 255 of them at most. */
+/* CAP.TO is in units of 500 ms; at most 255 of them. */
 static int wait_csts(struct chario_ctrl *ctrl, u32 mask, u32 value)
 {
 	u64 until_ns = ktime_get_ns() + (NVME_CAP_TIMEOUT(ctrl->cap) + 1) * 500ull * NSEC_PER_MSEC;
@@ -51,7 +51,7 @@ int chario_disable(struct chario_ctrl *ctrl)
 	return wait_csts(ctrl, NVME_CSTS_RDY, 0);
 }
 
-/* Orderly, so that the drive keeps its cache (7.6.2, "Normal Shutdown"). */
+/* A normal shutdown, so that the drive saves its cache (7.6.2, "Normal Shutdown"). */
 void chario_shutdown(struct chario_ctrl *ctrl)
 {
 	u32 cc = readl(ctrl->bar + NVME_REG_CC);
@@ -85,7 +85,7 @@ static int enable(struct chario_ctrl *ctrl)
 	return error;
 }
 
-/* From a disabled controller to live queues, with the memory that is there. */
+/* From a disabled controller to live queues, with the existing memory. */
 int chario_restart(struct chario_ctrl *ctrl)
 {
 	u32 index, count = ctrl->queue_count;
@@ -106,7 +106,7 @@ int chario_restart(struct chario_ctrl *ctrl)
 	return error;
 }
 
-/* Enables it with the admin queue alone, and learns what it can do. */
+/* Enables it with only the admin queue, and reads its capabilities. */
 int chario_start(struct chario_ctrl *ctrl)
 {
 	u32 mqes, mdts;
@@ -116,7 +116,7 @@ int chario_start(struct chario_ctrl *ctrl)
 	if (ctrl->cap == ~0ull)
 		return -ENODEV;
 	if (!(NVME_CAP_CSS(ctrl->cap) & NVME_CAP_CSS_NVM)) {
-		dev_err(ctrl->dev, "it does not have the NVM command set\n");
+		dev_err(ctrl->dev, "does not support the NVM command set\n");
 		return -ENODEV;
 	}
 	/* 4 KiB, or the controller's smallest page where that is larger; never more than the CPU's. */
@@ -132,12 +132,12 @@ int chario_start(struct chario_ctrl *ctrl)
 	ctrl->admin->interrupts = true;
 	error = enable(ctrl);
 	if (error) {
-		dev_err(ctrl->dev, "it does not become ready: %d\n", error);
+		dev_err(ctrl->dev, "does not become ready: %d\n", error);
 		return error;
 	}
 	error = chario_identify(ctrl, NVME_ID_CNS_CTRL, 0);
 	if (error) {
-		dev_err(ctrl->dev, "it does not identify itself: %d\n", error);
+		dev_err(ctrl->dev, "cannot be identified: %d\n", error);
 		return error;
 	}
 	memcpy(ctrl->id, ctrl->page, sizeof(*ctrl->id));
@@ -152,7 +152,7 @@ int chario_start(struct chario_ctrl *ctrl)
 	ctrl->unit_bytes = rounddown(ctrl->unit_bytes, PAGE_SIZE);
 	ctrl->command_bytes = min(ctrl->command_bytes, ctrl->unit_bytes);
 
-	/* Room for some units at once, within what the controller and an identifier allow. */
+	/* Room for several units, within the limits of the controller and of command identifiers. */
 	mqes = NVME_CAP_MQES(ctrl->cap);
 	ctrl->slots = clamp(4 * DIV_ROUND_UP(ctrl->unit_bytes, ctrl->command_bytes), 128u,
 			    CHARIO_SLOTS_MAX);
@@ -173,7 +173,7 @@ static unsigned int vector_types(void)
 	return PCI_IRQ_MSIX | PCI_IRQ_MSI | PCI_IRQ_INTX;
 }
 
-/* Vector 0 is the admin queue's, which needs no handler: admin commands look at their ring. */
+/* Vector 0 is the admin queue's, which needs no handler: admin commands poll their ring. */
 static int get_vectors(struct chario_ctrl *ctrl, unsigned int lanes)
 {
 	struct irq_affinity spread = { .pre_vectors = 1 };
@@ -214,7 +214,7 @@ static int request_interrupts(struct chario_ctrl *ctrl, u32 lane_count)
 {
 	int error;
 
-	/* lane_count counts those that have their interrupt. */
+	/* lane_count counts the lanes that have their interrupt. */
 	for (ctrl->lane_count = 0; ctrl->lane_count < lane_count; ctrl->lane_count++) {
 		struct chario_queue *queue = ctrl->lanes[ctrl->lane_count].loud;
 
@@ -263,7 +263,7 @@ static int choose_lanes(struct chario_ctrl *ctrl, u32 *lane_count)
 	error = chario_set_queue_count(ctrl, &count);
 	if (error)
 		return error;
-	/* Doorbells beyond the registers that are there cannot be rung. */
+	/* Doorbells beyond the existing registers cannot be rung. */
 	while (count > 1 && NVME_REG_DBS + (2 * count + 2) * (4ul << NVME_CAP_STRIDE(ctrl->cap)) >
 	       ctrl->bar_bytes)
 		count--;
@@ -316,7 +316,7 @@ int chario_set_up(struct chario_ctrl *ctrl)
 	return error;
 }
 
-/* The controller has been disabled or is gone, and no call is inside. */
+/* The controller has been disabled or removed, and no call is inside. */
 void chario_tear_down(struct chario_ctrl *ctrl)
 {
 	u32 index;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the files of the module share: the controller, its queues, a call's units, the namespaces.
+ * Shared by the module's files: the controller, its queues, a call's units, the namespaces.
  *
  * Reading order: transfer.c (a call), prp.c (a command), queue.c (the rings), wait.c (the end of a
- * call), recovery.c (when a command does not come back); then the rest.
+ * call), recovery.c (when a command does not complete); then the rest.
  *
  * Clauses named in this module are those of the NVM Express base specification, 1.4.
  */
@@ -44,7 +44,7 @@
 #define CHARIO_REGISTERED_MAX 64
 #define CHARIO_SMALL_PAGES 9
 #define CHARIO_LANES_MAX 64
-/* A unit that another one's recovery cut off is sent again this often. */
+/* How often a unit that another one's recovery cancelled is sent again. */
 #define CHARIO_RETRIES 3
 
 enum chario_state {
@@ -53,17 +53,17 @@ enum chario_state {
 	CHARIO_DEAD, /* calls fail with ENODEV */
 };
 
-/* The end of a unit: who waits for it, for how many commands, and what became of them. */
+/* The end of a unit: who waits for it, for how many commands, and their outcome. */
 struct chario_wait {
 	struct task_struct *task; /* woken by the last loud command; NULL: no task sleeps */
-	atomic_t loud; /* commands out in a queue that interrupts */
-	atomic_t quiet; /* commands out in a queue that does not */
+	atomic_t loud; /* outstanding commands in a queue that interrupts */
+	atomic_t quiet; /* outstanding commands in a queue that does not */
 	u64 started_ns;
 	u64 deadline_ns;
 	/* What follows is written under the controller's failure_lock. */
 	int error;
 	u32 error_offset; /* where in the unit the first failed command begins */
-	bool cancelled; /* recovery took a command back that had done nothing wrong */
+	bool cancelled; /* recovery cancelled a command that had not failed itself */
 	u16 status;
 	u32 result;
 };
@@ -91,9 +91,9 @@ struct chario_memory {
 struct chario_unit {
 	struct chario_wait wait;
 	struct chario_cursor start;
-	struct chario_cursor rest; /* of what is not sent yet */
+	struct chario_cursor rest; /* of what has not been sent yet */
 	u32 sent_bytes;
-	unsigned int loud_unsent; /* loud commands that wait for the unit before */
+	unsigned int loud_unsent; /* loud commands that wait for the previous unit */
 	struct chario_memory *memory; /* pinned for this unit, or NULL */
 	u64 lba;
 	u32 bytes; /* 0: a command without data */
@@ -168,7 +168,7 @@ struct chario_ctrl {
 	u8 *lane_of_cpu;
 	struct dma_pool *lists;
 	struct nvme_id_ctrl *id;
-	void *page; /* for identify data and logs; under recovery_lock once probe is over */
+	void *page; /* for identify data and logs; under recovery_lock after probe */
 	dma_addr_t page_dma;
 	struct list_head namespaces;
 
@@ -187,7 +187,7 @@ struct chario_ctrl {
 	atomic64_t resets;
 	atomic64_t cancelled;
 
-	/* Memory for units that are not small: preallocated, lent one unit at a time. */
+	/* Memory for units that are not small: preallocated, used by one unit at a time. */
 	struct semaphore memory_free;
 	spinlock_t memory_lock;
 	struct list_head memories;
@@ -377,20 +377,20 @@ extern const struct file_operations chario_fops;
 long chario_ioctl(struct file *file, unsigned int number, unsigned long argument);
 
 /* registered.c */
-int chario_register(struct chario_file *file, struct chario_register *wish);
+int chario_register(struct chario_file *file, struct chario_register *args);
 int chario_unregister(struct chario_file *file, u32 buffer);
 void chario_unregister_all(struct chario_file *file);
 void chario_registered_unmap_all(struct chario_ctrl *ctrl);
-ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *wish);
+ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *args);
 ssize_t chario_registered_move(struct chario_file *file, struct chario_call *call,
 			       unsigned long address);
 
 /* window.c */
 void chario_windows_init(struct chario_ctrl *ctrl);
 void chario_windows_free(struct chario_ctrl *ctrl);
-int chario_grant(struct chario_ctrl *ctrl, const struct chario_window *wish);
-int chario_revoke(struct chario_ctrl *ctrl, const struct chario_window *wish);
-ssize_t chario_phys_transfer(struct chario_file *file, const struct chario_phys *wish);
+int chario_grant(struct chario_ctrl *ctrl, const struct chario_window *args);
+int chario_revoke(struct chario_ctrl *ctrl, const struct chario_window *args);
+ssize_t chario_phys_transfer(struct chario_file *file, const struct chario_phys *args);
 int chario_mmap(struct file *file, struct vm_area_struct *vma);
 int chario_windows_show(struct chario_ctrl *ctrl, char *text);
 

@@ -2,15 +2,15 @@
 /*
  * The file operations of /dev/chardiskXnY.
  *
- * Every call that reaches the controller is between chario_enter() and chario_leave(): removal waits
- * for those that are inside and lets no other in.
+ * Every call that reaches the controller is between chario_enter() and chario_leave(): removal
+ * waits for those that are inside and admits no others.
  */
 #include <linux/fs.h>
 #include <linux/poll.h>
 
 #include "driver.h"
 
-/* Each stretch of the caller's memory: its address as aligned as the node asks, its length in blocks. */
+/* Each range of the caller's memory: its address aligned as the node requires, its length in blocks. */
 static bool is_aligned(const struct chario_ns *ns, const struct iov_iter *iter)
 {
 	unsigned long lengths = chario_block_bytes(ns) - 1, addresses = ns->align_bytes - 1;
@@ -22,7 +22,7 @@ static bool is_aligned(const struct chario_ns *ns, const struct iov_iter *iter)
 		return true;
 	if (lengths == addresses)
 		return false;
-	/* Addresses may be looser than lengths: one stretch after the other. */
+	/* Addresses may be less aligned than lengths: one range after the other. */
 	for (copy = *iter; iov_iter_count(&copy); ) {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
 		const struct iovec *entry = iter_iov(&copy);
@@ -55,7 +55,7 @@ static ssize_t move(struct kiocb *kiocb, struct iov_iter *iter, bool writes)
 
 	if (unlikely(kiocb->ki_flags & IOCB_NOWAIT))
 		return -EAGAIN;
-	/* Memory of the kernel's own (splice, in older kernels) cannot be pinned. */
+	/* Kernel memory (splice, in older kernels) cannot be pinned. */
 	if (unlikely(!user_backed_iter(iter)))
 		return -EINVAL;
 	result = chario_check_range(call.ns, call.position, &call.length, writes);
@@ -121,7 +121,7 @@ static int chario_fsync(struct file *file, loff_t start, loff_t end, int datasyn
 	return error;
 }
 
-/* A synchronous device is always ready; one that is gone says so. */
+/* A synchronous device is always ready; a removed one reports that. */
 static __poll_t chario_poll(struct file *file, poll_table *table)
 {
 	struct chario_file *private = file->private_data;
@@ -157,9 +157,9 @@ static int chario_open(struct inode *inode, struct file *file)
 	private->ns = ns;
 	init_rwsem(&private->lock);
 	file->private_data = private;
-	/* read() and write() of threads that share the position follow one another. */
+	/* read() and write() of threads that share the position are serialised. */
 	file->f_mode |= FMODE_ATOMIC_POS;
-	/* Every transfer is direct: O_DIRECT is taken and changes nothing. */
+	/* Every transfer is direct: O_DIRECT is accepted and changes nothing. */
 	file->f_mode |= FMODE_CAN_ODIRECT;
 	get_device(&ns->dev);
 	return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ioctls: arguments copied once and checked, then handed to the file that owns the matter.
+ * The ioctls: arguments are copied once and checked, then passed to the responsible file.
  */
 #include <linux/blkdev.h>
 #include <linux/capability.h>
@@ -34,7 +34,7 @@ static int info(struct chario_file *file, void __user *to)
 		.size_bytes = ns->size_bytes,
 	};
 
-	/* The lanes go with the hardware. */
+	/* The lanes are removed with the hardware. */
 	if (chario_enter(ns))
 		return -ENODEV;
 	answer.lanes = ctrl->lane_count;
@@ -52,28 +52,28 @@ static int info(struct chario_file *file, void __user *to)
 
 static int set_completion(struct chario_file *file, const void __user *from)
 {
-	u32 wish;
+	u32 mode;
 
-	if (copy_from_user(&wish, from, sizeof(wish)))
+	if (copy_from_user(&mode, from, sizeof(mode)))
 		return -EFAULT;
-	if (wish != CHARIO_INTERRUPT && wish != CHARIO_POLL)
+	if (mode != CHARIO_INTERRUPT && mode != CHARIO_POLL)
 		return -EINVAL;
-	WRITE_ONCE(file->polls, wish == CHARIO_POLL);
+	WRITE_ONCE(file->polls, mode == CHARIO_POLL);
 	return 0;
 }
 
 static int do_register(struct chario_file *file, struct chario_register __user *argument)
 {
-	struct chario_register wish;
+	struct chario_register args;
 	int error;
 
-	if (copy_from_user(&wish, argument, sizeof(wish)))
+	if (copy_from_user(&args, argument, sizeof(args)))
 		return -EFAULT;
-	error = chario_register(file, &wish);
+	error = chario_register(file, &args);
 	if (error)
 		return error;
-	if (copy_to_user(argument, &wish, sizeof(wish))) {
-		chario_unregister(file, wish.buffer);
+	if (copy_to_user(argument, &args, sizeof(args))) {
+		chario_unregister(file, args.buffer);
 		return -EFAULT;
 	}
 	return 0;
@@ -96,44 +96,44 @@ static bool may(const struct file *file, u32 flags)
 
 static long do_transfer(struct file *file, const void __user *from)
 {
-	struct chario_transfer wish;
+	struct chario_transfer args;
 
-	if (copy_from_user(&wish, from, sizeof(wish)))
+	if (copy_from_user(&args, from, sizeof(args)))
 		return -EFAULT;
-	if (!may(file, wish.flags))
+	if (!may(file, args.flags))
 		return -EBADF;
-	return chario_registered_transfer(file->private_data, &wish);
+	return chario_registered_transfer(file->private_data, &args);
 }
 
 static long do_phys(struct file *file, const void __user *from)
 {
-	struct chario_phys wish;
+	struct chario_phys args;
 
-	if (copy_from_user(&wish, from, sizeof(wish)))
+	if (copy_from_user(&args, from, sizeof(args)))
 		return -EFAULT;
-	if (!may(file, wish.flags))
+	if (!may(file, args.flags))
 		return -EBADF;
-	return chario_phys_transfer(file->private_data, &wish);
+	return chario_phys_transfer(file->private_data, &args);
 }
 
 static int change_window(struct chario_file *file, const void __user *from, bool grants)
 {
-	struct chario_window wish;
+	struct chario_window args;
 	int error;
 
 	if (!capable(CAP_SYS_RAWIO))
 		return -EPERM;
-	if (copy_from_user(&wish, from, sizeof(wish)))
+	if (copy_from_user(&args, from, sizeof(args)))
 		return -EFAULT;
 	error = chario_enter(file->ns);
 	if (error)
 		return error;
-	error = grants ? chario_grant(file->ns->ctrl, &wish) : chario_revoke(file->ns->ctrl, &wish);
+	error = grants ? chario_grant(file->ns->ctrl, &args) : chario_revoke(file->ns->ctrl, &args);
 	chario_leave(file->ns);
 	return error;
 }
 
-/* What tools ask a disk. */
+/* What tools query of a disk. */
 static int block_ioctl(struct chario_ns *ns, unsigned int number, void __user *to)
 {
 	switch (number) {

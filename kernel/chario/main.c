@@ -3,8 +3,8 @@
  * CharIO: NVMe namespaces as character devices, read and written synchronously, straight between
  * the drive and the caller's memory. See docs/chario.md.
  *
- * The driver matches no device by itself: one is given to it by driver_override, so that loading
- * the module takes no drive from anyone.
+ * The driver matches no device by itself: devices are bound by driver_override, so that loading the
+ * module takes no drive from another driver.
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -92,7 +92,7 @@ static struct chario_ctrl *make_ctrl(struct pci_dev *pdev)
 	INIT_LIST_HEAD(&ctrl->windows);
 	INIT_LIST_HEAD(&ctrl->registered);
 	INIT_DELAYED_WORK(&ctrl->watchdog, chario_watchdog);
-	/* What comes back after all is told to this one, which is not read. */
+	/* Late completions of abandoned commands are reported to this one, which is not read. */
 	atomic_set(&ctrl->abandoned.loud, INT_MAX / 2);
 	ctrl->abandoned.deadline_ns = U64_MAX;
 	return ctrl;

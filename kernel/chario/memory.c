@@ -2,12 +2,13 @@
 /*
  * A caller's pages while the drive may reach them: pinned, mapped, and both undone.
  *
- * The arrays for units of up to 4 MiB are made when the controller is set up and lent one unit at a
- * time; those of small units lie on the caller's stack (transfer.c). Nothing is allocated here.
+ * The arrays for units of up to 4 MiB are allocated when the controller is set up and lent to one
+ * unit at a time; those of small units are on the caller's stack (transfer.c). Nothing is allocated
+ * here.
  */
 #include "driver.h"
 
-/* Units of 4 MiB under way at the same time; others wait for a turn. */
+/* Units of 4 MiB in flight at the same time; others wait. */
 #define MEMORIES_PER_CPU 2
 #define MEMORIES_LEAST 4
 
@@ -76,7 +77,7 @@ void chario_memory_give(struct chario_ctrl *ctrl, struct chario_memory *memory)
 	up(&ctrl->memory_free);
 }
 
-/* One entry for each run of pages that lie together. Returns how many entries. */
+/* One entry for each run of contiguous pages. Returns the number of entries. */
 unsigned int chario_sg_fill(struct scatterlist *sg, struct page **pages, unsigned int page_count,
 			    unsigned int first_offset, size_t bytes)
 {
@@ -129,7 +130,7 @@ int chario_memory_map(struct chario_ctrl *ctrl, struct chario_memory *memory, un
 	return 0;
 }
 
-/* The drive is done with it. What it filled is dirty. */
+/* The drive has finished with it. What it wrote is dirty. */
 void chario_memory_unmap(struct chario_ctrl *ctrl, struct chario_memory *memory)
 {
 	dma_unmap_sg(ctrl->dev, memory->sg, memory->sg_count, memory->direction);

@@ -2,8 +2,8 @@
 /*
  * Namespaces and their device nodes: /dev/chardiskXnY, X the controller, Y the namespace.
  *
- * A namespace lives until its node is gone and its last file is closed; it keeps the controller's
- * structure, but not its hardware, alive.
+ * A namespace lives until its node is removed and its last file is closed; it keeps the
+ * controller's structure, but not its hardware, alive.
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -125,7 +125,7 @@ static int add(struct chario_ctrl *ctrl, u32 nsid)
 	if (error)
 		goto put;
 	cdev_init(&ns->cdev, &chario_fops);
-	/* A file that is open holds the module. */
+	/* An open file holds the module. */
 	ns->cdev.owner = THIS_MODULE;
 	error = cdev_device_add(&ns->cdev, &ns->dev);
 	if (error)

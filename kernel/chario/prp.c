@@ -67,8 +67,8 @@ static void set_prps(struct chario_queue *queue, struct chario_command *command,
 
 /*
  * Submits up to @count commands of the unit from *@offset on, as many as there are slots, with one
- * doorbell. @like has what they share; a unit without bytes is sent as it stands. Returns how many,
- * or -EAGAIN while the queue takes none.
+ * doorbell. @like has their common fields; a unit without bytes is sent unchanged. Returns how
+ * many, or -EAGAIN while the queue accepts none.
  */
 int chario_submit(struct chario_queue *queue, struct chario_unit *unit, struct chario_cursor *cursor,
 		  const struct nvme_command *like, u32 *offset, unsigned int count)
@@ -114,8 +114,8 @@ int chario_submit(struct chario_queue *queue, struct chario_unit *unit, struct c
 }
 
 /*
- * One command for @unit, whose memory is mapped, at @address, and within one page: the commonest call,
- * written out. Returns 1, or what chario_submit() returns when nothing is sent.
+ * One command for @unit, whose memory is mapped, at @address, and within one page: the most common
+ * call, as a fast path. Returns 1, or what chario_submit() returns when nothing is sent.
  */
 int chario_submit_page(struct chario_queue *queue, struct chario_unit *unit,
 		       const struct chario_call *call, dma_addr_t address)

@@ -2,10 +2,11 @@
 /*
  * The rings: slots, completions, interrupts.
  *
- * A queue owns its two rings, its commands' slots and their PRP lists, all made when the controller
- * is set up; nothing is allocated afterwards. A slot belongs to a unit from chario_take_slot() until
- * its completion is reaped or recovery cancels it, exactly one of the two, under the queue's lock.
- * Rings have one entry more than there are slots, so the submission ring is never full (4.1).
+ * A queue owns its two rings, its commands' slots and their PRP lists, all allocated when the
+ * controller is set up; nothing is allocated afterwards. A slot belongs to a unit from
+ * chario_take_slot() until its completion is reaped or recovery cancels it, exactly one of the two,
+ * under the queue's lock. Rings have one entry more than there are slots, so the submission ring is
+ * never full (4.1).
  */
 #include "driver.h"
 
@@ -18,7 +19,7 @@ static void mark_free(struct chario_queue *queue)
 	queue->free_count = queue->entries - 1;
 }
 
-/* As after creation: empty rings. No command is out. */
+/* As after creation: empty rings. No command is outstanding. */
 void chario_queue_clear(struct chario_queue *queue)
 {
 	unsigned long flags;
@@ -67,7 +68,7 @@ int chario_queue_init(struct chario_ctrl *ctrl, struct chario_queue *queue, u16 
 	return 0;
 }
 
-/* Also of a queue that chario_queue_init() left half made, or never saw. */
+/* Also for a queue that chario_queue_init() left half initialised, or never saw. */
 void chario_queue_free(struct chario_queue *queue)
 {
 	struct chario_ctrl *ctrl = queue->ctrl;
@@ -112,8 +113,9 @@ u16 chario_take_slot(struct chario_queue *queue, struct chario_wait *wait, u32 o
 }
 
 /*
- * Gives the slot back and tells the unit. After the count has gone down the unit may be gone: its
- * task is read before. The task itself cannot be freed under a spinlock, which is an RCU reader.
+ * Gives the slot back and notifies the unit. After the count has gone down the unit may no longer
+ * exist: its task is read before. The task itself cannot be freed under a spinlock, which is an RCU
+ * reader.
  */
 static void end_command(struct chario_queue *queue, u16 slot)
 {
@@ -139,7 +141,7 @@ static void failed(struct chario_queue *queue, struct chario_command *command, u
 	int error = chario_errno(status);
 	unsigned long flags;
 
-	/* It came back because recovery aborted it, or in spite of that. */
+	/* It completed because recovery aborted it, or in spite of that. */
 	if (command->is_overdue && (status & 0x7ff) == NVME_SC_ABORT_REQ)
 		error = -ETIMEDOUT;
 	/* The lock of a queue without interrupts leaves them on. */
@@ -218,9 +220,9 @@ unsigned int chario_reap(struct chario_queue *queue)
 }
 
 /*
- * Ends every command that is out. The controller has been disabled, or the queue deleted, or the
- * bus mastering is off: none of them touches memory any more. Overdue ones have timed out; the
- * others are cancelled if @error is 0, and fail with it otherwise.
+ * Ends every outstanding command. The controller has been disabled, or the queue deleted, or bus
+ * mastering disabled: none of them touches memory any more. Overdue ones have timed out; the others
+ * are cancelled if @error is 0, and fail with it otherwise.
  */
 void chario_cancel(struct chario_queue *queue, int error)
 {
@@ -251,7 +253,7 @@ irqreturn_t chario_on_interrupt(int irq, void *data)
 	unsigned int count;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	/* Counted first: whoever is woken finds it in the counters. */
+	/* Counted first: a woken task finds it in the counters. */
 	queue->interrupt_count++;
 	count = reap_locked(queue);
 	queue->spurious_count += !count;

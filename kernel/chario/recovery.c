@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When commands do not come back: abort, then delete the queue, then reset the controller, then give
+ * When commands do not complete: abort, then delete the queue, then reset the controller, then give
  * it up. Each command is reported once: by its completion, as timed out, or as cancelled, and then
  * its unit is sent again (transfer.c).
  *
- * The watchdog runs only while commands are out. It also finds what a lost interrupt left in a ring,
- * a controller that reports a fatal status or is not ready any more, and one that is no longer there.
+ * The watchdog runs only while commands are outstanding. It also finds completions whose interrupt
+ * was lost, a controller that reports a fatal status or is no longer ready, and one that was
+ * removed.
  */
 #include <linux/delay.h>
 
@@ -13,11 +14,11 @@
 
 #define PERIOD_MAX_MS 1000u
 #define ABORTS_AT_ONCE 8
-/* How long an aborted command may take to come back. */
+/* How long an aborted command may take to complete. */
 #define ABORT_GRACE_MS 500
-/* How long an interrupt may be under way before what it stands for is taken without it. */
+/* How long an interrupt may be delayed before its completions are reaped without it. */
 #define INTERRUPT_GRACE_US 10000
-/* What is left to a command when its caller has been killed. */
+/* The time left to a command when its caller has been killed. */
 #define KILLED_MS 2000
 
 static unsigned long period(void)
@@ -31,8 +32,9 @@ static struct workqueue_struct *work_queue(void)
 }
 
 /*
- * Called after a submission when the watchdog is idle. The watchdog clears the flag before it looks at the
- * queues under their locks, so either it sees the new command or the submitter sees the flag.
+ * Called after a submission when the watchdog is idle. The watchdog clears the flag before it
+ * checks the queues under their locks, so either it sees the new command or the submitter sees the
+ * flag.
  */
 void chario_watch(struct chario_ctrl *ctrl)
 {
@@ -64,7 +66,7 @@ static void cancel_all(struct chario_ctrl *ctrl, int error)
 	for (index = 0; ctrl->queues && index < ctrl->queue_count; index++) {
 		if (!ctrl->queues[index].ctrl)
 			continue;
-		/* What had finished is reported as such. */
+		/* Commands that had completed are reported as such. */
 		if (ctrl->state != CHARIO_DEAD)
 			chario_reap(&ctrl->queues[index]);
 		chario_cancel(&ctrl->queues[index], error);
@@ -76,7 +78,7 @@ static void cancel_all(struct chario_ctrl *ctrl, int error)
 	wake_up_all(&ctrl->changed);
 }
 
-/* It does not answer any more, or shall not. Cut off from memory first, then everything ends. */
+/* It no longer answers, or is to be given up. Cut it off from memory first, then end everything. */
 void chario_gone(struct chario_ctrl *ctrl)
 {
 	WRITE_ONCE(ctrl->state, CHARIO_DEAD);
@@ -86,7 +88,7 @@ void chario_gone(struct chario_ctrl *ctrl)
 	cancel_all(ctrl, -ENODEV);
 }
 
-/* Calls wait, nothing is out, and the controller is disabled; or it is gone. */
+/* Calls wait, nothing is outstanding, and the controller is disabled; or it was removed. */
 void chario_pause(struct chario_ctrl *ctrl)
 {
 	if (ctrl->state == CHARIO_DEAD)
@@ -94,7 +96,7 @@ void chario_pause(struct chario_ctrl *ctrl)
 	WRITE_ONCE(ctrl->state, CHARIO_PAUSED);
 	chario_freeze(ctrl);
 	if (chario_disable(ctrl)) {
-		dev_err(ctrl->dev, "cannot be disabled; it is cut off\n");
+		dev_err(ctrl->dev, "cannot be disabled; cutting it off\n");
 		chario_gone(ctrl);
 		return;
 	}
@@ -109,7 +111,7 @@ int chario_resume(struct chario_ctrl *ctrl)
 		return -ENODEV;
 	error = chario_restart(ctrl);
 	if (error) {
-		dev_err(ctrl->dev, "does not come back: %d; it is given up\n", error);
+		dev_err(ctrl->dev, "cannot be restarted: %d; giving it up\n", error);
 		chario_gone(ctrl);
 		return error;
 	}
@@ -132,7 +134,7 @@ struct finding {
 	u16 ids[ABORTS_AT_ONCE]; /* of the first that are overdue */
 };
 
-/* Marks and counts what is overdue. */
+/* Marks and counts overdue commands. */
 static struct finding inspect(struct chario_queue *queue)
 {
 	struct finding found = {};
@@ -188,7 +190,7 @@ static bool delete_and_create(struct chario_queue *queue)
 	chario_queue_live(queue, false);
 	if (chario_delete_pair(queue))
 		return false;
-	/* The drive has let go of each command (5.6); those in the ring had finished. */
+	/* The drive has released each command (5.6); those in the ring had completed. */
 	chario_reap(queue);
 	chario_cancel(queue, 0);
 	chario_queue_clear(queue);
@@ -210,14 +212,14 @@ static bool recover(struct chario_queue *queue, struct finding *found)
 		return true;
 	}
 	if (delete_and_create(queue)) {
-		dev_warn(ctrl->dev, "queue %u: made anew\n", queue->id);
+		dev_warn(ctrl->dev, "queue %u: created again\n", queue->id);
 		return true;
 	}
 	dev_warn(ctrl->dev, "queue %u: cannot be deleted; resetting\n", queue->id);
 	return false;
 }
 
-/* What lies in a ring and stays there: its interrupt was lost. */
+/* A completion that stays in a ring: its interrupt was lost. */
 static void find_late(struct chario_queue *queue)
 {
 	unsigned long flags;
@@ -232,7 +234,7 @@ static void find_late(struct chario_queue *queue)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/* True while commands are out. */
+/* True while commands are outstanding. */
 static bool inspect_all(struct chario_ctrl *ctrl)
 {
 	bool is_busy = false;
@@ -267,13 +269,13 @@ void chario_watchdog(struct work_struct *work)
 	smp_mb();
 	csts = readl(ctrl->bar + NVME_REG_CSTS);
 	if (ctrl->state == CHARIO_LIVE && csts == ~0u) {
-		dev_err(ctrl->dev, "is no longer there\n");
+		dev_err(ctrl->dev, "was removed\n");
 		chario_gone(ctrl);
 	} else if (ctrl->state == CHARIO_LIVE &&
 		   (csts & (NVME_CSTS_CFS | NVME_CSTS_RDY)) != NVME_CSTS_RDY) {
 		/* Not ready: something else reset it, or its registers are out of reach and read as zero. */
 		dev_err(ctrl->dev, csts & NVME_CSTS_CFS ? "reports a fatal status; resetting\n" :
-							  "is not ready any more; resetting\n");
+							  "is no longer ready; resetting\n");
 		is_busy = !chario_reset(ctrl);
 	} else if (ctrl->state == CHARIO_LIVE) {
 		is_busy = inspect_all(ctrl);

@@ -3,7 +3,8 @@
  * Registered buffers: a caller's memory, pinned and mapped once, used by many transfers.
  *
  * They belong to an open file and are counted against RLIMIT_MEMLOCK of the process that registers
- * them. The mapping goes when the controller does, the pages when the buffer or the file does.
+ * them. The mapping is removed with the controller, the pages are released with the buffer or the
+ * file.
  */
 #include <linux/fs.h>
 #include <linux/sched/mm.h>
@@ -133,7 +134,7 @@ free:
 	return ERR_PTR(error);
 }
 
-int chario_register(struct chario_file *file, struct chario_register *wish)
+int chario_register(struct chario_file *file, struct chario_register *args)
 {
 	struct chario_ctrl *ctrl = file->ns->ctrl;
 	u32 block = chario_block_bytes(file->ns);
@@ -141,9 +142,9 @@ int chario_register(struct chario_file *file, struct chario_register *wish)
 	unsigned int number;
 	int error;
 
-	if (wish->flags & ~CHARIO_BY_ADDRESS || !wish->length || wish->length > BYTES_MAX ||
-	    (wish->address | wish->length) & (block - 1) ||
-	    wish->address + wish->length < wish->address || wish->address > ULONG_MAX - wish->length)
+	if (args->flags & ~CHARIO_BY_ADDRESS || !args->length || args->length > BYTES_MAX ||
+	    (args->address | args->length) & (block - 1) ||
+	    args->address + args->length < args->address || args->address > ULONG_MAX - args->length)
 		return -EINVAL;
 	error = chario_enter(file->ns);
 	if (error)
@@ -154,7 +155,7 @@ int chario_register(struct chario_file *file, struct chario_register *wish)
 	error = -ENOSPC;
 	if (number == CHARIO_REGISTERED_MAX)
 		goto unlock;
-	buffer = make(ctrl, wish->address, wish->length);
+	buffer = make(ctrl, args->address, args->length);
 	error = PTR_ERR_OR_ZERO(buffer);
 	if (error)
 		goto unlock;
@@ -168,9 +169,9 @@ int chario_register(struct chario_file *file, struct chario_register *wish)
 		goto unlock;
 	}
 	file->registered[number] = buffer;
-	if (wish->flags & CHARIO_BY_ADDRESS)
+	if (args->flags & CHARIO_BY_ADDRESS)
 		WRITE_ONCE(file->by_address, buffer);
-	wish->buffer = number;
+	args->buffer = number;
 unlock:
 	up_write(&file->lock);
 	chario_leave(file->ns);
@@ -188,7 +189,7 @@ static void forget(struct chario_registered *buffer)
 	free_registered(buffer);
 }
 
-/* Waits for the transfers that use one. */
+/* Waits for the transfers that use the buffer. */
 int chario_unregister(struct chario_file *file, u32 number)
 {
 	struct chario_registered *buffer = NULL;
@@ -206,7 +207,7 @@ int chario_unregister(struct chario_file *file, u32 number)
 	return 0;
 }
 
-/* The file is closed: they are unused. */
+/* The file is closed: its buffers are unused. */
 void chario_unregister_all(struct chario_file *file)
 {
 	unsigned int number;
@@ -216,7 +217,7 @@ void chario_unregister_all(struct chario_file *file)
 			forget(file->registered[number]);
 }
 
-/* The controller goes: no call is inside, and none will be. */
+/* The controller is being removed: no call is inside, and none will be. */
 void chario_registered_unmap_all(struct chario_ctrl *ctrl)
 {
 	struct chario_registered *buffer;
@@ -242,7 +243,7 @@ static ssize_t move(struct chario_registered *buffer, struct chario_call *call, 
 }
 
 /*
- * For read() and write() of a file that asked for it: -ENOENT if the memory does not lie in the buffer.
+ * For read() and write() of a file that asked for it: -ENOENT if the memory is not in the buffer.
  * The caller is inside chario_enter(), and call->length is in range.
  */
 ssize_t chario_registered_move(struct chario_file *file, struct chario_call *call,
@@ -264,39 +265,39 @@ ssize_t chario_registered_move(struct chario_file *file, struct chario_call *cal
  * The range is checked in full before anything moves. Where the drive does not share the CPU's view
  * of memory, the CPU's is brought up to date on both sides.
  */
-ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *wish)
+ssize_t chario_registered_transfer(struct chario_file *file, const struct chario_transfer *args)
 {
 	struct chario_ns *ns = file->ns;
 	struct chario_registered *buffer;
 	struct chario_call call = {
 		.ns = ns,
-		.position = wish->position,
-		.length = wish->length,
-		.writes = wish->flags & CHARIO_WRITE,
-		.fua = (wish->flags & (CHARIO_WRITE | CHARIO_FUA)) == (CHARIO_WRITE | CHARIO_FUA),
+		.position = args->position,
+		.length = args->length,
+		.writes = args->flags & CHARIO_WRITE,
+		.fua = (args->flags & (CHARIO_WRITE | CHARIO_FUA)) == (CHARIO_WRITE | CHARIO_FUA),
 		.polls = READ_ONCE(file->polls),
 	};
 	ssize_t result;
 
-	if (unlikely(wish->flags & ~(CHARIO_WRITE | CHARIO_FUA) ||
-		     wish->buffer >= CHARIO_REGISTERED_MAX || wish->length > BYTES_MAX ||
-		     wish->offset & (chario_block_bytes(ns) - 1)))
+	if (unlikely(args->flags & ~(CHARIO_WRITE | CHARIO_FUA) ||
+		     args->buffer >= CHARIO_REGISTERED_MAX || args->length > BYTES_MAX ||
+		     args->offset & (chario_block_bytes(ns) - 1)))
 		return -EINVAL;
 	result = chario_enter(ns);
 	if (unlikely(result))
 		return result;
 	down_read(&file->lock);
-	buffer = file->registered[wish->buffer];
+	buffer = file->registered[args->buffer];
 	result = -ENOENT;
 	if (unlikely(!buffer))
 		goto unlock;
 	result = -EINVAL;
-	if (unlikely(wish->offset > buffer->length || wish->length > buffer->length - wish->offset))
+	if (unlikely(args->offset > buffer->length || args->length > buffer->length - args->offset))
 		goto unlock;
 	result = chario_check_range(ns, call.position, &call.length, call.writes);
 	if (unlikely(result || !call.length))
 		goto unlock;
-	result = move(buffer, &call, wish->offset);
+	result = move(buffer, &call, args->offset);
 unlock:
 	up_read(&file->lock);
 	chario_leave(ns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * From an NVMe status to the error that the kernel's block layer gives for it, so that a program
- * sees the same errno from /dev/chardiskXnY as from /dev/nvmeXnY.
+ * Maps an NVMe status to the error of the kernel's block layer, so that a program sees the same
+ * errno from /dev/chardiskXnY as from /dev/nvmeXnY.
  */
 #include "driver.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/class/chario/chardiskXnY: what the drive is, what was done, and two switches.
+ * /sys/class/chario/chardiskXnY: the drive's properties, counters, and two switches.
  *
  * counters/ of commands and bytes are the namespace's; those of interrupts, recovery and latency are
- * the controller's, because its namespaces share the queues. None is ever set back.
+ * the controller's, because its namespaces share the queues. None is ever reset.
  */
 #include <linux/sysfs.h>
 
@@ -81,21 +81,21 @@ static ssize_t buffer_align_bytes_show(struct device *dev, struct device_attribu
 }
 
 /*
- * PRP entries need dwords, and a drive that does not snoop the caches needs whole lines; how much
- * more is asked of buffers is the administrator's choice.
+ * PRP entries need dwords, and a drive that does not snoop the caches needs whole lines; a larger
+ * alignment is the administrator's choice.
  */
 static ssize_t buffer_align_bytes_store(struct device *dev, struct device_attribute *attribute,
 					const char *text, size_t length)
 {
 	struct chario_ns *ns = ns_of(dev);
-	unsigned int wish, least = max(4, dma_get_cache_alignment());
-	int error = kstrtouint(text, 0, &wish);
+	unsigned int bytes, least = max(4, dma_get_cache_alignment());
+	int error = kstrtouint(text, 0, &bytes);
 
 	if (error)
 		return error;
-	if (!is_power_of_2(wish) || wish < least || wish > PAGE_SIZE)
+	if (!is_power_of_2(bytes) || bytes < least || bytes > PAGE_SIZE)
 		return -EINVAL;
-	WRITE_ONCE(ns->align_bytes, wish);
+	WRITE_ONCE(ns->align_bytes, bytes);
 	return length;
 }
 static DEVICE_ATTR_RW(buffer_align_bytes);
@@ -104,10 +104,10 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attribut
 			   const char *text, size_t length)
 {
 	struct chario_ns *ns = ns_of(dev);
-	bool wish;
-	int error = kstrtobool(text, &wish);
+	bool resets;
+	int error = kstrtobool(text, &resets);
 
-	if (error || !wish)
+	if (error || !resets)
 		return -EINVAL;
 	error = chario_enter(ns);
 	if (error)
@@ -152,7 +152,7 @@ static ssize_t identify_namespace_read(struct file *file, struct kobject *kobj,
 }
 static BIN_ATTR_RO(identify_namespace, NVME_IDENTIFY_DATA_SIZE);
 
-/* Asks the drive each time: its own count of commands is in it. */
+/* Queries the drive each time: the log includes its own count of commands. */
 static ssize_t health_log_read(struct file *file, struct kobject *kobj,
 			       struct bin_attribute *attribute, char *to, loff_t at, size_t length)
 {
@@ -194,7 +194,7 @@ static u64 sum_of_cpus(struct chario_ns *ns, size_t offset)
 	return sum;
 }
 
-/* The queues go with the hardware; what they counted goes with them. */
+/* The queues are removed with the hardware, and their counters with them. */
 static u64 sum_of_queues(struct chario_ns *ns, size_t offset)
 {
 	struct chario_ctrl *ctrl = ns->ctrl;
@@ -232,7 +232,7 @@ OF_CTRL(queue_resets);
 OF_CTRL(resets);
 OF_CTRL(cancelled);
 
-/* A line for each bucket that has any: commands that took less than that many us (of 1.024). */
+/* A line for each non-empty bucket: commands that took less than that many us (of 1.024). */
 static ssize_t latency_us_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
 	struct chario_ns *ns = ns_of(dev);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A call: units of 4 MiB, each split into commands of the drive's largest transfer, all queued at
- * once. Two units are under way at the same time where a call has more than one, so the drive does
- * not wait while the next pages are pinned.
+ * A call: units of 4 MiB, each split into commands of the drive's largest transfer, all queued
+ * immediately. A call with more than one unit has two in flight, so the drive does not wait while
+ * the next pages are pinned.
  *
  * The number of commands is computable beforehand: the sum over the units of ceil(bytes / largest).
- * The last command of a unit is the one that interrupts, and it is sent when that of the unit before
- * is back; a file that polls has none. Nothing is retried that the drive answered; a unit that another
- * command's recovery cut off is sent again.
+ * Only the last command of a unit interrupts, and it is sent when that of the previous unit has
+ * completed; a file that polls has none. Commands that the drive completed are not retried; a unit
+ * that another command's recovery cancelled is sent again.
  */
 #include <linux/sched/signal.h>
 
@@ -51,7 +51,7 @@ static int put(struct chario_queue *queue, struct chario_unit *unit,
 	return 0;
 }
 
-/* Sends the unit's loud commands. One that cannot be sent is a failure of the unit. */
+/* Sends the unit's loud commands. If one cannot be sent, the unit fails. */
 static void send_loud(struct chario_lane *lane, struct chario_unit *unit,
 		      const struct nvme_command *like)
 {
@@ -69,8 +69,9 @@ static void send_loud(struct chario_lane *lane, struct chario_unit *unit,
 }
 
 /*
- * Sends the unit's commands; the loud one later if @holds_loud. A call has one loud command out at a
- * time, so that no two of its interrupts become one: their number is the number of units.
+ * Sends the unit's commands; the loud one later if @holds_loud. A call has one loud command
+ * outstanding at a time, so that its interrupts are never merged: their number is the number of
+ * units.
  */
 static void send_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, struct chario_unit *unit,
 		      const struct nvme_command *like, bool polls, bool holds_loud)
@@ -105,7 +106,7 @@ static void send_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, struct
 		chario_watch(ctrl);
 }
 
-/* Until each command of the unit is back; sends it again if recovery cut it off. */
+/* Until each command of the unit has completed; sends it again if recovery cancelled it. */
 static void finish_unit(struct chario_ctrl *ctrl, struct chario_lane *lane, struct chario_unit *unit,
 			const struct nvme_command *like, bool polls)
 {
@@ -155,7 +156,7 @@ static void finish_oldest(struct course *course)
 	course->out--;
 }
 
-/* The caller's next stretch of memory: one entry of its iovec, or what is left of it. */
+/* The caller's next range of memory: one entry of its iovec, or the rest of it. */
 static unsigned long next_stretch(const struct iov_iter *iter, size_t *bytes)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
@@ -276,7 +277,7 @@ static void make_like(struct nvme_command *like, const struct chario_call *call)
 		like->rw.control = cpu_to_le16(NVME_RW_FUA);
 }
 
-/* All of @unit but its memory: one command, for @queue. */
+/* Sets up @unit except its memory: one command, for @queue. */
 static void set_one(struct chario_unit *unit, const struct chario_call *call,
 		    const struct chario_queue *queue)
 {
@@ -293,7 +294,7 @@ static void set_one(struct chario_unit *unit, const struct chario_call *call,
 	atomic_set(&unit->wait.quiet, !queue->interrupts);
 }
 
-/* A unit of one command that found no slot, or came back without having been carried out. */
+/* A unit of one command that found no slot, or completed without having been executed. */
 static noinline void again(struct chario_call *call, struct chario_lane *lane,
 			   struct chario_unit *unit, bool is_sent)
 {
@@ -306,7 +307,7 @@ static noinline void again(struct chario_call *call, struct chario_lane *lane,
 	finish_unit(ctrl, lane, unit, &like, call->polls);
 }
 
-/* The end of a call of one command, of which @sent are on their way. */
+/* The end of a call of one command, of which @sent are in flight. */
 static ssize_t end_one(struct chario_call *call, struct chario_lane *lane, struct chario_unit *unit,
 		       int sent)
 {
@@ -338,7 +339,7 @@ static ssize_t transfer_page(struct chario_call *call, dma_addr_t address)
 	return end_one(call, lane, &unit, chario_submit_page(queue, &unit, call, address));
 }
 
-/* One command, of memory that fits the stack or is mapped. */
+/* One command, with memory that fits the stack or is mapped. */
 static noinline ssize_t transfer_one(struct chario_call *call, struct chario_ctrl *ctrl)
 {
 	struct chario_lane *lane = lane_here(ctrl);
@@ -407,7 +408,7 @@ static noinline ssize_t transfer_many(struct chario_call *call, struct chario_ct
 			continue;
 		}
 		if (unlikely(error)) {
-			/* What is out comes before it, and so does an error of that. */
+			/* Outstanding units precede it, and so do their errors. */
 			while (course.out)
 				finish_oldest(&course);
 			if (!course.error)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The end of a unit: sleeping for the loud command, looking for the quiet ones.
+ * The end of a unit: sleeping for the loud command, polling for the quiet ones.
  *
- * A wait ends only when every command of the unit has come back or was taken back by recovery, so
+ * A wait ends only when every command of the unit has completed or was cancelled by recovery, so
  * the caller's memory and the unit on its stack outlive all DMA. A fatal signal does not end it; it
  * moves the deadline nearer, and with it recovery.
  */
@@ -11,9 +11,9 @@
 
 #include "driver.h"
 
-/* Looks at a ring before anything else is looked after; fewer where another task wants to run. */
+/* Polls of a ring before anything else is checked; fewer if another task wants to run. */
 #define LOOKS 4096
-/* A quiet command usually comes back before the loud one; this long it is looked for without sleep. */
+/* A quiet command usually completes before the loud one; this long it is polled without sleeping. */
 #define SPIN_NS (100 * NSEC_PER_USEC)
 
 void chario_wait_init(struct chario_wait *wait)
@@ -23,7 +23,7 @@ void chario_wait_init(struct chario_wait *wait)
 	wait->deadline_ns = wait->started_ns + (u64)chario_timeout_ms * NSEC_PER_MSEC;
 }
 
-/* Notes that a command failed, or with no @error that it was cancelled. The first in the unit wins. */
+/* Records that a command failed, or without @error that it was cancelled. The unit's first one wins. */
 void chario_fail(struct chario_ctrl *ctrl, struct chario_wait *wait, u32 offset, int error)
 {
 	unsigned long flags;
@@ -38,7 +38,7 @@ void chario_fail(struct chario_ctrl *ctrl, struct chario_wait *wait, u32 offset,
 	spin_unlock_irqrestore(&ctrl->failure_lock, flags);
 }
 
-/* Apart, so that a count of instructions can tell waiting from working. */
+/* Out of line, so that an instruction count can distinguish waiting from working. */
 static noinline void look(struct chario_queue *queue, const struct chario_wait *wait)
 {
 	unsigned int looks;
@@ -98,7 +98,7 @@ static void look_for_all(struct chario_lane *lane, struct chario_wait *wait, boo
 	}
 }
 
-/* Returns when none of the wait's commands is out. */
+/* Returns when none of the wait's commands is outstanding. */
 void chario_wait(struct chario_lane *lane, struct chario_wait *wait, bool polls)
 {
 	if (!polls)
@@ -109,7 +109,7 @@ void chario_wait(struct chario_lane *lane, struct chario_wait *wait, bool polls)
 	smp_rmb();
 }
 
-/* Each slot is taken: sleeps a little. The drive, the watchdog or other callers free some. */
+/* Every slot is taken: sleeps briefly. The drive, the watchdog or other callers free some. */
 int chario_wait_room(struct chario_queue *queue)
 {
 	if (fatal_signal_pending(current))
@@ -119,7 +119,7 @@ int chario_wait_room(struct chario_queue *queue)
 	return 0;
 }
 
-/* Until recovery is over. */
+/* Until recovery has ended. */
 int chario_wait_live(struct chario_queue *queue)
 {
 	struct chario_ctrl *ctrl = queue->ctrl;

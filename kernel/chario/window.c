@@ -3,8 +3,8 @@
  * Physical windows: memory outside the kernel's own that transfers and mmap() may name by address.
  *
  * Denied by default. A window is granted by the administrator (module parameter, or ioctl with
- * CAP_SYS_RAWIO), holds no System RAM and no interrupt doorbell, and is mapped for the drive when it
- * is granted: behind an IOMMU the drive reaches it, and nothing else of that memory, only then.
+ * CAP_SYS_RAWIO), holds no System RAM and no interrupt doorbell, and is mapped for the drive when
+ * it is granted: only then can the drive reach it behind an IOMMU, and nothing else of that memory.
  */
 #include <linux/fs.h>
 #include <linux/ioport.h>
@@ -105,13 +105,13 @@ static void unmap(struct chario_ctrl *ctrl, struct window *window)
 				     DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-int chario_grant(struct chario_ctrl *ctrl, const struct chario_window *wish)
+int chario_grant(struct chario_ctrl *ctrl, const struct chario_window *args)
 {
 	struct window *window;
 	int error;
 
 	down_write(&ctrl->windows_lock);
-	error = check(ctrl, wish->address, wish->length);
+	error = check(ctrl, args->address, args->length);
 	if (error)
 		goto unlock;
 	window = kzalloc(sizeof(*window), GFP_KERNEL);
@@ -119,31 +119,31 @@ int chario_grant(struct chario_ctrl *ctrl, const struct chario_window *wish)
 	if (!window)
 		goto unlock;
 	kref_init(&window->kref);
-	window->start = wish->address;
-	window->length = wish->length;
+	window->start = args->address;
+	window->length = args->length;
 	error = map(ctrl, window);
 	if (error) {
 		kfree(window);
 		goto unlock;
 	}
 	list_add_tail(&window->list, &ctrl->windows);
-	dev_info(ctrl->dev, "window %#llx-%#llx granted\n", wish->address,
-		 wish->address + wish->length - 1);
+	dev_info(ctrl->dev, "window %#llx-%#llx granted\n", args->address,
+		 args->address + args->length - 1);
 unlock:
 	up_write(&ctrl->windows_lock);
 	return error;
 }
 
 /* Waits for the transfers that use it. Refused while a process has it mapped. */
-int chario_revoke(struct chario_ctrl *ctrl, const struct chario_window *wish)
+int chario_revoke(struct chario_ctrl *ctrl, const struct chario_window *args)
 {
 	struct window *window;
 	int error = -ENOENT;
 
 	if (down_write_killable(&ctrl->windows_lock))
 		return -EINTR;
-	window = find(ctrl, wish->address, wish->length);
-	if (window && window->start == wish->address && window->length == wish->length) {
+	window = find(ctrl, args->address, args->length);
+	if (window && window->start == args->address && window->length == args->length) {
 		error = -EBUSY;
 		if (!atomic_read(&window->mappings)) {
 			list_del(&window->list);
@@ -156,7 +156,7 @@ int chario_revoke(struct chario_ctrl *ctrl, const struct chario_window *wish)
 	return error;
 }
 
-/* windows=ADDRESS:LENGTH[,...]; what cannot be granted is said and left out. */
+/* windows=ADDRESS:LENGTH[,...]; what cannot be granted is logged and skipped. */
 void chario_windows_init(struct chario_ctrl *ctrl)
 {
 	char *text, *rest, *word;
@@ -166,17 +166,17 @@ void chario_windows_init(struct chario_ctrl *ctrl)
 	text = kstrdup(chario_windows, GFP_KERNEL);
 	for (rest = text; rest && (word = strsep(&rest, ",")); ) {
 		char *length = strchr(word, ':');
-		struct chario_window wish = {};
+		struct chario_window args = {};
 		char *end = NULL;
 		int error = -EINVAL;
 
 		if (length) {
 			*length++ = 0;
-			wish.address = memparse(word, &end);
+			args.address = memparse(word, &end);
 			if (end != word && !*end) {
-				wish.length = memparse(length, &end);
+				args.length = memparse(length, &end);
 				if (end != length && !*end)
-					error = chario_grant(ctrl, &wish);
+					error = chario_grant(ctrl, &args);
 			}
 		}
 		if (error)
@@ -185,7 +185,7 @@ void chario_windows_init(struct chario_ctrl *ctrl)
 	kfree(text);
 }
 
-/* The controller goes: no call is inside. Mappings by mmap() are of memory, and stay. */
+/* On removal of the controller: no call is inside. Mappings by mmap() are of memory, and stay. */
 void chario_windows_free(struct chario_ctrl *ctrl)
 {
 	struct window *window, *next;
@@ -199,23 +199,23 @@ void chario_windows_free(struct chario_ctrl *ctrl)
 	up_write(&ctrl->windows_lock);
 }
 
-ssize_t chario_phys_transfer(struct chario_file *file, const struct chario_phys *wish)
+ssize_t chario_phys_transfer(struct chario_file *file, const struct chario_phys *args)
 {
 	struct chario_ns *ns = file->ns;
 	struct chario_ctrl *ctrl = ns->ctrl;
 	struct chario_call call = {
 		.ns = ns,
-		.position = wish->position,
-		.length = wish->length,
-		.writes = wish->flags & CHARIO_WRITE,
-		.fua = (wish->flags & (CHARIO_WRITE | CHARIO_FUA)) == (CHARIO_WRITE | CHARIO_FUA),
+		.position = args->position,
+		.length = args->length,
+		.writes = args->flags & CHARIO_WRITE,
+		.fua = (args->flags & (CHARIO_WRITE | CHARIO_FUA)) == (CHARIO_WRITE | CHARIO_FUA),
 		.polls = READ_ONCE(file->polls),
 	};
 	struct window *window;
 	ssize_t result;
 
-	if (unlikely(wish->reserved || wish->flags & ~(CHARIO_WRITE | CHARIO_FUA) ||
-		     wish->address & (chario_block_bytes(ns) - 1) || wish->length > 1ull << 30))
+	if (unlikely(args->reserved || args->flags & ~(CHARIO_WRITE | CHARIO_FUA) ||
+		     args->address & (chario_block_bytes(ns) - 1) || args->length > 1ull << 30))
 		return -EINVAL;
 	result = chario_enter(ns);
 	if (unlikely(result))
@@ -223,14 +223,14 @@ ssize_t chario_phys_transfer(struct chario_file *file, const struct chario_phys 
 	result = -EINTR;
 	if (unlikely(down_read_killable(&ctrl->windows_lock)))
 		goto leave;
-	window = find(ctrl, wish->address, wish->length);
+	window = find(ctrl, args->address, args->length);
 	result = -EPERM;
 	if (unlikely(!window))
 		goto unlock;
 	result = chario_check_range(ns, call.position, &call.length, call.writes);
 	if (unlikely(result || !call.length))
 		goto unlock;
-	call.address = window->address + (wish->address - window->start);
+	call.address = window->address + (args->address - window->start);
 	result = chario_transfer(&call);
 unlock:
 	up_read(&ctrl->windows_lock);
@@ -260,7 +260,7 @@ static const struct vm_operations_struct window_ops = {
 	.close = on_unmap,
 };
 
-/* The offset is the physical address. What is mapped lies in one window. */
+/* The offset is the physical address. The mapping must be within one window. */
 int chario_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct chario_file *private = file->private_data;

@@ -1,5 +1,5 @@
-//! What the firmware makes of the machine's description: where its window is, which memory the drive
-//! may reach, which drive is meant, and what it is to do. Every fixed number of a board is here or in
+//! The firmware's configuration from the machine's description: its window, the memory that the
+//! drive may reach, which drive to use, and the mode. Every fixed number of a board is here or in
 //! its linker script.
 
 use core::ptr::NonNull;
@@ -12,10 +12,10 @@ use interface::{Code, Window};
 
 /// The memory node that is shared with the main CPU. The node before it is the coprocessor's own.
 const WINDOW_NODE: usize = 1;
-/// No address of the firmware's begins below this: the null pointer is none.
+/// No firmware address is below this: excludes the null pointer.
 const LOWEST: u64 = 4096;
 
-/// What the firmware is to do.
+/// The firmware's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Serve the main CPU.
@@ -26,7 +26,7 @@ pub enum Mode {
     Verify,
     /// Measure sequential reads and writes.
     Benchmark,
-    /// Serve the main CPU, and count the instructions that it takes.
+    /// Serve the main CPU, and count instructions.
     #[cfg(feature = "check")]
     Count,
 }
@@ -41,16 +41,16 @@ const MODES: &[(&[u8], Mode)] = &[
     (b"count", Mode::Count),
 ];
 
-/// The machine and its orders.
+/// The machine and its configuration.
 #[derive(Debug)]
 pub struct Board {
-    /// What the device tree says.
+    /// The device tree's contents.
     pub machine: Machine,
-    /// What to do.
+    /// The mode.
     pub mode: Mode,
-    /// Of the self-test's data.
+    /// The seed of the self-test's data.
     pub seed: u64,
-    /// The drive takes the flag of force unit access and ignores it, as some do: flush instead.
+    /// The drive accepts force unit access but ignores it, as some do: flush instead.
     pub ignores_fua: bool,
     drive: Option<Address>,
 }
@@ -59,8 +59,8 @@ impl Board {
     /// Reads the device tree at `tree`, and starts the log and the timer.
     pub fn find(tree: usize) -> Result<Self, Code> {
         let start = NonNull::new(tree as *mut u8).ok_or(Code::BadMachine)?;
-        // SAFETY: the boot protocol: a1 is the address of a device tree; its own length is at most
-        // what is looked at here, and all of it is memory.
+        // SAFETY: the boot protocol: a1 is the address of a device tree; its length is at most what
+        // is read here, and all of it is memory.
         let blob = unsafe { core::slice::from_raw_parts(start.as_ptr(), 8) };
         let total = blob
             .get(4..8)
@@ -95,7 +95,8 @@ impl Board {
         Ok(board)
     }
 
-    /// `mode=WORD seed=N drive=BUS:DEVICE.FUNCTION fua=off`, in any order; what is not known is logged.
+    /// `mode=WORD seed=N drive=BUS:DEVICE.FUNCTION fua=off`, in any order; unknown words are
+    /// logged.
     fn take_orders(&mut self) {
         let (bytes, len) = self.machine.arguments;
         let text = bytes.get(..len).unwrap_or_default();
@@ -141,14 +142,13 @@ impl Board {
             .copied()
             .unwrap_or_default();
         let start = NonNull::new(range.start as usize as *mut u8).unwrap_or(NonNull::dangling());
-        // SAFETY: a memory node of its own that holds nothing of the firmware; checked by `find` to
+        // SAFETY: a separate memory node that holds nothing of the firmware; checked by `find` to
         // begin at a page and to be in reach.
         unsafe { Window::new(start, range.bytes as usize) }
     }
 
-    /// The memory that the drive may reach: the firmware's own, what the board has for queues and
-    /// for buffers, and the window. What follows one another is one stretch; those that have no
-    /// bytes are none.
+    /// The memory that the drive may reach: the firmware's own, the board's memory for queues and
+    /// buffers, and the window. Adjacent ranges are merged; empty ones are dropped.
     pub fn reach(&self) -> [Range; RUNS] {
         unsafe extern "C" {
             static __own_start: u8;
@@ -173,7 +173,7 @@ impl Board {
         runs
     }
 
-    /// The drive that is meant.
+    /// The selected drive.
     pub fn choose<'f>(&self, found: &'f Found) -> Result<&'f Drive, Code> {
         let drives = found.drives.get(..found.drive_count).unwrap_or_default();
         match (drives, self.drive) {
@@ -199,9 +199,9 @@ impl Board {
     }
 }
 
-/// Makes one range of those that touch; the first of them grows, the others become empty.
+/// Merges adjacent ranges; the first of them grows, the others become empty.
 fn join(runs: &mut [Range; RUNS]) {
-    // Each turn empties one of them.
+    // Each iteration empties one of them.
     while let Some((first, second, both)) = touching(runs) {
         if let Some(place) = runs.get_mut(second) {
             *place = Range::default();
@@ -212,7 +212,7 @@ fn join(runs: &mut [Range; RUNS]) {
     }
 }
 
-/// Two that touch, and the range that they are together.
+/// Two adjacent ranges, and their union.
 fn touching(runs: &[Range; RUNS]) -> Option<(usize, usize, Range)> {
     for (second, other) in runs.iter().enumerate() {
         for (first, one) in runs.iter().enumerate().take(second) {
@@ -241,7 +241,7 @@ fn parse_address(text: &[u8]) -> Option<Address> {
     Some(Address(number(255)? << 8 | number(31)? << 3 | number(7)?))
 }
 
-/// What a client is told of a drive that could not be brought up.
+/// The status for a client if the drive could not be set up.
 pub fn code(error: &nvme::Error) -> Code {
     match error {
         nvme::Error::NotReady { .. } | nvme::Error::TimedOut { .. } => Code::NotReady,

@@ -1,6 +1,6 @@
 //! The self-test and the benchmark: sequential reads and writes of the whole drive, eight commands
 //! of 128 KiB in flight, without the ring. What is read is compared with what the main CPU wrote by
-//! another path, and the other way round.
+//! another path, and vice versa.
 
 use block::{Buffer, Clock, Device, Lent, Operation, Request};
 
@@ -14,13 +14,13 @@ use crate::memory;
 const COMMAND_BYTES: usize = 128 << 10;
 const IN_FLIGHT: usize = memory::CHECK_BYTES / COMMAND_BYTES;
 
-/// What a pass does with the drive.
+/// The action of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// Read, and compare with what this seed says.
+    /// Read, and compare with the data for this seed.
     Compare(u64),
     Read,
-    /// Write what this seed says.
+    /// Write the data for this seed.
     Fill(u64),
     Write,
 }
@@ -30,13 +30,13 @@ impl Pass {
         matches!(self, Pass::Compare(_) | Pass::Read)
     }
 
-    /// A pass that touches no data counts what its commands cost.
+    /// A pass that touches no data counts its commands' instructions.
     fn counts(self) -> bool {
         matches!(self, Pass::Read | Pass::Write)
     }
 }
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Default)]
 struct Outcome {
     bytes: u64,
@@ -50,7 +50,7 @@ struct Outcome {
     worst: u64,
 }
 
-/// Runs what `mode` says and prints its results.
+/// Runs `mode` and prints its results.
 #[inline(never)]
 pub fn run(mut drive: Drive<'_>, mode: Mode, seed: u64) {
     let mut buffers = [const { None }; IN_FLIGHT];
@@ -116,7 +116,7 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
     let mut outcome = Outcome::default();
     let mut lba = 0;
     let mut lbas = [0u64; IN_FLIGHT];
-    // What is under way; the last command takes a part of its buffer.
+    // The commands in flight; the last one uses a part of its buffer.
     let mut lent = [const { None }; IN_FLIGHT];
     let mut costs = [0u32; IN_FLIGHT];
     let overhead = machine::instructions()
@@ -201,15 +201,15 @@ fn go(drive: &mut Drive<'_>, buffers: &mut [Option<Buffer>; IN_FLIGHT], pass: Pa
     outcome
 }
 
-/// Instructions since `before`. Where they are not counted one by one (an emulator without that mode)
-/// the overhead may seem to be more than all.
+/// Instructions since `before`. If they are not counted one by one (an emulator without that mode)
+/// the overhead may exceed the total.
 fn cost_since(before: u32, overhead: u32) -> u32 {
     machine::instructions()
         .wrapping_sub(before)
         .saturating_sub(overhead)
 }
 
-/// The buffer of a command that is over; None where the drive kept it.
+/// The buffer of a completed command; `None` if the drive kept it.
 fn whole_again(lent: &mut [Option<Lent>], index: usize, piece: Option<Buffer>) -> Option<Buffer> {
     let mut whole = lent.get_mut(index)?.take()?;
     whole.give_back(piece?).ok()?;
@@ -217,7 +217,7 @@ fn whole_again(lent: &mut [Option<Lent>], index: usize, piece: Option<Buffer>) -
 }
 
 /// The eight bytes at byte `at` of the drive: an invertible mix of the address and the seed
-/// (splitmix64), so that data in a wrong place is noticed.
+/// (splitmix64), so that data at a wrong address is noticed.
 fn word(at: u64, seed: u64) -> u64 {
     let mut z = at.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

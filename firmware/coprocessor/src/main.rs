@@ -5,10 +5,10 @@
 //! | --- | --- |
 //! | `start` | from reset to `main` |
 //! | `hardware` | a crate: device tree, log, timer and watchdog, root complex, the drive's queue |
-//! | `board`, `memory` | what is made of the machine's description; every byte of memory |
+//! | `board`, `memory` | configuration from the machine's description; every byte of memory |
 //! | `serve` | the command interface |
 //! | `check` | the self-test and the benchmark |
-//! | `meter` | the instructions that serving takes |
+//! | `meter` | counts the instructions of serving |
 #![no_std]
 #![no_main]
 
@@ -31,9 +31,10 @@ use nvme::{Controller, NamespaceInfo, Options};
 use board::{Board, Mode};
 use meter::Meter;
 
-/// How long commands may take. The watchdog does not see these waits: each is bounded by itself.
+/// How long commands may take. The watchdog does not apply to these waits: each is bounded by
+/// itself.
 const OPTIONS: Options = Options {
-    // They take two pages, and drives that are not emulated have none.
+    // Shadow doorbells take two pages, and only emulated drives have them.
     shadow_doorbells: false,
     io_timeout_us: 3_000_000,
     admin_timeout_us: 2_000_000,
@@ -56,7 +57,7 @@ extern "C" fn firmware_trap(cause: usize, at: usize, value: usize) {
 extern "C" fn firmware_main(tree: usize) -> ! {
     let board = match Board::find(tree) {
         Ok(board) => board,
-        // Without a machine there is no UART to say so, and no window.
+        // Without a machine description there is no UART to report this, and no window.
         Err(_) => machine::restart(),
     };
     let window = board.window();
@@ -86,7 +87,7 @@ extern "C" fn firmware_main(tree: usize) -> ! {
     }
 }
 
-/// From the root complex to a served drive, or the first thing that is in the way.
+/// From the root complex to a served drive, or the first error.
 fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible, Code> {
     let ecam = pci::Ecam::of(&board.machine).ok_or(Code::NoRootComplex)?;
     let found = ecam.walk(&board.machine);
@@ -145,7 +146,7 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
     }
 }
 
-/// Out of line: what it needs of the stack is free again while the drive is served.
+/// Out of line, so that its stack is free again while the drive is served.
 #[inline(never)]
 fn enable(platform: Platform) -> Result<Controller<Platform>, Code> {
     Controller::enable(platform, memory::controller(), OPTIONS).map_err(|failed| {

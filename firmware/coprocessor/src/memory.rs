@@ -1,4 +1,4 @@
-//! The firmware's memory: sections whose sizes are fixed here, each lent once.
+//! The firmware's memory: sections whose sizes are fixed here, each handed out once.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ const CONTROLLER_BYTES: usize = controller_memory_bytes_without_shadows(drive::P
 /// A volume's node; one with longer nodes cannot be mounted here.
 #[cfg(feature = "files")]
 pub const NODE_BYTES: usize = 4096;
-/// Files that can be open at once.
+/// Files that can be open at the same time.
 #[cfg(feature = "files")]
 pub const FILES: usize = 4;
 /// Data of the self-test and the benchmark: a buffer for each of eight commands.
@@ -31,14 +31,14 @@ static mut NODES: Pages<{ 3 * NODE_BYTES }> = Pages([0; 3 * NODE_BYTES]);
 #[unsafe(link_section = ".buffers")]
 static mut CHECK: Pages<CHECK_BYTES> = Pages([0; CHECK_BYTES]);
 
-/// What was lent, a bit each.
+/// What was handed out, one bit each.
 static LENT: AtomicU32 = AtomicU32::new(0);
 
 fn once(bit: u32, start: *mut u8, len: usize) -> Buffer {
     let is_first = LENT.fetch_or(1 << bit, Ordering::Relaxed) & 1 << bit == 0;
     match NonNull::new(start) {
-        // SAFETY: a static of this length that nothing else names, lent once. Its bytes may be
-        // anything, as those of any memory are after a reset; they are initialised all the same.
+        // SAFETY: a static of this length that nothing else names, handed out once. Its bytes have
+        // arbitrary values after a reset, but they are initialised.
         Some(start) if is_first => unsafe { Buffer::from_raw(start, len) },
         _ => Buffer::from_static(&mut []),
     }
@@ -66,13 +66,13 @@ pub fn nodes() -> [Buffer; 3] {
 #[cfg(feature = "files")]
 static mut OPEN_FILES: [volume::OpenFile; FILES] = [const { volume::OpenFile::new() }; FILES];
 
-/// The table of open files; empty the second time.
+/// The table of open files; empty on the second call.
 #[cfg(feature = "files")]
 pub fn open_files() -> &'static mut [volume::OpenFile] {
     let is_first = LENT.fetch_or(1 << 4, Ordering::Relaxed) & 1 << 4 == 0;
     let files = &raw mut OPEN_FILES;
     match is_first {
-        // SAFETY: nothing else names it, and it is lent once.
+        // SAFETY: nothing else names it, and it is handed out once.
         true => unsafe { &mut *files },
         false => &mut [],
     }

@@ -1,12 +1,12 @@
-//! What serving costs: the instructions of the main loop's rounds in which something moved, told
-//! when the last client has gone. Without the feature `check` it is nothing.
+//! Measures serving: counts the instructions of the main loop's iterations that made progress, and
+//! logs them when the last client has detached. Empty without the feature `check`.
 
 use interface::Service;
 
 #[cfg(feature = "check")]
 use hardware::{log, machine};
 
-/// Counts while it is on.
+/// Counts while it is enabled.
 #[derive(Debug, Default)]
 pub struct Meter {
     #[cfg(feature = "check")]
@@ -21,20 +21,20 @@ pub struct Meter {
 
 #[cfg(not(feature = "check"))]
 impl Meter {
-    /// Does a round.
+    /// Runs one iteration.
     #[inline(always)]
     pub fn round(&mut self, step: impl FnOnce() -> bool) -> bool {
         step()
     }
 
-    /// Nothing was counted.
+    /// Without the feature: counts nothing.
     #[inline(always)]
     pub fn tell(&mut self, _: &Service) {}
 }
 
 #[cfg(feature = "check")]
 impl Meter {
-    /// One that counts.
+    /// An enabled meter.
     pub fn counting() -> Self {
         Self {
             is_on: true,
@@ -42,7 +42,7 @@ impl Meter {
         }
     }
 
-    /// Does a round, and counts it if something moved.
+    /// Runs one iteration, and counts it if it made progress.
     #[inline(always)]
     pub fn round(&mut self, step: impl FnOnce() -> bool) -> bool {
         let before = machine::instructions();
@@ -56,7 +56,7 @@ impl Meter {
         has_moved
     }
 
-    /// Tells what was counted, if the client is gone.
+    /// Logs the counters, if the client has detached.
     #[inline(always)]
     pub fn tell(&mut self, service: &Service) {
         if self.is_on && self.rounds > 0 {

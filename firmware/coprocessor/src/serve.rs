@@ -1,4 +1,4 @@
-//! The main loop: clients' commands until the power goes.
+//! The main loop: serves clients' commands until power-off.
 
 use core::convert::Infallible;
 
@@ -11,8 +11,8 @@ use interface::{Code, Drive as Identity, Grant, Service, Want, Window};
 
 use crate::meter::Meter;
 
-/// Serves for ever. Out of line, as what it calls: the stack's bound is the sum of the deepest path,
-/// and bringing the drive up is another.
+/// Serves and never returns. Out of line, like its callees: the stack bound is that of the deepest
+/// path, and setting up the drive is a separate one.
 #[inline(never)]
 pub fn run(
     mut drive: Drive<'_>,
@@ -33,7 +33,7 @@ pub fn run(
     }
 }
 
-/// Until a client wants files and no block command is under way.
+/// Until a client wants files and no block command is in flight.
 fn blocks(service: &mut Service, drive: &mut Drive<'_>, meter: &mut Meter) {
     while service.want() == Want::Blocks || !service.is_idle(drive) {
         machine::progress();
@@ -54,7 +54,7 @@ fn tell(event: interface::Event) {
 mod files {
     use super::{Code, Drive, Meter, Service};
 
-    /// None is needed.
+    /// No wake-up is needed.
     pub struct Memory;
 
     impl Memory {
@@ -81,14 +81,14 @@ mod files {
     use super::{Drive, Meter, tell};
     use crate::memory;
 
-    /// What a volume is lent while it is mounted.
+    /// The memory of a mounted volume.
     pub struct Memory {
         nodes: Option<[Buffer; 3]>,
         open_files: &'static mut [OpenFile],
     }
 
     impl Memory {
-        /// All of it; it is there once.
+        /// Takes all of it; only the first call succeeds.
         pub fn take() -> Self {
             Self {
                 nodes: Some(memory::nodes()),
@@ -133,7 +133,8 @@ mod files {
         memory.nodes = unmount(volume);
     }
 
-    // Not inlined, as little as what follows: their futures are not to lie beside those of serving.
+    // Not inlined, like the next one: their futures must not share a stack frame with those of
+    // serving.
     #[inline(never)]
     fn mount<'v, 'd>(
         drive: &'v mut Drive<'d>,

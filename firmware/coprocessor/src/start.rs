@@ -1,10 +1,10 @@
-//! From reset to `main`: one hart runs, the others wait for ever; a stack, cleared memory, and the
-//! trap that the watchdog's timer and every fault end in.
+//! From reset to `main`: one hart runs, the others wait forever; sets up the stack, cleared memory,
+//! and the trap handler for the watchdog's timer and every fault.
 
 use core::arch::global_asm;
 
-/// Bytes of stack by what is built in: what `make figures ONLY=firmware` computes from the code, rounded
-/// up to half a KiB. With record and play the state of two streams lies there too.
+/// Bytes of stack by enabled features: what `make figures ONLY=firmware` computes from the code,
+/// rounded up to half a KiB. With record and play it also holds the state of two streams.
 pub const STACK_BYTES: usize = match (
     usize::BITS,
     cfg!(feature = "stream"),
@@ -19,7 +19,7 @@ pub const STACK_BYTES: usize = match (
     (_, false, false) => 29 << 9,
 };
 
-/// The stack, in a section of its own so that the build prints its size.
+/// The stack, in its own section so that the build prints its size.
 #[unsafe(link_section = ".stack")]
 #[used]
 static mut STACK: [u8; STACK_BYTES] = [0; STACK_BYTES];

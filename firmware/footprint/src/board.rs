@@ -1,4 +1,4 @@
-//! A board: registers and a timer at fixed addresses, memory where it is.
+//! A board: registers and a timer at fixed addresses, identity-mapped memory.
 
 use core::ptr::{NonNull, read_volatile, write_volatile};
 
@@ -59,14 +59,14 @@ impl Clock for Board {
     }
 }
 
-/// One of several stretches of 64 KiB.
+/// One of several 64 KiB ranges.
 pub fn memory(index: usize) -> Buffer {
     let start = core::hint::black_box(MEMORY + (index << 16));
     // SAFETY: never run; a firmware would have a linker section here.
     unsafe { Buffer::from_raw(NonNull::new_unchecked(start as *mut u8), 1 << 16) }
 }
 
-/// Keeps the controller for ever.
+/// Stores the controller permanently.
 pub fn keep(controller: Controller<Board>) -> &'static Controller<Board> {
     let place = core::hint::black_box(MEMORY + (1 << 24)) as *mut Controller<Board>;
     // SAFETY: never run; as in `memory`.

@@ -1,5 +1,5 @@
-//! The drive's queue, with what the board knows better than the drive. A crate of its own, because the
-//! code that each command passes through is built for speed here and everything else for size.
+//! The drive's queue, with what the board knows better than the drive. A separate crate, because
+//! the code on the path of every command is built for speed here and everything else for size.
 #![no_std]
 
 use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request};
@@ -13,12 +13,12 @@ pub const DEPTH: usize = 16;
 pub const MAX_TRANSFER_BYTES: usize = 128 << 10;
 /// The controller's page.
 pub const PAGE_BYTES: usize = 4096;
-/// What the queue needs.
+/// The memory that the queue needs, in bytes.
 pub const MEMORY_BYTES: usize = queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, PAGE_BYTES);
 
 type Queue<'c> = QueuePair<Platform, &'c Controller<Platform>, DEPTH>;
 
-/// A drive that is served.
+/// The drive that is served.
 #[derive(Debug)]
 pub struct Drive<'c> {
     queue: Queue<'c>,
@@ -26,10 +26,10 @@ pub struct Drive<'c> {
 }
 
 impl<'c> Drive<'c> {
-    /// Makes the queue in `memory`. `ignores_fua`: force unit access is not to be relied on.
+    /// Makes the queue in `memory`. `ignores_fua`: force unit access is unreliable.
     ///
     /// # Errors
-    /// As the controller says.
+    /// Those of the controller.
     #[inline(never)]
     pub fn new(
         controller: &'c Controller<Platform>,
@@ -78,8 +78,8 @@ impl Device for Drive<'_> {
         self.queue.outstanding()
     }
 
-    /// A blocking loop of the volume's comes by here: that is progress, and the driver's deadlines
-    /// end it.
+    /// A blocking loop of the volume passes here: that counts as progress, and the driver's
+    /// deadlines end it.
     fn wait(&mut self, _timeout_us: u32) {
         machine::progress();
     }

@@ -1,5 +1,5 @@
-//! The device tree as the machine hands it over (Devicetree specification, "Flattened Devicetree
-//! Format"): the few things that the firmware needs, and nothing kept of the rest.
+//! The machine's device tree (Devicetree specification, "Flattened Devicetree Format"): reads the
+//! few properties that the firmware needs, and keeps nothing of the rest.
 //!
 //! The blob is not trusted to be well formed: each read is checked, the walk has no recursion, and
 //! its length is bounded by the blob's.
@@ -9,8 +9,8 @@ const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
-/// What is read of a node: its names and kind, its registers and the bus's windows, its number; of
-/// the processors their timer; of the tree what the firmware is to do.
+/// The properties that are read: a node's names and type, its registers and bus windows, its
+/// number; the processors' timer; the boot arguments.
 const PROPERTIES: [&[u8]; 7] = [
     b"compatible",
     b"device_type",
@@ -20,7 +20,7 @@ const PROPERTIES: [&[u8]; 7] = [
     b"timebase-frequency",
     b"bootargs",
 ];
-/// The longest blob that is looked at.
+/// The longest blob that is accepted.
 pub const MAX_BYTES: usize = 2 << 20;
 /// The most bytes of the boot arguments that are kept.
 pub const ARGUMENT_BYTES: usize = 128;
@@ -35,16 +35,16 @@ pub struct Range {
 }
 
 impl Range {
-    /// The first address behind it.
+    /// The first address after it.
     pub const fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes)
     }
 }
 
-/// What the tree says of the machine; a field is empty where it says nothing.
+/// The machine according to the tree; a field is empty if the tree lacks it.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Memory by its node number, as far as four.
+    /// Memory by its node number, up to four.
     pub memory: [Range; 4],
     /// Ticks a second of the timer.
     pub timebase_hz: u32,
@@ -58,13 +58,13 @@ pub struct Machine {
     pub ecam: Range,
     /// Its memory window below 4 GiB, as the processor addresses it and as the bus does.
     pub window32: (Range, u64),
-    /// The one above.
+    /// The memory window above 4 GiB.
     pub window64: (Range, u64),
     /// Boot arguments and their length.
     pub arguments: ([u8; ARGUMENT_BYTES], usize),
 }
 
-/// One node's properties, until it is known what node it is.
+/// One node's properties, until its type is known.
 #[derive(Clone, Copy, Default)]
 struct Node<'t> {
     compatible: &'t [u8],
@@ -74,7 +74,7 @@ struct Node<'t> {
     numa: u32,
 }
 
-/// Reads the tree in `blob`; `None` if it is none.
+/// Reads the tree in `blob`; `None` if it is not a device tree.
 pub fn parse(blob: &[u8]) -> Option<Machine> {
     let total = word(blob, 4)? as usize;
     if word(blob, 0)? != MAGIC || total > blob.len() {
@@ -99,7 +99,8 @@ pub fn parse(blob: &[u8]) -> Option<Machine> {
         let token = word(blob, at)?;
         at += 4;
         match token {
-            // A node's properties come before its children, so it is complete at either.
+            // A node's properties come before its children, so the node is complete at its first
+            // child or its end.
             BEGIN_NODE => {
                 machine.take(&node);
                 node = Node::default();
@@ -129,7 +130,7 @@ pub fn parse(blob: &[u8]) -> Option<Machine> {
 impl Machine {
     fn property<'t>(&mut self, node: &mut Node<'t>, name: &[u8], value: &'t [u8]) {
         let number = word(value, 0).unwrap_or(0);
-        // A pattern of bytes is compared byte by byte in line, which takes four times the code.
+        // A byte-string pattern is compared inline byte by byte, which takes four times the code.
         let place = PROPERTIES.iter().position(|property| *property == name);
         match place {
             Some(0) => node.compatible = value,
@@ -190,7 +191,7 @@ impl Machine {
     }
 }
 
-/// Whether the node's list of names has this one.
+/// Whether the node's list of names contains this one.
 fn is(node: &Node<'_>, name: &[u8]) -> bool {
     node.compatible
         .split(|&byte| byte == 0)
@@ -207,7 +208,7 @@ fn double(bytes: &[u8], at: usize) -> Option<u64> {
     Some(high << 32 | u64::from(word(bytes, at + 4)?))
 }
 
-/// Two cells of address and two of length: what the machines here have at their root.
+/// Two cells of address and two of length: as at the root of the supported machines.
 fn range(bytes: &[u8], at: usize) -> Option<Range> {
     let (start, bytes) = (double(bytes, at)?, double(bytes, at + 8)?);
     Some(Range { start, bytes })

@@ -1,4 +1,4 @@
-//! The machine under the coprocessor: what it says of itself, its log, its timer, its root complex.
+//! The coprocessor's machine: its device tree, log, timer and root complex.
 #![no_std]
 
 pub mod fdt;

@@ -1,4 +1,4 @@
-//! The machine as `nvme` wants it: a drive's registers, memory at its own addresses, a timer; and
+//! The machine as a platform for `nvme`: a drive's registers, identity-mapped memory, a timer; and
 //! the watchdog.
 
 use core::arch::asm;
@@ -12,14 +12,14 @@ use crate::fdt::{Machine, Range};
 use crate::log;
 use crate::pci::{Address, Drive, Ecam};
 
-/// The main loop must come round in this time, or the machine is restarted. What takes longer is
-/// in the driver's slow paths, which have deadlines of their own and count as progress.
+/// The main loop must complete an iteration in this time, or the machine is restarted. Only the
+/// driver's slow paths take longer; they have their own deadlines and count as progress.
 const WATCHDOG_SECONDS: u32 = 4;
 
 static CLINT: AtomicUsize = AtomicUsize::new(0);
 static RESET: AtomicUsize = AtomicUsize::new(0);
 static TICKS_A_SECOND: AtomicU32 = AtomicU32::new(10_000_000);
-/// Counts as long as something goes on.
+/// Counts progress.
 static PROGRESS: AtomicU32 = AtomicU32::new(0);
 static SEEN: AtomicU32 = AtomicU32::new(0);
 static STUCK: AtomicU32 = AtomicU32::new(0);
@@ -40,11 +40,11 @@ pub struct Platform {
     address: Address,
     registers: usize,
     register_bytes: usize,
-    /// The first one is looked at first.
+    /// The first one is checked first.
     memory: [LinearDma; RUNS],
 }
 
-/// Stretches of memory that a drive may reach, at most.
+/// The most ranges of memory that a drive may reach.
 pub const RUNS: usize = 4;
 
 /// Takes the timer, the watchdog's period and the reset register from the machine.
@@ -59,7 +59,7 @@ pub fn begin(machine: &Machine) {
     }
 }
 
-/// The loop came round.
+/// Reports an iteration of the main loop.
 #[inline(always)]
 pub fn progress() {
     PROGRESS.store(
@@ -68,7 +68,7 @@ pub fn progress() {
     );
 }
 
-/// The next look of the watchdog, in a second.
+/// Schedules the next check of the watchdog, in a second.
 fn arm() {
     let clint = CLINT.load(Ordering::Relaxed);
     if clint == 0 {
@@ -76,8 +76,8 @@ fn arm() {
     }
     let next = Timer.ticks() + Timer.ticks_per_second();
     let compare = clint + MTIMECMP;
-    // SAFETY: the device tree names the interruptor; hart 0's words. The high half is out of reach
-    // first, so that no interrupt comes in between (RISC-V ACLINT specification, "MTIMECMP").
+    // SAFETY: the device tree names the interruptor; hart 0's words. The high half is first set to
+    // its maximum, so that no interrupt fires in between (RISC-V ACLINT specification, "MTIMECMP").
     unsafe {
         write_volatile((compare + 4) as *mut u32, u32::MAX);
         write_volatile(compare as *mut u32, next as u32);
@@ -138,7 +138,7 @@ impl Clock for Timer {
         #[cfg(target_pointer_width = "64")]
         return unsafe { read_volatile(time as *const u64) };
         #[cfg(target_pointer_width = "32")]
-        // Twice at most in practice: the upper half changes every seven minutes.
+        // At most twice in practice: the upper half changes every seven minutes.
         loop {
             // SAFETY: as above.
             let (high, low, again) = unsafe {
@@ -160,7 +160,7 @@ impl Clock for Timer {
 }
 
 impl Platform {
-    /// The drive's platform; `memory` is what it may reach: first where most data is.
+    /// The drive's platform; `memory` is what it may reach, the range with most data first.
     pub fn new(ecam: Ecam, drive: &Drive, memory: [Range; RUNS]) -> Self {
         Self {
             ecam,
@@ -221,7 +221,7 @@ impl Registers for Platform {
 }
 
 // SAFETY: memory has the same address on the bus (the machine has no IOMMU before its root
-// complex), is whole pages, and is there for ever.
+// complex), consists of whole pages, and always exists.
 unsafe impl Dma for Platform {
     #[inline(always)]
     fn bus_run(&self, address: usize, len: usize) -> Option<BusRun> {

@@ -1,16 +1,17 @@
 //! The root complex through ECAM (PCI Express base specification, "Enhanced Configuration Access
-//! Mechanism"): each function behind each bridge, and a place on the bus for the NVMe controllers.
+//! Mechanism"): finds each function behind each bridge, and assigns bus addresses to the NVMe
+//! controllers.
 //!
 //! Buses are numbered in the order in which they are found. Only NVMe functions get memory; a
-//! bridge forwards what lies behind it and no more. There is no recursion: the way back up is a
-//! stack of fixed depth.
+//! bridge forwards only what lies behind it. There is no recursion: the path back up is a stack of
+//! fixed depth.
 
 use crate::fdt::Machine;
 use crate::log;
 
 /// Bridges one behind the other.
 const DEPTH: usize = 8;
-/// Controllers that are told apart.
+/// Controllers that can be distinguished.
 pub const DRIVES: usize = 8;
 
 const IDENTITY: u16 = 0x00;
@@ -29,7 +30,7 @@ const NO_INTX: u32 = 1 << 10;
 /// A bridge forwards whole MiB.
 const BRIDGE_UNIT: u64 = 1 << 20;
 
-/// A function's address: bus, device, function, as in a request's identifier.
+/// A function's address: bus, device, function, in the format of a requester ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Address(pub u16);
 
@@ -40,10 +41,10 @@ pub struct Ecam {
     buses: u16,
 }
 
-/// A drive that was found and placed.
+/// A drive that was found and has addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drive {
-    /// Where on the bus.
+    /// Its PCI address.
     pub address: Address,
     /// Its registers, as the processor addresses them.
     pub registers: usize,
@@ -51,12 +52,12 @@ pub struct Drive {
     pub register_bytes: usize,
 }
 
-/// What the walk found.
+/// The result of the walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     /// The drives.
     pub drives: [Drive; DRIVES],
-    /// How many.
+    /// The number of drives.
     pub drive_count: usize,
     /// Functions of any kind.
     pub functions: u32,
@@ -64,7 +65,7 @@ pub struct Found {
     pub bridges: u32,
 }
 
-/// What is left of the windows; bus addresses.
+/// The free part of the windows; bus addresses.
 struct Space {
     /// Next free address and end, below 4 GiB; and what to add to reach it from the processor.
     low: (u64, u64, u64),
@@ -100,15 +101,15 @@ impl Ecam {
         }
     }
 
-    /// Lets a function answer and reach memory, or keeps it from both.
+    /// Enables or disables a function's memory decoding and bus mastering.
     pub fn connect(&self, address: Address, connected: bool) {
         let on = if connected { MEMORY_AND_MASTER } else { 0 };
-        // The upper half is status, whose ones would clear what they say.
+        // The upper half is status, where writing ones clears bits.
         let kept = self.read(address, COMMAND) & 0xffff & !MEMORY_AND_MASTER;
         self.write(address, COMMAND, kept | NO_INTX | on);
     }
 
-    /// Numbers the buses, finds the drives and gives them their places.
+    /// Numbers the buses, finds the drives and assigns their addresses.
     pub fn walk(&self, machine: &Machine) -> Found {
         let mut found = Found::default();
         let window = |(range, bus): (crate::fdt::Range, u64)| {
@@ -118,13 +119,13 @@ impl Ecam {
             low: window(machine.window32),
             high: window(machine.window64),
         };
-        // The bridges above the present bus: address, and where on their bus to go on.
+        // The bridges above the current bus: address, and where on their bus to continue.
         let mut above = [(Address(0), 0u16); DEPTH];
         let mut depth = 0;
         let mut next_bus: u16 = 1;
         let mut bus: u16 = 0;
         let mut slot: u16 = 0;
-        // Each turn looks at one of 256 functions of a bus, or leaves a bus.
+        // Each iteration checks one of 256 functions of a bus, or leaves a bus.
         loop {
             if slot == 256 {
                 if depth == 0 {
@@ -164,7 +165,7 @@ impl Ecam {
                     slot = 0;
                 } else {
                     log!(
-                        "pci: too many bridges at #: not looked behind",
+                        "pci: too many bridges at #: not scanned",
                         u64::from(address.0)
                     );
                 }
@@ -198,7 +199,7 @@ impl Ecam {
         self.connect(bridge, true);
     }
 
-    /// Sizes BAR 0 and gives it a place: 32 bits or 64.
+    /// Sizes BAR 0 and assigns its address: 32 or 64 bits.
     fn place(&self, address: Address, behind_bridge: bool, space: &mut Space, found: &mut Found) {
         self.connect(address, false);
         let kind = self.read(address, BAR0);
@@ -212,7 +213,7 @@ impl Ecam {
         }
         let bytes = mask.wrapping_neg();
         if kind & 1 != 0 || low == 0 && !is_wide || !bytes.is_power_of_two() {
-            log!("pci: #: BAR 0 is no memory", u64::from(address.0));
+            log!("pci: #: BAR 0 not memory", u64::from(address.0));
             return;
         }
         // Behind a bridge the window is below 4 GiB.
@@ -242,7 +243,8 @@ impl Ecam {
     }
 }
 
-/// Takes `bytes` at their own alignment: the bus address, and the processor's if it can reach it.
+/// Allocates `bytes`, aligned to their size: the bus address, and the processor's if it can reach
+/// it.
 fn take(window: &mut (u64, u64, u64), bytes: u64) -> Option<(u64, usize)> {
     let (next, end, shift) = window;
     let start = next.checked_next_multiple_of(bytes)?;

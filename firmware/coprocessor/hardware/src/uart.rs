@@ -2,14 +2,14 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// The registers' address; none before the device tree was read.
+/// The registers' address; zero before the device tree was read.
 static REGISTERS: AtomicUsize = AtomicUsize::new(0);
 const STATUS: usize = 5;
 const CAN_TAKE: u8 = 1 << 5;
-/// Looks at a transmitter that takes nothing; then the byte is dropped.
+/// Checks of a busy transmitter before a byte is dropped.
 const PATIENCE: u32 = 1 << 20;
 
-/// Where the UART is from now on.
+/// Sets the UART's address.
 pub fn set(registers: usize) {
     REGISTERS.store(registers, Ordering::Relaxed);
 }
@@ -30,9 +30,9 @@ fn put(byte: u8) {
     }
 }
 
-/// What can stand in a line of the log.
+/// A value in a line of the log.
 pub enum Part<'t> {
-    /// Bytes that should be text; what does not print becomes a dot.
+    /// Bytes that should be text; unprintable ones become dots.
     Text(&'t [u8]),
     /// A number: decimal, or hexadecimal after `0x`.
     Number(u64),
