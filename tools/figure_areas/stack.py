@@ -9,6 +9,7 @@ OBJDUMP = "riscv64-unknown-elf-objdump"
 FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)(?:\s+(.*))?$")
 SMALL = re.compile(r"^sp,sp,-(\d+)$")
+ROUTINE = re.compile(r"^__riscv_(save|restore)_\d+$")
 LARGE = re.compile(r"^sp,sp,(\w+)$")
 
 
@@ -54,7 +55,19 @@ def functions(program):
                 entry[2].add(int(target[1], 16))
         elif operation in ("jalr", "jr"):
             entry[3].append(f"{name}: {operation} {operands}")
+    inline_routines(found)
     return found, taken & set(found)
+
+
+def inline_routines(found):
+    """Counts what the routines at a function's beginning and end do as the function's own: one makes its frame."""
+    routines = {address: entry for address, entry in found.items() if ROUTINE.match(entry[0])}
+    for address in routines:
+        del found[address]
+    for entry in found.values():
+        called = entry[2] & routines.keys()
+        entry[1] += sum(routines[address][1] for address in called)
+        entry[2] -= called
 
 
 def constant(registers, operation, operands):

@@ -114,3 +114,54 @@ trap_entry:
     mret
 "#
 );
+
+// What functions begin and end with, once instead of in each (the psABI's save and restore routines; the compiler calls
+// them with the feature `save-restore`): the return address and the first so many saved registers, from the top of
+// the caller's frame down. A routine that keeps more registers than it was asked for does no harm.
+#[cfg(target_arch = "riscv32")]
+global_asm!(
+    r#"
+    .macro routine kind, numbers:vararg
+    .irp number, \numbers
+    .global __riscv_\kind\()_\number
+    .type __riscv_\kind\()_\number, @function
+__riscv_\kind\()_\number:
+    .endr
+    .endm
+    .macro each operation, frame, registers:vararg
+    .set at, \frame
+    .irp register, \registers
+    .set at, at - 4
+    \operation \register, at(sp)
+    .endr
+    .endm
+    .macro keep frame, registers:vararg
+    addi sp, sp, -\frame
+    each sw, \frame, \registers
+    jr t0
+    .endm
+    .macro give_back frame, registers:vararg
+    each lw, \frame, \registers
+    addi sp, sp, \frame
+    ret
+    .endm
+
+    .section .text.routines, "ax"
+    routine save, 12
+    keep 64, ra, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11
+    routine save, 11, 10, 9, 8
+    keep 48, ra, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10
+    routine save, 7, 6, 5, 4
+    keep 32, ra, s0, s1, s2, s3, s4, s5, s6
+    routine save, 3, 2, 1, 0
+    keep 16, ra, s0, s1, s2
+    routine restore, 12
+    give_back 64, ra, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11
+    routine restore, 11, 10, 9, 8
+    give_back 48, ra, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10
+    routine restore, 7, 6, 5, 4
+    give_back 32, ra, s0, s1, s2, s3, s4, s5, s6
+    routine restore, 3, 2, 1, 0
+    give_back 16, ra, s0, s1, s2
+"#
+);
