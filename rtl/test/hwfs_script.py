@@ -84,10 +84,11 @@ class Session:
         return results
 
 
-def command(*arguments, good=True):
-    """Runs the command; its output. With `good`, it must end with 0."""
+def command(*arguments, good=True, stdin=None):
+    """Runs the command, with these bytes as its input; its output. With `good`, it must end with 0."""
     done = subprocess.run([straightway(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
+                          input=stdin or b"")
+    done.stdout = done.stdout.decode()
     if good and done.returncode != 0:
         raise AssertionError(f"{arguments}: {done.returncode}: {done.stdout}")
     return done

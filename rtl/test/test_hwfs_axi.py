@@ -363,8 +363,8 @@ def test_the_command(front, tmp_path):
     device = f"hwfs:{tmp_path / 'front.sock'}"
     source, target = tmp_path / "in", tmp_path / "out"
 
-    def run(exit_status, verb, *words):
-        done = hw.command("--quiet", verb, device, *words, good=False)
+    def run(exit_status, verb, *words, stdin=None):
+        done = hw.command("--quiet", verb, device, *words, good=False, stdin=stdin)
         assert done.returncode == exit_status, f"STRAIGHTWAY_SEED={SEED}: {verb} {words}: {done.stdout}{f.says()}"
         return done.stdout
 
@@ -373,6 +373,12 @@ def test_the_command(front, tmp_path):
     run(9, "get", "early", target)  # it exists
     run(10, "get", "none", tmp_path / "none")
     assert not (tmp_path / "none").exists()
+    for words, part in ((["--offset", "5000"], early[5000:]), (["--offset", "1", "--length", "4097"], early[1:4098]),
+                        (["--offset", "5003"], b""), (["--length", "0"], b"")):  # fmt: skip
+        run(0, "get", "early", target, "--force", *words)
+        assert target.read_bytes() == part
+    for words in (["--offset", "5004"], ["--offset", "1", "--length", "5003"]):
+        assert "5003 bytes" in run(2, "get", "early", target, "--force", *words)
 
     source.write_bytes(data)
     stored = json.loads(run(0, "put", source, "späte Datei", "--json"))
@@ -387,11 +393,20 @@ def test_the_command(front, tmp_path):
     listed = json.loads(run(0, "ls", "--json"))["files"]
     assert [(file["name"], file["size_bytes"], file["allocated_bytes"], file["checksums"]) for file in listed] == [
         ("early", len(newer), None, None), ("späte Datei", len(data), None, None)]
+    # A stream of unknown length, which ends inside a transfer; one that does not fit leaves nothing.
+    streamed = json.loads(run(0, "put", "-", "streamed", "--json", stdin=data))
+    assert (streamed["length_bytes"], streamed["requests"]) == (len(data), 3)
+    run(0, "get", "streamed", target, "--force")
+    assert target.read_bytes() == data
+    run(0, "rm", "streamed")
+    run(8, "put", "-", "streamed", stdin=bytes(4 << 20))
+    run(10, "rm", "streamed")
+    run(0, "put", "-", "nothing", stdin=b"")
     source.write_bytes(b"")
     run(0, "put", source, "empty")
     run(0, "mv", "späte Datei", "renamed")
     run(9, "mv", "renamed", "early")
-    assert "`none`" in run(10, "rm", "none", "empty")
+    assert "`none`" in run(10, "rm", "none", "empty", "nothing")
     assert run(0, "ls") == "early\nrenamed\n"
     f.leave()
     hw.check(tmp_path / "v")

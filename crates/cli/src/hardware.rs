@@ -9,10 +9,11 @@ use crate::signals::Cancel;
 use crate::transfer::{IoArgs, Route};
 use crate::volume::source::Source;
 use crate::volume::{Access, shown};
-use ::hwfs::{Error, Front, Simulation, Status};
+use ::hwfs::{Board, Error, Front, Simulation, Status};
 use indicatif::ProgressBar;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -70,23 +71,9 @@ pub fn refuse_io(io: &IoArgs) -> Result<()> {
     refuse(&[("--block-size and --queue-depth", !io.is_default())])
 }
 
-/// The length of a new file, which the hardware is told before its data.
-///
-/// # Errors
-/// The source is a stream.
-pub fn length_of(source: &Source) -> Result<u64> {
-    source.len_bytes.ok_or_else(|| {
-        Failure::usage(format!(
-            "the length of {} is not known, and a file system in hardware needs it first; nothing was done",
-            source.name.display()
-        ))
-        .hint("put a file")
-    })
-}
-
 /// A volume in hardware while it is mounted.
 pub struct Files<'a> {
-    front: Front<Simulation>,
+    front: Front<Box<dyn Board>>,
     device: &'a str,
 }
 
@@ -146,32 +133,46 @@ impl Files<'_> {
         renamed.map_err(|error| failed(doing, error))
     }
 
-    /// Makes a file of the next `length` bytes of `source`; the commands that moved data.
+    /// Makes a file of all that `source` has: its length, and the transfers.
     ///
     /// # Errors
     /// The source's, the hardware's, or cancellation: such a file is removed again.
-    pub fn put(
-        &mut self,
-        name: &str,
-        length: u64,
-        source: &mut Source,
-        stop: &Stop<'_>,
-    ) -> Result<u64> {
+    pub fn put(&mut self, name: &str, source: &mut Source, stop: &Stop<'_>) -> Result<(u64, u64)> {
+        let length = source.len_bytes;
         let mut data = Moving::new(source, stop);
-        let put = self.front.put(name, length, &mut data);
+        let put = match length {
+            Some(length) => self.front.put(name, length, &mut data).map(|()| length),
+            None => self.front.put_stream(name, &mut data),
+        };
         data.ended(put, || format!("storing `{}`", shown(name)))
     }
 
-    /// Copies a file to `sink`: its length, and the commands that moved data.
+    /// A file's size in bytes.
+    ///
+    /// # Errors
+    /// The hardware's; there is no such file.
+    pub fn size(&mut self, name: &str) -> Result<u64> {
+        let size = self.front.size(name);
+        size.map_err(|error| failed(format_args!("opening `{}`", shown(name)), error))
+    }
+
+    /// Copies a part of a file, all of which is there, to `sink`: its length, and the transfers.
     ///
     /// # Errors
     /// The hardware's, the sink's, or cancellation.
-    pub fn get(&mut self, name: &str, sink: &mut Outlet, stop: &Stop<'_>) -> Result<(u64, u64)> {
+    pub fn get(
+        &mut self,
+        name: &str,
+        part: Range<u64>,
+        sink: &mut Outlet,
+        stop: &Stop<'_>,
+    ) -> Result<(u64, u64)> {
+        let length = part.end - part.start;
         let mut data = Moving::new(sink, stop);
-        let mut bytes = 0;
-        let got = self.front.get(name, &mut data).map(|length| bytes = length);
-        let commands = data.ended(got, || format!("fetching `{}`", shown(name)))?;
-        Ok((bytes, commands))
+        let got = self.front.get_part(name, part.start, length, &mut data);
+        data.ended(got.map(|()| length), || {
+            format!("fetching `{}`", shown(name))
+        })
     }
 }
 
@@ -187,7 +188,7 @@ pub struct Stop<'a> {
 struct Moving<'a, T> {
     end: &'a mut T,
     stop: &'a Stop<'a>,
-    commands: u64,
+    transfers: u64,
     failure: Option<Failure>,
 }
 
@@ -196,23 +197,22 @@ impl<'a, T> Moving<'a, T> {
         Self {
             end,
             stop,
-            commands: 0,
+            transfers: 0,
             failure: None,
         }
     }
 
     fn step(
         &mut self,
-        bytes: usize,
-        move_all: impl FnOnce(&mut T, &Stop<'_>) -> Result<()>,
+        move_all: impl FnOnce(&mut T, &Stop<'_>) -> Result<usize>,
     ) -> io::Result<usize> {
         let moved = match self.stop.cancel.is_set() {
             true => Err(Failure::interrupted("interrupted")),
             false => move_all(self.end, self.stop),
         };
         match moved {
-            Ok(()) => {
-                self.commands += 1;
+            Ok(bytes) => {
+                self.transfers += u64::from(bytes > 0);
                 self.stop.bar.inc(bytes as u64);
                 Ok(bytes)
             }
@@ -223,29 +223,30 @@ impl<'a, T> Moving<'a, T> {
         }
     }
 
-    /// The commands that moved data, or the first failure.
+    /// The bytes that were moved and the transfers that it took, or the first failure.
     fn ended(
         self,
-        result: std::result::Result<(), Error>,
+        result: std::result::Result<u64, Error>,
         doing: impl FnOnce() -> String,
-    ) -> Result<u64> {
+    ) -> Result<(u64, u64)> {
         match (self.failure, result) {
             (Some(failure), _) => Err(failure),
             (None, Err(error)) => Err(failed(doing(), error)),
-            (None, Ok(())) => Ok(self.commands),
+            (None, Ok(bytes)) => Ok((bytes, self.transfers)),
         }
     }
 }
 
 impl Read for Moving<'_, Source> {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
-        self.step(data.len(), |source, stop| {
-            match source.fill(data, stop.cancel.flag())? == data.len() {
-                true => Ok(()),
-                false => Err(Failure::other(format!(
+        self.step(|source, stop| {
+            let filled = source.fill(data, stop.cancel.flag())?;
+            match filled < data.len() && source.len_bytes.is_some() {
+                true => Err(Failure::other(format!(
                     "reading {}: it became shorter",
                     source.name.display()
                 ))),
+                false => Ok(filled),
             }
         })
     }
@@ -253,7 +254,7 @@ impl Read for Moving<'_, Source> {
 
 impl Write for Moving<'_, Outlet> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.step(data.len(), |sink, _| sink.take(data))
+        self.step(|sink, _| sink.take(data).map(|()| data.len()))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -261,28 +262,34 @@ impl Write for Moving<'_, Outlet> {
     }
 }
 
-/// The simulation whose socket this is: the one board that there is so far.
-fn connect(path: &Path) -> Result<Simulation> {
+/// The board at `path`: a UIO device, or a simulation behind a socket.
+fn connect(path: &Path) -> Result<Box<dyn Board>> {
     if path.as_os_str().is_empty() {
-        return Err(Failure::usage("`hwfs:` names no socket")
-            .hint("hwfs:PATH, the socket of a simulation of rtl/hwfs_axi"));
+        return Err(Failure::usage("`hwfs:` names no board").hint(
+            "hwfs:PATH, a UIO device (/dev/uio0) or the socket of a simulation of rtl/hwfs_axi",
+        ));
     }
     let opening = |error: io::Error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             Failure::io("connecting to", path, &error)
                 .with_exit(Exit::Missing)
-                .hint("start the simulation of rtl/hwfs_axi on this socket")
+                .hint(
+                    "load uio_pdrv_genirq, or start the simulation of rtl/hwfs_axi on this socket",
+                )
         }
         _ => Failure::io("connecting to", path, &error),
     };
-    let data = std::fs::metadata(path).map_err(opening)?;
-    if !data.file_type().is_socket() {
-        return Err(Failure::unsupported(format!(
-            "{} is not a socket: this version reaches simulations of rtl/hwfs_axi alone, not boards",
+    let kind = std::fs::metadata(path).map_err(opening)?.file_type();
+    if kind.is_socket() {
+        Ok(Box::new(Simulation::connect(path).map_err(opening)?))
+    } else if kind.is_char_device() {
+        Ok(Box::new(linux::Uio::open(path)?))
+    } else {
+        Err(Failure::unsupported(format!(
+            "{} is neither a UIO device nor the socket of a simulation of rtl/hwfs_axi",
             path.display()
-        )));
+        )))
     }
-    Simulation::connect(path).map_err(opening)
 }
 
 /// What the hardware refused while `doing`, in the exit codes that the same error of the software has.
@@ -328,10 +335,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_simulation_s_socket_has_its_exit_status() {
-        let exit = |path| connect(Path::new(path)).unwrap_err().exit();
-        assert_eq!(exit(""), Exit::Usage);
-        assert_eq!(exit("/nonexistent/socket"), Exit::Missing);
-        assert_eq!(exit("/dev/null"), Exit::Unsupported);
+    fn what_is_not_a_board_has_its_exit_status() {
+        let exit = |path| connect(Path::new(path)).err().map(|failure| failure.exit());
+        assert_eq!(exit(""), Some(Exit::Usage));
+        assert_eq!(exit("/nonexistent/socket"), Some(Exit::Missing));
+        assert_eq!(exit("/dev/null"), Some(Exit::Usage));
+        assert_eq!(exit("/"), Some(Exit::Unsupported));
     }
 }

@@ -24,3 +24,33 @@ pub trait Board {
     /// Copies data for the hardware into the buffer, from its start on.
     fn store(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
+
+impl<B: Board + ?Sized> Board for Box<B> {
+    fn read(&mut self, register: u32) -> io::Result<u32> {
+        (**self).read(register)
+    }
+
+    fn write(&mut self, register: u32, value: u32) -> io::Result<()> {
+        (**self).write(register, value)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        (**self).wait()
+    }
+
+    fn buffer_address(&self) -> u64 {
+        (**self).buffer_address()
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        (**self).buffer_bytes()
+    }
+
+    fn load(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        (**self).load(bytes)
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (**self).store(bytes)
+    }
+}

@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use crate::{Board, Error, Status};
 
@@ -8,6 +8,8 @@ pub const NAME_MAX: usize = 64;
 const ID: u32 = 0x4648_5753; // "SWHF", the first letter in the lowest bits
 const VERSION: u8 = 1;
 const ENTRY_BYTES: usize = 80;
+/// A stream's file gets space for as much again as it has, and for this much at most.
+const MOST_AHEAD_BYTES: u64 = 16 << 20;
 
 /// Registers, by their byte offset (`rtl/hwfs_axi/README.md`).
 mod register {
@@ -40,6 +42,7 @@ enum Operation {
     Create = 3,
     Read = 4,
     Write = 5,
+    Reserve = 6,
     Close = 9,
     Delete = 10,
     Rename = 11,
@@ -65,6 +68,20 @@ struct Arguments<'a> {
     flags: u32,
     offset: u64,
     length: u64,
+}
+
+/// Reads until `bytes` is full or the source has ended; how many there are.
+fn fill(source: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match source.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
@@ -142,25 +159,54 @@ impl<B: Board> Front<B> {
         }
     }
 
-    /// Copies the whole file into `sink`; returns its size.
-    pub fn get(&mut self, name: &str, sink: &mut impl Write) -> Result<u64, Error> {
-        let size = self.run(
-            Operation::Open,
-            Arguments {
-                names: [name, ""],
-                ..Arguments::default()
-            },
-        )?;
-        let copied = self.copy_out(size, sink);
-        let closed = self.run(Operation::Close, Arguments::default());
-        copied.and(closed.map(|_| size))
+    /// A file's size in bytes.
+    pub fn size(&mut self, name: &str) -> Result<u64, Error> {
+        self.opened(name, |_, size| Ok(size))
     }
 
-    fn copy_out(&mut self, size: u64, sink: &mut impl Write) -> Result<(), Error> {
+    /// Copies the whole file into `sink`; its size.
+    pub fn get(&mut self, name: &str, sink: &mut impl Write) -> Result<u64, Error> {
+        self.opened(name, |front, size| {
+            front.copy_out(0, size, sink)?;
+            Ok(size)
+        })
+    }
+
+    /// Copies `length` bytes from byte `offset` on into `sink`; all of them are in the file, or none is copied.
+    pub fn get_part(
+        &mut self,
+        name: &str,
+        offset: u64,
+        length: u64,
+        sink: &mut impl Write,
+    ) -> Result<(), Error> {
+        self.opened(name, |front, size| match offset.checked_add(length) {
+            Some(end) if end <= size => front.copy_out(offset, end, sink),
+            _ => Err(Error::Status(Status::PAST_END, 0)),
+        })
+    }
+
+    /// Opens a file to read, runs `body` with its size, and closes it.
+    fn opened<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Self, u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let arguments = Arguments {
+            names: [name, ""],
+            ..Arguments::default()
+        };
+        let size = self.run(Operation::Open, arguments)?;
+        let result = body(self, size);
+        let closed = self.run(Operation::Close, Arguments::default());
+        result.and_then(|value| closed.map(|_| value))
+    }
+
+    fn copy_out(&mut self, from: u64, end: u64, sink: &mut impl Write) -> Result<(), Error> {
         let mut bytes = vec![0; self.board.buffer_bytes()];
-        let mut offset = 0;
-        while offset < size {
-            let length = (size - offset).min(bytes.len() as u64);
+        let mut offset = from;
+        while offset < end {
+            let length = (end - offset).min(bytes.len() as u64);
             self.run(
                 Operation::Read,
                 Arguments {
@@ -180,17 +226,31 @@ impl<B: Board> Front<B> {
     /// Makes a new file of the `length` bytes from `source`, durable when this returns. If that
     /// fails the file is deleted, unless the hardware fails to do that too.
     pub fn put(&mut self, name: &str, length: u64, source: &mut impl Read) -> Result<(), Error> {
+        self.put_all(name, Some(length), source).map(|_| ())
+    }
+
+    /// The same with all that `source` gives, however much that is; the file's size. Space is reserved as it grows.
+    pub fn put_stream(&mut self, name: &str, source: &mut impl Read) -> Result<u64, Error> {
+        self.put_all(name, None, source)
+    }
+
+    fn put_all(
+        &mut self,
+        name: &str,
+        length: Option<u64>,
+        source: &mut impl Read,
+    ) -> Result<u64, Error> {
         self.run(
             Operation::Create,
             Arguments {
                 names: [name, ""],
-                length,
+                length: length.unwrap_or(0),
                 ..Arguments::default()
             },
         )?;
         let copied = self.copy_in(length, source);
         let closed = self.run(Operation::Close, Arguments::default());
-        let result = copied.and(closed.map(|_| ()));
+        let result = copied.and_then(|size| closed.map(|_| size));
         if result.is_err() {
             // Report the first error.
             let _ = self.delete(name);
@@ -198,25 +258,56 @@ impl<B: Board> Front<B> {
         result
     }
 
-    fn copy_in(&mut self, size: u64, source: &mut impl Read) -> Result<(), Error> {
+    fn copy_in(&mut self, length: Option<u64>, source: &mut impl Read) -> Result<u64, Error> {
         let mut bytes = vec![0; self.board.buffer_bytes()];
-        let mut offset = 0;
-        while offset < size {
-            let length = (size - offset).min(bytes.len() as u64);
-            let part = &mut bytes[..length as usize];
-            source.read_exact(part)?;
+        let (mut offset, mut room) = (0, length.unwrap_or(0));
+        loop {
+            let part = match length {
+                Some(length) => {
+                    let part = (length - offset).min(bytes.len() as u64) as usize;
+                    source.read_exact(&mut bytes[..part])?;
+                    &bytes[..part]
+                }
+                None => {
+                    let part = fill(source, &mut bytes)?;
+                    &bytes[..part]
+                }
+            };
+            let part_bytes = part.len() as u64;
+            if part_bytes == 0 {
+                return Ok(offset);
+            }
+            if room < part_bytes {
+                room = self.make_room(part_bytes, offset)?;
+            }
             self.board.store(part)?;
             self.run(
                 Operation::Write,
                 Arguments {
                     offset,
-                    length,
+                    length: part_bytes,
                     ..Arguments::default()
                 },
             )?;
-            offset += length;
+            offset += part_bytes;
+            room -= part_bytes;
         }
-        Ok(())
+    }
+
+    /// Reserves space behind the open file's `size` bytes: for `wanted` at least, and for more where there is more.
+    fn make_room(&mut self, wanted: u64, size: u64) -> Result<u64, Error> {
+        for length in [wanted.max(size.min(MOST_AHEAD_BYTES)), wanted] {
+            let arguments = Arguments {
+                length,
+                ..Arguments::default()
+            };
+            match self.run(Operation::Reserve, arguments) {
+                Ok(room) if room >= wanted => return Ok(room),
+                Ok(_) | Err(Error::Status(Status::NO_SPACE, _)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Status(Status::NO_SPACE, 0))
     }
 
     /// Deletes a file.

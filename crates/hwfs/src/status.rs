@@ -35,6 +35,8 @@ impl Status {
     pub const MAP_FULL: Status = Status(29);
     /// The file is open.
     pub const IN_USE: Status = Status(30);
+    /// The bytes are not all in the file.
+    pub const PAST_END: Status = Status(33);
     /// The volume uses a feature of the format that this core leaves out.
     pub const UNSUPPORTED: Status = Status(34);
     /// Memory answered with SLVERR.

@@ -8,12 +8,13 @@
 //! | io_uring | [`Uring`] | the kernel's | a file or a block device | `io-uring` |
 //! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` | `chario` |
 //! | a storage coprocessor | [`Coprocessor`] | none: polled | its window, a file | `coprocessor` |
+//! | a file system in hardware | [`Uio`] | the board's, by UIO | its UIO device | `hwfs` |
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device | |
 //!
-//! The first two are a platform for the NVMe driver (`nvme::Platform`); the others are a
-//! [`block::Device`] themselves. The other modules: which device a name means ([`pci`],
-//! [`resolve`]), who is using it ([`usage`]), borrowing it from its driver and giving it back
-//! ([`bind`]), and what this machine lacks ([`doctor`]).
+//! The first two are a platform for the NVMe driver (`nvme::Platform`), and the file system in
+//! hardware is a board for `hwfs::Front`; the others are a [`block::Device`] themselves. The other modules:
+//! which device a name means ([`pci`], [`resolve`]), who is using it ([`usage`]), borrowing it from its
+//! driver and giving it back ([`bind`]), and what this machine lacks ([`doctor`]).
 //!
 //! The library never prints, exits or panics. `unsafe` is only in the modules under `sys`, each of
 //! which explains why, and in the two `unsafe impl nvme::Dma`, whose contract only the owner of the
@@ -63,6 +64,8 @@ mod sync_file;
 mod sys;
 mod sysfs;
 mod target;
+#[cfg(feature = "hwfs")]
+mod uio;
 #[cfg(feature = "io-uring")]
 mod uring;
 pub mod usage;
@@ -82,6 +85,8 @@ pub use passthrough::Passthrough;
 pub use roots::Roots;
 pub use schedule::RealTime;
 pub use sync_file::SyncFile;
+#[cfg(feature = "hwfs")]
+pub use uio::Uio;
 #[cfg(feature = "io-uring")]
 pub use uring::{RingOptions, Uring};
 

@@ -13,7 +13,7 @@ use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use volume::{Entry, Error};
+use volume::Error;
 
 /// Fetch a file from a volume.
 #[derive(Clone, Debug, Args)]
@@ -91,7 +91,7 @@ impl Get {
         Ok(Exit::Done)
     }
 
-    /// The whole file, by a file system in hardware.
+    /// The same, by a file system in hardware.
     fn get_from_hardware(
         &self,
         context: &Context,
@@ -99,29 +99,27 @@ impl Get {
         target: Option<&Path>,
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
-        hardware::refuse(&[
-            (
-                "--offset and --length",
-                self.offset.0 != 0 || self.length.is_some(),
-            ),
-            ("--verify", self.verify),
-        ])?;
+        hardware::refuse(&[("--verify", self.verify)])?;
         // No drive of this machine is the source, so that the target cannot be the source either.
         let output = target
             .map(|target| Output::check(&context.roots, target, self.force, None))
             .transpose()?;
         Files::with(&self.device, path, Access::Read, |files| {
+            let size = files.size(&self.name)?;
+            let length = self.length_in(size)?;
+            let part = self.offset.0..self.offset.0 + length;
             let mut sink = Outlet::open(output)?;
-            let bar = context.console.bytes_bar(None);
+            let bar = context.console.bytes_bar(Some(length));
             let began = Instant::now();
             let stop = Stop {
                 bar: &bar,
                 cancel: &context.cancel,
             };
-            let (length_bytes, requests) = files.get(&self.name, &mut sink, &stop)?;
+            let (length_bytes, requests) = files.get(&self.name, part, &mut sink, &stop)?;
             bar.finish_and_clear();
             sink.finish()?;
             Ok(Report {
+                offset_bytes: self.offset.0,
                 length_bytes,
                 requests,
                 elapsed_us: micros(began.elapsed()),
@@ -156,7 +154,7 @@ impl Get {
     ) -> Result<Report> {
         let doing = || format!("opening `{}`", shown(&self.name));
         let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
-        let length_bytes = self.length_in(&entry)?;
+        let length_bytes = self.length_in(entry.size_bytes)?;
         if self.verify && !entry.checksums {
             return Err(Failure::other(format!(
                 "`{}` has no checksums to verify",
@@ -202,8 +200,8 @@ impl Get {
     }
 
     /// How many bytes are wanted, all of which are in the file.
-    fn length_in(&self, entry: &Entry) -> Result<u64> {
-        let (offset, size) = (self.offset.0, entry.size_bytes);
+    fn length_in(&self, size: u64) -> Result<u64> {
+        let offset = self.offset.0;
         let what = || format!("`{}` has {size} bytes", shown(&self.name));
         if offset > size {
             return Err(failed(what(), Error::PastEnd).hint(format!("--offset {size} is its end")));

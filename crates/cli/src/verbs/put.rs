@@ -180,10 +180,9 @@ impl Put {
             ("--verify", self.verify),
             ("--keep-partial", self.keep_partial),
         ])?;
-        let length_bytes = hardware::length_of(source)?;
         Files::with(&self.device, path, Access::Write, |files| {
             let began = Instant::now();
-            let bar = context.console.bytes_bar(Some(length_bytes));
+            let bar = context.console.bytes_bar(source.len_bytes);
             let stop = Stop {
                 bar: &bar,
                 cancel: &context.cancel,
@@ -193,16 +192,16 @@ impl Put {
             if self.force {
                 files.remove(&unfinished)?;
             }
-            let requests = match replaced {
-                false => files.put(name, length_bytes, source, &stop)?,
+            let (length_bytes, requests) = match replaced {
+                false => files.put(name, source, &stop)?,
                 true => {
-                    let requests = files.put(&unfinished, length_bytes, source, &stop)?;
+                    let moved = files.put(&unfinished, source, &stop)?;
                     let whole = format!("the new file is whole as `{}`", shown(&unfinished));
                     let renamed = files
                         .remove(name)
                         .and_then(|_| files.rename(&unfinished, name));
                     renamed.map_err(|failure| failure.and(whole))?;
-                    requests
+                    moved
                 }
             };
             bar.finish_and_clear();

@@ -139,3 +139,36 @@ fn a_put_that_fails_leaves_no_file() -> Result<(), Error> {
     assert_eq!(played.operations, [3, 5, 9, 10]);
     Ok(())
 }
+
+#[test]
+fn a_part_that_is_not_in_the_file_is_not_read() -> Result<(), Error> {
+    // Every command's value is 4, the file's size among them.
+    let mut played = Played::new(&[]);
+    let mut sink = Vec::new();
+    let mut front = Front::new(&mut played)?;
+    assert_eq!(front.size("name")?, 0x4_0000_0004);
+    front.get_part("name", 3, 1, &mut sink)?;
+    assert_eq!(sink, [7]);
+    for (offset, length) in [(0x4_0000_0004, 1), (u64::MAX, 1), (1, u64::MAX)] {
+        let past = front.get_part("name", offset, length, &mut sink);
+        assert!(matches!(past, Err(Error::Status(Status::PAST_END, 0))));
+    }
+    assert_eq!(sink, [7]);
+    assert_eq!(played.operations, [2, 9, 2, 4, 9, 2, 9, 2, 9, 2, 9]);
+    Ok(())
+}
+
+#[test]
+fn a_stream_s_file_gets_space_as_it_grows() -> Result<(), Error> {
+    let mut played = Played::new(&[]);
+    let size = Front::new(&mut played)?.put_stream("name", &mut [0; 300].as_slice())?;
+    assert_eq!(size, 300);
+    // Space once, of which there is plenty; two whole buffers and the rest.
+    assert_eq!(played.operations, [3, 6, 5, 5, 5, 9]);
+    // No space for as much again, and none for the data either.
+    let mut played = Played::new(&[0, 28, 28]);
+    let failed = Front::new(&mut played)?.put_stream("name", &mut [0; 300].as_slice());
+    assert!(matches!(failed, Err(Error::Status(Status::NO_SPACE, _))));
+    assert_eq!(played.operations, [3, 6, 6, 9, 10]);
+    Ok(())
+}
