@@ -1,7 +1,7 @@
-"""docs/figures.md: the template beside this file, filled with the values that were measured last.
+"""docs/figures.md: page.template, filled with the latest measured values.
 
 docs/figures.json keeps those values, so that a run of one area changes that area's numbers and no other. In the template
-`{{name}}` or `{{name|FORMAT}}` stands for a figure; FORMAT is one of Python, and thousands are set apart without one.
+`{{name}}` or `{{name|FORMAT}}` represents a figure; FORMAT is a Python format, by default with thousands separators.
 """
 
 import json
@@ -32,19 +32,19 @@ def rendered(values):
 
 
 def write(rows):
-    """Takes over what was measured and writes the page. A figure without any value yet leaves it as it was."""
+    """Takes over the measured values and writes the page, unless a figure does not have a value yet."""
     wanted = names()
     values = {name: value for name, value in kept().items() if name in wanted}
     values |= {row["name"]: row["value"] for row in rows if row["name"] in wanted}
     VALUES.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", "utf-8")
     if missing := sorted(wanted - set(values)):
-        print(f"# docs/figures.md is as it was: not measured yet: {', '.join(missing)}", flush=True)
+        print(f"# docs/figures.md is unchanged: not measured yet: {', '.join(missing)}", flush=True)
         return
     PAGE.write_text(rendered(values), "utf-8")
 
 
 def problem():
-    """Why the page is not what its template and values make, or None."""
+    """Why the page differs from its template and values, or None."""
     try:
         same = PAGE.read_text("utf-8") == rendered(kept())
     except KeyError as name:

@@ -1,7 +1,7 @@
-"""What the thesis found, row by row, and how a run of ours is judged against it.
+"""The thesis's findings, row by row, and how our runs are compared with them.
 
-A judge takes results and gives two texts: what we found, and whether the thesis's conclusion holds (yes, no, partly), or
-why the lab cannot tell. It reads nothing but the runs' JSON.
+A judge takes results and returns two texts: our finding, and whether the thesis's conclusion holds (yes, no, partly), or
+why the lab cannot decide. It reads only the runs' JSON.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Row:
     thesis: str
     runs: tuple
     judge: Callable | None = None
-    # Instead of a judge: what is to be said.
+    # Replaces a judge: the fixed texts.
     fixed: tuple = NO_RUN
-    # The command for a drive of one's own, where it is not that of the first run.
+    # The command for your own drive, if it is not that of the first run.
     command: str | None = None
 
     def judged(self):
@@ -69,7 +69,7 @@ def cpu_by_size(run):
             other = pick(run, "mib_s_per_cpu_percent", path=f"{kind}-buffered", operation=one["operation"], block_size_bytes=one["block_size_bytes"])
             total += 1
             less += one["mib_s_per_cpu_percent"] > other
-    return f"direct takes less CPU a MiB in {less} of {total} cells", verdict(less > total / 2, less > 0.8 * total)
+    return f"direct takes less CPU per MiB in {less} of {total} cells", verdict(less > total / 2, less > 0.8 * total)
 
 
 def efficiency(run):
@@ -77,7 +77,7 @@ def efficiency(run):
     for path in ("ext4-buffered", "ext4-direct"):
         small, large = (pick(run, "mib_s_per_cpu_percent", path=path, operation="read", block_size_bytes=size) for size in (4096, 16 * MIB))
         growth[path] = large / small
-    text = f"MiB/s for a CPU %, 16 MiB over 4 KiB: direct {growth['ext4-direct']:.1f}, buffered {growth['ext4-buffered']:.1f}"
+    text = f"MiB/s per CPU %, 16 MiB over 4 KiB: direct {growth['ext4-direct']:.1f}, buffered {growth['ext4-buffered']:.1f}"
     return text, verdict(growth["ext4-direct"] > growth["ext4-buffered"], growth["ext4-direct"] > 2)
 
 
@@ -100,7 +100,7 @@ def cpu_speed(*runs):
         gains[path] = rates[0] / rates[-1]
         texts.append(f"{path} {gains[path]:.2f}")
     return (
-        f"operations a second with a processor {loops[-1] / loops[0]:.1f} times as fast: " + ", ".join(texts),
+        f"operations per second with a processor {loops[-1] / loops[0]:.1f} times as fast: " + ", ".join(texts),
         verdict(*[gain > 1.3 for gain in gains.values()]),
     )
 
@@ -120,7 +120,7 @@ def software(*runs):
 
 
 def densities(buffered, direct):
-    """A tail is what the hundredth request takes against the median one, from the parts' shown requests."""
+    """The tail is the 99th percentile over the median, from the individual requests."""
     tails = []
     for run in (buffered, direct):
         all_ns = sorted(sum(request) for request in run["shown"])
@@ -276,15 +276,15 @@ holds there. `tools/reproduce` runs all of it (about half an hour) and leaves ea
 `tools/reproduce --document` writes this file from those runs.
 
 The lab's drive and processors are emulated. Counts (commands, interrupts, instructions) are those of a real machine;
-speeds are not, and a conclusion about speed that does not hold there may well hold on a board. On a drive of yours take
+speeds are not, and a conclusion about speed that does not hold there may well hold on a board. On your own drive use
 the same commands with its name for `/dev/nvme0n1` and its serial number for `LAB1`.
 """
 
 TAIL = """
 ## Stalls
 
-Not in the thesis, and the reason for `sustain`: with a file system frozen for 1.5 s under 500 arrivals a second, 99 of
-100 arrivals take up to 1.44 s, by the arrivals' times alone. `make figures ONLY=measure` freezes one and compares.
+Not in the thesis, but the reason for `sustain`: with a file system frozen for 1.5 s under 500 arrivals per second, 99 of
+100 arrivals take up to 1.44 s, which follows from the arrivals' times alone. `make figures ONLY=measure` freezes one and compares.
 """
 
 
@@ -300,6 +300,6 @@ def document():
 
 
 def words_of(row):
-    """The first run's command, and how many are like it."""
+    """The first run's command, and the number of similar ones."""
     more = f", and {len(row.runs) - 1} like it" if len(row.runs) > 1 else ""
     return f"`{' '.join(commands()[row.runs[0]].split())}`{more}"

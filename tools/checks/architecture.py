@@ -1,16 +1,16 @@
-"""What holds between files: which room may import which, headings that comments name, and packages."""
+"""Rules between files: which module may import which, headings that comments name, and packages."""
 
 import json
 import re
 import subprocess
 from pathlib import Path
 
-# A crate imports from floors below its own alone (ARCHITECTURE.md, "The map"); tests may import anything.
-FLOORS = {"block": 0, "hwfs": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "measure": 4, "cli": 5}
-# Beside the floors: for tests, simulations and figures; nothing that is published stands on these.
+# A crate imports only from layers below its own (ARCHITECTURE.md, "The map"); tests may import anything.
+LAYERS = {"block": 0, "hwfs": 0, "nvme": 1, "volume": 1, "model": 2, "stream": 2, "coprocessor": 3, "linux": 4, "measure": 4, "cli": 5}
+# Outside the layers: for tests, simulations and figures; no published crate depends on these.
 BESIDE = {"crash", "twin", "figures"}
-# The same inside the command: a module imports its own floor's and those below. What is not named may import anything.
-ROOMS = {"units": 0, "failure": 0, "guard": 1, "path": 2, "transfer": 3, "volume": 3, "stream": 4, "bench": 4, "verbs": 5, "arguments": 5}
+# The same inside the command: a module imports from its own layer and those below. Modules not named here may import anything.
+MODULES = {"units": 0, "failure": 0, "guard": 1, "path": 2, "transfer": 3, "volume": 3, "stream": 4, "bench": 4, "verbs": 5, "arguments": 5}
 HEADING = re.compile(r'FORMAT\.md`?, (?:section )?"([^"\n]+)"')
 
 
@@ -22,34 +22,34 @@ def metadata(root):
     return json.loads(done.stdout), []
 
 
-def floors(packages):
-    """Crates that import from their own floor or one above."""
+def layers(packages):
+    """Crates that import from their own layer or one above."""
     ours = {package["name"].removeprefix("straightway-"): package for package in packages if package["source"] is None}
     for name, package in ours.items():
         if name in BESIDE:
             continue
-        if name not in FLOORS:
-            yield f"crates/{name}: give it a floor in tools/checks/house.py and in ARCHITECTURE.md's map"
+        if name not in LAYERS:
+            yield f"crates/{name}: give it a layer in tools/checks/architecture.py and in ARCHITECTURE.md's map"
             continue
         for dependency in package["dependencies"]:
             other = dependency["name"].removeprefix("straightway-")
             if dependency["kind"] is not None or other not in ours:
                 continue
             if other in BESIDE:
-                yield f"crates/{name}: it depends on {other}, which is for tests and figures alone"
-            elif FLOORS.get(other, 0) >= FLOORS[name]:
-                yield f"crates/{name} (floor {FLOORS[name]}) imports {other} (floor {FLOORS.get(other)}): move what it needs below"
+                yield f"crates/{name}: it depends on {other}, which is only for tests and figures"
+            elif LAYERS.get(other, 0) >= LAYERS[name]:
+                yield f"crates/{name} (layer {LAYERS[name]}) imports {other} (layer {LAYERS.get(other)}): move it to a lower layer"
 
 
-def rooms(root):
-    """Modules of the command that import from a floor above their own."""
+def modules(root):
+    """Modules of the command that import from a layer above their own."""
     source = root / "crates" / "cli" / "src"
     for file in sorted(source.rglob("*.rs")):
-        room = file.relative_to(source).parts[0].removesuffix(".rs")
+        module = file.relative_to(source).parts[0].removesuffix(".rs")
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             for other in re.findall(r"\bcrate::([a-z_]+)", line.split("//")[0]):
-                if ROOMS.get(other, 0) > ROOMS.get(room, 9):
-                    yield f"{file.relative_to(root)}:{number}: `{room}` imports `{other}`, which is above it"
+                if MODULES.get(other, 0) > MODULES.get(module, 9):
+                    yield f"{file.relative_to(root)}:{number}: `{module}` imports `{other}`, which is above it"
 
 
 def headings(root, files):
@@ -63,7 +63,7 @@ def headings(root, files):
 
 
 def older_compilers(packages):
-    """Dependencies that need a newer compiler than the one that ours promise to build with."""
+    """Dependencies that need a newer compiler than the `rust-version` of our crates."""
     def number(text):
         return [int(part) for part in text.split(".")[:2]]
 
@@ -76,7 +76,7 @@ def older_compilers(packages):
 
 
 def publishable(root, packages):
-    """What keeps a crate from being packaged: cargo assembles each, without building it again."""
+    """What prevents a crate from being packaged: cargo assembles each, without building it again."""
     ours = [package for package in packages if package["source"] is None]
     for package in ours:
         private = package["publish"] == []
