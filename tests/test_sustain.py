@@ -1,4 +1,4 @@
-"""`straightway sustain`: a frozen file system is seen by all that arrive meanwhile, and the drive is given back."""
+"""`straightway sustain`: all arrivals during a freeze of the file system see it, and the drive is returned to its driver."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ def frozen():
 
 
 @pytest.mark.parametrize("path", freeze.PATHS)
-def test_a_frozen_file_system_is_seen_by_all_that_arrive_meanwhile(frozen, path):
+def test_a_frozen_file_system_is_seen_by_all_arrivals_during_the_freeze(frozen, path):
     seen = freeze.Frozen(OUT / path)
     run, served_s = seen.run, seen.served_p99_s()
     most, least = seen.model_p99_s()
@@ -32,7 +32,7 @@ def test_a_frozen_file_system_is_seen_by_all_that_arrive_meanwhile(frozen, path)
     # A write waited for the thaw, and each arrival for those before it, however busy the machine is.
     assert max(seen.service_s) >= freeze.FROZEN_S / 2
     assert abs(p99_s / served_s - 1) <= 0.02, (p99_s, served_s)
-    # Half of the arrivals or more came in the stall or behind it: that is no rare miss.
+    # Half of the arrivals or more came during or after the stall: such misses are not rare.
     assert (run["verdict"], seen.status) == ("does_not", 1), run["reason"]
     # The stall counts from the call; the first writes after it may still pass.
     assert run["smallest_safe_buffer_bytes"] >= 0.95 * freeze.FROZEN_S * freeze.RATE * 4096
@@ -42,7 +42,7 @@ def test_a_frozen_file_system_is_seen_by_all_that_arrive_meanwhile(frozen, path)
 
 
 def test_a_closed_loop_would_have_hidden_it(frozen):
-    """One synchronous writer's own times: the stall is one of three thousand, too few for a 99th percentile to show it."""
+    """One synchronous writer's own times: only one of three thousand has the stall, too few for a 99th percentile to show it."""
     seen = freeze.Frozen(OUT / "ext4-direct")
     waited = {what: sum(time >= freeze.FROZEN_S / 2 for time in times)
               for what, times in (("service", seen.service_s), ("response", seen.response_s))}  # fmt: skip
@@ -51,7 +51,7 @@ def test_a_closed_loop_would_have_hidden_it(frozen):
 
 
 def write_frozen(folder, p99_s, held_s, stall_s):
-    """What a guest leaves of one path, but for its samples."""
+    """The results of one path from a guest, without the samples."""
     (folder / "control").mkdir(exist_ok=True)
     report = {"arrivals": 3000, "queue_depth": 1, "service": {"p50_ns": 100_000}, "response": {"p99_ns": round(p99_s * 1e9)}}
     for one in (folder, folder / "control"):
@@ -62,7 +62,7 @@ def write_frozen(folder, p99_s, held_s, stall_s):
 
 def test_a_freeze_that_takes_long_to_begin_is_judged_by_what_can_have_waited(tmp_path):
     (tmp_path / "samples.csv").write_text("response_ns,service_ns\n100000,100000\n")
-    # For 300 ms the call wrote back what was dirty; whether writes passed meanwhile is not to be seen from outside.
+    # For 300 ms the call wrote back dirty data; whether writes passed during this time cannot be seen from outside.
     for p99_s, error in ((1.45, 0), (1.6, 0), (1.3, -0.1), (1.93, 0.1)):
         write_frozen(tmp_path, p99_s, 1.5, 1.8)
         assert abs(freeze.Frozen(tmp_path).error() - error) < 0.015, (p99_s, freeze.Frozen(tmp_path).error())
@@ -78,15 +78,15 @@ def test_a_path_that_was_late_before_the_freeze_is_not_judged(tmp_path):
 
 
 def test_the_model_of_the_writes_own_times_against_what_can_be_counted_by_hand():
-    # Ten a second: the third takes a second, and those after it no time. Each is as late as those before it let it be.
+    # Ten per second: the third takes a second, and those after it no time. Each is delayed only by those before it.
     times = [round(time, 6) for time in freeze.served_times_s(10, [0, 0, 1.0, *[0.0] * 12], 1)]
     assert times == [0, 0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0, 0]
-    # Two at once: the other goes on.
+    # Two servers: the other continues.
     assert [round(time, 6) for time in freeze.served_times_s(10, [0, 0, 1.0, 0.15, 0.15], 2)] == [0, 0, 1.0, 0.15, 0.2]
 
 
 def test_the_arrival_model_against_what_can_be_counted_by_hand():
-    # Ten a second for ten seconds, one second of stall, writes that take no time: ten wait, 1.0 s, 0.9 s, ... 0.1 s.
+    # Ten per second for ten seconds, one second of stall, writes that take no time: ten wait, 1.0 s, 0.9 s, ... 0.1 s.
     times = freeze.response_times_s(10, 10, 2.0, 1.0, 0.0)
     waited = sorted(time for time in times if time > 0)
     assert [round(time, 6) for time in waited] == [round(0.1 * i, 6) for i in range(1, 11)]
@@ -94,7 +94,7 @@ def test_the_arrival_model_against_what_can_be_counted_by_hand():
     # With writes of 50 ms, which is half of an interval, the queue takes as long again to empty.
     busy = freeze.response_times_s(10, 10, 2.0, 1.0, 0.05)
     assert sum(time > 0.0501 for time in busy) in (19, 20)
-    # As fio prints it for 500 a second and 1.5 s of 6 s, from the arrivals: 1.44 s.
+    # As printed by fio for 500 per second and 1.5 s of 6 s, from the arrivals: 1.44 s.
     assert round(freeze.model_p99_s(500, 6, 1.5, 0.0), 3) == 1.44
 
 
@@ -112,20 +112,20 @@ def test_verdicts_exit_codes_and_bad_input():
         rc 2 $S sustain /dev/nvme0n1 $Q --deadline 1us --path nonesuch
         rc 4 $S sustain /dev/nvme0n1 $Q --deadline 1us --path ext4-direct
         rc 3 $S sustain /dev/nvme9n1 $Q --deadline 1us
-        # A mounted drive is left alone.
+        # A mounted drive is refused.
         mkfs.ext4 -q -F /dev/nvme0n1; mkdir -p /tmp/m; mount /dev/nvme0n1 /tmp/m
         rc 3 $S sustain /dev/nvme0n1 $Q --deadline 1us --operation write --destroy-data LAB1 --path block-direct
         said 'mounted'
         umount /tmp/m
-        # A full disk for the results: they are on standard output, and the drive is given back.
+        # A full disk for the results: they are on standard output, and the drive is returned to its driver.
         mkdir -p /tmp/full; mount -t tmpfs -o size=4k none /tmp/full; head -c 4096 /dev/zero >/tmp/full/x
         rc 8 $S sustain /dev/nvme0n1 $Q --deadline 5s --miss-rate 0.05 --path block-direct --json --output /tmp/full
         said 'No space left'
         python3 -c 'import json; json.load(open("/tmp/out"))' || fail "no JSON"
-        # Ctrl-C in the middle: what was measured is there, and marked.
+        # Ctrl-C in the middle: the results so far are saved, and marked.
         $S sustain /dev/nvme0n1 --rate 20iops --block 4K --span 16M --duration 600s --warm-up 100ms \
           --deadline 1s --json --path straightway-poll >/tmp/out 2>/tmp/err & pid=$!
-        until grep -q 'blocks a second' /tmp/err; do sleep 0.1; done
+        until grep -q 'blocks per second' /tmp/err; do sleep 0.1; done
         sleep 8; kill -INT $pid; wait $pid; same $? 130 "the exit status"
         python3 -c 'import json; r = json.load(open("/tmp/out")); assert not r["complete"] and r["arrivals"] > 10' || fail "no part"
         driver_is nvme

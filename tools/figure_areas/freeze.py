@@ -1,14 +1,14 @@
-"""A file system frozen under a schedule of arrivals: how it is done, and what the arrivals must see.
+"""A file system frozen under a schedule of arrivals: how it is frozen, and the expected response times.
 
 As a program it freezes: freeze.py FOLDER waits until straightway says (in FOLDER/err) that it measures and has a file
 open whose path ends with /data, then freezes that file's file system. Writes wait at least for FOLDER/held_s, from the
 end of the call that freezes to the beginning of the one that thaws, and at most for FOLDER/stall_s, which has both calls
-in it: the first writes back what is dirty, which takes long on a busy machine, and lets writes pass meanwhile. It gives up
-when FOLDER/status is there, for then the measurement is over.
+in it: the first writes back dirty data, which takes long on a busy machine, and lets writes pass during this. It gives up
+when FOLDER/status exists, because then the measurement has ended.
 
-Two models. One needs the length of the stall, the schedule and the time of one write, and no more: it holds where the machine
-has time, and is what the figures compare with. The other takes each write's own time, stall and busy machine included, and
-says when each arrival must have been served: it holds on any machine, and is what the tests compare with.
+There are two models. One needs only the length of the stall, the schedule and the time of one write: it holds on an idle machine,
+and the figures use it. The other takes each write's own time, including the stall and the load of the machine, and computes when
+each arrival must have been served: it holds on any machine, and the tests use it.
 """
 
 import csv
@@ -22,20 +22,20 @@ from pathlib import Path
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 RATE, SECONDS, FROZEN_S = 500, 6, 1.5
-# From the moment at which the file is opened: a second of warming up, and one that is measured.
+# From the moment at which the file is opened: a second of warm-up, and one that is measured.
 DELAY_S = 2
-# Each path that goes through a file system, and so can be frozen; the last three on a file of the user's.
+# The paths through a file system, which can be frozen; the last three use a file of the user.
 PATHS = ("ext4-direct", "ext4-buffered", "file-direct", "file-buffered", "file-io_uring")
-# Fewest samples from which a 99th percentile is judged: ten above it.
+# Minimum number of samples for judging a 99th percentile: ten above it.
 FEWEST = 1000
-# The most that the path may be behind when the freeze begins, in seconds.
+# Maximum lag of the path at the beginning of the freeze, in seconds.
 LATE = 0.02
 
 
 def script(straightway, serial, paths, folder):
     """Bash for a guest with two drives: a control and a freeze for each path, below `folder`.
 
-    Leaves `control/sustain.json`, `sustain.json` and `stall_s` in a folder a path. The second drive is for files."""
+    Leaves `control/sustain.json`, `sustain.json` and `stall_s` in a folder per path. The second drive is for files."""
     arguments = f"--operation write --rate {RATE}iops --block 4K --deadline 10ms --span 16M"
     lines = [
         "set -u; export PYTHONDONTWRITEBYTECODE=1",
@@ -60,7 +60,7 @@ def script(straightway, serial, paths, folder):
 
 
 class Frozen:
-    """What one path said of the freeze, and what the model says."""
+    """The measurement of one path during the freeze, and the model's prediction."""
 
     def __init__(self, folder):
         self.run = json.loads((folder / "sustain.json").read_text())
@@ -76,8 +76,8 @@ class Frozen:
         if self.run["arrivals"] < FEWEST:
             return f"{self.run['arrivals']} arrivals are too few for a 99th percentile"
         if self.write_s * RATE > 0.5:
-            return f"a write takes {1e3 * self.write_s:.1f} ms here: too slow for {RATE} a second without a freeze"
-        # What the stall left waiting is caught up with in the time that the schedule leaves.
+            return f"a write takes {1e3 * self.write_s:.1f} ms here: too slow for {RATE} per second without a freeze"
+        # The backlog of the stall is processed in the time that the schedule leaves.
         if self.busy() > 0.5:
             return f"without the freeze writes took {100 * self.busy():.0f} % of the time: this machine was too busy to judge"
         if self.late_s() > LATE:
@@ -90,20 +90,20 @@ class Frozen:
         return next((response - service for response, service in times if service >= FROZEN_S / 2), 0.0)
 
     def busy(self):
-        """The share of the run that writes took, those left out that waited for the thaw."""
+        """The share of the run that writes took, except those that waited for the thaw."""
         written = sum(time for time in self.service_s if time < FROZEN_S / 2)
         return written / (self.run["queue_depth"] or 1) / SECONDS
 
     def model_p99_s(self):
-        """Of the longest and of the shortest time for which writes can have waited."""
+        """The percentile for the longest and for the shortest time that writes can have waited."""
         return tuple(model_p99_s(RATE, SECONDS, stall_s, self.write_s) for stall_s in (self.stall_s, self.held_s))
 
     def served_p99_s(self):
-        """What the schedule and the writes' own times make of it, with as many at once as the queue is deep."""
+        """The percentile by the schedule and the writes' own times, with as many servers as the queue is deep."""
         return percentile(served_times_s(RATE, self.service_s, self.run["queue_depth"] or 1), 0.99)
 
     def error(self):
-        """How far our 99th percentile lies outside of the model's two, relative to the nearer."""
+        """The relative distance of our 99th percentile from the model's range."""
         ours = self.run["response"]["p99_ns"] / 1e9
         most, least = self.model_p99_s()
         return ours / most - 1 if ours > most else min(ours / least - 1, 0.0)
@@ -140,7 +140,7 @@ def percentile(times, share):
 
 
 def model_p99_s(rate, seconds, stall_s, write_s):
-    """Where in the run the stall lies does not matter, as long as it ends in it."""
+    """The position of the stall in the run does not matter, as long as it ends within the run."""
     return percentile(response_times_s(rate, seconds, seconds / 4, stall_s, write_s), 0.99)
 
 
@@ -153,13 +153,13 @@ def opened(process_name, end):
                     if (target := os.readlink(link)).endswith(end):
                         return target
         except OSError:
-            continue  # It ended, or closed the file, while we looked.
+            continue  # It ended, or closed the file, during the search.
     return None
 
 
 def is_measuring(folder):
     try:
-        return "blocks a second" in (folder / "err").read_text()
+        return "blocks per second" in (folder / "err").read_text()
     except OSError:
         return False  # It has not begun to speak.
 
@@ -169,9 +169,9 @@ def freeze(folder):
     found = None
     while not found:
         if (folder / "status").exists():
-            sys.exit("the measurement was over before its file was seen open")
+            sys.exit("the measurement ended before its file was seen open")
         found = opened("straightway", "/data") if is_measuring(folder) else None
-        # A look goes through all processes, and takes time from what is measured.
+        # A search goes through all processes, and takes processor time from the measurement.
         time.sleep(0.1)
     time.sleep(DELAY_S)
     handle = os.open(os.path.dirname(found), os.O_RDONLY)

@@ -16,11 +16,11 @@ Times need their unit: 250us, 200ms, 3s, 1min.
 
 Exit status: 0 done; 1 failed, or ran with a negative result; 2 wrong usage; 3 the device is
 missing, in use or not permitted; 4 the path is not supported here; 5 the measurement is not valid;
-6 stored data no longer has its checksum; 7 deadlines were missed or blocks lost; 8 no space is left;
+6 stored data does not match its checksum; 7 deadlines were missed or blocks lost; 8 no space left;
 9 the name exists; 10 no such file; 128 + n ended by signal n. With --json an error is a line of
-JSON, the last one of standard error: `straightway schema error`.";
+JSON, the last line of standard error: `straightway schema error`.";
 
-/// What a newcomer tries first.
+/// Examples for new users.
 const OVERVIEW_EXAMPLES: [(&str, &str); 4] = [
     (
         "a volume in a file",
@@ -38,12 +38,12 @@ pub struct Arguments {
     /// Say nothing but errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// What to do
+    /// The verb
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// The command line's parser, which help, manual pages and completions come from too.
+/// The command line's parser; help, manual pages and completions are generated from it too.
 pub fn command() -> Command {
     let long = |argument: Arg| {
         let is_value = argument.get_action().takes_values();
@@ -52,7 +52,7 @@ pub fn command() -> Command {
             .iter()
             .any(|value| value.is_empty());
         match is_value && !argument.is_positional() {
-            // `--size -1` is told what a size is, not to write `-- -1`.
+            // The error for `--size -1` explains what a size is; it does not suggest `-- -1`.
             true => argument
                 .allow_negative_numbers(true)
                 .hide_default_value(is_blank),
@@ -99,8 +99,8 @@ fn with_examples(verb: Command) -> Command {
     verb.after_help(text)
 }
 
-/// Text whose paragraphs are one line each, so that they are wrapped to the terminal alone. A
-/// paragraph with indented lines stays as it is.
+/// Text with one line per paragraph, so that only the terminal's width wraps it. A paragraph with
+/// indented lines is left unchanged.
 fn flow(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         match paragraph.lines().any(|line| line.starts_with(' ')) {
@@ -111,7 +111,7 @@ fn flow(text: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The parser's error as one of the command's.
+/// Converts the parser's error to a `Failure`.
 pub fn failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let mut parts = text.split("\n\n");

@@ -6,19 +6,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
-/// Where messages go, and which.
+/// Where messages go, and which of them are printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Console {
     /// Errors only.
     pub quiet: bool,
-    /// Errors are JSON, as results are.
+    /// Errors are JSON, like results.
     pub json: bool,
 }
 
 /// A command's error under `--json`: one line, the last one of standard error.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ErrorReport {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// What failed, and why.
     pub error: String,
@@ -29,19 +29,19 @@ pub struct ErrorReport {
 }
 
 impl Console {
-    /// A remark on standard error.
+    /// Prints a message on standard error.
     pub fn say(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // With standard error closed there is nowhere to say it.
+            // If standard error is closed, the message is lost.
             let line = format!("straightway: {text}\n");
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     }
 
-    /// Text on standard output.
+    /// Prints text on standard output.
     ///
     /// # Errors
-    /// When it was closed.
+    /// Standard output was closed.
     pub fn print(&self, text: &str) -> Result<()> {
         let mut stdout = std::io::stdout().lock();
         let written = stdout
@@ -50,11 +50,10 @@ impl Console {
         written.map_err(|error| Failure::stdout(&error))
     }
 
-    /// That something was done, on standard output; the exit status alone says so where only errors
-    /// are wanted.
+    /// Reports an outcome on standard output; with `--quiet` only the exit status reports it.
     ///
     /// # Errors
-    /// When it was closed.
+    /// Standard output was closed.
     pub fn print_outcome(&self, text: &str) -> Result<()> {
         match self.quiet {
             true => Ok(()),
@@ -62,20 +61,20 @@ impl Console {
         }
     }
 
-    /// JSON on standard output.
+    /// Prints JSON on standard output.
     ///
     /// # Errors
-    /// When it was closed.
+    /// Standard output was closed.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Failure::other(format!("making JSON: {error}")))?;
         self.print(&format!("{text}\n"))
     }
 
-    /// A verb's result: as JSON where that is asked for, else as text.
+    /// Prints a verb's result: as JSON if requested, otherwise as text.
     ///
     /// # Errors
-    /// When standard output was closed.
+    /// Standard output was closed.
     pub fn report<R: Serialize>(
         &self,
         json: bool,
@@ -88,7 +87,7 @@ impl Console {
         self.print(&text(report))
     }
 
-    /// The error of a command that failed.
+    /// Prints the error of a command that failed.
     pub fn fail(&self, failure: &Failure) {
         if failure.is_silent() {
             return;

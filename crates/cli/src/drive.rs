@@ -1,4 +1,4 @@
-//! What the user's DEVICE means: an NVMe drive, or something that stands in for one.
+//! The meaning of the user's DEVICE: an NVMe drive, or a substitute for one.
 
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
@@ -10,14 +10,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a DEVICE argument means. Prints as one line.
+/// The meaning of a DEVICE argument. `Display` is one line.
 #[derive(Clone, Debug)]
 pub enum Drive {
     /// A controller or a namespace of this machine.
     Nvme(Box<Resolved>),
     /// `file:PATH` or the path of a regular file, whose blocks have 512 bytes.
     File(PathBuf),
-    /// `ram:SIZE`: memory that is gone when the command ends.
+    /// `ram:SIZE`: memory that exists until the command ends.
     Ram(u64),
     /// `model:SIZE[,file=PATH][,latency=TIME]`: a model NVMe controller that the driver talks to.
     Model(ModelDrive),
@@ -30,17 +30,17 @@ pub enum Drive {
 pub struct ModelDrive {
     /// Size of its one namespace.
     pub size_bytes: u64,
-    /// The file that holds it, made if it is missing; memory otherwise.
+    /// The file that holds its data, created if it is missing; memory otherwise.
     pub file: Option<PathBuf>,
     /// The least time that an I/O command takes.
     pub latency: Duration,
 }
 
 impl Drive {
-    /// Finds what `name` means.
+    /// Resolves `name`.
     ///
     /// # Errors
-    /// It means nothing, or nothing that is there.
+    /// The name has no meaning, or what it names does not exist.
     pub fn find(roots: &Roots, name: &str) -> Result<Self> {
         match name.split_once(':') {
             Some(("file", path)) => Ok(Self::File(regular_file(path, true)?)),
@@ -60,8 +60,8 @@ impl Drive {
         }
     }
 
-    /// The path that `name` means if it means a plain file, there or not: `file:PATH`, or a bare
-    /// path that could be no drive's name.
+    /// The path if `name` means a plain file, which need not exist: `file:PATH`, or a bare path
+    /// that cannot be the name of a drive.
     pub fn plain_file(name: &str) -> Option<&Path> {
         if let Some(path) = name.strip_prefix("file:") {
             return Some(Path::new(path));
@@ -79,13 +79,13 @@ impl Drive {
         (!is_drive).then_some(path)
     }
 
-    /// Finds what `name` means and says so.
+    /// Resolves `name` and prints the result.
     ///
     /// # Errors
     /// As [`find`](Drive::find).
     pub fn find_and_say(roots: &Roots, name: &str, console: &Console) -> Result<Self> {
         let drive = Self::find(roots, name)?;
-        // Of a plain file there is nothing to add to its name.
+        // For a plain file the message would add nothing to the name.
         if !matches!(drive, Self::File(_)) {
             console.say(format_args!("{name} is {drive}"));
         }
@@ -101,7 +101,7 @@ fn has_scheme(name: &str) -> bool {
     })
 }
 
-/// Why `name` is no drive, in terms of what it is.
+/// The error for a `name` that is not a drive; it reports what `name` is instead.
 fn not_a_drive(name: &str, error: linux::Error) -> Failure {
     const LIST: &str =
         "straightway list shows the NVMe drives; plain files, ram:SIZE and model:SIZE work too";
@@ -163,7 +163,7 @@ fn kind_of(path: &Path, kind: std::fs::FileType) -> Option<&'static str> {
     Some(known.map_or("a block device", |(_, kind)| kind))
 }
 
-/// Whether what was named is a plain file, which needs no `file:`.
+/// Whether the name means a plain file, which does not need `file:`.
 fn is_plain_file(error: &linux::Error) -> bool {
     match error {
         linux::Error::NotPciNvme { name, .. } | linux::Error::BadName { name, .. } => {
@@ -185,13 +185,13 @@ fn parse_size(name: &str, text: &str) -> Result<u64> {
     }
 }
 
-/// A coprocessor's window: it is there, whatever kind of file it is.
+/// A coprocessor's window, which must exist and may be any kind of file.
 fn window(name: &str, path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) if path.as_os_str().is_empty() => {
-            Err(Failure::usage(format!("`{name}` names no file: {error}"))
+            Err(Failure::usage(format!("`{name}`: missing path: {error}"))
                 .hint("coprocessor:PATH, the file that is its shared memory"))
         }
         Err(error) => Err(Failure::io("opening", &path, &error)
@@ -200,7 +200,7 @@ fn window(name: &str, path: &str) -> Result<PathBuf> {
     }
 }
 
-/// A regular file, so that no drive is reached past its safeguards by calling it a file.
+/// Accepts only a regular file, so that `file:` cannot bypass the safeguards of a drive.
 fn regular_file(path: &str, must_exist: bool) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     match std::fs::metadata(&path) {

@@ -1,9 +1,10 @@
-//! The groups of the verbs, and examples of each, for help and manual pages: read from `examples.txt`.
+//! The groups of the verbs, and examples of each, for help and manual pages: read from
+//! `examples.txt`.
 //!
-//! There a line with `# ` is a group, one that is not indented a verb, one indented by two what an example does, and
-//! the line after it the example.
+//! In that file a line that begins with `# ` is a group, a line without indentation is a verb, a
+//! line indented by two is the description of an example, and the line after it is the example.
 
-/// What it does, and the command line.
+/// A description and a command line.
 pub type Example = (&'static str, &'static str);
 
 const TEXT: &str = include_str!("examples.txt");

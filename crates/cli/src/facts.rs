@@ -1,7 +1,8 @@
-//! Everything that a drive says of itself, from the straight path or through the kernel's driver.
+//! Everything that a drive reports about itself, from the straight path or through the kernel's
+//! driver.
 
 use crate::failure::{Failure, Result};
-use crate::path::rig::Rig;
+use crate::path::handle::ControllerHandle;
 use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
 use block::Device;
 use linux::admin;
@@ -12,14 +13,14 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
 
-/// A drive.
+/// What a drive reports about itself.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Facts {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
-    /// How it was asked: `vfio`, `noiommu`, `model`, or `kernel` (the NVMe driver's passthrough).
+    /// How it was queried: `vfio`, `noiommu`, `model`, or `kernel` (the NVMe driver's passthrough).
     pub asked_by: String,
     /// PCI vendor of the subsystem.
     pub pci_vendor: u16,
@@ -35,19 +36,20 @@ pub struct Facts {
     pub controller_id: u16,
     /// Limits.
     pub limits: LimitFacts,
-    /// Optional parts that it has.
+    /// Optional features.
     pub features: FeatureFacts,
     /// Its active namespaces.
     pub namespaces: Vec<NamespaceFacts>,
-    /// Health, null if the drive does not tell.
+    /// Health, null if the drive does not report it.
     pub smart: Option<SmartFacts>,
     /// The newest errors, newest first.
     pub error_log: Vec<ErrorFacts>,
-    /// Firmware slots, null if the drive does not tell.
+    /// Firmware slots, null if the drive does not report them.
     pub firmware_slots: Option<FirmwareFacts>,
 }
 
-/// What a controller can do at most. What only its registers tell is null if the kernel has it.
+/// A controller's limits. Values that only its registers have are null if the kernel's driver holds
+/// it.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LimitFacts {
     /// Longest transfer of one command (MDTS); null if unlimited.
@@ -72,10 +74,10 @@ pub struct LimitFacts {
     pub error_log_entries: u16,
 }
 
-/// Optional parts.
+/// Optional features.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FeatureFacts {
-    /// What was written is lost by a power cut until it is flushed.
+    /// A power cut loses written data that has not been flushed.
     pub volatile_write_cache: bool,
     /// Dataset Management.
     pub discard: bool,
@@ -85,10 +87,10 @@ pub struct FeatureFacts {
     pub shadow_doorbells: bool,
 }
 
-/// A namespace and what a queue on it is like.
+/// A namespace and the properties of a queue on it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NamespaceFacts {
-    /// Its identifier.
+    /// The namespace's identifier (NSID).
     pub namespace: u32,
     /// Size.
     pub size_bytes: u64,
@@ -102,9 +104,9 @@ pub struct NamespaceFacts {
     pub max_request_bytes: u64,
     /// Requests in flight on the straight path.
     pub queue_depth: u16,
-    /// Whether it cannot be written.
+    /// Whether it is write-protected.
     pub write_protected: bool,
-    /// Why it cannot be used, if so; the figures are 0 then.
+    /// The reason if it cannot be used; the figures are 0 then.
     pub unusable: Option<String>,
 }
 
@@ -140,7 +142,7 @@ pub struct ErrorFacts {
     pub command_id: u16,
     /// Its status field.
     pub status: u16,
-    /// What that means.
+    /// The meaning of the status.
     pub meaning: String,
     /// The first block that failed.
     pub lba: u64,
@@ -151,15 +153,15 @@ pub struct ErrorFacts {
 /// Firmware slots.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FirmwareFacts {
-    /// The one that runs.
+    /// The running slot.
     pub active_slot: u8,
-    /// The one that the next reset activates.
+    /// The slot that the next reset activates.
     pub next_slot: Option<u8>,
     /// The revision in each slot that has one.
     pub revisions: Vec<String>,
 }
 
-/// Counters of 128 bits that no drive fills.
+/// 128-bit counters, which no drive fills.
 fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
@@ -240,7 +242,7 @@ fn version(value: u32) -> String {
     format!("{}.{}.{}", value >> 16, value >> 8 & 0xff, value & 0xff)
 }
 
-/// What the controller's identify page says; the rest is left for the caller.
+/// The facts from the controller's identify page; the caller adds the rest.
 fn identity(device: String, asked_by: &str, info: &ControllerInfo) -> Facts {
     Facts {
         schema_version: crate::SCHEMA_VERSION,
@@ -268,18 +270,18 @@ fn identity(device: String, asked_by: &str, info: &ControllerInfo) -> Facts {
     }
 }
 
-/// Asks a controller that is ours.
+/// Queries a controller that this process drives.
 ///
 /// # Errors
 /// The controller does not answer.
-pub fn of_rig(device: String, rig: &dyn Rig) -> Result<Facts> {
-    let limits = rig.limits()?;
+pub fn of_handle(device: String, handle: &dyn ControllerHandle) -> Result<Facts> {
+    let limits = handle.limits()?;
     let capabilities = limits.capabilities;
-    let mut facts = identity(device, rig.name(), rig.info());
+    let mut facts = identity(device, handle.name(), handle.info());
     facts.nvme_version = version(limits.version);
     let entries = capabilities.max_queue_entries;
     facts.limits = LimitFacts {
-        max_transfer_bytes: (rig.info().mdts != 0).then_some(limits.max_transfer_bytes as u64),
+        max_transfer_bytes: (handle.info().mdts != 0).then_some(limits.max_transfer_bytes as u64),
         max_queue_entries: Some(entries),
         ready_timeout_ms: Some(capabilities.ready_timeout_ms),
         min_page_bytes: Some(1 << capabilities.min_page_shift),
@@ -289,24 +291,24 @@ pub fn of_rig(device: String, rig: &dyn Rig) -> Result<Facts> {
     };
     // Rings have twice as many entries as there are requests.
     let depth = (DEPTH as u32).min(entries / 2) as u16;
-    for namespace in rig.namespaces()? {
-        let found = rig.namespace(namespace);
+    for namespace in handle.namespaces()? {
+        let found = handle.namespace(namespace);
         let max_bytes = limits.max_transfer_bytes as u64;
         facts
             .namespaces
             .push(namespace_facts(namespace, found, max_bytes, depth));
     }
-    facts.smart = rig.smart().ok().map(SmartFacts::from);
-    let errors = rig.error_log().unwrap_or_default();
+    facts.smart = handle.smart().ok().map(SmartFacts::from);
+    let errors = handle.error_log().unwrap_or_default();
     facts.error_log = errors.into_iter().map(ErrorFacts::from).collect();
-    facts.firmware_slots = rig.firmware_slots().ok().map(FirmwareFacts::from);
+    facts.firmware_slots = handle.firmware_slots().ok().map(FirmwareFacts::from);
     Ok(facts)
 }
 
-/// What a coprocessor tells of its drive; its health log and registers are not among it.
+/// What a coprocessor reports about its drive, which excludes the health log and the registers.
 ///
 /// # Errors
-/// It has no drive, or does not answer.
+/// The coprocessor has no drive, or does not answer.
 pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
     let drive = linux::Coprocessor::open(path, CoprocessorOptions::default())?;
     let geometry = *drive.geometry();
@@ -317,7 +319,7 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
         asked_by: "coprocessor".to_owned(),
         model: drive.model().to_owned(),
         serial: drive.serial().to_owned(),
-        nvme_version: "not told".to_owned(),
+        nvme_version: "not reported".to_owned(),
         limits: LimitFacts {
             max_transfer_bytes: Some(max_bytes),
             namespaces: 1,
@@ -344,7 +346,7 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
     })
 }
 
-/// Asks a controller that the kernel's driver has, at `path` (`/dev/nvme0`).
+/// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`).
 ///
 /// # Errors
 /// It cannot be opened or does not answer.
@@ -355,7 +357,7 @@ pub fn of_kernel(device: String, path: &Path) -> Result<Facts> {
     let info = ControllerInfo::parse(&page[..])?;
     let mut facts = identity(device, "kernel", &info);
     facts.nvme_version = version(ControllerInfo::version(&page[..]));
-    // Its unit is the smallest page, which is 4 KiB wherever Linux runs the drive with such pages.
+    // The unit is the smallest page, which is 4 KiB wherever Linux runs the drive with such pages.
     let max_bytes = info.max_transfer_bytes(12) as u64;
     facts.limits.max_transfer_bytes = (info.mdts != 0).then_some(max_bytes);
     for namespace in admin::active_namespaces(&file).map_err(failed)? {

@@ -1,10 +1,10 @@
-//! What went wrong, in the words that the user reads, and the exit code.
+//! Errors as the user reads them, and exit codes.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The result of everything that can fail.
+/// The result of every fallible function of the command.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// The command's exit codes. Codes are only added: scripts rely on them.
@@ -12,7 +12,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// It failed, or it ran with a negative result.
+    /// The command failed, or ran with a negative result.
     No = 1,
     /// Invalid arguments.
     Usage = 2,
@@ -22,11 +22,11 @@ pub enum Exit {
     Unsupported = 4,
     /// The measurement is not valid.
     Invalid = 5,
-    /// Stored data no longer has the checksum that it was written with.
+    /// Stored data does not match the checksum that it was written with.
     Rot = 6,
-    /// Deadlines were missed, or blocks were lost and that was said.
+    /// Deadlines were missed, or blocks were lost and reported.
     Late = 7,
-    /// No space is left, on the volume or on a file system.
+    /// No space left, on the volume or on a file system.
     Full = 8,
     /// The name is taken.
     Exists = 9,
@@ -39,20 +39,20 @@ pub enum Exit {
 /// The exit codes and what they mean, for manual pages.
 pub const EXIT_STATUS: [(&str, &str); 12] = [
     ("0", "Done."),
-    ("1", "It failed, or it ran with a negative result."),
+    ("1", "The command failed, or ran with a negative result."),
     ("2", "Wrong usage."),
     ("3", "The device is missing, in use or not permitted."),
     ("4", "This machine does not support the path."),
     ("5", "The measurement is not valid."),
-    ("6", "Stored data no longer has its checksum."),
+    ("6", "Stored data does not match its checksum."),
     ("7", "Deadlines were missed, or blocks were lost."),
-    ("8", "No space is left, on the volume or on a file system."),
+    ("8", "No space left, on the volume or on a file system."),
     ("9", "The name exists."),
     ("10", "No such file, on the volume or as an input."),
     ("128 + n", "Ended by signal n."),
 ];
 
-/// What went wrong, why, and a hint.
+/// An error: what failed, why, and a hint.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -62,7 +62,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without a remedy.
+    /// A failure without a hint.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self {
             exit,
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// It failed, or the result is negative, for a reason without an exit code of its own.
+    /// A failure or a negative result without a specific exit code.
     pub fn other(what: impl Into<String>) -> Self {
         Self::new(Exit::No, what)
     }
@@ -97,7 +97,7 @@ impl Failure {
         Self::new(Exit::Interrupted, what)
     }
 
-    /// What was measured does not answer the question.
+    /// The measurement does not answer the question.
     pub fn inconclusive(what: impl Into<String>) -> Self {
         Self::new(Exit::Invalid, what)
     }
@@ -106,7 +106,7 @@ impl Failure {
     pub fn invalid(reasons: &[String]) -> Self {
         let reasons = reasons.join("; ");
         Self::inconclusive(format!("the measurement is not valid: {reasons}"))
-            .hint("stop what else runs, keep the machine as it is, and measure again")
+            .hint("stop other programs, do not change the machine's settings, and measure again")
     }
 
     /// A file that could not be read or written.
@@ -117,7 +117,7 @@ impl Failure {
             io::ErrorKind::AlreadyExists => Self::new(Exit::Exists, what),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::new(Exit::Full, what).hint(format!(
-                    "make room there: df -h {}",
+                    "free space there: df -h {}",
                     folder_of(path).display()
                 ))
             }
@@ -128,7 +128,7 @@ impl Failure {
         }
     }
 
-    /// Names the device that the user named, where the hint has DEVICE.
+    /// Replaces DEVICE in the hint by the user's device.
     #[must_use]
     pub fn about(mut self, device: &str) -> Self {
         if let Some(hint) = &mut self.hint {
@@ -148,8 +148,7 @@ impl Failure {
         self
     }
 
-    /// Standard output was closed, which is how `head` says that it has enough, or cannot be
-    /// written.
+    /// Standard output was closed, as by `head` when it has enough, or cannot be written.
     pub fn stdout(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self {
@@ -160,7 +159,7 @@ impl Failure {
         }
     }
 
-    /// A request that the device did not do.
+    /// A request that the device did not complete.
     pub fn request(doing: impl fmt::Display, error: block::Error) -> Self {
         let failed = |what| Self::other(what).hint(ERROR_LOG);
         match error {
@@ -183,14 +182,12 @@ impl Failure {
                          write protection or no permission (errno {ENODATA})"
                     )),
                     // The file system that holds an image is full.
-                    ENOSPC | EDQUOT => {
-                        Self::new(Exit::Full, format!("{doing}: no space is left for it"))
-                            .hint("make room on the file system that holds it: df -h")
-                    }
+                    ENOSPC | EDQUOT => Self::new(Exit::Full, format!("{doing}: no space left"))
+                        .hint("free space on the file system that holds it: df -h"),
                     EPERM | EACCES | EROFS => {
                         Self::missing(what).hint("run it as root, on a device that may be changed")
                     }
-                    // The device went away.
+                    // The device has disappeared.
                     ENOENT | ENXIO | ENODEV => Self::missing(what).hint("straightway list"),
                     _ => failed(what),
                 }
@@ -210,7 +207,7 @@ impl Failure {
         }
     }
 
-    /// A program that Debian has in `package` cannot be run.
+    /// A program cannot be run; `package` is its Debian package.
     pub fn tool(name: &str, package: &str, error: &io::Error) -> Self {
         Self::unsupported(format!("{name} cannot be run: {error}"))
             .hint(format!("apt install {package}"))
@@ -223,7 +220,7 @@ impl Failure {
         self
     }
 
-    /// The same, with a remark after what went wrong.
+    /// Adds a note after the error.
     #[must_use]
     pub fn and(mut self, remark: impl fmt::Display) -> Self {
         self.what = format!("{}; {remark}", self.what);
@@ -240,7 +237,7 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// Whether nothing is to be said.
+    /// Whether no message is printed.
     pub const fn is_silent(&self) -> bool {
         self.is_silent
     }
@@ -265,7 +262,7 @@ const EROFS: i32 = 30;
 const ENODATA: i32 = 61;
 const EDQUOT: i32 = 122;
 
-/// Where a drive tells more about a failure.
+/// Where to find more about a failure of the drive.
 const ERROR_LOG: &str = "dmesg; straightway info DEVICE shows its error log";
 
 impl fmt::Display for Failure {
@@ -369,7 +366,7 @@ mod tests {
             assert_eq!(os(errno).exit(), Exit::Missing);
             assert!(os(errno).remedy().is_some_and(|hint| hint.contains("root")));
         }
-        // A write is never told that something could not be read.
+        // The error of a write does not mention reading.
         let text = os(ENODATA).to_string();
         assert!(
             !text.contains("read its") && text.contains("write protection"),

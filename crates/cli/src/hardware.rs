@@ -1,6 +1,6 @@
 //! `hwfs:PATH`: a volume that a file system in hardware serves.
 //!
-//! Such a drive has files and no blocks: [`SERVED`] has the verbs that it serves, and
+//! Such a drive has files and no blocks: [`SERVED`] lists the verbs that it supports, and
 //! [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
 
 use crate::failure::{Exit, Failure, Result};
@@ -17,36 +17,37 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The verbs that a file system in hardware serves; each looks for [`path_of`] its device.
+/// The verbs that a file system in hardware supports; each calls [`path_of`] with its device.
 pub const SERVED: [&str; 5] = ["ls", "put", "get", "rm", "mv"];
 
-/// How a report calls the path to such a drive.
+/// The name of the path to such a drive in reports.
 pub const PATH: &str = "hwfs";
 
-/// The path that `device` has if it is `hwfs:PATH`.
+/// The path in `device` if it is `hwfs:PATH`.
 pub fn path_of(device: &str) -> Option<&Path> {
     device.strip_prefix("hwfs:").map(Path::new)
 }
 
-/// Why a verb that is not in [`SERVED`] refuses `device`.
+/// The error of a verb that is not in [`SERVED`].
 pub fn not_served(device: &str) -> Failure {
     Failure::unsupported(format!(
-        "`{device}`: a file system in hardware has files, not blocks; it serves {} alone",
+        "`{device}`: a file system in hardware has files, not blocks; it supports only {}",
         SERVED.join(", ")
     ))
     .hint("straightway ls DEVICE")
 }
 
-/// Refuses options that need blocks, or what the hardware does not do; each with whether it is given.
+/// Refuses options that need blocks or that the hardware does not support; each is paired with
+/// whether it is given.
 ///
 /// # Errors
-/// One is given.
+/// One of them is given.
 pub fn refuse(options: &[(&str, bool)]) -> Result<()> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::usage(format!(
-            "a file system in hardware does not have {option}; nothing was done"
+            "a file system in hardware does not support {option}; nothing was done"
         ))
-        .hint(format!("go without {option}"))),
+        .hint(format!("omit {option}"))),
         None => Ok(()),
     }
 }
@@ -54,7 +55,7 @@ pub fn refuse(options: &[(&str, bool)]) -> Result<()> {
 /// [`refuse`] for the options of every verb on a volume.
 ///
 /// # Errors
-/// One is given.
+/// One of them is given.
 pub fn refuse_route(route: &Route) -> Result<()> {
     refuse(&[
         ("--path and --mode", !route.is_auto()),
@@ -65,7 +66,7 @@ pub fn refuse_route(route: &Route) -> Result<()> {
 /// [`refuse`] for the options of verbs that move data.
 ///
 /// # Errors
-/// One is given.
+/// One of them is given.
 pub fn refuse_io(io: &IoArgs) -> Result<()> {
     refuse_route(&io.route)?;
     refuse(&[("--block-size and --queue-depth", !io.is_default())])
@@ -81,7 +82,7 @@ impl Files<'_> {
     /// Connects, mounts, runs `body`, and unmounts.
     ///
     /// # Errors
-    /// The connection's, the mount's, `body`'s, or the unmount's, in this order.
+    /// The error of the connection, the mount, `body`, or the unmount, in this order.
     pub fn with<T>(
         device: &str,
         path: &Path,
@@ -105,7 +106,7 @@ impl Files<'_> {
     /// All files, in the order of the volume's table.
     ///
     /// # Errors
-    /// The hardware's.
+    /// The hardware failed.
     pub fn list(&mut self) -> Result<Vec<::hwfs::Entry>> {
         let listed = self.front.list();
         listed.map_err(|error| failed(format_args!("listing {}", self.device), error))
@@ -114,7 +115,7 @@ impl Files<'_> {
     /// Removes a file; whether it existed.
     ///
     /// # Errors
-    /// The hardware's.
+    /// The hardware failed.
     pub fn remove(&mut self, name: &str) -> Result<bool> {
         match self.front.delete(name) {
             Ok(()) => Ok(true),
@@ -126,17 +127,17 @@ impl Files<'_> {
     /// Renames a file.
     ///
     /// # Errors
-    /// The hardware's.
+    /// The hardware failed.
     pub fn rename(&mut self, old: &str, new: &str) -> Result<()> {
         let doing = format!("renaming `{}` to `{}`", shown(old), shown(new));
         let renamed = self.front.rename(old, new);
         renamed.map_err(|error| failed(doing, error))
     }
 
-    /// Makes a file of all that `source` has: its length, and the transfers.
+    /// Stores all of `source` as a file; returns its length and the number of transfers.
     ///
     /// # Errors
-    /// The source's, the hardware's, or cancellation: such a file is removed again.
+    /// The source or the hardware failed, or the user cancelled: the incomplete file is removed.
     pub fn put(&mut self, name: &str, source: &mut Source, stop: &Stop<'_>) -> Result<(u64, u64)> {
         let length = source.len_bytes;
         let mut data = Moving::new(source, stop);
@@ -150,16 +151,17 @@ impl Files<'_> {
     /// A file's size in bytes.
     ///
     /// # Errors
-    /// The hardware's; there is no such file.
+    /// The hardware failed, or the file does not exist.
     pub fn size(&mut self, name: &str) -> Result<u64> {
         let size = self.front.size(name);
         size.map_err(|error| failed(format_args!("opening `{}`", shown(name)), error))
     }
 
-    /// Copies a part of a file, all of which is there, to `sink`: its length, and the transfers.
+    /// Copies a part of a file, which must be within the file, to `sink`; returns its length and
+    /// the number of transfers.
     ///
     /// # Errors
-    /// The hardware's, the sink's, or cancellation.
+    /// The hardware or the sink failed, or the user cancelled.
     pub fn get(
         &mut self,
         name: &str,
@@ -176,15 +178,16 @@ impl Files<'_> {
     }
 }
 
-/// What a transfer is shown by, and ended by.
+/// A transfer's progress bar and its cancellation flag.
 pub struct Stop<'a> {
-    /// The progress.
+    /// The progress bar.
     pub bar: &'a ProgressBar,
-    /// Whether the user wants an end.
+    /// Set when the user cancels.
     pub cancel: &'a Cancel,
 }
 
-/// One end of a transfer: its failure is kept, since the library can only carry an [`io::Error`].
+/// One end of a transfer. It keeps its failure, because the library can only return an
+/// [`io::Error`].
 struct Moving<'a, T> {
     end: &'a mut T,
     stop: &'a Stop<'a>,
@@ -243,7 +246,7 @@ impl Read for Moving<'_, Source> {
             let filled = source.fill(data, stop.cancel.flag())?;
             match filled < data.len() && source.len_bytes.is_some() {
                 true => Err(Failure::other(format!(
-                    "reading {}: it became shorter",
+                    "reading {}: the file became shorter",
                     source.name.display()
                 ))),
                 false => Ok(filled),
@@ -265,7 +268,7 @@ impl Write for Moving<'_, Outlet> {
 /// The board at `path`: a UIO device, or a simulation behind a socket.
 fn connect(path: &Path) -> Result<Box<dyn Board>> {
     if path.as_os_str().is_empty() {
-        return Err(Failure::usage("`hwfs:` names no board").hint(
+        return Err(Failure::usage("`hwfs:` lacks the path of a board").hint(
             "hwfs:PATH, a UIO device (/dev/uio0) or the socket of a simulation of rtl/hwfs_axi",
         ));
     }
@@ -292,7 +295,7 @@ fn connect(path: &Path) -> Result<Box<dyn Board>> {
     }
 }
 
-/// What the hardware refused while `doing`, in the exit codes that the same error of the software has.
+/// The hardware's error while `doing`, with the exit code of the same error in software.
 fn failed(doing: impl Display, error: Error) -> Failure {
     let what = format!("{doing}: {error}");
     match error {

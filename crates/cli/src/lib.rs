@@ -1,22 +1,22 @@
 //! The `straightway` command: one tool for every path to an NVMe drive.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `arguments`, `units`, `drive` | what the user writes |
+//! | `arguments`, `units`, `drive` | the command line, sizes and times, DEVICE |
 //! | `examples`, `manual` | examples for help, and the manual pages |
-//! | `verbs` | one file a verb |
+//! | `verbs` | one file per verb |
 //! | `path` | from a drive to an open block device |
-//! | `transfer` | moving a stretch of it |
-//! | `volume` | a mounted volume on it |
+//! | `transfer` | moving a range of its data |
+//! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
-//! | `stream` | where a recording comes from, where a playback goes |
-//! | `bench` | every path as the instrument wants it, for all verbs that measure |
-//! | `output` | what a run leaves |
-//! | `facts`, `guard` | what a drive is; what protects it |
+//! | `stream` | the sources of recordings and the sinks of playbacks |
+//! | `bench` | every path, prepared for measuring |
+//! | `output` | the results of a run |
+//! | `facts`, `guard` | a drive's properties; its protection |
 //! | `console`, `signals`, `failure` | messages, Ctrl-C, exit codes |
 //!
-//! Data goes to standard output, all else to standard error. Nothing is changed on a drive unless
-//! `--destroy-data` names its serial number, and a drive goes back to its driver whatever happens.
+//! Data goes to standard output, everything else to standard error. Nothing is changed on a drive
+//! unless `--destroy-data` names its serial number, and a drive is always returned to its driver.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -47,7 +47,7 @@ use linux::Roots;
 use signals::Cancel;
 use std::ffi::OsString;
 
-/// The version of the JSON that the verbs print, but `compare`, which has its own.
+/// The version of the JSON that the verbs print, except `compare`, which has its own version.
 pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// What every verb needs.
@@ -56,21 +56,21 @@ pub(crate) struct Context {
     pub roots: Roots,
     /// Where messages go.
     pub console: Console,
-    /// Whether the user wants an end.
+    /// Set when the user cancels.
     pub cancel: Cancel,
 }
 
 impl Context {
-    /// A remark on standard error.
+    /// Prints a message on standard error.
     pub fn say(&self, text: impl std::fmt::Display) {
         self.console.say(text);
     }
 }
 
-/// Parses the command line, does what it asks for, and reports what failed. Returns the exit status.
+/// Parses the command line, runs the verb, and reports failures. Returns the exit status.
 pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
-    // Known before the command line is: its own errors are JSON too.
+    // Determined before parsing, so that errors of the command line are JSON too.
     let mut options = words.iter().take_while(|word| *word != "--");
     let json = options.any(|word| word == "--json");
     let parsed = arguments::command()
@@ -91,14 +91,14 @@ pub fn start(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// The device that the verb works on, as the user named it; none where that is a run's file.
+/// The verb's device as the user named it; none if the verb takes the file of a run.
 fn device(matches: &ArgMatches) -> Option<&str> {
     let (_, verb) = matches.subcommand()?;
     let device = verb.try_get_one::<String>("device").ok()??;
     (!device.ends_with(".json")).then_some(device)
 }
 
-/// Does what the user asked for; says what went wrong, as JSON if `json`.
+/// Runs the verb and prints its error, as JSON if `json`.
 fn run(arguments: &Arguments, device: Option<&str>, json: bool) -> Exit {
     let console = Console {
         quiet: arguments.quiet,

@@ -1,4 +1,4 @@
-//! The `straightway` command; everything is in the library beside it.
+//! The `straightway` command; its code is in the library of this crate.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

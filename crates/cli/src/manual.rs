@@ -1,4 +1,4 @@
-//! Manual pages, made from what the parser knows: one for the command, one for each verb.
+//! Manual pages, generated from the parser: one for the command, one for each verb.
 
 use crate::examples;
 use crate::failure::EXIT_STATUS;
@@ -76,7 +76,7 @@ pub fn verb_page(verb: &Command) -> std::io::Result<String> {
     Ok(page)
 }
 
-/// How the title of each page begins.
+/// The beginning of each page's title.
 pub const TITLE: &str = ".TH straightway";
 
 /// Title and name.
@@ -105,7 +105,7 @@ fn section(page: &mut String, title: &str, text: &str) {
     let _ = write!(page, ".SH {title}\n{text}");
 }
 
-/// What stands after the options in the help, without the examples, which have their own section.
+/// The help's text after the options, without the examples, which have their own section.
 fn notes(page: &mut String, command: &Command) {
     let text = command.get_after_help().map(ToString::to_string);
     let text = text.unwrap_or_default();
@@ -129,7 +129,7 @@ fn exit_status(page: &mut String) {
     section(page, "EXIT STATUS", &text);
 }
 
-/// Each option with its value, what may be left out in brackets.
+/// Each option with its value; optional parts are in brackets.
 fn synopsis(verb: &Command) -> String {
     let mut text = format!("\\fBstraightway {}\\fR", escaped(verb.get_name()));
     let shown = |argument: &&Arg| {
@@ -167,7 +167,7 @@ fn synopsis(verb: &Command) -> String {
     text + "\n"
 }
 
-/// Text as roff takes it.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-");
     let lines = text

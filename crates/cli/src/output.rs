@@ -1,7 +1,7 @@
-//! What a run leaves: text or JSON on standard output, and a folder of files.
+//! The results of a run: text or JSON on standard output, and a folder of files.
 //!
-//! Standard output comes first, so that a full disk loses no result. Each file passes the guard: one that
-//! exists is whole, and a file of someone else's is not replaced.
+//! Standard output is written first, so that a full disk loses no result. Each file passes the
+//! guard: it is written atomically, and does not replace a file of other origin.
 
 use crate::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// Where a report is saved.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Saving {
-    /// Folder for the JSON, its schema, the CSV and report.html. An earlier report of the same verb is replaced
+    /// Folder for the JSON, its schema, the CSV and report.html. An earlier report of the same verb
+    /// is replaced
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace other files of these names in the --output folder
@@ -27,15 +28,16 @@ pub struct Saving {
 }
 
 impl Saving {
-    /// Checks that the report of `verb` may be saved, before anything is opened. Nothing is changed.
+    /// Checks that the report of `verb` may be saved, before anything is opened. Nothing is
+    /// changed.
     ///
     /// # Errors
-    /// Files of someone else's have the names of the report's.
+    /// Other files have the names of the report's files.
     pub fn check(&self, context: &Context, verb: &str) -> Result<()> {
         self.folder(&context.roots, verb).map(|_| ())
     }
 
-    /// Makes the folder, before anything is measured: a long run should not fail at its end.
+    /// Creates the folder before anything is measured: a long run should not fail at its end.
     ///
     /// # Errors
     /// It cannot be made.
@@ -73,7 +75,7 @@ fn files_of(verb: &str) -> Vec<String> {
     names
 }
 
-/// Whether a folder holds an earlier report of a verb: its JSON says what made it.
+/// Whether a folder holds an earlier report of a verb, according to the report's JSON.
 fn has_report(folder: &Path, verb: &str) -> bool {
     let text = std::fs::read_to_string(folder.join(format!("{verb}.json")));
     let value = text.ok().and_then(|text| serde_json::from_str(&text).ok());
@@ -83,11 +85,11 @@ fn has_report(folder: &Path, verb: &str) -> bool {
 }
 
 impl Saving {
-    /// Prints a run, and saves it where that is wanted. `files` are further files: name and contents.
+    /// Prints a run, and saves it if requested. `files` are further files: name and contents.
     ///
     /// # Errors
-    /// The report cannot be made, standard output was closed, or the folder cannot be written; and, once it is all
-    /// there, that the user ended the run.
+    /// The report cannot be made, standard output was closed, or the folder cannot be written. If
+    /// the user interrupted the run, that is reported after everything has been written.
     pub fn leave<R: Report + serde::Serialize + schemars::JsonSchema>(
         &self,
         context: &Context,
@@ -115,14 +117,14 @@ impl Saving {
         saved.map_err(|failure| {
             let failure = failure.and("the results are on standard output");
             match failure.exit() {
-                Exit::Full => failure.hint("--output with a folder that has room; df -h"),
+                Exit::Full => failure.hint("--output with a folder that has free space; df -h"),
                 _ => failure,
             }
         })?;
         match context.cancel.is_set() {
             true => Err(Failure::interrupted(
-                "interrupted; what was measured until then is marked as incomplete, and all that was \
-                 borrowed was given back",
+                "interrupted; the results so far are marked as incomplete, and everything \
+                 borrowed was returned",
             )),
             false => Ok(()),
         }
@@ -146,10 +148,10 @@ impl Saving {
     }
 }
 
-/// What a run that is not valid ends with.
+/// The result of a run that is not valid.
 ///
 /// # Errors
-/// Why it is not.
+/// The reasons why the run is not valid.
 pub fn valid(run: &RunInfo) -> Result<()> {
     match run.valid {
         true => Ok(()),
@@ -157,10 +159,10 @@ pub fn valid(run: &RunInfo) -> Result<()> {
     }
 }
 
-/// The run that a verb left as JSON in `file`, which is of one of `kinds`.
+/// Reads the run of one of `kinds` that a verb saved as JSON in `file`.
 ///
 /// # Errors
-/// It is not there, or not such a run, or of a newer version.
+/// The file does not exist, is not such a run, or has a newer version.
 pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
     let path = Path::new(file);
     let text =
@@ -168,7 +170,7 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
     let wrong = |why: String| {
         let of = kinds.join(" or ");
         Failure::usage(format!("{file}: {why}"))
-            .hint(format!("the JSON that straightway {of} left"))
+            .hint(format!("name the JSON that straightway {of} saved"))
     };
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| wrong(format!("invalid JSON: {error}")))?;
@@ -180,7 +182,7 @@ pub fn load(file: &str, kinds: &[&str]) -> Result<serde_json::Value> {
         ))
         .hint("use the version of straightway that wrote it, or a newer one"));
     }
-    // Comparisons of before all runs named their kind have none.
+    // Older comparisons do not have a kind.
     let kind = value["kind"].as_str().unwrap_or("compare");
     match kinds.contains(&kind) {
         true => Ok(value),

@@ -1,4 +1,5 @@
-//! Ctrl-C and its like: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C and similar signals: the first requests an orderly end, the second ends the process
+//! immediately.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -8,22 +9,23 @@ use std::time::{Duration, Instant};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals that come within this time are one request: timeout(1), for one, signals its child and then the whole group.
+/// Signals within this time count as one request: timeout(1), for example, signals its child and
+/// then the whole group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// Set once the user wants an end.
+/// Set when the user requests an end.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Listens to SIGINT, SIGTERM and SIGHUP. After a second request the process ends at once, and
-    /// the next run gives back what it had borrowed.
+    /// Listens to SIGINT, SIGTERM and SIGHUP. After a second request the process ends immediately,
+    /// and the next run returns what it had borrowed.
     pub fn listen() -> Self {
         let cancel = Self::default();
         let flag = || Arc::clone(&cancel.0);
         let is_watched = Signals::new(SIGNALS).is_ok_and(watch);
         for signal in SIGNALS {
-            // Without a handler the signal ends the process at once, which is safe too.
+            // Without a handler the signal ends the process immediately, which is safe too.
             if !is_watched {
                 let _ =
                     signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, flag());
@@ -33,18 +35,19 @@ impl Cancel {
         cancel
     }
 
-    /// Whether the user wants an end.
+    /// Whether the user requested an end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag itself.
+    /// The underlying flag.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 }
 
-/// Ends the process at the second request. A thread does it, since the others may be deaf: in an open or a write that waits.
+/// Ends the process at the second request. This needs a thread, because the others may be blocked
+/// in an open or a write.
 fn watch(mut signals: Signals) -> bool {
     let watch = move || {
         let mut first = None;

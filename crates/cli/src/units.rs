@@ -1,6 +1,6 @@
 //! Sizes and times as the user writes and reads them.
 //!
-//! A unit is never guessed: `4q` is an error, and a time without a unit too.
+//! A unit is never guessed: `4q` is an error, and so is a time without a unit.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use measure::{Operation, Pattern};
@@ -66,7 +66,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// A size for people: three figures and a binary unit.
+/// A human-readable size: three figures and a binary unit.
 pub fn rounded(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = bytes as f64;
@@ -84,7 +84,7 @@ pub fn rounded(bytes: u64) -> String {
     }
 }
 
-/// A size for people, and the bytes where rounding hides them: `12.1 KiB (12386 bytes)`, `3 B`.
+/// A human-readable size, and the bytes where rounding hides them: `12.1 KiB (12386 bytes)`, `3 B`.
 pub fn exact(bytes: u64) -> String {
     match rounded(bytes) {
         text if bytes < 1024 => text,
@@ -107,7 +107,7 @@ impl FromStr for Time {
             "ms" => 1_000_000,
             "s" => 1_000_000_000,
             "min" => 60_000_000_000,
-            "" => return Err("a time needs its unit, as 250us: ns, us, ms, s or min".to_owned()),
+            "" => return Err("a time needs a unit, as 250us: ns, us, ms, s or min".to_owned()),
             _ => {
                 return Err(format!(
                     "unknown unit of time `{unit}`: write ns, us, ms, s or min"
@@ -116,7 +116,7 @@ impl FromStr for Time {
         };
         let number: u64 = number
             .parse()
-            .map_err(|_| "a time is a whole number and its unit, as 250us".to_owned())?;
+            .map_err(|_| "a time is a whole number and a unit, for example 250us".to_owned())?;
         let ns = number
             .checked_mul(factor_ns)
             .ok_or("the time is too long")?;
@@ -124,13 +124,13 @@ impl FromStr for Time {
     }
 }
 
-/// A rate in bytes a second: a size, or a size and `/s`.
+/// A rate in bytes per second: a size, or a size and `/s`.
 ///
 /// # Errors
-/// As for a [`Size`]; and a rate is more than 0.
+/// The errors of a [`Size`]; the rate is 0.
 pub fn rate(text: &str) -> Result<Size, String> {
     match text.strip_suffix("/s").unwrap_or(text).parse()? {
-        Size(0) => Err("a rate is more than 0".to_owned()),
+        Size(0) => Err("a rate must be more than 0".to_owned()),
         rate => Ok(rate),
     }
 }
@@ -138,7 +138,7 @@ pub fn rate(text: &str) -> Result<Size, String> {
 /// A time in whole milliseconds. A bare number is milliseconds: the option was once `--commit-ms`.
 ///
 /// # Errors
-/// As for a [`Time`]; and it fits in 32 bits.
+/// The errors of a [`Time`]; the time does not fit in 32 bits.
 pub fn interval_ms(text: &str) -> Result<u32, String> {
     let time = match text.parse::<u32>() {
         Ok(ms) => return Ok(ms),
@@ -156,7 +156,7 @@ pub fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One of these, by the name that it shows.
+/// Parses one of these values by its displayed name.
 pub fn choice<T: Clone + fmt::Display + Send + Sync>(
     all: &'static [T],
 ) -> impl TypedValueParser<Value = T> {

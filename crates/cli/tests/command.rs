@@ -240,7 +240,7 @@ fn errors_are_json_where_results_are() {
     let missing = error(&["ls", &folder.path("none"), "--json"]);
     assert_eq!(missing["exit"], 3);
     assert!(missing["error"].as_str().unwrap().contains("none"));
-    // The parser's own errors too, with nothing else beside them.
+    // The parser's own errors too, without any other output.
     for (words, hint) in [
         (&["read", "ram:1M", "--jsn", "--json"][..], "--json"),
         (
@@ -281,7 +281,7 @@ fn what_is_full_taken_or_missing_has_its_own_exit_code() {
         let output = run(words);
         assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
     }
-    // The advice names the device that was named.
+    // The hint names the user's device.
     let said = stderr(&run(&["stat", &disk, "none"]));
     assert!(
         said.contains(&format!("hint: straightway ls {disk}\n")),
@@ -332,7 +332,7 @@ fn reports_are_json_with_a_published_schema() {
     let diagnosis: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let expected = if diagnosis["ok"] == true { 0 } else { 1 };
     assert_eq!(doctor.status.code(), Some(expected));
-    // A machine without a drive is told what works all the same.
+    // On a machine without a drive, the hint names what works without one.
     assert_eq!(stderr(&doctor).contains("plain files"), expected == 1);
 }
 
@@ -426,7 +426,7 @@ fn completions_and_manual_pages_come_from_the_same_source() {
             );
         }
         assert!(!page.contains(".SH EXTRA"), "{name}");
-        // Every page that is named is written.
+        // Every page that is referred to is written.
         for other in page.split("\\fBstraightway\\-").skip(1) {
             let verb = other.split("\\fR").next().unwrap();
             let path = folder.path(&format!("man/straightway-{verb}.1"));
@@ -441,7 +441,7 @@ fn completions_and_manual_pages_come_from_the_same_source() {
     assert!(record.contains("\n\\fIDEVICE\\fR\n"), "{record}");
 }
 
-/// Help at this width, as on a terminal of so many columns.
+/// Help as on a terminal with this number of columns.
 fn help(verb: &str, columns: usize) -> String {
     let output = command(&[verb, "--help"])
         .env("COLUMNS", columns.to_string())
@@ -483,7 +483,9 @@ fn help_is_wrapped_once_at_any_width() {
     let read = help("read", 100);
     let words: Vec<&str> = read.split_whitespace().collect();
     assert!(
-        words.join(" ").contains("a plain file takes pread"),
+        words
+            .join(" ")
+            .contains("pread and pwrite for a plain file"),
         "{read}"
     );
 }
@@ -550,7 +552,7 @@ fn a_file_with_holes_is_not_measured() {
         );
         assert!(output.stdout.is_empty());
     }
-    // What is not measured may have holes.
+    // The part that is not measured may have holes.
     let part = folder.file("part.img", 1 << 20);
     let file = std::fs::OpenOptions::new().write(true).open(&part).unwrap();
     file.set_len(8 << 20).unwrap();
@@ -614,7 +616,7 @@ fn an_input_that_ends_within_a_block_is_padded_when_asked() {
     let padded = [&std::fs::read(&input).unwrap()[..], &[0; 24]].concat();
     assert_eq!(std::fs::read(&disk).unwrap()[..1024], padded);
     assert_eq!(std::fs::read(&disk).unwrap()[1024..], before[1024..]);
-    // Standard input too, whose length is not known before.
+    // Standard input too, whose length is not known in advance.
     let piped = [
         "write",
         &disk,

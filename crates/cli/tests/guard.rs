@@ -22,7 +22,7 @@ fn volume(folder: &Folder) -> String {
     disk
 }
 
-/// A put that has the volume and waits for more input.
+/// A put that has locked the volume and waits for more input.
 fn waiting_put(disk: &str) -> Child {
     let mut child = command(&["put", disk, "-", "slow"])
         .stdin(Stdio::piped())
@@ -76,7 +76,7 @@ fn the_source_is_never_the_target() {
             refused(words, 2, "itself");
         }
     }
-    // By a redirection of the shell's too.
+    // By a redirection of the shell too.
     let open = || std::fs::File::options().append(true).open(&disk).unwrap();
     for words in [
         &["read", &disk][..],
@@ -110,7 +110,7 @@ fn a_file_that_exists_is_replaced_with_force_alone() {
         std::fs::remove_file(&notes).unwrap();
         assert_eq!(code(words), 0);
     }
-    // A failure leaves what was there.
+    // A failure leaves the existing file.
     std::fs::write(&notes, "newer").unwrap();
     let past = ["get", &disk, "a", &notes, "--force", "--offset", "1G"];
     assert_ne!(code(&past), 0);
@@ -215,7 +215,7 @@ fn a_volume_is_not_replaced_while_another_process_writes_it() {
     assert_eq!(done.status.code(), Some(0));
 }
 
-/// Each verb that saves a report, with words that would run.
+/// Each verb that saves a report, with arguments that would run.
 const REPORTS: [&str; 11] = [
     "compare ram:32M --sizes 4K --patterns sequential --rounds 1 --cell-duration 5ms",
     "sweep ram:32M --sizes 4K --rounds 1 --cell-duration 5ms",
@@ -271,7 +271,7 @@ fn a_report_replaces_an_earlier_one_of_its_verb_and_nothing_else() {
     }
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), files.len());
 
-    // fio's own results, whose name the imported ones have.
+    // fio's own results, whose name the imported results have.
     refuse("import FIO", &folder.path(""), 9, "fio.json exists");
     assert_eq!(std::fs::read_to_string(&fio).unwrap(), results);
     let run = |text: &str, place: &str, more: &[&str]| {
@@ -286,7 +286,7 @@ fn a_report_replaces_an_earlier_one_of_its_verb_and_nothing_else() {
         }
         assert_eq!(run(text, &foreign, &["--force"]), 0, "{text}");
     }
-    // A page of another verb's is not an earlier one of this verb.
+    // A page of another verb is not an earlier page of this verb.
     refuse(
         REPORTS[0],
         &folder.path("new-imp/folder"),

@@ -1,5 +1,5 @@
-//! `hwfs:PATH`: which verbs such a drive serves, and what is refused without hardware. `rtl/test/test_hwfs_axi.py` runs the
-//! command on the verilated core.
+//! `hwfs:PATH`: which verbs such a drive supports, and what is refused without hardware.
+//! `rtl/test/test_hwfs_axi.py` runs the command on the verilated core.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -48,7 +48,7 @@ fn verbs_that_need_blocks_are_refused() {
         &["periodic", DEVICE, "--period", "10ms", "--block", "4K"],
     ];
     for verb in verbs {
-        refused(verb, 4, "it serves ls, put, get, rm, mv alone");
+        refused(verb, 4, "it supports only ls, put, get, rm, mv");
     }
 }
 

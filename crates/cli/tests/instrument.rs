@@ -48,7 +48,7 @@ fn every_run_is_described_by_its_published_schema_and_leaves_a_report() {
         let place = folder.path("out");
         all.extend(["--json", "--output", &place]);
         let output = run(&all);
-        // Whatever the machine's load makes of the verdict, there is a result.
+        // There is a result, whatever the effect of the machine's load on the verdict.
         assert!(
             matches!(output.status.code(), Some(0 | 1 | 5)),
             "{verb}: {}",
@@ -81,7 +81,7 @@ fn a_rate_that_cannot_be_met_is_a_no_and_a_short_run_is_not_enough() {
         "sustain ram:32M --rate 1000iops --block 4K --deadline 1ns --duration 1s --span 8M",
     ));
     let told = String::from_utf8_lossy(&no.stdout);
-    // A busy machine gives neither a no nor a yes, and that is all it may change.
+    // A busy machine may only make the verdict inconclusive.
     if no.status.code() == Some(5) {
         assert!(measured(&no).starts_with("CANNOT TELL"), "{told}");
     } else {
@@ -92,14 +92,15 @@ fn a_rate_that_cannot_be_met_is_a_no_and_a_short_run_is_not_enough() {
         "sustain ram:32M --rate 100iops --block 4K --deadline 10s --duration 500ms --span 8M --warm-up 10ms",
     ));
     assert_eq!(short.status.code(), Some(5), "{}", stderr(&short));
-    // 3,000 arrivals without a miss at 100 a second; the clock decides the last digit.
+    // 3,000 arrivals without a miss at 100 per second; the clock determines the last digit.
     let told = String::from_utf8_lossy(&short.stdout);
     if told.starts_with("CANNOT TELL") {
         measured(&short);
         return;
     }
     assert!(
-        told.contains("A run of 29.9 s would tell") || told.contains("A run of 30.0 s would tell"),
+        told.contains("A run of 29.9 s would decide")
+            || told.contains("A run of 30.0 s would decide"),
         "{told}"
     );
 }
@@ -185,7 +186,7 @@ fn bad_input_has_its_exit_code_and_says_a_hint() {
     }
 }
 
-/// How often a process's threads gave up the processor by themselves.
+/// Number of voluntary context switches of a process's threads.
 fn sleeps(process: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let statuses =
@@ -207,7 +208,7 @@ fn ctrl_c_keeps_what_was_measured_and_marks_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It sleeps before each arrival: by then the run itself goes on.
+    // It sleeps before each arrival: the run itself has begun by then.
     while sleeps(child.id()) < 100 {
         assert!(child.try_wait().unwrap().is_none(), "it ended");
         std::thread::yield_now();
@@ -282,8 +283,7 @@ fn runs_at_two_speeds_are_joined_and_one_alone_tells_nothing() {
     measured(&one);
     let file = folder.path("one/speed.json");
     let mut slower: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    // What is joined is arithmetic on the file: however busy this machine is, it is told that the
-    // run was valid.
+    // Joining is arithmetic on the file: the run is marked as valid, however busy this machine is.
     slower["valid"] = true.into();
     slower["invalid_reasons"] = Value::Array(Vec::new());
     std::fs::write(&file, slower.to_string()).unwrap();
@@ -352,7 +352,7 @@ fn every_workload_runs_on_a_volume_and_leaves_it_as_it_was() {
         "oltp",
     ];
     for name in names {
-        // Beside others who sync, one round of what waits for the disk may take longer than a second.
+        // While other tests sync, one round that waits for the disk may take longer than a second.
         let operations_per_s = [1, 8, 64].into_iter().find_map(|seconds| {
             let worked = run(&words(&format!(
                 "workload {name} {disk} --dataset 8M --duration {seconds}s --json"

@@ -1,4 +1,4 @@
-//! Writers of a volume that meet another, are interrupted, or are killed.
+//! Writers of a volume that conflict with another, are interrupted, or are killed.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use support::{
     Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, volume,
 };
 
-/// A put that has the volume and waits for its input.
+/// A put that has locked the volume and waits for its input.
 fn waiting_put(device: &str, words: &[&str]) -> Child {
     let mut child = command(&[&["put", device, "-", "slow"], words].concat())
         .stdin(Stdio::piped())
@@ -27,7 +27,7 @@ fn waiting_put(device: &str, words: &[&str]) -> Child {
     child
 }
 
-/// It says its path once it has locked the device.
+/// It prints its path after it has locked the device.
 fn until_it_has_the_device(child: &mut Child) {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -69,7 +69,7 @@ fn an_interrupted_put_leaves_nothing_or_what_was_asked_for() {
     let free = free_bytes(&disk);
     for (words, left) in [(&[][..], &[][..]), (&["--keep-partial"][..], &["slow"][..])] {
         let mut child = waiting_put(&disk, words);
-        // The first Ctrl-C, of which a silent input must not keep it.
+        // The first Ctrl-C, which must work although the input is silent.
         interrupt(&child);
         assert_eq!(child.wait().unwrap().code(), Some(130));
         assert_eq!(names(&disk), left);
@@ -89,7 +89,7 @@ fn interrupt(child: &Child) {
     assert!(killed.unwrap().success());
 }
 
-/// As timeout(1) does: to the process, and to the group in which it is.
+/// As timeout(1) does: to the process and to its group.
 #[test]
 fn signals_that_come_together_are_one_request() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn signals_that_come_together_are_one_request() {
     assert_eq!(json(&["stat", &disk, "--json"])["volume"]["clean"], true);
 }
 
-/// Here it waits for a reader in open(2), from which no first signal wakes it.
+/// Here it waits for a reader in open(2), which the first signal does not interrupt.
 #[test]
 fn a_second_request_ends_at_once() {
     let folder = Folder::new();
@@ -188,10 +188,10 @@ fn what_a_killed_writer_reserved_is_free_again() {
     stream(&[&record[..], &["--block", "64K"]].concat());
     let killed = free_bytes(&disk);
     assert!(killed <= capacity - (20 << 20), "{killed} of {capacity}");
-    // Nothing is wrong, and that is what a check says; it changes nothing.
+    // Nothing is wrong: the check reports this, and changes nothing.
     let text = ok(&["check", &disk]);
     assert!(
-        text.contains("`taken`:") && text.contains("reserved by a writer that was cut short"),
+        text.contains("`taken`:") && text.contains("reserved by a writer that was interrupted"),
         "{text}"
     );
     assert!(
@@ -204,7 +204,7 @@ fn what_a_killed_writer_reserved_is_free_again() {
         (&0.into(), &true.into())
     );
     assert_eq!(free_bytes(&disk), killed);
-    // The next command that writes has the space: 20 MiB beside what was recorded.
+    // The next command that writes gets the space: 20 MiB in addition to the recording.
     let large = folder.file("large", 20 << 20);
     ok(&["put", &disk, &large, "large"]);
     let taken = json(&["stat", &disk, "taken", "--json"])["file"].clone();
@@ -222,7 +222,7 @@ fn what_a_killed_writer_reserved_is_free_again() {
     );
 }
 
-/// A replacement that is killed leaves NAME.new~ with its reservation; --force begins anew.
+/// A replacement that is killed leaves NAME.new~ with its reservation; --force starts again.
 #[test]
 fn a_killed_replacement_is_removed_by_the_next() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! What stood on a device before a format: named, wiped as wipefs does, and never touched by a command
-//! that is refused. And what tells other tools that a volume is there.
+//! Signatures on a device before a format: reported, wiped as wipefs does, and never changed by a
+//! command that is refused. Also how other tools recognise a volume.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -16,7 +16,7 @@ const SIZE: u64 = 64 << 20;
 struct Missing(RefCell<BTreeSet<String>>);
 
 impl Missing {
-    /// Runs a tool of the machine, or notes that it is not there.
+    /// Runs a tool of the machine, or records that it is missing.
     fn tool(&self, words: &[&str]) -> Option<Output> {
         let (program, rest) = words.split_first().unwrap();
         let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
@@ -99,7 +99,7 @@ fn what_real_tools_made_is_named_and_wiped() {
         assert!(made.status.success(), "{maker:?}: {}", stderr(&made));
         tried += 1;
         let before = std::fs::read(&disk).unwrap();
-        // A dry run names it, without --force, and changes nothing.
+        // A dry run reports it, without --force, and changes nothing.
         let dry = json(&["format", &disk, "--dry-run", "--json"]);
         assert!(found(&dry).contains(&what), "{maker:?}: {dry}");
         assert_eq!(dry["dry_run"], true);
@@ -132,7 +132,7 @@ fn what_real_tools_made_is_named_and_wiped() {
     assert!(tried > 0 || missing.tool(&["mkfs.ext4", "-V"]).is_none());
 }
 
-/// As the machine's own tools see it.
+/// The result of the machine's own tools.
 fn assert_nothing_remains(missing: &Missing, disk: &str) {
     if let Some(probed) = missing.tool(&["blkid", "-p", disk]) {
         assert_eq!(
@@ -151,7 +151,7 @@ fn assert_nothing_remains(missing: &Missing, disk: &str) {
     }
 }
 
-/// What lies behind the tables and at the device's end, put there by hand.
+/// Signatures after the tables and at the device's end, written by the test.
 #[test]
 fn signatures_at_the_end_are_wiped_and_nothing_beside_them() {
     let folder = Folder::new();
@@ -194,7 +194,7 @@ fn signatures_at_the_end_are_wiped_and_nothing_beside_them() {
         let at = *at as usize;
         assert!(after[at..at + magic.len()] != **magic, "{what} at {at}");
         if at as u64 > SIZE - (1 << 20) {
-            // Beside it the device's end is as it was.
+            // The rest of the device's end is unchanged.
             assert!(
                 after[at..at + magic.len()].iter().all(|&byte| byte == 0),
                 "{what} at {at}"
@@ -267,7 +267,7 @@ fn file_knows_a_volume_by_its_magic() {
     );
 }
 
-/// Each wrong number is named, with what it may be; and nothing is made or left behind.
+/// Each wrong number is reported with its allowed range; and nothing is created or left behind.
 #[test]
 fn a_wrong_number_is_named_with_its_range() {
     let folder = Folder::new();
@@ -312,14 +312,14 @@ fn a_wrong_number_is_named_with_its_range() {
         }
         assert!(!std::path::Path::new(&disk).exists(), "{words:?}");
     }
-    // An empty file is as empty as it was.
+    // An empty file is still empty.
     std::fs::write(&disk, "").unwrap();
     assert_eq!(
         run(&["format", &disk, "--size", "64K"]).status.code(),
         Some(2)
     );
     assert_eq!(std::fs::metadata(&disk).unwrap().len(), 0);
-    // Longer than the file system here takes; where it takes it, the volume is made.
+    // Longer than the file system supports here; if it does support it, the volume is made.
     let output = run(&["format", &disk, "--size", "4E", "--force"]);
     let said = stderr(&output);
     assert!(
@@ -340,8 +340,5 @@ fn how_many_files_fit_is_no_promise_that_is_broken() {
     let text = stdout(&run(&["format", &disk, "--force", "--slots", "8"]));
     assert!(text.contains("in 8 files"), "{text}");
     let text = stdout(&run(&["format", &disk, "--force"]));
-    assert!(
-        text.contains("up to 1024 files (from about 714 on"),
-        "{text}"
-    );
+    assert!(text.contains("up to 1024 files (above about 714"), "{text}");
 }

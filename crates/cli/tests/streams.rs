@@ -152,7 +152,7 @@ fn standard_input_and_files_of_any_length() {
     let size = ["record", &device, "c", "--size", "12345"];
     assert!(run_with_input(&size, &data).status.success());
     assert_eq!(get(&device, "c", &folder), data[..12_345]);
-    // As a FIFO, at its writer's pace.
+    // Like a FIFO, at its writer's pace.
     let fifo = folder.path("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
     let child = start(&["record", &device, "e", "--from", &fifo]);
@@ -211,8 +211,8 @@ fn a_network_source_and_a_network_sink() {
         "64",
         "--json",
     ]);
-    // No receiver at first, and the send after one that found none is refused. What follows is no more than the
-    // kernel keeps for a listener who is late.
+    // There is no receiver at first, and the send after one without a receiver is refused. The rest
+    // fits into the kernel's buffer for a listener that is late.
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     sender.connect(from.trim_start_matches("udp://")).unwrap();
     let mut accepted = 0;
@@ -320,7 +320,8 @@ fn a_missed_deadline_has_its_exit_code() {
 fn what_a_drive_cannot_take_ends_the_recording_or_is_named() {
     let folder = Folder::new();
     volume(&folder, &[]);
-    // The source has a terabyte a second; the drive takes 20 ms for each block, however busy the machine is.
+    // The source has a terabyte per second; the drive takes 20 ms for each block, however busy the
+    // machine is.
     let path = folder.path("disk");
     let device = format!("model:64MiB,file={path},latency=20ms");
     let record = [
@@ -354,7 +355,7 @@ fn what_a_drive_cannot_take_ends_the_recording_or_is_named() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let lost = report["lost_bytes"].as_u64().unwrap();
     assert_eq!(report["length_bytes"].as_u64().unwrap() + lost, 40 << 20);
-    // Each word says where it belongs: the gaps are where the companion says, and nowhere else.
+    // Each word encodes its own offset: the gaps are exactly those listed in the companion.
     let data = get(&device, "b", &folder);
     let lines = get(&device, "b.gaps", &folder);
     let mut gaps = lines
@@ -394,7 +395,7 @@ fn bad_input_is_refused_and_records_nothing() {
             stderr(&output)
         );
     };
-    // A deadline that a busy machine keeps too: whether it is kept is not what this is about.
+    // A deadline that even a busy machine meets: this test is not about deadlines.
     let pattern = [
         "--from",
         "pattern",
@@ -544,7 +545,8 @@ fn a_silent_source_is_given_up_at_a_signal() {
     for name in ["absent", "mute"] {
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path(name), 0o600.into()).unwrap();
     }
-    // A writer that writes nothing; opened for both, so that this test does not wait either.
+    // A writer that writes nothing; opened for reading and writing, so that this test does not wait
+    // either.
     let mute = std::fs::File::options()
         .read(true)
         .write(true)

@@ -1,4 +1,4 @@
-//! Volumes as a user has them: on plain files and on the model controller.
+//! Volumes on plain files and on the model controller.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod support;
@@ -91,7 +91,7 @@ fn standard_input_of_any_length_is_put() {
         assert!(get(&disk, &name, &[]) == data, "{len}");
         ok(&["rm", &disk, &name]);
     }
-    // Nothing that was reserved ahead is left.
+    // No unused reservation is left.
     assert_eq!(
         free_bytes(&disk),
         json(&["stat", &disk, "--json"])["volume"]["capacity_bytes"]
@@ -246,7 +246,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     ok(&["put", &disk, &new, "file", "--force", "--verify"]);
     assert_eq!(names(&disk), ["file"]);
     assert!(get(&disk, "file", &[]) == std::fs::read(&new).unwrap());
-    // There is no room for a second one beside it: the first stays.
+    // There is no space for a second copy, so the first file is kept.
     let large = folder.file("large", 25_000_000);
     refused(
         &["put", &disk, &large, "file", "--force"],
@@ -255,8 +255,8 @@ fn an_older_file_is_replaced_only_when_asked() {
     );
     assert_eq!(names(&disk), ["file"]);
     assert!(get(&disk, "file", &[]) == std::fs::read(&new).unwrap());
-    // What a replacement that was cut short left is named by a check, and removed when the same file
-    // is replaced again.
+    // A check reports the remains of an interrupted replacement, which are removed when the same
+    // file is replaced again.
     ok(&["mv", &disk, "file", "file.new~"]);
     ok(&["put", &disk, &old, "file"]);
     let checked = json(&["check", &disk, "--json"]);
@@ -271,7 +271,7 @@ fn an_older_file_is_replaced_only_when_asked() {
     assert!(output.status.success());
     assert!(stderr(&output).contains("removed `file.new~`"));
     assert_eq!(names(&disk), ["file"]);
-    // The hint of a name that is taken says what the verb can do.
+    // The hint for an existing name matches the verb's options.
     ok(&["put", &disk, &old, "other"]);
     let output = run(&["mv", &disk, "file", "other"]);
     assert_eq!(output.status.code(), Some(9));
@@ -302,7 +302,7 @@ fn a_second_file_is_not_taken_for_a_name() {
         stderr(&output)
     );
     assert!(names(&disk).is_empty());
-    // The name that is meant, a name that no file has, and the file's own.
+    // An explicit --name, a name without a local file, and the file's own name.
     assert!(put(&["a.dat", "--name", "b.dat"]).status.success());
     assert!(put(&["a.dat", "other"]).status.success());
     assert!(put(&["./a.dat", "a.dat"]).status.success());
@@ -345,10 +345,10 @@ fn a_volume_made_for_checksums_gives_them_to_every_file() {
         [false, false, true, true],
         "bare, plain, summed, taken"
     );
-    // What was not compared is said.
+    // What was not verified is reported.
     let text = ok(&["check", &disk, "--read-data"]);
     assert!(
-        text.contains("2 files have no checksums: not compared"),
+        text.contains("2 files have no checksums: not verified"),
         "{text}"
     );
     let checked = json(&["check", &disk, "--read-data", "--json"]);
@@ -363,9 +363,9 @@ fn a_volume_made_for_checksums_gives_them_to_every_file() {
             &folder.path(&format!("{name}.out")),
         ]))
     };
-    assert!(said("plain").contains("not compared: the file has no checksums"));
-    assert!(!said("summed").contains("not compared"));
-    // A bit that flips in a file that was put without a word of checksums is found.
+    assert!(said("plain").contains("not verified: the file has no checksums"));
+    assert!(!said("summed").contains("not verified"));
+    // A flipped bit is found in a file that was stored without an explicit --checksums.
     let mut image = std::fs::read(&disk).unwrap();
     let is_data = |window: &[u8]| *window == data[..4096];
     let copies: Vec<usize> = image
@@ -413,7 +413,7 @@ fn a_recording_was_modified_when_it_ended() {
         said.read_line(&mut line).unwrap();
         assert!(line.starts_with("durable"), "{line}");
     }
-    // Killed: the last commit's time is what stands there, and that commit is after the second block.
+    // Killed: the time is that of the last commit, which is after the second block.
     child.kill().unwrap();
     child.wait().unwrap();
     let modified_ns = json(&["ls", &disk, "--json"])["files"][0]["modified_ns"]
@@ -488,7 +488,7 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     let output = command(&["put", &disk]).arg(&odd).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no name in UTF-8"));
-    refused(&["put", &disk, "-"], 2, "no name of its own");
+    refused(&["put", &disk, "-"], 2, "standard input has no name");
     refused(&["put", &disk, &folder.path("none")], 10, "opening");
     refused(&["put", &disk, folder.0.to_str().unwrap()], 2, "directory");
     refused(
@@ -509,7 +509,7 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
         std::fs::read(&disk).unwrap() == before,
         "nothing was changed"
     );
-    // A name that is missing does not keep the others.
+    // A missing name does not prevent the removal of the others.
     refused(&["rm", &disk, "none", "there"], 10, "`none`");
     assert!(names(&disk).is_empty());
     let odd = "a\nb\u{1b}[31m";
@@ -518,7 +518,7 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     assert!(get(&disk, odd, &[]) == std::fs::read(&small).unwrap());
 }
 
-/// The image with a change to its superblocks, their checksums made right.
+/// The image with a change to its superblocks and corrected checksums.
 fn patched(image: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut image = image.to_vec();
     for address in [0, volume::layout::SUPERBLOCK_B] {
@@ -585,7 +585,7 @@ fn what_is_no_volume_that_this_command_knows_is_left_alone() {
         );
         assert!(!std::path::Path::new(&out).exists());
     }
-    // The other regions no longer follow from such a size: it contradicts itself.
+    // The other regions no longer match such a size: the superblock is inconsistent.
     let device = folder.path("larger");
     std::fs::write(&device, &larger).unwrap();
     let output = run(&["ls", &device]);
@@ -667,7 +667,7 @@ fn format_makes_a_file_and_destroys_none_unasked() {
     refused(&["format", &none, "--size", "64K"], 2, "too few");
     assert!(
         !std::path::Path::new(&none).exists(),
-        "a file of no use goes again"
+        "an unusable file is removed"
     );
     assert_eq!(code(&["format", "/dev/nonexistent", "--size", "1M"]), 3);
     assert_eq!(code(&["format", "nvme77n1", "--size", "1M"]), 3);
@@ -714,7 +714,7 @@ fn check_tells_harmless_from_damaged_and_mends_what_it_can() {
     }
     refused(&["ls", &disk], 1, "cannot be read: file slot");
     refused(&["get", &disk, "file", "-"], 1, "damaged");
-    // Bitmaps are made anew from the files.
+    // Bitmaps are rebuilt from the files.
     let mut no_bitmap = good;
     no_bitmap[bitmap.clone()].fill(0xff);
     let other = shape.bitmap_b() as usize;

@@ -1,4 +1,4 @@
-//! What is asked of a path: operation, pattern and block size, and the offsets they lead to.
+//! The access to measure: operation, pattern and block size, and the resulting offsets.
 
 use crate::random::{Quick, Random};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Operation {
     /// From the drive to memory.
     Read,
-    /// From memory to the drive, ended by one flush.
+    /// From memory to the drive, followed by one flush.
     Write,
 }
 
@@ -23,9 +23,9 @@ pub enum Operation {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Each block after the one before it, from the start again at the end.
+    /// Consecutive blocks, starting again at the end.
     Sequential,
-    /// Any block, each equally likely.
+    /// Uniformly distributed blocks.
     Random,
 }
 
@@ -54,7 +54,7 @@ impl Access {
         }
     }
 
-    /// What is asked but the size of a block.
+    /// The access without its block size.
     pub const fn kind(self) -> (Operation, Pattern) {
         (self.operation, self.pattern)
     }
@@ -68,8 +68,8 @@ impl fmt::Display for Access {
     }
 }
 
-/// The offsets of successive operations, in bytes from the start of the region. They depend on
-/// the seed, the access and the round, and on nothing of the path: all paths are asked the same.
+/// The offsets of successive operations, in bytes from the start of the region. They depend on the
+/// seed, the access and the round, but not on the path: all paths use the same offsets.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     pattern: Pattern,
@@ -80,8 +80,8 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// The sequence of one cell over the first `span_bytes` of a region. A span shorter than a
-    /// block always gives offset 0.
+    /// The sequence of one cell over the first `span_bytes` of a region. If the span is shorter
+    /// than a block, all offsets are 0.
     pub fn new(access: Access, span_bytes: u64, seed: u64, round: u32) -> Self {
         let salts = [
             access.operation as u64,
@@ -105,7 +105,7 @@ impl Offsets {
         self.next_index() * self.block_size_bytes
     }
 
-    /// The same, in blocks of an operation's size.
+    /// The next operation's offset, in blocks of the operation's size.
     #[inline]
     pub(crate) fn next_index(&mut self) -> u64 {
         match self.pattern {

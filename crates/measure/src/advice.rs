@@ -1,4 +1,4 @@
-//! Which path to take: for each access the fastest, as a multiple of what a plain program gets.
+//! Which path to use: for each access the fastest, as a multiple of an ordinary program's speed.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::findings::{Merit, Win, ranked, win};
@@ -7,13 +7,13 @@ use crate::kind;
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::stats;
 
-/// Names that a sentence has room for.
+/// Maximum number of names in a sentence.
 const NAMES: usize = 4;
 
-/// How many times as fast as the baseline.
+/// A speed relative to a baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times<'a> {
-    /// What it is a multiple of.
+    /// The baseline.
     pub baseline: &'a str,
     /// Ratio of the means over rounds.
     pub ratio: f64,
@@ -21,29 +21,30 @@ pub struct Times<'a> {
     pub ci95: Ci95,
 }
 
-/// A path to take, and those level with it.
+/// A recommended path, and those level with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice<'a> {
-    /// Who wins, and by what.
+    /// The winner, and its criterion.
     pub win: Win,
     /// The winner's speed as a multiple; `None` if no baseline was measured, or it is the winner.
     pub times: Option<Times<'a>>,
 }
 
-/// What to take for one access.
+/// The recommendation for one access.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice<'a> {
     /// The access.
     pub access: Access,
     /// The fastest of all.
     pub fastest: Choice<'a>,
-    /// The fastest on which no processor spins, where that is another one.
+    /// The fastest on which no processor spins, if it is another path.
     pub asleep: Option<Choice<'a>>,
-    /// The one that moves the most for its processor time.
+    /// The one that moves the most data for its processor time.
     pub leanest: Win,
 }
 
-/// What to take for each access of a comparison. Memory is not a path to a drive, so it takes no part.
+/// The recommendations for each access of a comparison. Memory is not a path to a drive, so it is
+/// excluded.
 pub fn advise(comparison: &Comparison) -> Vec<Advice<'_>> {
     let mut all = Vec::new();
     for access in comparison.accesses() {
@@ -85,7 +86,7 @@ fn times<'a>(result: &PathResult, baseline: &'a PathResult, seed: u64) -> Option
     if result.path == baseline.path || baseline.throughput_mib_s <= 0.0 {
         return None;
     }
-    // Both were measured in the same rounds, beside each other: what disturbs one disturbs both.
+    // Both were measured in the same rounds: a disturbance affects both.
     let pairs = result.samples.iter().filter_map(|ours| {
         let mut samples = baseline.samples.iter();
         let theirs = samples.find(|theirs| theirs.round == ours.round)?;
@@ -142,7 +143,8 @@ impl std::fmt::Display for Advice<'_> {
 }
 
 impl Advice<'_> {
-    /// The fastest in a table: names, speed, multiple; the same without spinning; the leanest.
+    /// The cells of a table row: names, speed and multiple of the fastest, the same without
+    /// spinning, and the most efficient.
     pub(crate) fn cells(&self) -> Vec<String> {
         let names = |win: &Win| win.best().join(", ");
         let times =
@@ -204,7 +206,7 @@ mod tests {
             one.throughput_mib_s_ci95 =
                 Some([one.throughput_mib_s - 0.1, one.throughput_mib_s + 0.1]);
             for sample in &mut one.samples {
-                // Rounds differ by much, and both paths in each by as much.
+                // Rounds differ a lot, but both paths of a round by the same factor.
                 let swing = 1.0 + f64::from(sample.round);
                 sample.throughput_mib_s = base.throughput_mib_s * factor * swing;
             }

@@ -1,9 +1,9 @@
 //! One cell: a closed loop of operations against one device.
 //!
-//! Each slot of the queue has one operation in flight; when it is done the slot starts the next.
-//! A block longer than the device's largest transfer becomes `ceil(block / largest)` requests,
-//! queued together, and the operation is done when all of them are back. The loop allocates
-//! nothing, and reads the clock once an operation.
+//! Each slot of the queue has one operation in flight; when it is done the slot starts the next. A
+//! block longer than the device's largest transfer becomes `ceil(block / largest)` requests, queued
+//! together, and the operation is done when all of them have completed. The loop does not allocate,
+//! and reads the clock once per operation.
 //!
 //! Service times are from submission to completion *as this loop issued them*. A closed loop waits
 //! while the device stalls, so they say nothing about what a periodic task would see.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::tally::{CellError, ServiceTimes, Tally, service_times};
 
-/// How long one wait for completions may last before cancellation is looked at.
+/// How long one wait for completions may last before cancellation is checked.
 const WAIT_US: u32 = 100_000;
 
 /// A closed loop over one device. Run it once to warm up and once to count.
@@ -44,7 +44,7 @@ impl ClosedLoop {
     /// The service times recorded so far.
     ///
     /// # Errors
-    /// As [`service_times`].
+    /// The error of [`service_times`].
     pub fn service_times(&self) -> Result<ServiceTimes, CellError> {
         self.times.to_histogram()
     }
@@ -58,9 +58,9 @@ impl ClosedLoop {
         self.times.forget();
     }
 
-    /// Keeps every slot busy for `duration_ns`, then lets what is in flight finish. Runs at least
-    /// one operation; ends early on cancellation, on a refused request, and when the device has
-    /// gone.
+    /// Keeps every slot busy for `duration_ns`, then waits for the operations in flight. Runs at
+    /// least one operation; ends early on cancellation, on a refused request, and when the device
+    /// has disappeared.
     pub fn run(
         &mut self,
         device: &mut dyn Device,
@@ -86,7 +86,7 @@ impl ClosedLoop {
         let mut tally = Tally::default();
         let start_ns = clock.now_ns();
         let mut now_ns = start_ns;
-        // Operations begin until then; 0 when something has ended it.
+        // Operations begin until this time; 0 after an early end.
         let mut until_ns = start_ns.saturating_add(duration_ns.max(1));
         loop {
             while now_ns < until_ns && self.operations.flight.has_idle() {

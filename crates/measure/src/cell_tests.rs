@@ -5,7 +5,7 @@ use crate::path::Region;
 use crate::tally::CellError;
 use block::{Buffer, Completion, Error, Geometry, RamDisk, Refused, Request};
 
-/// A RAM disk whose largest transfer is `max_transfer_blocks`, and that counts and can fail.
+/// A RAM disk with a largest transfer of `max_transfer_blocks`, which counts and can fail.
 struct Limited {
     inner: RamDisk<Vec<u8>, 8>,
     geometry: Geometry,

@@ -16,12 +16,12 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 52.0;
-/// Between the ends of an axis and its first and last value, where the values are given.
+/// The margin between the ends of an axis and its first and last given value.
 const MARGIN: f64 = 14.0;
 const COLOURS: usize = 10;
 const GREY: usize = 100;
 const MARKERS: usize = 9;
-/// Sizes that get a label before others: those of the thesis.
+/// Sizes that are preferred as labels: those of the thesis.
 const PREFERRED: [f64; 4] = [4096.0, 131_072.0, 1_048_576.0, 16_777_216.0];
 
 /// A picture that is being drawn.
@@ -103,7 +103,7 @@ impl Unit {
     }
 }
 
-/// `10 µs` for `10.0 µs`: a tick needs no digits that say nothing.
+/// `10 µs` for `10.0 µs`: a tick label omits insignificant digits.
 fn plain(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number = match number.contains('.') {
@@ -133,7 +133,7 @@ impl Axis {
         }
     }
 
-    /// An axis of block sizes: a mark at each, whatever lies between.
+    /// An axis of block sizes, with a mark at each size.
     pub(crate) fn of_sizes(sizes: &[u64]) -> Self {
         let ticks = sizes.iter().map(|bytes| *bytes as f64).collect();
         Self {
@@ -142,8 +142,8 @@ impl Axis {
         }
     }
 
-    /// An axis that several charts share, as it holds the points of all; logarithmic, if it may be, where they
-    /// differ by more than a factor of ten.
+    /// An axis shared by several charts, which covers the points of all; logarithmic, if allowed,
+    /// when they differ by more than a factor of ten.
     pub(crate) fn over<'a>(
         label: &str,
         may_be_log: bool,
@@ -284,7 +284,7 @@ impl Scale {
             true => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
             false => (value - self.low) / (self.high - self.low),
         };
-        // A single value has no scale: it stands in the middle.
+        // A single value has no scale: it is in the middle.
         let share = if share.is_nan() { 0.5 } else { share };
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
@@ -315,7 +315,7 @@ fn x_axis(svg: &mut Svg, scale: &Scale, axis: &Axis, bottom: f64) {
     svg.text("label", middle, bottom + 44.0, "middle", &axis.title());
 }
 
-/// As many labels as there is room for; of sizes the ends first, then those that are preferred.
+/// As many labels as fit; for sizes first the ends, then the preferred ones.
 fn labels(scale: &Scale, axis: &Axis) -> Vec<(f64, String)> {
     let mut order = Vec::new();
     if let ([first, .., last], false) = (scale.ticks.as_slice(), axis.ticks.is_empty()) {
@@ -376,7 +376,7 @@ impl Chart {
             svg.text("", LEFT - 8.0, at + 4.5, "end", &label);
         }
         svg.upright((TOP + bottom) / 2.0, &self.y.title());
-        // What is grey lies below what is not.
+        // Grey curves are drawn below coloured ones.
         let mut curves: Vec<&Curve> = self.curves.iter().collect();
         curves.sort_by_key(|curve| curve.style < GREY);
         for curve in curves {
@@ -425,7 +425,7 @@ impl Chart {
     }
 }
 
-/// A name, a style and the times that it stands for.
+/// A name, a style and the times that it represents.
 pub(crate) type BoxRow = (String, usize, BoxPlot);
 
 /// A row for each of `rows`: box, whiskers and outliers.
@@ -521,7 +521,8 @@ pub(crate) fn stacks(title: &str, rows: &[(String, Vec<(usize, f64)>)], names: &
     svg.close()
 }
 
-/// The style of each path: ours have colours, the others are grey; without any of ours all have colours.
+/// The style of each path: this project's paths have colours, the others are grey; if there are
+/// only others, all have colours.
 pub(crate) fn styles(names: &[&str]) -> Vec<usize> {
     let is_ours = |name: &str| kind::named(name).is_some_and(Kind::is_ours);
     let any_ours = names.iter().any(|name| is_ours(name));
@@ -540,7 +541,7 @@ pub(crate) fn class(style: usize) -> String {
     }
 }
 
-/// What stands before a name in a legend: a piece of its line, with the marker.
+/// The symbol before a name in a legend: a piece of its line, with the marker.
 pub(crate) fn legend_key(style: usize, polls: bool) -> String {
     let dash = if polls { " polls" } else { "" };
     format!(
@@ -551,7 +552,7 @@ pub(crate) fn legend_key(style: usize, polls: bool) -> String {
     )
 }
 
-/// What stands before a name in a legend of areas.
+/// The symbol before a name in a legend of areas.
 pub(crate) fn swatch(style: usize) -> String {
     format!(
         "<svg class=\"key\" viewBox=\"0 0 14 14\" width=\"14\" height=\"14\" aria-hidden=\"true\">\
@@ -560,7 +561,7 @@ pub(crate) fn swatch(style: usize) -> String {
     )
 }
 
-/// A marker that differs in shape too, for those who cannot tell the colours apart.
+/// A marker that also differs in shape, for readers who cannot distinguish the colours.
 fn marker(style: usize, x: f64, y: f64) -> String {
     let shape = |class: &str, x: f64, y: f64, path: &str| {
         format!("<path class=\"{class}\" d=\"M{x:.1} {y:.1}{path}\"/>")
@@ -582,7 +583,7 @@ fn circle(class: &str, x: f64, y: f64, r: f64) -> String {
     format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>")
 }
 
-/// `text` as it may stand in markup.
+/// Escapes `text` for markup.
 pub(crate) fn escaped(text: &str) -> String {
     let Ok(safe) = filters::escape(text, filters::Html);
     safe.to_string()

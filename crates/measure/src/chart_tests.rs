@@ -98,7 +98,7 @@ fn each_path_of_ours_has_a_colour_of_its_own_and_the_others_are_grey() {
     ours.dedup();
     let count = kind::KINDS.iter().filter(|kind| kind.is_ours()).count();
     assert_eq!(ours.len(), count);
-    // Without any of ours there is nothing to stand out from.
+    // Without paths of this project all are coloured.
     assert_eq!(super::styles(&["block-direct", "ram"]), [0, 1]);
 }
 

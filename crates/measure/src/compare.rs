@@ -1,7 +1,7 @@
 //! Runs the plan over the paths.
 //!
-//! One path is open at a time, one group's driver bound at a time. Whatever happens (a path that
-//! is missing, an error, Ctrl-C) each open path is closed and each prepared group left again.
+//! Only one path is open and only one group's driver is bound at a time. In all cases (a missing
+//! path, an error, Ctrl-C) each open path is closed and each prepared group is left again.
 
 use crate::format::nanos;
 use crate::host::Host;
@@ -17,17 +17,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The longest sleep between two looks at the cancellation flag.
+/// The longest sleep between two checks of the cancellation flag.
 const SLEEP_SLICE_NS: u64 = 50_000_000;
 
-/// Measures each path, in the order that the seed decides, and says what it cost.
+/// Measures the cost of each path, in an order determined by the seed.
 ///
 /// Setting `cancel` ends it within about a tenth of a second plus the operations in flight; the
 /// rounds measured so far are returned with `complete: false`.
 ///
 /// # Errors
-/// The settings make no sense, or processor time cannot be read. Nothing was measured then, and
-/// nothing was changed.
+/// The settings are invalid, or processor time cannot be read. Nothing has been measured or changed
+/// then.
 pub fn compare(
     host: &mut dyn Host,
     paths: &mut [Box<dyn Path>],
@@ -100,7 +100,7 @@ struct Idle {
     ticks_per_second: u64,
 }
 
-/// Watches the machine while it does nothing for us.
+/// Observes the machine while this process is idle.
 fn idle(host: &mut dyn Host, settings: &Settings, cancel: &AtomicBool) -> Result<Idle, Missing> {
     let before = host.cpu_times()?;
     let start_ns = host.clock().now_ns();
@@ -112,7 +112,7 @@ fn idle(host: &mut dyn Host, settings: &Settings, cancel: &AtomicBool) -> Result
     }
     let after = host.cpu_times()?;
     let elapsed_ns = host.clock().now_ns().saturating_sub(start_ns);
-    // Too short a look has more rounding than content.
+    // A shorter observation would mostly measure rounding.
     let percent = if elapsed_ns < 10_000_000 {
         0.0
     } else {

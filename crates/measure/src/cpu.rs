@@ -2,7 +2,7 @@
 //!
 //! Work for a request is done in system calls, interrupt handlers, soft interrupts and kernel
 //! threads; a process's own time shows only some of it. So the whole machine is counted, and the
-//! idle machine's share, measured before, is taken off. 100 % is one core busy all the time, and
+//! idle machine's share, measured before, is subtracted. 100 % is one core that is always busy, and
 //! cores add up.
 
 use crate::path::Missing;
@@ -12,12 +12,13 @@ use crate::path::Missing;
 pub struct CpuTimes {
     /// Everything but idle and waiting for input or output, in ticks.
     pub busy_ticks: u64,
-    /// Time that a hypervisor gave to others while this machine wanted to run; part of busy.
+    /// Time that a hypervisor gave to other machines while this machine was ready to run; part of
+    /// busy.
     pub steal_ticks: u64,
-    /// User time of all processes but this one and its children that ended, and stolen time;
-    /// `None` where this process's own cannot be read.
+    /// User time of all processes except this one and its ended children, plus stolen time; `None`
+    /// if this process's own time cannot be read.
     pub others_ticks: Option<u64>,
-    /// How many ticks a second has.
+    /// Ticks per second.
     pub ticks_per_second: u64,
 }
 
@@ -25,7 +26,7 @@ impl CpuTimes {
     /// Reads this machine's.
     ///
     /// # Errors
-    /// `/proc/stat` is not there or not understood.
+    /// `/proc/stat` is missing or not understood.
     pub fn read() -> Result<Self, Missing> {
         let text = std::fs::read_to_string("/proc/stat").map_err(|error| {
             Missing::new(
@@ -46,7 +47,7 @@ impl CpuTimes {
 
     /// Reads the text of `/proc/stat`. Its first line is the sum over processors: user, nice,
     /// system, idle, iowait, irq, softirq, steal, guest, guest nice (proc(5)). Guest time is part
-    /// of user time already. `own_user_ticks` is what this process had of it.
+    /// of user time already. `own_user_ticks` is this process's part of it.
     pub fn parse(text: &str, own_user_ticks: Option<u64>, ticks_per_second: u64) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let mut fields = [0u64; 8];
@@ -70,16 +71,16 @@ impl CpuTimes {
         })
     }
 
-    /// Per cent of one core that was busy since `earlier`, `elapsed_ns` ago. The kernel's sums
-    /// can go back by a tick; that counts as nothing.
+    /// Per cent of one core that was busy since `earlier`, `elapsed_ns` ago. The kernel's sums can
+    /// decrease by a tick, which counts as 0.
     pub fn percent_since(&self, earlier: &CpuTimes, elapsed_ns: u64) -> f64 {
         let ticks = self.busy_ticks.saturating_sub(earlier.busy_ticks);
         percent_of_ticks(ticks, self.ticks_per_second, elapsed_ns)
     }
 }
 
-/// User time of a process and of its children that ended, in the text of `/proc/PID/stat`. Its
-/// second field is the program's name in brackets, which may hold anything.
+/// User time of a process and of its ended children, in the text of `/proc/PID/stat`. Its second
+/// field is the program's name in brackets, which may hold anything.
 fn own_user_ticks(text: &str) -> Option<u64> {
     let (_, fields) = text.rsplit_once(") ")?;
     // utime and cutime, the 14th and 16th of proc(5); `fields` starts with the third.

@@ -1,8 +1,9 @@
-//! Threads beside the one that measures: each has its own device and its own closed loop.
+//! Additional threads: each has its own device and its own closed loop.
 //!
-//! All threads of a cell do the same to the same path. Each keeps to its own part of the span, so
-//! that no thread finds in a cache what another one has brought there. They start together but for
-//! the time that it takes to start a thread, and each runs for the whole duration.
+//! All threads of a cell do the same operations on the same path. Each uses only its own part of
+//! the span, so that no thread benefits from data that another one brought into a cache. They start
+//! together, except for the time that starting a thread takes, and each runs for the whole
+//! duration.
 
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
 use crate::host::Monotonic;
@@ -20,7 +21,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Opens a device for each thread but the first.
+    /// Opens a device for each thread except the first.
     pub(crate) fn new(path: &mut dyn Path, load: &Load) -> Result<Self, Missing> {
         let mut crew = Self::default();
         for number in 1..load.threads {
@@ -35,7 +36,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Runs the first thread's loop and, beside it, all others.
+    /// Runs the first thread's loop in parallel with all others.
     pub(crate) fn run(
         &mut self,
         duration_ns: u64,
@@ -84,14 +85,14 @@ impl Crew {
     /// Adds the members' service times.
     pub(crate) fn add_times(&self, times: &mut ServiceTimes) {
         for (closed, _) in &self.members {
-            // All have the same bounds, so every value has its place.
+            // All have the same bounds, so every value fits.
             if let Ok(more) = closed.service_times() {
                 let _ = times.add(&more);
             }
         }
     }
 
-    /// Closes the devices and gives the buffers back.
+    /// Closes the devices and releases the buffers.
     pub(crate) fn release(self, path: &mut dyn Path) {
         for (closed, device) in self.members {
             drop(device);

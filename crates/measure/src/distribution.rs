@@ -1,8 +1,8 @@
 //! The shape of a set of times: box, density, and the tail as a complementary distribution.
 //!
 //! The density is a kernel estimate over the logarithm of time, and shows a shape only: where the
-//! samples cluster. No deadline is read from it; for that there is the complementary
-//! distribution, which is the samples themselves: the share that took longer than t.
+//! samples cluster. Deadlines must not be read from it, but from the complementary distribution,
+//! which consists of the samples themselves: the share that took longer than t.
 
 use crate::tail::of_sorted;
 use schemars::JsonSchema;
@@ -38,9 +38,9 @@ pub struct BoxPlot {
     pub max_ns: u64,
     /// Samples outside of the whiskers.
     pub outliers: u64,
-    /// Those above, the largest first, as many as fit.
+    /// The outliers above, the largest first, up to a limit.
     pub high_outliers_ns: Vec<u64>,
-    /// Where they cluster: each band's lowest, highest and count.
+    /// The clusters of outliers: each band's lowest, highest and count.
     pub bands: Vec<Band>,
 }
 
@@ -108,8 +108,8 @@ fn bands(sorted: &[u64]) -> Vec<Band> {
     bands
 }
 
-/// A density over the decimal logarithm of time: (time in ns, density per decade). Empty where
-/// there are too few samples or no spread.
+/// A density over the decimal logarithm of time: (time in ns, density per decade). Empty if there
+/// are too few samples or no spread.
 pub fn density(times_ns: &[u64]) -> Vec<(f64, f64)> {
     let logs: Vec<f64> = times_ns
         .iter()
@@ -153,16 +153,16 @@ pub fn density(times_ns: &[u64]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The share of samples that took longer than each time: (time in ns, share). Every sample of the
-/// tail is there; the crowd at the low end is thinned out.
+/// The share of samples that took longer than each time: (time in ns, share). It includes every
+/// sample of the tail; the low end is thinned out.
 pub fn exceedance(times_ns: &[u64]) -> Vec<(f64, f64)> {
     let mut sorted = times_ns.to_vec();
     sorted.sort_unstable();
     let n = sorted.len();
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut rank = n;
-    // The number that exceed it: 0 is no share of a logarithmic axis, so the largest has half a
-    // sample's.
+    // The number of samples that exceed it: a logarithmic axis cannot show 0, so the largest sample
+    // gets half a sample's share.
     let mut exceeding = 0usize;
     while rank > 0 {
         if let Some(&ns) = sorted.get(rank - 1) {

@@ -1,7 +1,8 @@
-//! What the figures depend on besides the path: recorded before and after.
+//! The environment that the figures depend on besides the path, recorded before and after.
 //!
-//! A run in which one of these changed compared two machines, and is marked invalid with what
-//! changed. Absent files leave `None`: a small board has no governor, a RAM disk no PCIe link.
+//! A run in which a setting changed has effectively compared two machines, and is marked invalid
+//! with the change as the reason. Missing files give `None`: a small board has no governor, a RAM
+//! disk no PCIe link.
 
 use crate::format::yes;
 use crate::interrupts;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The drive that is measured, as `/sys` knows it.
+/// The measured drive in `/sys`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// Its block device, such as `nvme0n1`.
@@ -28,9 +29,9 @@ pub struct Environment {
     pub cpu_model: Option<String>,
     /// Processors that are online.
     pub cpu_count: u32,
-    /// Frequency governors in use, each once.
+    /// Frequency governors in use, without duplicates.
     pub cpu_governor: Option<String>,
-    /// Thermal throttling events since boot, all cores together.
+    /// Thermal throttling events of all cores since boot.
     pub cpu_throttle_count: Option<u64>,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
@@ -46,14 +47,14 @@ pub struct Environment {
     pub pcie_link_speed: Option<String>,
     /// Width of the drive's PCIe link in lanes.
     pub pcie_link_width: Option<u32>,
-    /// Which processors take the drive's interrupts, by line.
+    /// The processors that handle the drive's interrupts, by line.
     pub interrupt_affinity: BTreeMap<String, String>,
 }
 
 /// One difference between two environments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What changed.
+    /// The changed setting.
     pub what: &'static str,
     /// Its value before.
     pub before: String,
@@ -73,12 +74,12 @@ impl std::fmt::Display for Change {
 }
 
 impl Environment {
-    /// Reads this machine's.
+    /// Reads the environment of this machine.
     pub fn read(subject: &Subject) -> Self {
         Self::read_under(Path::new("/"), subject)
     }
 
-    /// Reads it from the `proc` and `sys` below `root`.
+    /// Reads the environment from the `proc` and `sys` below `root`.
     pub fn read_under(root: &Path, subject: &Subject) -> Self {
         let files = Files {
             root: root.to_owned(),
@@ -109,7 +110,7 @@ impl Environment {
         }
     }
 
-    /// What differs in `after` and matters to the figures.
+    /// The differences in `after` that affect the figures.
     pub fn changes(&self, after: &Environment) -> Vec<Change> {
         let before_rows = self.rows();
         let after_rows = after.rows();
@@ -124,7 +125,7 @@ impl Environment {
             .collect()
     }
 
-    /// Name and value of each entry, for people.
+    /// Human-readable name and value of each entry.
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         fn or_dash<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map_or("—".to_owned(), T::to_string)
@@ -182,7 +183,7 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     flags.any(|line| line.split_ascii_whitespace().any(|word| word == flag))
 }
 
-/// Files below a root that may stand for `/`.
+/// Files below a root that can replace `/`.
 struct Files {
     root: PathBuf,
 }
@@ -311,7 +312,7 @@ fn controller_of(block_device: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// A folder that is removed again.
+    /// A folder that is removed when it is dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {

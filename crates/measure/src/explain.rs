@@ -1,17 +1,17 @@
-//! What limits a path, and the intervention that shows it.
+//! What limits a path, and the experiment that shows it.
 //!
-//! A high processor load or a busy device is a suspicion. It becomes a statement only if something
-//! was changed and the rate followed, or did not:
+//! A high processor load or a busy device is a suspicion. It becomes a statement only if an
+//! experiment confirms it, by how the rate responds to a change:
 //!
-//! | limit | what shows it |
+//! | limit | evidence |
 //! | --- | --- |
-//! | queue depth | more in flight moves more |
-//! | interrupts | the same by polling moves more |
-//! | each operation's processor time | larger blocks move more, more in flight do not |
-//! | copying | the same without the page cache moves more for its processor time, larger blocks do not |
-//! | device or link | none of these moves more, and the same loop on memory does |
+//! | queue depth | more operations in flight increase the rate |
+//! | interrupts | polling increases the rate |
+//! | each operation's processor time | larger blocks increase the rate, more operations in flight do not |
+//! | copying | bypassing the page cache increases the rate per processor time, larger blocks do not |
+//! | device or link | none of these increases the rate, but the same loop on memory does |
 //!
-//! "More" is at least a quarter, with 95 % intervals that do not overlap.
+//! "Increase" means by at least a quarter, with 95 % intervals that do not overlap.
 
 use crate::access::Access;
 use crate::environment::Environment;
@@ -23,19 +23,19 @@ use crate::stats::overlap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What counts as more.
+/// The factor that counts as an increase.
 const MORE: f64 = 1.25;
 /// A processor that is busy to this per cent of one core may be the limit.
 const BUSY_PERCENT: f64 = 60.0;
-/// A link that carries this share of what it could is the limit.
+/// A link that carries this share of its capacity is the limit.
 const LINK_FULL: f64 = 0.75;
 
 named! {
-    /// What limits.
+    /// What limits a path.
     pub enum Limit {
         /// Too few operations in flight.
         QueueDepth = "the queue depth",
-        /// The drive's interrupts and what wakes up after them.
+        /// The drive's interrupts and the wake-ups after them.
         Interrupts = "interrupts",
         /// Processor time of each operation: system calls, the driver, the file system.
         EachOperation = "processor time of each operation",
@@ -47,21 +47,21 @@ named! {
         Link = "the PCIe link",
         /// Memory and the processor: a loop on memory is no faster.
         Processor = "the processor and its memory",
-        /// The trials do not tell.
+        /// The trials are not conclusive.
         Unknown = "not known",
     }
 }
 
-/// Something that was changed, and what came of it.
+/// An experiment: a change and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// What was changed.
+    /// The change.
     pub change: String,
-    /// The rate then.
+    /// The rate after the change.
     pub throughput_mib_s: f64,
-    /// Over the rate before.
+    /// Ratio to the rate before.
     pub ratio: f64,
-    /// The same for throughput for each per cent of a core.
+    /// The same ratio of the throughput per per cent of a core.
     pub efficiency_ratio: f64,
     /// Whether the intervals of the rates do not overlap.
     pub certain: bool,
@@ -72,7 +72,7 @@ pub struct Trial {
 pub struct Explanation {
     /// The path.
     pub path: String,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
     /// Operations in flight.
@@ -83,21 +83,21 @@ pub struct Explanation {
     pub cpu_percent: f64,
     /// What limits it.
     pub limit: Limit,
-    /// Whether an intervention showed it.
+    /// Whether an experiment confirmed it.
     pub confirmed: bool,
-    /// In a sentence or two.
+    /// The reason in a sentence or two.
     pub reason: String,
-    /// What was changed.
+    /// The change.
     pub trials: Vec<Trial>,
 }
 
 /// What limits each path of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
-    /// Where and when; of the run that was read, if one was.
+    /// The record of the run, or of the saved run that was read.
     #[serde(flatten)]
     pub run: RunInfo,
-    /// One entry a path.
+    /// One entry per path.
     pub explanations: Vec<Explanation>,
 }
 
@@ -142,7 +142,7 @@ impl Trials<'_> {
             .map(|(_, trial)| trial)
     }
 
-    /// Whether the change moved more; `None` if it was not tried or intervals do not tell.
+    /// Whether the change increased the rate; `None` if it was not tried or the intervals overlap.
     fn moves_more(&self, kind: Kind) -> Option<bool> {
         let trial = self.of(kind)?;
         match (trial.ratio >= MORE, trial.certain) {
@@ -153,8 +153,8 @@ impl Trials<'_> {
     }
 }
 
-/// What limits `path`, from all results that there are of it and of its siblings. `None` if the
-/// path was not measured with that access and depth.
+/// What limits `path`, from all results of it and of its siblings. `None` if the path was not
+/// measured with that access and depth.
 pub fn explain(
     results: &[&PathResult],
     path: &str,
@@ -200,7 +200,7 @@ pub fn explain(
         trials.add(Kind::Polled, format!("polling, by {name}"), polled);
     }
     if let Some(name) = kind.and_then(|kind| kind.unbuffered) {
-        let change = format!("past the page cache, by {name}");
+        let change = format!("bypassing the page cache, by {name}");
         trials.add(Kind::Unbuffered, change, find(name, &same_size, &any_depth));
     }
     if path != kind::RAM {
@@ -246,7 +246,7 @@ fn judge(trials: &Trials<'_>, environment: &Environment) -> (Limit, bool, String
             && larger != Some(true)
         {
             let reason = format!(
-                "{}: {:.2} times the rate for each per cent of a core; larger blocks move no more",
+                "{}: {:.2} times the rate per per cent of a core; larger blocks do not increase the rate",
                 trial.change, trial.efficiency_ratio
             );
             return (Limit::Copying, true, reason);
@@ -291,7 +291,7 @@ fn suspicion(cpu_percent: f64, polls: bool) -> Limit {
     }
 }
 
-/// What the drive's PCIe link can carry, with its encoding and about a tenth for packets' heads.
+/// The capacity of the drive's PCIe link, less its encoding and about a tenth for packet headers.
 fn link_mib_s(environment: &Environment) -> Option<f64> {
     let speed = environment.pcie_link_speed.as_deref()?;
     let transfers: f64 = speed.split_ascii_whitespace().next()?.parse().ok()?;

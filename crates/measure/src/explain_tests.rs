@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use crate::simulated::{Profile, SimulatedHost};
 use std::sync::atomic::AtomicBool;
 
-/// Measures `profile`, and memory beside it, with two block sizes and two depths.
+/// Measures `profile` and memory, with two block sizes and two depths.
 fn results(profiles: &[Profile], block: u64, depths: &[u16]) -> Vec<PathResult> {
     let memory = Profile {
         name: "ram".into(),

@@ -1,4 +1,4 @@
-//! Which path wins, and where that cannot be told.
+//! Which path wins, and where this is uncertain.
 //!
 //! A path is *level* with the leader if their 95 % intervals overlap. Without intervals (too few
 //! rounds) a leader is named but not called certain.
@@ -7,12 +7,12 @@ use crate::access::{Access, Operation, Pattern};
 use crate::schema::{Ci95, Comparison, PathResult};
 use crate::stats::overlap;
 
-/// What a path can win.
+/// A criterion for winning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merit {
     /// Throughput.
     Speed,
-    /// Throughput for each per cent of a core.
+    /// Throughput per per cent of a core.
     Efficiency,
 }
 
@@ -43,15 +43,15 @@ pub struct Win {
     pub highest: f64,
     /// Paths that are level with it.
     pub level: Vec<String>,
-    /// How far the next path that is not level is behind, at its nearest: 0.25 means that the
-    /// leader does a quarter more.
+    /// The smallest lead over the next path that is not level: 0.25 means that the leader does a
+    /// quarter more.
     pub lead: Option<f64>,
-    /// Whether intervals bear it out.
+    /// Whether intervals confirm it.
     pub certain: bool,
 }
 
 impl Win {
-    /// The leader and those level with it, by name: which of them leads is chance.
+    /// The leader and those level with it, sorted by name, because their order is random.
     pub fn best(&self) -> Vec<&str> {
         let level = self.level.iter().map(String::as_str);
         let mut best: Vec<&str> = level.chain([self.leader.as_str()]).collect();

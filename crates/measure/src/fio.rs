@@ -1,10 +1,11 @@
-//! fio's results: read from its JSON, and set beside ours.
+//! fio's results: read from its JSON, and compared with ours.
 //!
-//! fio drives the same kernel paths as our own closed loop. Where it is sound (a closed loop over a
-//! path that it knows) the two must agree: the interval of the difference of paired rounds holds
-//! 0, or the two intervals overlap. What fio itself computes for an operation, in user space, is in
-//! its rate and not of the path; where processors are slow that is much. So a path's rate lies
-//! between fio's and fio's with that time taken off, and a difference within is explained.
+//! fio uses the same kernel paths as our own closed loop. In a closed loop over a path that fio
+//! supports, the two must agree: the interval of the difference of paired rounds contains 0, or the
+//! two intervals overlap. fio's rate includes its own computation in user space for each operation,
+//! which does not belong to the path and can be large on slow processors. So a path's rate is
+//! between fio's rate and fio's rate without that time, and a difference within these bounds is
+//! explained.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::cell::{Tally, service_times};
@@ -18,30 +19,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What one job of fio did in one direction.
+/// The result of one fio job in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// What is asked of it.
+    /// The access.
     pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
-    /// What it did.
+    /// The throughput and counts.
     pub tally: Tally,
     /// Processor time of fio and of the kernel for it, per cent of one core.
     pub cpu_percent: f64,
-    /// The part of it in user space: fio's own.
+    /// The part of it in user space, used by fio itself.
     pub own_percent: f64,
     /// Completion latency: value in ns by percentile.
     pub percentiles: BTreeMap<String, u64>,
 }
 
-/// Why a text is no result of fio.
+/// Why a text is not a result of fio.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FioError {
-    /// It is not JSON.
+    /// Invalid JSON.
     #[error("this is not fio's JSON: {0}")]
     NotJson(String),
     /// A part is missing.
@@ -57,10 +58,10 @@ pub enum FioError {
     },
 }
 
-/// Reads fio's JSON: its version, and what each job did. fio may print warnings before it.
+/// Reads fio's JSON: its version, and the results of each job. fio may print warnings before it.
 ///
 /// # Errors
-/// It is not fio's JSON, or a job failed.
+/// The text is not fio's JSON, or a job failed.
 pub fn parse(text: &str) -> Result<(String, Vec<Job>), FioError> {
     let start = text.find('{').ok_or(FioError::Without("object"))?;
     let value: Value = serde_json::from_str(text.get(start..).unwrap_or_default())
@@ -143,11 +144,11 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_shl(shift)
 }
 
-/// fio's results in the form of a comparison, so that tables, reports and CSV can be made of them.
-/// Jobs that asked for the same are rounds of one cell. What fio does not know is null.
+/// fio's results as a comparison, for tables, reports and CSV. Jobs with the same options are
+/// rounds of one cell. What fio does not report is null.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same as those of [`parse`].
 pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
     let (version, jobs) = parse(text)?;
     let mut cells: BTreeMap<_, Vec<&Job>> = BTreeMap::new();
@@ -210,7 +211,7 @@ pub fn to_comparison(text: &str, name: &str) -> Result<Comparison, FioError> {
     })
 }
 
-/// What fio did in one round.
+/// fio's result of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FioRound {
     /// Throughput.
@@ -233,7 +234,7 @@ impl From<&Job> for FioRound {
 pub struct Agreement {
     /// The path.
     pub path: String,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
     /// Operations in flight.
@@ -254,15 +255,15 @@ pub struct Agreement {
     pub difference_ci95: Ci95,
     /// Processor time of fio itself, in user space, per cent of one core, on average.
     pub fio_own_percent: f64,
-    /// Whether the two agree; null if too few rounds tell.
+    /// Whether the two agree; null with too few rounds.
     pub agrees: Option<bool>,
-    /// Whether they differ by no more than fio's own time: our interval reaches into what lies
-    /// between fio's and fio's with that time taken off.
+    /// Whether they differ by no more than fio's own time: our interval overlaps the range between
+    /// fio's rate and fio's rate without that time.
     pub explained: bool,
 }
 
 impl Agreement {
-    /// Sets paired rounds beside each other.
+    /// Compares paired rounds.
     pub fn of(
         path: &str,
         access: Access,
@@ -379,7 +380,8 @@ mod tests {
         let few = fio(vec![1.0; 3], 60.0);
         let few = Agreement::of("p", access, 1, vec![1.0; 3], &few, 1);
         assert_eq!((few.agrees, few.explained), (None, false));
-        // A fio that computes for a tenth of the time and more is explained; a faster one is not.
+        // The difference is explained if fio computes for a tenth of the time; a faster fio is not
+        // explained.
         let busy = fio(rounds(2, 90.0), 12.0);
         let busy = Agreement::of("p", access, 1, rounds(1, 100.0), &busy, 1);
         assert_eq!((busy.agrees, busy.explained), (Some(false), true));

@@ -1,4 +1,4 @@
-//! A tree of calls as a flame graph: each function as wide as its share of samples, what it called
+//! A call tree as a flame graph: each function is as wide as its share of samples, with its callees
 //! above it.
 
 use crate::chart::Svg;
@@ -9,12 +9,12 @@ const ROW: f64 = 18.0;
 const LEFT: f64 = 8.0;
 const RIGHT: f64 = 8.0;
 const BOTTOM: f64 = 46.0;
-/// Narrower functions are left out: they could not be seen.
+/// Narrower functions are omitted, because they would be invisible.
 const NARROWEST: f64 = 1.0;
 /// Width of a letter.
 const LETTER: f64 = 6.6;
 
-/// The looks of a kind.
+/// The style of a kind.
 pub fn style(kind: Option<Kind>) -> usize {
     kind.unwrap_or(Kind::Application) as usize
 }
@@ -23,7 +23,7 @@ fn depth(node: &Node) -> usize {
     1 + node.children.iter().map(depth).max().unwrap_or(0)
 }
 
-/// The kind with most samples in a node and in all that it called.
+/// The kind with the most samples in a node and its callees.
 fn main_kind(node: &Node) -> Option<Kind> {
     if node.kind.is_some() {
         return node.kind;
@@ -32,7 +32,7 @@ fn main_kind(node: &Node) -> Option<Kind> {
     most.and_then(main_kind)
 }
 
-/// The picture.
+/// Draws the flame graph.
 pub fn svg(title: &str, root: &Node) -> String {
     let height = depth(root) as f64 * ROW + BOTTOM + 4.0;
     let mut svg = Svg::open("plot flame", title, WIDTH, height);

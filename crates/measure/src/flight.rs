@@ -1,9 +1,9 @@
-//! Operations in flight: what closed and open loops share.
+//! Operations in flight: the common part of closed and open loops.
 //!
-//! Each slot has a buffer of one block. Where the device takes a block as a whole and has room for
-//! one of each slot, an operation is one request and goes to it at once. Elsewhere it becomes
-//! `ceil(block / largest)` requests, queued together as far as there is room, and is over when all
-//! of them are back. Nothing here allocates after it was made, or reads a clock.
+//! Each slot has a buffer of one block. If the device accepts a whole block and has a queue entry
+//! for each slot, an operation is one request, which is submitted immediately. Otherwise it becomes
+//! `ceil(block / largest)` requests, queued together as far as they fit, and ends when all of them
+//! have completed. Nothing here allocates after construction, or reads a clock.
 
 use crate::access::Operation;
 use crate::tally::Tally;
@@ -13,14 +13,13 @@ use std::collections::VecDeque;
 /// No slot: the end of the list of idle ones.
 const NONE: u32 = u32::MAX;
 
-/// A line of the processor's cache each.
+/// Each slot occupies one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// Its buffer while nothing else has it. One that the device did not give back is lost, and the
-    /// slot with it.
+    /// Its buffer while it is idle. If the device does not return the buffer, the slot is lost too.
     buffer: Option<Buffer>,
-    /// The buffer's, wherever it is.
+    /// The buffer's length, wherever the buffer is.
     address: usize,
     note: u64,
     lba: u64,
@@ -29,10 +28,10 @@ struct Slot {
     failed: bool,
 }
 
-/// An operation that is over.
+/// A completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// What [`begin`](Flight::begin) was given.
+    /// The note given to [`begin`](Flight::begin).
     pub(crate) note: u64,
     pub(crate) failed: bool,
 }
@@ -41,29 +40,29 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Flight {
     operation: Operation,
-    /// Whether a write lasts when it is done.
+    /// Whether writes are durable when they complete.
     pub(crate) durable: bool,
     /// Requests were submitted and not kicked.
     unkicked: bool,
-    /// Each operation is one request, for which there is room.
+    /// Each operation is one request, for which there is a queue entry.
     whole: bool,
     /// The first of the slots that wait for an operation; the one freed last is used first.
     idle: u32,
-    /// Requests that the device has.
+    /// Requests in flight in the device.
     outstanding: usize,
     slots: Box<[Slot]>,
     /// The slots' buffers while they are lent in pieces.
     lent: Box<[Option<Lent>]>,
     /// Slots with bytes that were not submitted, the oldest first.
     unsent: VecDeque<u32>,
-    /// Of the device: binary logarithm of its block, its largest transfer, and its queue.
+    /// Properties of the device: binary logarithm of its block, largest transfer, and queue depth.
     shift: u8,
     longest_bytes: usize,
     depth: usize,
 }
 
 impl Flight {
-    /// One slot a buffer.
+    /// Makes one slot for each buffer.
     pub(crate) fn new(operation: Operation, buffers: Vec<Buffer>) -> Self {
         let count = buffers.len();
         let slot = |(buffer, next_idle): (Buffer, u32)| Slot {
@@ -95,7 +94,7 @@ impl Flight {
         }
     }
 
-    /// Takes down what the device is like. Nothing of this loop's may be in flight.
+    /// Records the device's properties. Nothing of this loop may be in flight.
     pub(crate) fn prepare(&mut self, geometry: &Geometry) {
         self.shift = geometry.block_size_log2;
         self.longest_bytes = geometry.max_transfer_bytes();
@@ -107,7 +106,7 @@ impl Flight {
         self.whole = self.slots.len() <= self.depth && self.slots.iter().all(fits);
     }
 
-    /// Requests that the device has.
+    /// Requests in flight in the device.
     #[inline]
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
@@ -119,13 +118,13 @@ impl Flight {
         self.idle != NONE
     }
 
-    /// Whether each operation is one request, for which there is room: what the functions below
-    /// are told as `WHOLE`, so that the usual case does not pay for the other.
+    /// Whether each operation is one request, for which there is a queue entry: the parameter
+    /// `WHOLE` of the functions below, so that the usual case does not pay for the general one.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     #[inline]
     pub(crate) fn is_empty<const WHOLE: bool>(&self) -> bool {
         self.outstanding == 0 && (WHOLE || self.unsent.is_empty())
@@ -147,9 +146,9 @@ impl Flight {
         }
     }
 
-    /// Begins an operation in an idle slot, if there is one; false if it was refused. What waits
-    /// for room goes with [`submit`](Flight::submit); the device hears of it by
-    /// [`kick`](Flight::kick). The note comes back when it is over.
+    /// Begins an operation in an idle slot, if there is one; false if it was refused. Requests that
+    /// do not fit yet are submitted by [`submit`](Flight::submit); [`kick`](Flight::kick) notifies
+    /// the device. The note is returned when the operation ends.
     #[inline]
     pub(crate) fn begin<const WHOLE: bool>(
         &mut self,
@@ -210,7 +209,7 @@ impl Flight {
         }
     }
 
-    /// Submits as many of the waiting requests as the queue takes; false once one was refused.
+    /// Submits as many waiting requests as the queue accepts; false after a refusal.
     #[inline]
     pub(crate) fn submit<const WHOLE: bool>(
         &mut self,
@@ -220,7 +219,7 @@ impl Flight {
         WHOLE || self.submit_waiting(device, tally)
     }
 
-    /// Kicks the device if anything was submitted since; says whether.
+    /// Kicks the device if anything was submitted since the last kick; returns whether it did.
     #[inline]
     pub(crate) fn kick(&mut self, device: &mut dyn Device) -> bool {
         let unkicked = self.unkicked;
@@ -280,7 +279,7 @@ impl Flight {
         accepted
     }
 
-    /// What is still to be submitted of a slot's operation; nothing more of one that failed.
+    /// The part of a slot's operation that is not submitted yet; empty if the operation failed.
     fn unsent_bytes(&self, index: u32) -> usize {
         let slot = self.slots.get(index as usize);
         match (slot, self.lent.get(index as usize)) {
@@ -289,7 +288,7 @@ impl Flight {
         }
     }
 
-    /// A piece of another buffer stays out, and the slot is then lost.
+    /// Takes back a piece. A piece of another buffer is not accepted, and the slot is then lost.
     fn take_piece(&mut self, index: u32, piece: Option<Buffer>) {
         let place = self.lent.get_mut(index as usize);
         if let (Some(Some(lent)), Some(piece)) = (place, piece) {
@@ -297,7 +296,8 @@ impl Flight {
         }
     }
 
-    /// Puts a slot to rest once nothing of its operation is out or to be submitted; says whether.
+    /// Makes a slot idle if no part of its operation is in flight or waiting; returns whether it
+    /// did.
     fn end_if_over(&mut self, index: u32) -> bool {
         let is_out = |slot: &Slot| slot.outstanding > 0;
         if self.slots.get(index as usize).is_none_or(is_out) || self.unsent_bytes(index) > 0 {
@@ -313,7 +313,7 @@ impl Flight {
         true
     }
 
-    /// Takes a completion; the operation, if that was its last.
+    /// Processes a completion; returns the operation if it was its last request.
     #[inline]
     pub(crate) fn take_back<const WHOLE: bool>(
         &mut self,
@@ -330,7 +330,7 @@ impl Flight {
         }
         let slot = self.slots.get_mut(tag as usize)?;
         if slot.buffer.is_some() {
-            // The device ends what was not begun.
+            // The device completed something that was not begun.
             return None;
         }
         if let Err(error) = result {
@@ -373,7 +373,7 @@ impl Flight {
         self.end_if_over(index).then_some(ended)
     }
 
-    /// The buffers that the device gave back.
+    /// The buffers that the device returned.
     pub(crate) fn into_buffers(self) -> Vec<Buffer> {
         let slots = self.slots.into_vec();
         slots.into_iter().filter_map(|slot| slot.buffer).collect()
@@ -386,7 +386,7 @@ fn failed_with(error: Error, tally: &mut Tally) {
     tally.first_error.get_or_insert(error);
 }
 
-/// Whether the device has gone for good.
+/// Whether the device has disappeared permanently.
 #[cold]
 pub(crate) fn is_gone(tally: &Tally) -> bool {
     tally.errors > 0 && tally.first_error == Some(Error::Gone)

@@ -1,9 +1,9 @@
-//! Figures as people read them, and lists without repetitions.
+//! Human-readable figures, and lists without duplicates.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// `4 KiB`, `1 MiB`; bytes if it is no multiple of 1024.
+/// `4 KiB`, `1 MiB`; bytes if it is not a multiple of 1024.
 pub fn size(bytes: u64) -> String {
     for (shift, unit) in [
         (60, "EiB"),
@@ -20,8 +20,8 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// Three significant digits, more before the point, with thousands apart: `0.0312`, `3.12`,
-/// `31.2`, `312`, `31,200`.
+/// At least three significant digits, with thousands separators: `0.0312`, `3.12`, `31.2`, `312`,
+/// `31,200`.
 pub fn figure(value: f64) -> String {
     let digits = match value.abs() {
         v if v == 0.0 || v >= 99.95 => 0,
@@ -37,7 +37,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// The half-width of an interval beside its mean, with as many decimals as the mean has.
+/// The half-width of an interval, with as many decimals as its mean.
 pub fn half_width(mean: f64, ci95: Option<[f64; 2]>) -> Option<String> {
     let [low, high] = ci95?;
     let decimals = figure(mean)
@@ -63,7 +63,7 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// A count with thousands apart.
+/// A count with thousands separators.
 pub fn count(value: u64) -> String {
     thousands(&value.to_string())
 }
@@ -83,7 +83,7 @@ fn thousands(digits: &str) -> String {
     text
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds in a suitable unit.
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -103,7 +103,7 @@ pub fn date(unix_s: u64) -> String {
     }
 }
 
-/// The end of the year 9999, after which dates have no form.
+/// The end of the year 9999, after which dates cannot be formatted.
 const MOST_SECONDS: u64 = 253_402_300_799;
 
 /// `mean ± half of the interval`, or the mean alone.
@@ -114,7 +114,7 @@ pub fn with_half(mean: f64, ci95: Option<[f64; 2]>) -> String {
     }
 }
 
-/// With a capital letter at its beginning.
+/// The text with its first letter in upper case.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -122,13 +122,13 @@ pub fn capital(text: &str) -> String {
     })
 }
 
-/// A figure, or a dash where there is none.
+/// A figure, or a dash for `None`.
 pub fn known(value: Option<f64>) -> String {
     value.map_or("—".to_owned(), figure)
 }
 
-/// Rows with columns that are as wide as their longest text, in a line each. The first `left` columns are flush left,
-/// the others flush right.
+/// Aligned rows, one line each, with columns as wide as their longest text. The first `left`
+/// columns are flush left, the others flush right.
 pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
@@ -158,7 +158,7 @@ pub fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
-/// Each value once, in the order of its first appearance.
+/// The values without duplicates, in the order of their first appearance.
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for value in values {

@@ -1,7 +1,7 @@
 //! The machine that the measurement runs on: its clock, its processor time, its driver bindings.
 //!
-//! Everything that a comparison asks of the outside world goes through [`Host`], so that a
-//! simulated one (see `tests/simulated`) makes it repeatable to the last digit.
+//! Everything that a comparison needs from the outside world goes through [`Host`], so that a
+//! simulated host (see `tests/simulated`) makes it repeatable to the last digit.
 
 use crate::cpu::CpuTimes;
 use crate::environment::Environment;
@@ -16,7 +16,7 @@ pub trait Clock {
     /// Returns after about `duration_ns` nanoseconds.
     fn sleep_ns(&self, duration_ns: u64);
 
-    /// Called in a loop that waits for the clock itself to move on.
+    /// Called in a loop that waits for the clock itself to advance.
     fn spin(&self) {
         std::hint::spin_loop();
     }
@@ -41,9 +41,9 @@ impl Clock for Monotonic {
     }
 }
 
-/// What the instrument needs of the machine. Most of it has a default that is right on Linux.
+/// What this crate needs from the machine. Most methods have a default that is right on Linux.
 pub trait Host {
-    /// The clock that all cells are timed with.
+    /// The clock that times all cells.
     fn clock(&self) -> &dyn Clock {
         &Monotonic
     }
@@ -58,28 +58,28 @@ pub trait Host {
     /// The whole machine's processor time so far.
     ///
     /// # Errors
-    /// Why it cannot be read; the comparison then does not start.
+    /// It cannot be read; the comparison then does not start.
     fn cpu_times(&mut self) -> Result<CpuTimes, Missing> {
         CpuTimes::read()
     }
 
-    /// The settings that the figures depend on. Read with the drive in its usual binding, before
-    /// the first group is prepared and after the last is left.
+    /// The settings that the figures depend on. Read while the drive is bound to its usual driver,
+    /// before the first group is prepared and after the last is left.
     fn environment(&mut self) -> Environment;
 
     /// Binds the driver, mounts the file system, and so on, for the paths of `group`.
     ///
     /// # Errors
-    /// What is missing; all paths of the group are then reported as missing.
+    /// Something is missing; all paths of the group are then reported as missing.
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
         let _ = group;
         Ok(())
     }
 
-    /// Undoes [`prepare_group`](Host::prepare_group). Also called after it failed half-way.
+    /// Undoes [`prepare_group`](Host::prepare_group). Also called after it failed in the middle.
     ///
     /// # Errors
-    /// What could not be undone; the comparison stops there and is marked invalid.
+    /// Something could not be undone; the comparison stops there and is marked invalid.
     fn leave_group(&mut self, group: &str) -> Result<(), Missing> {
         let _ = group;
         Ok(())
@@ -89,8 +89,8 @@ pub trait Host {
     /// paths.
     ///
     /// # Errors
-    /// What is missing; the comparison is then marked invalid, for later cells would be served
-    /// from memory.
+    /// Something is missing; the comparison is then marked invalid, because later cells would be
+    /// served from memory.
     fn drop_caches(&mut self) -> Result<(), Missing> {
         Ok(())
     }

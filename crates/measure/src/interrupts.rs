@@ -3,8 +3,8 @@
 //! A line is `NUMBER: count-per-processor... chip hardware-number action, action`. The kernel's
 //! NVMe driver names its lines `nvme0q1`; VFIO names them `vfio-msix[0](0000:01:00.0)`.
 
-/// The interrupts that all processors together took on lines with an action that `matches`, or
-/// `None` if there is no such line: no line is not the same as no interrupts.
+/// The interrupts of all processors on lines with an action that `matches`, or `None` if there is
+/// no such line: no line is not the same as no interrupts.
 pub fn count(text: &str, matches: impl Fn(&str) -> bool) -> Option<u64> {
     let mut total = None;
     for line in lines(text) {
@@ -15,7 +15,7 @@ pub fn count(text: &str, matches: impl Fn(&str) -> bool) -> Option<u64> {
     total
 }
 
-/// Matches the queues of a kernel NVMe controller, such as `nvme0`, its admin queue included.
+/// Matches the queues of a kernel NVMe controller, such as `nvme0`, including its admin queue.
 pub fn is_nvme_queue_of(controller: &str) -> impl Fn(&str) -> bool {
     move |action| {
         action
@@ -43,11 +43,11 @@ pub struct Line<'a> {
     pub name: &'a str,
     /// Sum over processors.
     pub count: u64,
-    /// What follows the counts and the chip: hardware number and actions, or a description.
+    /// The rest after the counts and the chip: hardware number and actions, or a description.
     pub actions: &'a str,
 }
 
-/// The lines of `/proc/interrupts`, its header left out.
+/// The lines of `/proc/interrupts` without its header.
 pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     // The header names each processor that has a column.
     let columns = text
@@ -72,8 +72,8 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
             Some((_, actions)) => actions,
             None => rest.trim(),
         };
-        // "IR-PCI-MSIX-0000:01:00.0   1-edge      nvme0q1" has wide gaps; a narrow
-        // "1-edge nvme0q1" is told by the trigger's name.
+        // "IR-PCI-MSIX-0000:01:00.0   1-edge      nvme0q1" has wide gaps; a narrow "1-edge nvme0q1"
+        // is recognised by the trigger's name.
         let actions = ["-edge ", "-level ", "-fasteoi "]
             .iter()
             .find_map(|trigger| actions.split_once(trigger))

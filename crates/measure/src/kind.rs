@@ -1,7 +1,7 @@
 //! The paths that exist: one table, [`KINDS`], from which every name, property and help text comes.
 //!
-//! Nothing reads a property off the spelling of a name. A new path is a row here and the code that
-//! opens it.
+//! No property is derived from the spelling of a name. A new path needs a row here and the code
+//! that opens it.
 
 use crate::format::distinct;
 
@@ -10,15 +10,15 @@ use crate::format::distinct;
 pub enum Group {
     /// The kernel's NVMe driver, and a file system mounted.
     Ext4,
-    /// The kernel's NVMe driver, and nothing mounted: raw paths that write claim the drive.
+    /// The kernel's NVMe driver, with nothing mounted: raw paths that write claim the drive.
     Kernel,
     /// CharIO's driver.
     Chario,
     /// The controller in user space.
     Straightway,
-    /// A storage coprocessor, which has a drive of its own.
+    /// A storage coprocessor, which owns its drive.
     Coprocessor,
-    /// Nothing: a file, or memory.
+    /// No driver: a file, or memory.
     Plain,
 }
 
@@ -44,7 +44,7 @@ impl Group {
     }
 }
 
-/// What carries a request.
+/// How a request is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// `pread` and `pwrite` on a block device or a file.
@@ -63,7 +63,7 @@ pub enum Carrier {
     Queue,
     /// A storage coprocessor's ring.
     Coprocessor,
-    /// Memory itself.
+    /// Memory.
     Memory,
 }
 
@@ -74,38 +74,38 @@ pub enum Wait {
     Poll,
     /// The thread sleeps until the device interrupts, or the call returns.
     Interrupt,
-    /// The thread spins for a short time, then sleeps; it spins where there are no interrupts.
+    /// The thread spins for a short time, then sleeps; without interrupts it only spins.
     Hybrid,
 }
 
 /// One path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// What options, records and reports call it.
+    /// Its name in options, records and reports.
     pub name: &'static str,
-    /// Shorter names. Where several paths share one, the device decides.
+    /// Shorter names. If several paths share one, the device decides.
     pub aliases: &'static [&'static str],
-    /// What it needs.
+    /// The group of paths that it belongs to.
     pub group: Group,
-    /// What carries its requests.
+    /// How its requests are transferred.
     pub carrier: Carrier,
     /// How it waits.
     pub wait: Wait,
-    /// Whether data may stop in the page cache.
+    /// Whether data may remain in the page cache.
     pub is_buffered: bool,
-    /// fio's I/O engine for the same, where fio knows the path.
+    /// fio's I/O engine for the same path, if fio supports it.
     pub fio: Option<&'static str>,
     /// The same path without the page cache.
     pub unbuffered: Option<&'static str>,
     /// The nearest path that polls.
     pub polled: Option<&'static str>,
-    /// Whether it is measured where no path is named.
+    /// Whether it is measured by default.
     pub is_usual: bool,
-    /// Whether it is the one taken where one path is needed and none is named.
+    /// Whether it is the default where a single path is needed.
     pub is_first: bool,
 }
 
-/// The values of the fields that a row does not give.
+/// The defaults of the fields that a row omits.
 const USUAL: Kind = Kind {
     name: "",
     aliases: &[],
@@ -122,7 +122,7 @@ const USUAL: Kind = Kind {
 
 macro_rules! kinds {
     ($($name:tt $group:ident $carrier:ident $wait:ident { $($field:ident: $value:expr),* })*) => {
-        /// Every path, in the order of tables that are not sorted.
+        /// Every path, in the order of unsorted tables.
         pub static KINDS: &[Kind] = &[$(Kind {
             name: $name,
             group: Group::$group,
@@ -174,11 +174,11 @@ kinds! {
     RAM                     Plain       Memory           Poll      { is_first: true }
 }
 
-/// Memory, which every device is compared with.
+/// Memory, the reference for every device.
 pub const RAM: &str = "ram";
 
-/// What the speed of other paths is a multiple of, the first that was measured: what a program
-/// gets that opens the device and reads.
+/// Baselines for the speed of other paths, of which the first measured one is used: the paths of a
+/// program that simply opens the device and reads.
 const BASELINES: [&str; 6] = [
     "block-direct",
     "ext4-direct",
@@ -188,13 +188,13 @@ const BASELINES: [&str; 6] = [
     "file-buffered",
 ];
 
-/// The path of this name, precisely.
+/// The path of this name, without aliases.
 pub fn named(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The path that `name`, a precise name or an alias, means among those that `fits` admits; else
-/// the path of this name, whether admitted or not.
+/// The path with the name or alias `name` among those that `fits` accepts; otherwise the path of
+/// this name, accepted or not.
 pub fn find(name: &str, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
     let means = |kind: &&Kind| kind.name == name || kind.aliases.contains(&name);
     let mut all = KINDS.iter();
@@ -202,14 +202,14 @@ pub fn find(name: &str, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
         .or_else(|| KINDS.iter().find(means))
 }
 
-/// Every precise name, then every alias that is not one, each once.
+/// All names, then all aliases that are not names, without duplicates.
 pub fn names() -> Vec<&'static str> {
     let precise = KINDS.iter().map(|kind| kind.name);
     let aliases = KINDS.iter().flat_map(|kind| kind.aliases.iter().copied());
     distinct(precise.chain(aliases))
 }
 
-/// The path that others are a multiple of, among `measured`.
+/// The baseline among the `measured` paths.
 pub fn baseline<'a>(measured: &[&'a str]) -> Option<&'a str> {
     let mut names = BASELINES.iter();
     names.find_map(|name| measured.iter().find(|one| *one == name).copied())
@@ -226,7 +226,7 @@ impl Kind {
         matches!(self.carrier, Carrier::Ring | Carrier::Passthrough)
     }
 
-    /// Whether requests are system calls, which the kernel's events tell about.
+    /// Whether requests are system calls, which the kernel's events record.
     pub const fn is_through_kernel(&self) -> bool {
         !matches!(
             self.carrier,
@@ -242,7 +242,7 @@ impl Kind {
         )
     }
 
-    /// The same carrier and group, waiting so.
+    /// The path with the same carrier and group that waits in this way.
     pub fn waiting(&self, wait: Wait) -> Option<&'static Kind> {
         KINDS.iter().find(|kind| {
             (kind.group, kind.carrier, kind.wait, kind.is_buffered)

@@ -1,8 +1,8 @@
-//! The instrument: what each path to a drive costs, why, and whether it holds a deadline.
+//! Measures what each path to a drive costs, why, and whether it meets a deadline.
 //!
-//! A [`Path`] is one way of reaching the drive (through a file system, the block layer, a
-//! user-space driver, ...). Each question has its module, and each answer a JSON form with a schema
-//! and a report ([`Report`]):
+//! A [`Path`] is one way to access the drive (through a file system, the block layer, a user-space
+//! driver, ...). Each question has its own module, and each answer has JSON with a schema and a
+//! report ([`Report`]):
 //!
 //! | question | module | loop |
 //! | --- | --- | --- |
@@ -15,11 +15,11 @@
 //! | what does the processor's speed change? | [`speed`] | from results of closed loops |
 //! | what would an application see? | [`workload`] | threads on a file system |
 //!
-//! What it holds to:
+//! Principles:
 //!
-//! * Every path is asked the same: the offsets and the data depend on the seed, not on the path.
-//! * Processor time is the whole machine's, less that of the idle machine; a path that polls says
-//!   so.
+//! * Every path does the same work: the offsets and the data depend on the seed, not on the path.
+//! * Processor time is that of the whole machine less that of the idle machine; a path that polls
+//!   is marked.
 //! * No figure without its interval, and no interval from too few samples.
 //! * The environment is read before and after; a run in which it changed is not valid.
 //! * Service times of a closed loop hide stalls; response times count from the intended arrival.
@@ -47,14 +47,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// The simulated host of `tests/` names the crate as its other users do.
+// The simulated host of `tests/` names the crate as external users do.
 #[cfg(test)]
 extern crate self as straightway_measure;
 #[cfg(test)]
 #[path = "../tests/simulated/mod.rs"]
 mod simulated;
 
-/// What JSON calls a value is what people read, too.
+/// Displays a value by its name in JSON.
 macro_rules! shown_as_in_json {
     ($($name:ty),+) => {$(
         impl std::fmt::Display for $name {
@@ -65,7 +65,7 @@ macro_rules! shown_as_in_json {
     )+};
 }
 
-/// An enum whose variants stand in JSON by their names, and for people by the words beside them.
+/// An enum whose variants have their names in JSON, and the given words in text.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$what:meta])* $variant:ident = $words:literal,)+ }) => {
         $(#[$about])*

@@ -1,13 +1,13 @@
 //! An open loop: operations arrive by the clock, whether or not the device keeps up.
 //!
-//! A closed loop waits while the device stalls, and so asks it nothing at the very time that
+//! A closed loop waits while the device stalls, and so submits nothing at exactly the time that
 //! matters. Here arrival n is due at `start + n / rate`, and its *response time* counts from then;
 //! its *service time*, what a closed loop would have seen, counts from its submission. The two
-//! differ by the time that it waited behind others, or behind a call that had not returned.
+//! differ by the time that it waited for other operations, or for a call that had not returned.
 //!
-//! The timed path reads the clock, and nothing else outside of the device: every sample has its
-//! place before the first arrival. It keeps when an operation began and when it ended; the times
-//! between, and how many arrivals waited, are computed when the run is over.
+//! Outside the device the timed path only reads the clock: memory for every sample is allocated
+//! before the first arrival. It records when an operation began and when it ended; durations, and
+//! how many arrivals waited, are computed after the run.
 
 use crate::cell::Tally;
 use crate::flight::is_gone;
@@ -18,11 +18,11 @@ pub use crate::schedule::{MAX_ARRIVALS, Schedule};
 use block::{Completion, Device};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long one wait may last before cancellation is looked at.
+/// How long one wait may last before cancellation is checked.
 const WAIT_NS: u64 = 50_000_000;
-/// The loop looks at the clock itself for the last stretch before an arrival, for a sleep ends late.
+/// The loop polls the clock for this time before an arrival, because a sleep ends late.
 const SPIN_NS: u64 = 120_000;
-/// In place of a time: it did not begin, or did not end.
+/// Replaces a time: the operation did not begin, or did not end.
 const NEVER: u64 = u64::MAX;
 
 /// What an open loop measured, in the order of arrivals.
@@ -33,13 +33,13 @@ pub struct OpenRun {
     pub response_ns: Vec<u64>,
     /// From submission to completion; 0 for one that never started.
     pub service_ns: Vec<u64>,
-    /// Which of them failed or never started.
+    /// Which arrivals failed or never started.
     pub failed: Vec<bool>,
     /// Arrivals that never started.
     pub unserved: u64,
-    /// Most arrivals that were there and not completed, at one time.
+    /// Maximum number of arrivals that were not completed at any time.
     pub peak_backlog: u64,
-    /// Those when the last arrival was due.
+    /// The number when the last arrival was due.
     pub end_backlog: u64,
     /// Operations, bytes and errors.
     pub tally: Tally,
@@ -64,7 +64,7 @@ impl OpenLoop {
     }
 
     /// Runs the schedule. Ends early on cancellation, on a refused request and when the device has
-    /// gone; the series then have what had arrived.
+    /// disappeared; the series then contain the arrivals so far.
     pub fn run(
         &mut self,
         device: &mut dyn Device,
@@ -91,7 +91,7 @@ impl OpenLoop {
     ) {
         served.start(clock.now_ns());
         loop {
-            // All that ended first: what is due then goes to the device together.
+            // First all completions: the operations that are due are then submitted together.
             if self.operations.flight.outstanding() > 0 {
                 if let Some(completion) = device.poll() {
                     self.end::<WHOLE>(completion, clock, served);
@@ -124,8 +124,8 @@ impl OpenLoop {
         served.tally.elapsed_ns = clock.now_ns().saturating_sub(served.start_ns);
     }
 
-    /// Takes a completion, and writes down when it came. By itself, as what follows: the loop then
-    /// has registers enough.
+    /// Processes a completion, and records its time. A separate function, like the following ones,
+    /// so that the loop has enough registers.
     #[inline(never)]
     fn end<const WHOLE: bool>(
         &mut self,
@@ -149,7 +149,7 @@ impl OpenLoop {
         }
     }
 
-    /// Begins the next operation that is due, unless it is too late for any.
+    /// Begins the next operation that is due, unless the time for starting has passed.
     #[inline(never)]
     fn begin<const WHOLE: bool>(&mut self, device: &mut dyn Device, served: &mut Served) {
         if served.now_ns >= served.until_ns {
@@ -185,15 +185,15 @@ impl OpenLoop {
     }
 }
 
-/// A series in memory that is there: fresh memory is not until it is written, and the kernel would
-/// make it in the midst of the run.
+/// A series in memory that is already mapped: the kernel maps fresh memory only on the first write,
+/// which would happen during the run.
 fn touched<T: Copy>(count: usize, value: T) -> Vec<T> {
     let mut series = Vec::with_capacity(count);
     series.resize(count, std::hint::black_box(value));
     series
 }
 
-/// What the timed path writes down; the series in the order of arrivals.
+/// The records of the timed path; the series are in the order of arrivals.
 struct Served {
     schedule: Schedule,
     /// Blocks of the device in one operation.
@@ -204,7 +204,7 @@ struct Served {
     begun: u64,
     /// When the next is due, from the start, in fractions of a nanosecond.
     next_at: u64,
-    /// When that is by the clock; never when none is to begin any more.
+    /// The same on the clock; never if no more operations begin.
     next_ns: u64,
     start_ns: u64,
     now_ns: u64,
@@ -237,7 +237,7 @@ impl Served {
             .saturating_add(self.schedule.grace_ns);
     }
 
-    /// No operation is to begin any more.
+    /// Prevents further operations from beginning.
     fn stop(&mut self) {
         self.next_ns = NEVER;
     }
@@ -274,8 +274,8 @@ impl Served {
         }
     }
 
-    /// The times between the stamps, in their places. What never started is entered with a lower
-    /// bound if the device did not keep up, not at all if the user ended the run.
+    /// Computes the durations from the stamps. Arrivals that never started are recorded with a
+    /// lower bound if the device did not keep up, and omitted if the user ended the run.
     fn into_run(mut self, block_size_bytes: u64) -> OpenRun {
         let arrived = match self.tally.cancelled || is_gone(&self.tally) {
             true => self.begun,
@@ -292,7 +292,7 @@ impl Served {
             let due_ns = self.start_ns + self.schedule.at(index);
             let (service_ns, response_ns) = match (*begun_ns, *ended_ns) {
                 (NEVER, _) => (0, self.now_ns.saturating_sub(due_ns).max(1)),
-                // It was refused.
+                // The operation was refused.
                 (_, NEVER) => (0, 0),
                 (begun_ns, ended_ns) => (
                     ended_ns.saturating_sub(begun_ns).max(1),
@@ -315,8 +315,8 @@ impl Served {
         }
     }
 
-    /// Arrivals that were there and not completed: the most of them, and those when the last one
-    /// was due. Of a run that ended before, those at its end.
+    /// Arrivals that were not completed: the maximum number, and the number when the last one was
+    /// due, or at the end of a run that ended earlier.
     fn backlogs(&self) -> (u64, u64) {
         let mut ended = self.ended_ns.clone();
         ended.retain(|ns| *ns != NEVER);

@@ -14,7 +14,7 @@ struct Virtual(Rc<Cell<u64>>);
 
 impl Clock for Virtual {
     fn now_ns(&self) -> u64 {
-        // Looking at the clock takes time, so a loop that spins moves on.
+        // Reading the clock takes time, so a loop that spins makes progress.
         self.0.set(self.0.get() + 100);
         self.0.get()
     }
@@ -145,8 +145,8 @@ fn run(
     open(depth, 4096).run(server, clock, &schedule, &AtomicBool::new(false))
 }
 
-/// What the arrivals see of one stall that ends at `thaw`, if the device then catches up at its
-/// own pace: exact, without any loop.
+/// The exact response times after one stall that ends at `thaw`, if the device then catches up at
+/// its own pace.
 fn model(count: u64, interval: u64, frozen: std::ops::Range<u64>, service: u64) -> Vec<u64> {
     let mut free = 0;
     (0..count)
@@ -174,7 +174,7 @@ fn a_stall_is_seen_by_all_that_arrive_in_it_on_any_kind_of_device() {
         let p99 = quantile(&run.response_ns, 0.99).unwrap();
         let off = (p99 as f64 / truth as f64 - 1.0).abs();
         assert!(off < 0.005, "depth {depth}: {p99} is not {truth}");
-        // What a closed loop reports of it: next to nothing.
+        // A closed loop reports almost nothing of the stall.
         let service = quantile(&run.service_ns, 0.99).unwrap();
         assert!(depth > 4 || service < 10 * MS, "depth {depth}: {service}");
         assert_eq!((run.response_ns.len(), run.unserved), (3_000, 0));
@@ -193,7 +193,8 @@ fn what_waited_goes_out_together() {
     let clock = Virtual::default();
     let mut server = Server::new(&clock, 8, 10, 100 * MS..500 * MS);
     let run = run(8, 10_000.0, 1, &mut server, &clock);
-    // Some 4,000 of 10,000 arrived in the stall, and then all eight slots end before one is used again.
+    // Some 4,000 of 10,000 arrived in the stall, and then all eight slots end before one is used
+    // again.
     assert_eq!((run.unserved, server.seen), (0, 10_000));
     assert!((6_000..7_000).contains(&server.kicks), "{}", server.kicks);
 }
@@ -207,7 +208,7 @@ fn a_device_that_is_too_slow_falls_behind_and_that_is_said() {
     assert!((950..1_050).contains(&run.unserved), "{}", run.unserved);
     assert_eq!(run.response_ns.len(), 3_000);
     assert!(run.end_backlog > 1_400 && run.peak_backlog >= run.end_backlog);
-    // Each is at least as late as the one before it, up to those that were given up.
+    // Each arrival is at least as late as the one before it, up to those that were given up.
     assert!(run.response_ns[1_900] > 3_000 * MS);
     assert_eq!(
         run.failed.iter().filter(|failed| **failed).count() as u64,

@@ -1,4 +1,4 @@
-//! The operations of one loop: where each of them goes, and what carries it there.
+//! The operations of one loop: their offsets, and the [`Flight`] that submits them.
 
 use crate::access::{Access, Offsets};
 use crate::flight::Flight;
@@ -21,7 +21,7 @@ impl Operations {
     /// Operations at `offsets` of `region`, with `buffers`.
     ///
     /// # Errors
-    /// The block size or the span does not fit the device; the buffers are given back.
+    /// The block size or the span does not fit the device; the buffers are returned.
     pub fn new(
         access: Access,
         offsets: Offsets,
@@ -42,26 +42,26 @@ impl Operations {
         })
     }
 
-    /// The same, whose writes last when they are done, or need not.
+    /// Sets whether writes are durable when they complete.
     #[must_use]
     pub fn durable(mut self, durable: bool) -> Self {
         self.flight.durable = durable;
         self
     }
 
-    /// The buffers that the device gave back.
+    /// The buffers that the device returned.
     pub fn into_buffers(self) -> Vec<Buffer> {
         self.flight.into_buffers()
     }
 
-    /// Readies them for a device of this geometry; whether each becomes one request.
+    /// Prepares for a device of this geometry; returns whether each operation becomes one request.
     pub(crate) fn prepare(&mut self, geometry: &Geometry) -> bool {
         self.lba_step = self.access.block_size_bytes >> geometry.block_size_log2;
         self.flight.prepare(geometry);
         self.flight.is_whole()
     }
 
-    /// Begins the next operation, as [`Flight::begin`].
+    /// Begins the next operation, like [`Flight::begin`].
     #[inline]
     pub(crate) fn begin<const WHOLE: bool>(
         &mut self,

@@ -1,34 +1,35 @@
-//! Whether other programs were at work while something was measured.
+//! Whether other programs were busy during a measurement.
 //!
 //! A figure from a busy machine says as much about the other programs as about the drive. Every
-//! verb that measures asks [`Watch`], and a run during which others took more than
-//! [`most_percent`] of a core is not valid.
+//! verb that measures uses [`Watch`], and a run during which others took more than [`most_percent`]
+//! of a core is not valid.
 //!
-//! Counted is the user time of all other processes, and the time that a hypervisor took away.
-//! Kernel time is not: interrupts, soft interrupts and kernel threads work for the requests that
-//! are measured. A program that does nothing but system calls is therefore seen in part only.
+//! The count includes the user time of all other processes, and stolen time. It excludes kernel
+//! time, because interrupts, soft interrupts and kernel threads work for the measured requests. A
+//! program that only makes system calls is therefore counted only in part.
 
 use crate::cpu::{CpuTimes, percent_of_ticks};
 use crate::host::Host;
 
-/// Processor time of others that is never too much: a tick has 10 ms, and a short run few ticks.
+/// Processor time of others that is always allowed: a tick has 10 ms, and a short run has few
+/// ticks.
 const NEGLIGIBLE_NS: f64 = 100e6;
-/// How every reason of this kind starts.
+/// The beginning of every reason of this kind.
 const REASON: &str = "the machine was busy: ";
 
-/// The processor time of others that a run may have, as per cent of one core: a quarter of a core,
-/// or a twentieth of the machine where that is more.
+/// The processor time that others may take during a run, in per cent of one core: a quarter of a
+/// core, or a twentieth of the machine if that is more.
 pub fn most_percent(cores: u32) -> f64 {
     (5.0 * f64::from(cores)).max(25.0)
 }
 
-/// Why a run is not valid in which others took `percent` of one core for `elapsed_ns`.
+/// Why a run is not valid if others took `percent` of one core for `elapsed_ns`.
 pub fn reason(percent: f64, elapsed_ns: u64, cores: u32) -> Option<String> {
     let most = most_percent(cores);
     let is_busy = percent > most && percent / 100.0 * elapsed_ns as f64 > NEGLIGIBLE_NS;
     is_busy.then(|| {
         format!(
-            "{REASON}other programs took {percent:.0} % of a core, and at most {most:.0} % is allowed"
+            "{REASON}other programs took {percent:.0} % of a core, but at most {most:.0} % is allowed"
         )
     })
 }
@@ -46,7 +47,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins now; `None` where processor time cannot be read.
+    /// Begins now; `None` if processor time cannot be read.
     pub fn begin(host: &mut dyn Host) -> Option<Self> {
         let times = host.cpu_times().ok()?;
         Some(Self {
@@ -55,7 +56,7 @@ impl Watch {
         })
     }
 
-    /// Why what ran since then is not valid, if others were busy.
+    /// Why the run since then is not valid, if others were busy.
     pub fn reason(&self, host: &mut dyn Host, cores: u32) -> Option<String> {
         let now = host.cpu_times().ok()?;
         let elapsed_ns = host.clock().now_ns().saturating_sub(self.start_ns);
@@ -100,7 +101,7 @@ mod tests {
             let mut host = SimulatedHost::new();
             host.others_permille = others_permille;
             let watch = Watch::begin(&mut host).unwrap();
-            // All of a core is busy with our own work during this.
+            // Our own work keeps a whole core busy during this.
             for _ in 0..SECOND / 100 / 1000 {
                 (0..1000).for_each(|_| host.clock().spin());
             }

@@ -1,8 +1,8 @@
-//! A path: one way of reaching the drive, as the instrument sees it.
+//! A path: one way to access the drive.
 //!
-//! The command implements [`Path`] once for each way it knows (through a file system, through the
-//! block layer, through a user-space driver, ...). A path that cannot run here is not an error of
-//! the comparison: it is reported as [`Missing`] with a hint, and the others go on.
+//! The command implements [`Path`] for all its paths (through a file system, through the block
+//! layer, through a user-space driver, ...). A path that cannot run here is not an error of the
+//! comparison: it is reported as [`Missing`] with a hint, and the other paths are measured.
 
 use block::{Buffer, Device, Geometry};
 
@@ -10,14 +10,14 @@ use block::{Buffer, Device, Geometry};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (hint: {hint})")]
 pub struct Missing {
-    /// What is not there, in one sentence.
+    /// What is missing, in one sentence.
     pub reason: String,
-    /// What the user can do about it; a command where there is one.
+    /// A hint for the user, a command if possible.
     pub hint: String,
 }
 
 impl Missing {
-    /// A reason and its remedy.
+    /// A reason and a hint.
     pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -34,10 +34,10 @@ impl Missing {
     }
 }
 
-/// Totals since some fixed moment, counted as near to the device as the path can.
+/// Totals since some fixed moment, counted as close to the device as possible.
 ///
-/// A count that the path cannot make is `None`, and `reason` says why. What is never done is to
-/// guess: a command that was split or merged below the counter would make the figure a lie.
+/// A count that the path cannot make is `None`, with a `reason`. Counts are never guessed: a
+/// command that was split or merged below the counter would make the figure wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Read commands that the device received.
@@ -59,8 +59,8 @@ impl Counters {
         }
     }
 
-    /// What was counted between `earlier` and now. A counter that went back was reset, so its
-    /// difference is not known.
+    /// The counts between `earlier` and now. A counter that decreased was reset, so its difference
+    /// is unknown.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let difference = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
@@ -97,17 +97,17 @@ impl Region {
     }
 }
 
-/// One way of reaching the drive.
+/// One way to access the drive.
 ///
-/// The instrument calls, for each run of cells: [`open`](Path::open), then for each cell
-/// [`allocate`](Path::allocate) once a slot of the queue, the timed loop, and
-/// [`release`](Path::release); at last [`close`](Path::close). At most one path is open at a time.
+/// For each run of cells the caller calls [`open`](Path::open), then for each cell
+/// [`allocate`](Path::allocate) once for each slot of the queue, the timed loop, and
+/// [`release`](Path::release); finally [`close`](Path::close). At most one path is open at a time.
 pub trait Path {
     /// Its name in tables and reports, such as `ext4-direct` or `straightway-poll`. Unique.
     fn name(&self) -> &str;
 
-    /// Paths that share a driver binding name the same group, such as `kernel` or `user-space`.
-    /// The driver is switched once a group and round.
+    /// Paths that share a driver binding name the same group, such as `kernel` or `user-space`. The
+    /// driver is switched once per group and round.
     fn group(&self) -> &str;
 
     /// Whether a processor spins while the device works.
@@ -115,7 +115,7 @@ pub trait Path {
         false
     }
 
-    /// Whether data may stop in the page cache; caches are then dropped around each cell.
+    /// Whether data may remain in the page cache; caches are then dropped around each cell.
     fn is_buffered(&self) -> bool {
         false
     }
@@ -125,22 +125,21 @@ pub trait Path {
         1
     }
 
-    /// Opens it.
+    /// Opens the path.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// Something is missing on this machine.
     fn open(&mut self) -> Result<Box<dyn Device>, Missing>;
 
-    /// Another device beside the open one, for a thread of its own. It is dropped before
-    /// [`close`](Path::close).
+    /// Opens another device for an additional thread. It is dropped before [`close`](Path::close).
     ///
     /// # Errors
-    /// The path has no more than one, or what is missing.
+    /// The path has only one device, or something is missing.
     fn another(&mut self) -> Result<Box<dyn Device + Send>, Missing> {
         Err(Missing::one_queue())
     }
 
-    /// Closes what [`open`](Path::open) gave; every buffer was released before.
+    /// Closes the device of [`open`](Path::open), after every buffer has been released.
     fn close(&mut self, device: Box<dyn Device>) {
         drop(device);
     }
@@ -151,14 +150,14 @@ pub trait Path {
         Region::whole(geometry)
     }
 
-    /// A buffer of exactly `len_bytes` in memory that the path can reach, aligned as the device's
-    /// geometry says. Called outside the timed loop.
+    /// Allocates a buffer of exactly `len_bytes` in memory that the path can access, aligned as the
+    /// device's geometry requires. Called outside the timed loop.
     ///
     /// # Errors
-    /// What is missing, for instance locked or huge pages.
+    /// Something is missing, for instance locked or huge pages.
     fn allocate(&mut self, len_bytes: usize) -> Result<Buffer, Missing>;
 
-    /// Takes a buffer of [`allocate`](Path::allocate) back.
+    /// Releases a buffer of [`allocate`](Path::allocate).
     fn release(&mut self, buffer: Buffer);
 
     /// The totals so far. Read before and after the counted part of a cell, when nothing is in

@@ -1,8 +1,8 @@
-//! A periodic task: every period it moves one buffer, at a priority, beside a load.
+//! A periodic task: every period it transfers one buffer, at a priority and under a load.
 //!
 //! Each cell is an open loop with one operation in flight, so a firing that waits for the one
 //! before it counts from its own time. Cells are visited in random order. A synchronous task waits
-//! until a write lasts; an asynchronous one until the path takes the data.
+//! until a write is durable; an asynchronous one until the path has accepted the data.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::distribution::BoxPlot;
@@ -25,13 +25,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// As any other process.
+    /// Like any other process.
     Normal,
     /// SCHED_FIFO, priority 10.
     Fifo,
 }
 
-/// What else the machine does.
+/// The load on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
@@ -39,28 +39,28 @@ pub enum Load {
     None,
     /// One busy thread.
     Medium,
-    /// Two busy threads a processor.
+    /// Two busy threads per processor.
     High,
 }
 
 shown_as_in_json!(Priority, Load);
 
-/// Priority and load, as the machine gives them. What it returns is undone when it is dropped.
+/// Sets priority and load on the machine. Dropping a returned value undoes its effect.
 pub trait Conditions {
     /// Begins the load. Called before the priority changes, so that the load has none.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn load(&mut self, load: Load) -> Result<Box<dyn Any>, Missing>;
 
     /// Gives the calling thread its priority.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn priority(&mut self, priority: Priority) -> Result<Box<dyn Any>, Missing>;
 }
 
-/// What is measured.
+/// The conditions to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Reads, writes or both.
@@ -75,13 +75,13 @@ pub struct Plan {
     pub priorities: Vec<Priority>,
     /// Loads.
     pub loads: Vec<Load>,
-    /// Whether a write lasts when it is done: yes, no or both.
+    /// Whether writes are synchronous (durable when they complete): yes, no or both.
     pub synchronous: Vec<bool>,
-    /// Offsets are spread over this much.
+    /// Length of the range of offsets.
     pub span_bytes: u64,
 }
 
-/// One condition.
+/// The results of one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicCell {
     /// The path.
@@ -90,11 +90,11 @@ pub struct PeriodicCell {
     pub operation: Operation,
     /// The task's priority.
     pub priority: Priority,
-    /// What else the machine did.
+    /// The load on the machine.
     pub load: Load,
-    /// Whether a write lasted when it was done. Reads are always synchronous.
+    /// Whether a write was durable when it completed. Reads are always synchronous.
     pub synchronous: bool,
-    /// From one firing to the next.
+    /// Time from one firing to the next.
     pub period_ns: u64,
     /// From the intended firing to the end of the transfer.
     pub response: BoxPlot,
@@ -118,7 +118,7 @@ pub struct Periodic {
     pub firings: u64,
     /// The conditions.
     pub cells: Vec<PeriodicCell>,
-    /// Paths and conditions that could not be had.
+    /// Paths and conditions that were not available.
     pub missing: Vec<MissingPath>,
 }
 
@@ -137,7 +137,7 @@ fn planned(plan: &Plan, paths: usize) -> Vec<Planned> {
     for path in 0..paths {
         for &operation in &plan.operations {
             for &synchronous in &plan.synchronous {
-                // To a read it makes no difference.
+                // It makes no difference to a read.
                 if operation == Operation::Read && Some(&synchronous) != plan.synchronous.first() {
                     continue;
                 }
@@ -237,7 +237,7 @@ fn fire(
         let length = period_ns
             .saturating_mul(firings)
             .saturating_add(period_ns / 2);
-        // One that falls behind is given as long again.
+        // A cell that falls behind gets the same time again.
         Schedule::new(1e9 / period_ns as f64, length, length)
             .ok_or_else(|| Missing::new("the task never fires", "another --period or --firings"))
     };
@@ -248,7 +248,7 @@ fn fire(
     let durable = cell.synchronous && cell.operation == Operation::Write;
     if durable && !open.device.geometry().features.fua {
         return Err(Missing::new(
-            "by this path no single write can be made to last (no forced unit access)",
+            "this path cannot make a single write durable (no force unit access)",
             "--modes async",
         ));
     }
@@ -286,7 +286,7 @@ fn summary(path: &str, cell: &Planned, run: &OpenRun) -> Option<PeriodicCell> {
 }
 
 impl Periodic {
-    /// Each condition, a line.
+    /// One line per condition.
     pub fn to_csv(&self) -> String {
         let head = "path,operation,priority,load,synchronous,period_ns,response.count=count,\
                     response.min_ns=min_ns,response.quartile1_ns=quartile1_ns,response.median_ns=median_ns,\
@@ -354,11 +354,11 @@ mod tests {
         let mut conditions = Noted(Vec::new(), false);
         let periodic = run(&mut conditions, false);
         // 2 priorities, 2 loads, 2 periods, for reads and for asynchronous writes. The simulated
-        // drive has no forced unit access, which is said once.
+        // drive has no force unit access, which is reported once.
         assert_eq!(periodic.cells.len(), 8 + 8);
         assert_eq!(conditions.0.len(), 16);
         assert_eq!(periodic.missing.len(), 1);
-        assert!(periodic.missing[0].reason.contains("forced unit access"));
+        assert!(periodic.missing[0].reason.contains("force unit access"));
         assert!(periodic.run.complete && periodic.run.valid);
         for cell in &periodic.cells {
             assert_eq!(cell.response.count, 100);

@@ -1,9 +1,9 @@
 //! The order of the measurements.
 //!
-//! Machines warm up, drives fill their caches, other work comes and goes. Were one path measured
-//! after another, that would be mistaken for a difference between paths. So the cells of all
-//! paths are interleaved in rounds: each round visits each group once, in random order, and
-//! within a group each cell once, in random order. The seed decides all of it.
+//! Machines warm up, drives fill their caches, the load varies. If one path were measured after
+//! another, such changes would look like differences between paths. So the cells of all paths are
+//! interleaved in rounds: each round visits each group once, in random order, and within a group
+//! each cell once, in random order. The seed determines the whole order.
 
 use crate::access::Access;
 use crate::format::distinct;
@@ -12,9 +12,9 @@ use crate::random::Random;
 /// One path with one access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PlannedCell {
-    /// Index of the path, as the comparison was given it.
+    /// Index of the path in the comparison's list.
     pub path: usize,
-    /// What it is asked to do.
+    /// The access.
     pub access: Access,
 }
 
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// How many cells all rounds have.
+    /// Number of cells in all rounds.
     pub fn cell_count(&self) -> usize {
         let visits = self.rounds.iter().flatten();
         visits.map(|visit| visit.cells.len()).sum()

@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// The finaliser of SplitMix64: each bit of the input reaches each of the output.
+/// The finaliser of SplitMix64: each bit of the input affects each bit of the output.
 #[inline]
 const fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,17 +14,17 @@ const fn mix(mut value: u64) -> u64 {
 /// The step of SplitMix64's counter.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64, for what is drawn on a timed path: a tenth of the instructions of ChaCha8.
+/// SplitMix64, for numbers drawn on a timed path: a tenth of the instructions of ChaCha8.
 #[derive(Clone, Debug)]
 pub(crate) struct Quick(u64);
 
 impl Quick {
-    /// A stream that begins where `random` says.
+    /// A stream seeded from `random`.
     pub(crate) fn from(random: &mut Random) -> Self {
         Self(random.draw())
     }
 
-    /// A number below `limit`, as [`Random::below`].
+    /// A number below `limit`, like [`Random::below`].
     #[inline]
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
@@ -42,7 +42,7 @@ impl Random {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A stream of its own for each (`seed`, `salts`), so that drawing more of one never shifts
+    /// A separate stream for each (`seed`, `salts`), so that drawing more from one never shifts
     /// another.
     pub fn derived(seed: u64, salts: &[u64]) -> Self {
         let mixed = salts
@@ -77,7 +77,7 @@ impl Random {
         self.0.fill_bytes(bytes);
     }
 
-    /// Puts `items` into a random order (Fisher and Yates).
+    /// Shuffles `items` (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

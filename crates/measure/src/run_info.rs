@@ -1,4 +1,4 @@
-//! What every run says of itself: where, when and under which conditions it was measured.
+//! The record of every run: where, when and under which conditions it was measured.
 //!
 //! A run in which the environment changed or other programs were busy is not valid.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the JSON of all verbs that measure.
 pub const RUN_SCHEMA_VERSION: u32 = 2;
 
-/// What the user gave, for the record.
+/// The user's request, for the record.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The drive.
@@ -21,34 +21,34 @@ pub struct Request {
     pub commands: Vec<String>,
     /// Version of the program.
     pub tool_version: String,
-    /// Decides offsets, data and intervals.
+    /// Seed of offsets, data and intervals.
     pub seed: u64,
-    /// Pictures that the report shows besides its own.
+    /// Additional pictures for the report.
     pub figures: Vec<Figure>,
 }
 
-/// A picture that something else made, shown in the report.
+/// A picture made by another program, shown in the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
-    /// What it is called.
+    /// Its name.
     pub title: String,
-    /// Its text.
+    /// Its SVG text.
     pub svg: String,
 }
 
 /// Where, when and under which conditions a run was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInfo {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What measured it, such as `sustain`.
+    /// The verb that measured it, such as `sustain`.
     #[serde(default = "compare")]
     pub kind: String,
     /// Version of the program that measured.
     pub tool_version: String,
     /// When it started, in seconds since 1970.
     pub started_unix_s: u64,
-    /// The commands that were run, exactly.
+    /// The exact command lines.
     pub commands: Vec<String>,
     /// The drive.
     pub device: DeviceInfo,
@@ -58,13 +58,13 @@ pub struct RunInfo {
     pub environment_after: Environment,
     /// Whether the figures can be relied on.
     pub valid: bool,
-    /// Why not.
+    /// The reasons if they cannot.
     pub invalid_reasons: Vec<String>,
-    /// Whether all that was planned was measured; false after an interruption.
+    /// Whether everything planned was measured; false after an interruption.
     pub complete: bool,
     /// Seed of offsets, data and intervals.
     pub seed: u64,
-    /// Pictures that the report shows besides its own.
+    /// Additional pictures for the report.
     #[serde(default)]
     pub figures: Vec<Figure>,
     /// The processor time of others since the run began.
@@ -72,13 +72,13 @@ pub struct RunInfo {
     pub others: Option<Watch>,
 }
 
-/// Comparisons of before all runs named their kind have none.
+/// Older comparisons do not have a kind.
 fn compare() -> String {
     "compare".to_owned()
 }
 
 impl RunInfo {
-    /// The record of a run that begins now.
+    /// Makes the record of a run that begins now.
     pub fn begin(kind: &str, host: &mut dyn Host, request: &Request) -> Self {
         Self {
             schema_version: RUN_SCHEMA_VERSION,
@@ -98,7 +98,7 @@ impl RunInfo {
         }
     }
 
-    /// The run is over: did anything change, or other programs disturb it?
+    /// Ends the run: checks whether settings changed or other programs disturbed it.
     pub fn end(&mut self, host: &mut dyn Host) {
         let cores = self.environment_before.cpu_count;
         let busy = self.others.take();
@@ -111,8 +111,8 @@ impl RunInfo {
         self.valid = self.invalid_reasons.is_empty();
     }
 
-    /// Something that makes the figures worthless. That the machine was busy is said once, however
-    /// many parts of the run it disturbed.
+    /// Records a reason that makes the figures worthless. A busy machine is recorded only once,
+    /// however many parts of the run it disturbed.
     pub fn invalidate(&mut self, reason: impl Into<String>) {
         let reason = reason.into();
         let is_known =
@@ -123,7 +123,7 @@ impl RunInfo {
         self.valid = false;
     }
 
-    /// Takes over from a run that is a part of this one why it is not valid or not complete.
+    /// Takes over from a partial run whether it is valid and complete.
     pub fn absorb(&mut self, part: &Self) {
         for reason in &part.invalid_reasons {
             self.invalidate(reason);

@@ -1,24 +1,25 @@
 //! When the operations of an open loop are due.
 
-/// The most arrivals that a run records; 16 bytes each, and 8 more while it is concluded.
+/// The maximum number of arrivals that a run records; 16 bytes each, and 8 more while it is
+/// evaluated.
 pub const MAX_ARRIVALS: u64 = 50_000_000;
-/// Binary places of a nanosecond that intervals have.
+/// Fraction bits of a nanosecond in intervals.
 pub(crate) const FRACTION_BITS: u32 = 10;
 const FRACTION_MASK: u64 = (1 << FRACTION_BITS) - 1;
 
-/// When operations arrive: `count` of them, `interval` apart.
+/// The arrivals of operations: `count` of them, `interval` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// In fractions of a nanosecond, as all that must not drift.
+    /// In fractions of a nanosecond, to avoid drift.
     pub(crate) interval: u64,
     pub(crate) count: u64,
     pub(crate) grace_ns: u64,
 }
 
 impl Schedule {
-    /// A schedule of `per_second` arrivals over `duration_ns`; what has not started `grace_ns`
-    /// after its end is given up. `None` if it has no arrival, more than [`MAX_ARRIVALS`], or more
-    /// than one a nanosecond.
+    /// A schedule of `per_second` arrivals over `duration_ns`; operations that have not started
+    /// `grace_ns` after its end are given up. `None` if it has no arrival, more than
+    /// [`MAX_ARRIVALS`], or more than one per nanosecond.
     pub fn new(per_second: f64, duration_ns: u64, grace_ns: u64) -> Option<Self> {
         let scale = f64::from(1u32 << FRACTION_BITS);
         let interval = (1e9 / per_second * scale).round();
@@ -33,7 +34,7 @@ impl Schedule {
         })
     }
 
-    /// How many arrivals it has.
+    /// Number of arrivals.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -53,7 +54,7 @@ impl Schedule {
         ((u128::from(self.interval) * u128::from(index)) >> FRACTION_BITS) as u64
     }
 
-    /// How many arrivals are due `since_ns` after the start, by that nanosecond's end.
+    /// Number of arrivals due by the end of nanosecond `since_ns` after the start.
     pub(crate) fn due(&self, since_ns: u64) -> u64 {
         (((since_ns << FRACTION_BITS) | FRACTION_MASK) / self.interval + 1).min(self.count)
     }

@@ -1,5 +1,5 @@
-//! The comparison as JSON: the one form that everything else (table, report, other tools) is made
-//! from. Units stand in the keys; what is integral is an integer; what is not known is null.
+//! The comparison as JSON, from which everything else (table, report, other tools) is made. Keys
+//! include their units; integral values are integers; unknown values are null.
 //!
 //! Within a schema version keys are only added.
 
@@ -22,26 +22,26 @@ pub struct Comparison {
     pub run: RunInfo,
     /// Planned rounds: each measures each cell once.
     pub rounds: u32,
-    /// Counted time of a cell.
+    /// Measured time of a cell.
     pub cell_duration_ms: u64,
-    /// Time before it that is not counted.
+    /// Warm-up time before it.
     pub warm_up_ms: u64,
-    /// Operations in flight that were asked for; a path may do fewer.
+    /// Requested number of operations in flight; a path may have fewer.
     pub queue_depth: u16,
-    /// Threads, each with that many operations in flight.
+    /// Threads, each with this number of operations in flight.
     #[serde(default = "one")]
     pub threads: u16,
     /// Bytes from the start of the region over which offsets are spread.
     pub span_bytes: u64,
-    /// Processor time of the idle machine, taken off every figure; 100 is one core.
+    /// Processor time of the idle machine, subtracted from every figure; 100 is one core.
     pub idle_cpu_percent: f64,
     /// One entry for each path, operation, pattern and block size.
     pub results: Vec<PathResult>,
-    /// Paths, or parts of them, that could not be measured.
+    /// Paths, or accesses on them, that could not be measured.
     pub missing: Vec<MissingPath>,
 }
 
-/// Records of before there were threads have one.
+/// The default for records older than this field.
 fn one() -> u16 {
     1
 }
@@ -49,7 +49,7 @@ fn one() -> u16 {
 /// The drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
-    /// What the user called it, resolved.
+    /// The resolved name of the device.
     pub name: String,
     /// Model.
     pub model: Option<String>,
@@ -64,7 +64,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// What has to be said above all figures if the drive or the processor is emulated.
+    /// The notice above all figures if the drive or the processor is emulated.
     pub fn emulated(&self, environment: &Environment) -> Option<String> {
         let is_drive = |model: &&str| model.starts_with("QEMU") || *model == MODEL_CONTROLLER;
         let drive = self.model.as_deref().filter(is_drive);
@@ -85,7 +85,7 @@ impl DeviceInfo {
     }
 }
 
-/// What a model controller is called as a drive.
+/// The model name of a model controller.
 pub const MODEL_CONTROLLER: &str = "Straightway model controller";
 
 /// One path with one kind of access, over all counted rounds.
@@ -95,7 +95,7 @@ pub struct PathResult {
     pub path: String,
     /// Whether a processor spins while the device works.
     pub polls: bool,
-    /// What was asked of it. A write cell ends with one flush, inside the counted time.
+    /// The access. A write cell ends with one flush, inside the measured time.
     #[serde(flatten)]
     pub access: Access,
     /// Operations that each thread kept in flight.
@@ -109,7 +109,7 @@ pub struct PathResult {
     pub throughput_mib_s_ci95: Ci95,
     /// Standard deviation of rounds.
     pub throughput_mib_s_stddev: Option<f64>,
-    /// Operations a second, mean over rounds.
+    /// Operations per second, mean over rounds.
     pub iops: f64,
     /// Interval of the mean.
     pub iops_ci95: Ci95,
@@ -118,8 +118,8 @@ pub struct PathResult {
     pub cpu_percent: f64,
     /// Interval of the mean.
     pub cpu_percent_ci95: Ci95,
-    /// Mean throughput over mean processor time. Where less processor time was seen than the
-    /// clock's tick, computed from one tick: a lower bound.
+    /// Mean throughput over mean processor time. If the processor time was below the clock's tick,
+    /// computed from one tick: a lower bound.
     pub mib_s_per_cpu_percent: f64,
     /// Interval of the ratio.
     pub mib_s_per_cpu_percent_ci95: Ci95,
@@ -141,7 +141,7 @@ pub struct PathResult {
     pub interrupts_per_operation: Option<f64>,
     /// Interval of the ratio.
     pub interrupts_per_operation_ci95: Ci95,
-    /// Why a count is null.
+    /// The reason if a count is null.
     pub uncounted_reason: Option<String>,
     /// Median time from submission to completion in the closed loop; null if too few operations.
     pub service_time_p50_ns: Option<u64>,
@@ -151,7 +151,7 @@ pub struct PathResult {
     pub service_time_p99_ns: Option<u64>,
     /// Its interval, by order statistics.
     pub service_time_p99_ns_ci95: Option<[u64; 2]>,
-    /// Whether throughput moved in one direction over the rounds, by an amount that matters.
+    /// Whether throughput changed significantly in one direction over the rounds.
     pub drifting: bool,
     /// Each round.
     pub samples: Vec<Sample>,
@@ -166,13 +166,13 @@ pub struct Sample {
     pub operations: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Bytes that were moved.
+    /// Transferred bytes.
     pub bytes: u64,
-    /// Counted time.
+    /// Measured time.
     pub elapsed_ns: u64,
     /// Throughput.
     pub throughput_mib_s: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
     /// Processor time less that of the idle machine; may be a little below 0.
     pub cpu_percent: f64,
@@ -184,12 +184,12 @@ pub struct Sample {
     pub interrupts: Option<u64>,
 }
 
-/// A path that was not measured, or not wholly.
+/// A path that was not measured, or not completely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingPath {
     /// Name of the path.
     pub path: String,
-    /// What is not there.
+    /// What is missing.
     pub reason: String,
     /// A command or advice that may fix it. Schema version 1 calls it `mend`.
     #[serde(alias = "mend")]
@@ -197,7 +197,7 @@ pub struct MissingPath {
 }
 
 impl MissingPath {
-    /// That `path` was not measured, and why.
+    /// Records that `path` was not measured, and why.
     pub fn new(path: impl Into<String>, missing: Missing) -> Self {
         Self {
             path: path.into(),
@@ -208,19 +208,19 @@ impl MissingPath {
 }
 
 impl Comparison {
-    /// The kinds of access that have results, each once, in order.
+    /// The accesses with results, without duplicates, in order.
     pub fn kinds(&self) -> Vec<(Operation, Pattern)> {
         let kinds = self.results.iter().map(|result| result.access.kind());
         kinds.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What has results, each once, in order.
+    /// The values with results, without duplicates, in order.
     pub fn accesses(&self) -> Vec<Access> {
         let accesses = self.results.iter().map(|result| result.access);
         accesses.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The block sizes that have results, each once, in order.
+    /// The block sizes with results, without duplicates, in order.
     pub fn block_sizes_bytes(&self) -> Vec<u64> {
         let sizes = self
             .results
@@ -229,7 +229,7 @@ impl Comparison {
         sizes.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The paths that have results, each once, in the order they were given.
+    /// The paths with results, without duplicates, in the order of the input.
     pub fn path_names(&self) -> Vec<&str> {
         distinct(self.results.iter().map(|result| result.path.as_str()))
     }

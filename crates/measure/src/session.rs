@@ -1,4 +1,5 @@
-//! One comparison under way: which path is open, which group's driver is bound, what was measured.
+//! The state of a running comparison: which path is open, which group's driver is bound, what was
+//! measured.
 
 use crate::access::Access;
 use crate::cell::{ClosedLoop, ServiceTimes, Tally};
@@ -16,20 +17,20 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How far a comparison is, told before each cell and at the end.
+/// The progress of a comparison, reported before each cell and at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress<'a> {
-    /// Cells that are done or were skipped.
+    /// Cells that were measured or skipped.
     pub done_cells: usize,
-    /// Cells of the plan.
+    /// Total number of cells.
     pub total_cells: usize,
     /// The round, from 0.
     pub round: u32,
-    /// The path and the access that come next; `None` at the end.
+    /// The next path and access; `None` at the end.
     pub next: Option<(&'a str, Access)>,
-    /// The throughput of the cell before.
+    /// The throughput of the previous cell.
     pub last_mib_s: Option<f64>,
-    /// An estimate of the time to go.
+    /// An estimate of the remaining time.
     pub remaining: Option<Duration>,
 }
 
@@ -40,14 +41,14 @@ pub(crate) struct Session<'a> {
     pub(crate) seed: u64,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) idle_cpu_percent: f64,
-    /// The path that is open.
+    /// The open path.
     pub(crate) open: Option<(usize, Box<dyn Device>)>,
     pub(crate) series: BTreeMap<PlannedCell, Series>,
     pub(crate) missing: Vec<MissingPath>,
-    /// Paths that are not tried again.
+    /// Paths that will not be tried again.
     pub(crate) unusable: Vec<bool>,
     pub(crate) invalid_reasons: Vec<String>,
-    /// The machine's state is not known: nothing more is measured.
+    /// The machine's state is unknown: nothing more is measured.
     pub(crate) stopped: bool,
 }
 
@@ -101,7 +102,7 @@ impl Session<'_> {
         self.stopped || self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Makes `group` the prepared one; its paths are missing if that fails.
+    /// Prepares `group`; its paths are reported as missing if that fails.
     fn enter_group(&mut self, group: &str) {
         if self.stage.group() == Some(group) {
             return;
@@ -156,7 +157,7 @@ impl Session<'_> {
         }
     }
 
-    /// Measures one cell and keeps what it gave; the throughput, for progress.
+    /// Measures one cell and stores its sample; returns the throughput, for progress.
     fn visit_cell(&mut self, cell: PlannedCell, round: u32, name: &str) -> Option<f64> {
         if self.unusable.get(cell.path).copied().unwrap_or(true) {
             return None;
@@ -188,7 +189,7 @@ impl Session<'_> {
         };
         let tally = measured.tally;
         if tally.first_error == Some(block::Error::Gone) {
-            // Whatever took the device away may have given it back.
+            // A device that disappeared may have returned.
             self.close_path();
         }
         if tally.cancelled {
@@ -198,7 +199,7 @@ impl Session<'_> {
             let error = tally.first_error;
             let reason = error.map_or("no operation succeeded".into(), |e| e.to_string());
             let reason = format!("{} failed: {reason}", cell.access);
-            let hint = format!("look at the kernel's log, then measure {name} alone");
+            let hint = format!("check the kernel's log, then measure {name} alone");
             self.report_missing(cell.path, Missing::new(reason, hint));
             return None;
         }
@@ -302,7 +303,7 @@ fn timed(
     })
 }
 
-/// Runs the loop and the crew's; writes end with one flush.
+/// Runs the loop and those of the crew; writes end with one flush.
 fn phase(
     open: &mut Open<'_>,
     closed: &mut ClosedLoop,

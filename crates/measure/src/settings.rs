@@ -1,4 +1,4 @@
-//! What a comparison measures, and how long.
+//! What a comparison measures, and for how long.
 
 use crate::access::{Access, Operation, Pattern};
 use crate::path::Missing;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// No path, operation, pattern, block size, round or queue slot was asked for.
+    /// No path, operation, pattern, block size, round or queue slot was requested.
     #[error("nothing to measure: name at least one path, operation, pattern, block size and round")]
     NothingToDo,
     /// Two paths have one name.
@@ -17,7 +17,7 @@ pub enum CompareError {
         /// The name.
         name: String,
     },
-    /// A block does not fit into the span, or is empty.
+    /// A block is larger than the span, or empty.
     #[error("blocks of {block_size_bytes} bytes need a larger span than {span_bytes} bytes")]
     SpanTooSmall {
         /// The span.
@@ -30,28 +30,28 @@ pub enum CompareError {
     CpuTime(Missing),
 }
 
-/// What is measured, and how long.
+/// What is measured, and for how long.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Reads, writes or both. Writes destroy the data in each path's region.
     pub operations: Vec<Operation>,
     /// Sequential, random or both.
     pub patterns: Vec<Pattern>,
-    /// Bytes that one operation moves; multiples of every device's logical block.
+    /// Bytes per operation; multiples of every device's logical block.
     pub block_sizes_bytes: Vec<u64>,
-    /// Rounds; at least 5 for intervals, at least 6 to tell drift.
+    /// Rounds; at least 5 for intervals, at least 6 to detect drift.
     pub rounds: u32,
-    /// Counted time of a cell.
+    /// Measured time of a cell.
     pub cell_duration: Duration,
-    /// Time before it that is not counted.
+    /// Warm-up time before it.
     pub warm_up: Duration,
-    /// How long the idle machine is watched.
+    /// How long the idle machine is observed.
     pub idle_duration: Duration,
-    /// Operations in flight; a path that can do fewer does fewer.
+    /// Operations in flight; a path with a lower limit uses its limit.
     pub queue_depth: u16,
-    /// Threads, each with that many operations in flight.
+    /// Threads, each with this number of operations in flight.
     pub threads: u16,
-    /// Offsets are spread over this much of each path's region: at most the smallest of them.
+    /// Length of the range of offsets in each path's region: at most the smallest region.
     pub span_bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Each kind of access once, in order.
+    /// All accesses without duplicates, in order.
     pub fn accesses(&self) -> Vec<Access> {
         let mut accesses = Vec::new();
         for &operation in &self.operations {

@@ -1,9 +1,9 @@
-//! What the processor's speed does to each path.
+//! How each path depends on the processor's speed.
 //!
-//! The same cells are measured at several speeds. The time of an operation is split into what grows
-//! as the processor slows, and what stays: `T(s) = work / s + rest`, with the fastest speed as
-//! `s = 1`. The split is a least-squares fit of relative errors over the speeds, neither part below
-//! 0; its interval comes from resampled rounds.
+//! The same cells are measured at several speeds. The time of an operation is split into a part
+//! that grows as the processor slows down, and a constant part: `T(s) = work / s + rest`, with the
+//! fastest speed as `s = 1`. The split is a least-squares fit of relative errors over the speeds,
+//! neither part below 0; its interval comes from resampled rounds.
 //!
 //! A speed is measured, never read from a label: a loop of a fixed number of dependent operations
 //! is timed before each point. So points of one board at several frequencies and points of a
@@ -19,18 +19,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 
-/// Dependent operations of the loop that tells the speed.
+/// Number of dependent operations of the loop that measures the speed.
 const LOOP_OPERATIONS: u64 = 200_000;
-/// How often it is timed; the shortest counts, for nothing makes it faster than it is.
+/// Number of repetitions; the shortest time counts, because disturbances only make it longer.
 const LOOP_TURNS: u32 = 15;
-/// Two points are at one speed if their loops differ by less.
+/// Two points have the same speed if their loops differ by less than this.
 const SAME_SPEED: f64 = 0.02;
-/// Resampled sets of rounds.
+/// Number of resampled sets of rounds.
 const RESAMPLES: usize = 400;
-/// Fewest rounds at each speed for an interval, as everywhere.
+/// Minimum number of rounds at each speed for an interval, as everywhere.
 const MIN_ROUNDS: usize = 5;
 
-/// All that was measured at one speed.
+/// The measurements at one speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// What sets the speed, such as `600000 kHz`.
@@ -46,7 +46,7 @@ pub struct Point {
 pub struct Scaling {
     /// The path.
     pub path: String,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
     /// Operations in flight.
@@ -55,38 +55,39 @@ pub struct Scaling {
     pub rates: Vec<(f64, f64)>,
     /// The rate at the fastest speed over that at the slowest.
     pub gain: f64,
-    /// What of an operation's time grows as the processor slows, at the fastest speed.
+    /// The part of an operation's time that grows as the processor slows down, at the fastest
+    /// speed.
     pub work_ns: f64,
-    /// What stays.
+    /// The constant part.
     pub rest_ns: f64,
-    /// The first over both: 1 is a path that only the processor limits.
+    /// The share of the first part: 1 is a path that only the processor limits.
     pub work_share: f64,
     /// Its interval; null with fewer than 5 rounds at a speed.
     pub work_share_ci95: Ci95,
-    /// The largest relative distance of a measured time from the split: above 0.1 the two parts do
+    /// The largest relative deviation of a measured time from the model: above 0.1 the two parts do
     /// not describe the path.
     pub misfit: f64,
 }
 
-/// What the processor's speed does to each path.
+/// How each path depends on the processor's speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Speed {
-    /// Where and when; of the first run, if several were joined.
+    /// The record of the run; of the first run, if several were joined.
     #[serde(flatten)]
     pub run: RunInfo,
     /// The speeds, the fastest first.
     pub points: Vec<Point>,
-    /// One entry a path and access that was measured at two speeds or more.
+    /// One entry for each path and access that was measured at two speeds or more.
     pub scalings: Vec<Scaling>,
 }
 
-/// Time of a loop of a fixed number of dependent operations.
+/// Times a loop of a fixed number of dependent operations.
 pub fn loop_ns(clock: &dyn Clock) -> u64 {
     let one = || {
         let begin_ns = clock.now_ns();
         let mut state = black_box(1u64);
         for _ in 0..LOOP_OPERATIONS {
-            // A multiplication that waits for the one before: no processor overlaps them.
+            // Each multiplication waits for the previous one: no processor can overlap them.
             state = state.wrapping_mul(6_364_136_223_846_793_005) ^ (state >> 29);
         }
         black_box(state);
@@ -95,7 +96,7 @@ pub fn loop_ns(clock: &dyn Clock) -> u64 {
     (0..LOOP_TURNS).map(|_| one()).min().unwrap_or(1)
 }
 
-/// What a scaling is of.
+/// The key of a scaling.
 type Key<'a> = (&'a str, Access, u16);
 
 fn key(result: &PathResult) -> Key<'_> {
@@ -118,7 +119,7 @@ impl Speed {
         }
     }
 
-    /// How many speeds there are that differ.
+    /// Number of different speeds.
     pub fn speeds(&self) -> usize {
         let mut last = 0.0;
         let mut count = 0;
@@ -132,7 +133,7 @@ impl Speed {
         count
     }
 
-    /// A line a path, access and speed, with a heading.
+    /// CSV with one line for each path, access and speed, and a heading.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
             "path,operation,pattern,block_size_bytes,queue_depth,speed,throughput_mib_s,work_ns,rest_ns\n",
@@ -155,7 +156,7 @@ impl Speed {
     }
 }
 
-/// Times of one operation at one speed, a round each.
+/// Times of one operation at one speed, one for each round.
 struct Rounds {
     speed: f64,
     rate: f64,

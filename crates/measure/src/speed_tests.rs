@@ -1,4 +1,4 @@
-//! The split of times, on series whose truth is known.
+//! The split of times, on series with known parts.
 
 use super::*;
 use crate::schema::Sample;
@@ -98,7 +98,7 @@ fn one_speed_tells_nothing_and_few_rounds_have_no_interval() {
 
 #[test]
 fn what_is_no_such_split_is_seen_as_a_misfit() {
-    // Faster at half the speed: nothing explains that.
+    // Faster at half the speed: the model cannot explain this.
     let points = [(1.0, 9000.0), (0.5, 4000.0), (0.25, 9000.0)].map(|(s, time)| Point {
         label: String::new(),
         loop_ns: (1e6 / s) as u64,

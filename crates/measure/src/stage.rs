@@ -1,7 +1,7 @@
-//! What a loop runs on: a path whose group is ready, opened, with buffers of its own.
+//! The environment of a loop: an open path with its prepared group and allocated buffers.
 //!
-//! [`on_stage`] and [`Open::with`] undo what they did, whatever comes of the work between: the group is left,
-//! the path closed, the buffers given back.
+//! [`on_stage`] and [`Open::with`] undo what they did, whatever the result of the work between: the
+//! group is left, the path closed, the buffers released.
 
 use crate::access::{Access, Offsets, Operation};
 use crate::cell::CellError;
@@ -11,7 +11,7 @@ use crate::path::{Missing, Path, Region};
 use crate::random::Random;
 use block::{Buffer, Device, Geometry};
 
-/// What a loop does, and where.
+/// The operations of a loop, and their range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub access: Access,
@@ -20,7 +20,7 @@ pub(crate) struct Load {
     pub seed: u64,
     pub round: u32,
     pub threads: u16,
-    /// Which of the threads this loop is.
+    /// The index of this loop's thread.
     pub number: u16,
 }
 
@@ -38,7 +38,7 @@ impl Load {
         }
     }
 
-    /// The part of the span that this thread keeps to, and its length.
+    /// The part of the span that this thread uses, and its length.
     fn part(&self, region: Region, geometry: &Geometry) -> Result<(Region, u64), Missing> {
         if self.threads <= 1 {
             return Ok((region, self.span_bytes));
@@ -58,7 +58,7 @@ impl Load {
             )),
             None => Err(Missing::new(
                 format!(
-                    "the span is too small to give each of {} threads a block of its own",
+                    "the span is too small to give each of {} threads its own block",
                     self.threads
                 ),
                 "a larger --span, smaller blocks or fewer --threads",
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// Operations that can begin, on a device of this geometry. Data to be written is random.
+/// Operations that are ready to begin, on a device of this geometry. Data to be written is random.
 pub(crate) fn prepare(
     path: &mut dyn Path,
     geometry: &Geometry,
@@ -124,7 +124,7 @@ pub(crate) fn refused(access: Access, error: &CellError) -> Missing {
     Missing::new(format!("{access}: {error}"), hint)
 }
 
-/// An open path, and the machine around it.
+/// An open path, and the host.
 pub(crate) struct Open<'a> {
     pub host: &'a mut dyn Host,
     pub path: &'a mut dyn Path,
@@ -132,13 +132,13 @@ pub(crate) struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// The depth that the path and its device have, at most `wanted`.
+    /// The depth that the path and its device support, at most `wanted`.
     pub(crate) fn depth(&self, wanted: u16) -> u16 {
         let device = self.device.geometry().queue_depth;
         wanted.min(self.path.queue_depth()).min(device).max(1)
     }
 
-    /// Does `work` with the loop that `make` makes of the load's operations.
+    /// Calls `work` with the loop that `make` makes of the load's operations.
     pub(crate) fn with<L: Into<Operations>, T>(
         &mut self,
         load: &Load,
@@ -153,11 +153,11 @@ impl Open<'_> {
     }
 }
 
-/// The machine as one group of paths wants it, until it is left.
+/// The machine, prepared for one group of paths until it is left.
 pub(crate) struct Stage<'a> {
     pub host: &'a mut dyn Host,
     group: Option<String>,
-    /// No data of the drive's lies in memory.
+    /// The caches hold no data of the drive.
     is_cold: bool,
 }
 
@@ -174,9 +174,12 @@ impl<'a> Stage<'a> {
         self.group.as_deref()
     }
 
-    /// Prepares a group. It is to be left also where that fails.
+    /// Prepares a group. It must be left even if this fails.
     pub(crate) fn enter(&mut self, group: &str) -> Result<(), Missing> {
-        debug_assert!(self.group.is_none(), "the last group is left first");
+        debug_assert!(
+            self.group.is_none(),
+            "the previous group must be left first"
+        );
         self.group = Some(group.to_owned());
         self.is_cold = false;
         self.host.prepare_group(group)
@@ -191,7 +194,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// For after a use of a path that may have filled the caches.
+    /// Called after using a path that may have filled the caches.
     pub(crate) fn warmed(&mut self, path: &dyn Path) {
         self.is_cold &= !path.is_buffered();
     }
@@ -208,8 +211,8 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Does `work` on the opened path, and leaves everything as it was. What could not be undone is an error too, if
-/// the work itself had none.
+/// Calls `work` on the opened path, and restores everything. A failure to restore is an error too,
+/// if the work itself succeeded.
 pub(crate) fn on_stage<T>(
     host: &mut dyn Host,
     path: &mut dyn Path,

@@ -1,17 +1,17 @@
-//! Means, and how far to trust them.
+//! Means and their confidence intervals.
 //!
 //! Rounds of one cell are a short time series, not independent draws: a drive that is collecting
-//! garbage is slow in several rounds on end. So the interval of a mean, or of a ratio of means,
-//! comes from a *circular block bootstrap* (Politis and Romano 1992), whose block length follows
-//! the series' own first autocorrelation (Politis and White 2004, for a first-order series).
-//! The plain percentile interval is too narrow for few rounds; it is widened by Student's t over
-//! the normal quantile and by the variance that resampling whole blocks loses.
+//! garbage is slow in several consecutive rounds. So the interval of a mean, or of a ratio of
+//! means, comes from a *circular block bootstrap* (Politis and Romano 1992), whose block length
+//! follows the series' own first autocorrelation (Politis and White 2004, for a first-order
+//! series). The plain percentile interval is too narrow for few rounds; it is widened by the ratio
+//! of Student's t to the normal quantile and by the variance that resampling whole blocks loses.
 //!
-//! Each function answers `None` rather than a figure that too few samples cannot carry.
+//! Each function returns `None` rather than a figure from too few samples.
 
 use crate::random::Random;
 
-/// Fewest rounds that an interval is given for.
+/// Minimum number of rounds for an interval.
 pub const MIN_ROUNDS: usize = 5;
 /// Bootstrap resamples.
 const RESAMPLES: usize = 2_000;
@@ -113,7 +113,7 @@ fn bootstrap(count: usize, block: usize, seed: u64, statistic: impl Fn(&[usize])
     ])
 }
 
-/// The block length for a series, 1 for one whose neighbours do not resemble each other.
+/// The block length for a series, 1 if neighbours are not correlated.
 fn block_length(samples: &[f64]) -> usize {
     let n = samples.len() as f64;
     let Some(centre) = mean(samples) else {
@@ -130,8 +130,8 @@ fn block_length(samples: &[f64]) -> usize {
     // The estimate is low by about (1 + 3 rho) / n.
     let estimate = products(1) / variance;
     let rho = (estimate + (1.0 + 3.0 * estimate) / n).clamp(0.0, 0.9);
-    // Half as long again as what minimises the squared error: an interval that holds the truth
-    // as often as it claims is worth more here than a narrow one.
+    // One and a half times the length that minimises the squared error: correct coverage matters
+    // more here than a narrow interval.
     let length = 1.5 * (6.0 * (rho / (1.0 - rho * rho)).powi(2) * n).cbrt();
     (length.round() as usize).clamp(1, samples.len() / 4)
 }
@@ -156,9 +156,9 @@ fn student_t95(freedom: f64) -> f64 {
 /// Ranks (from 1) of the two order statistics between which the `quantile` of the population
 /// lies with 95 % confidence, or `None` if `count` samples cannot bound it on both sides.
 ///
-/// The number of samples below the quantile is binomial; its normal approximation is used where
-/// the expected count on each side is at least 10, and nothing is claimed elsewhere but for the
-/// middle of a small sample, where it is exact.
+/// The number of samples below the quantile is binomial; its normal approximation is used if the
+/// expected count on each side is at least 10. Otherwise there is no result, except for the middle
+/// of a small sample, where the computation is exact.
 pub fn percentile_ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
     if !(0.0..1.0).contains(&quantile) || quantile == 0.0 {
         return None;

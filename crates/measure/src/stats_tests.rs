@@ -12,7 +12,7 @@ fn series(random: &mut Random, count: usize, rho: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The share of intervals that hold the truth, in per cent.
+/// The share of intervals that contain the true value, in per cent.
 fn coverage(count: usize, rho: f64) -> f64 {
     const SERIES: u64 = 600;
     let mut held = 0;

@@ -1,4 +1,4 @@
-//! From the rounds of one cell to its line in the results.
+//! Summarises the rounds of one cell as its line in the results.
 
 use crate::access::Access;
 use crate::cell::{CellError, ServiceTimes, Tally, service_times};
@@ -8,16 +8,16 @@ use crate::schema::{Ci95, PathResult, Sample};
 use crate::stats;
 use crate::trend;
 
-/// What one cell of one round measured, before it is put in relation.
+/// The raw measurement of one cell in one round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// The round, from 0.
     pub round: u32,
-    /// What the loop did; its time includes the flush that ends a write cell.
+    /// The loop's tally; its time includes the flush that ends a write cell.
     pub tally: Tally,
-    /// Per cent of one core that the whole machine was busy.
+    /// Busy time of the whole machine in per cent of one core.
     pub cpu_percent: f64,
-    /// What the device counted during the round.
+    /// The device's counters for the round.
     pub counters: Counters,
 }
 
@@ -37,7 +37,7 @@ impl Series {
     /// A series without rounds.
     ///
     /// # Errors
-    /// As [`service_times`].
+    /// The error of [`service_times`].
     pub fn new(access: Access, queue_depth: u16, threads: u16) -> Result<Self, CellError> {
         Ok(Self {
             access,
@@ -50,7 +50,7 @@ impl Series {
         })
     }
 
-    /// Adds a round; the idle machine's processor time is taken off here.
+    /// Adds a round, less the idle machine's processor time.
     pub fn add(&mut self, measured: Measured, times: &ServiceTimes, idle_cpu_percent: f64) {
         let Measured {
             round,
@@ -72,7 +72,7 @@ impl Series {
             device_write_commands: counters.write_commands,
             interrupts: counters.interrupts,
         });
-        // Both histograms have the same bounds, so every value has its place.
+        // Both histograms have the same bounds, so every value fits.
         let _ = self.service_times.add(times);
         if self.first_error.is_none() {
             self.first_error = tally.first_error.map(|error| error.to_string());
@@ -169,8 +169,8 @@ fn ci95(interval: Ci95) -> Ci95 {
     interval.map(|ends| ends.map(rounded))
 }
 
-/// Six significant digits: more than any of these figures has, and no noise in a difference of
-/// two files. A figure that is not finite becomes 0.
+/// Rounds to six significant digits: more than any of these figures has, but without noise in a
+/// diff of two files. A figure that is not finite becomes 0.
 fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return 0.0;

@@ -1,14 +1,14 @@
 //! Whether a path sustains a rate with a deadline.
 //!
-//! Blocks arrive by the clock ([`crate::open_loop`]). One that is not done by its deadline, counted
-//! from its intended arrival, is a miss; so is one that failed or never started. The verdict is
-//! about the *rate of misses*, because a run without one proves only that misses are rare: 0 in N
-//! leave a rate of 3/N possible.
+//! Blocks arrive by the clock ([`crate::open_loop`]). A block that is not done by its deadline,
+//! counted from its intended arrival, is a miss; so is a block that failed or never started. The
+//! verdict is about the *rate of misses*, because a run without misses proves only that they are
+//! rare: 0 in N leave a rate of 3/N possible.
 //!
-//! * SUSTAINS: the rate of misses is at most the tolerated one, at 95 %.
-//! * DOES NOT: it is more, at 95 %.
-//! * NOT ENOUGH DATA: neither; the run length that would tell is given.
-//! * CANNOT TELL: the run is not valid, as on a busy machine: nothing is said about the drive.
+//! * SUSTAINS: the rate of misses is at most the tolerated one, with 95 % confidence.
+//! * DOES NOT: it is more, with 95 % confidence.
+//! * NOT ENOUGH DATA: neither; the run length that would decide is given.
+//! * CANNOT TELL: the run is not valid, as on a busy machine: no statement about the drive.
 
 use crate::access::Access;
 use crate::distribution::{density, exceedance};
@@ -28,25 +28,25 @@ use std::time::Duration;
 
 /// Points of the timeline.
 const TIMELINE_POINTS: usize = 200;
-/// Batches that drift is looked for in.
+/// Number of batches for the drift test.
 const DRIFT_BATCHES: usize = 20;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is asked of it.
+    /// The access.
     pub access: Access,
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub arrivals_per_s: f64,
     /// From the intended arrival to completion.
     pub deadline: Duration,
-    /// Counted time.
+    /// Measured time.
     pub duration: Duration,
-    /// Time before it that is not counted.
+    /// Warm-up time before it.
     pub warm_up: Duration,
-    /// Most operations in flight.
+    /// Maximum number of operations in flight.
     pub queue_depth: u16,
-    /// Offsets are spread over this much.
+    /// Length of the range of offsets.
     pub span_bytes: u64,
     /// The rate of misses that is tolerated.
     pub miss_rate: f64,
@@ -55,13 +55,13 @@ pub struct Question {
 named! {
     /// The answer.
     pub enum Verdict {
-        /// Misses are as rare as asked.
+        /// Misses are as rare as required.
         Sustains = "SUSTAINS",
-        /// They are not.
+        /// Misses are more frequent.
         DoesNot = "DOES NOT",
         /// The run was too short.
         NotEnoughData = "NOT ENOUGH DATA",
-        /// The run is not valid, and tells nothing about the path.
+        /// The run is not valid, and says nothing about the path.
         CannotTell = "CANNOT TELL",
     }
 }
@@ -85,12 +85,12 @@ pub struct Times {
     pub max_ns: u64,
     /// The share that took longer: time in ns, share.
     pub exceedance: Vec<(f64, f64)>,
-    /// A shape only: time in ns, density per decade.
+    /// Shape only: time in ns, density per decade.
     pub density: Vec<(f64, f64)>,
 }
 
 impl Times {
-    /// Of a series in the order of time.
+    /// Computes the figures of a series in the order of time.
     pub fn of(series: &[u64]) -> Self {
         let at = |q| tail::quantile(series, q);
         let interval = |q| tail::percentile_in_time(series, q).map(|p| p.ci95);
@@ -108,7 +108,7 @@ impl Times {
     }
 }
 
-/// A stretch of the run.
+/// A section of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stretch {
     /// Its first arrival, from the start.
@@ -129,22 +129,22 @@ pub struct Sustained {
     pub path: String,
     /// Whether a processor spins.
     pub polls: bool,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub arrivals_per_s: f64,
-    /// The rate that they make.
+    /// The resulting rate.
     pub rate_mib_s: f64,
     /// From the intended arrival to completion.
     pub deadline_ns: u64,
     /// The rate of misses that is tolerated.
     pub tolerated_miss_rate: f64,
-    /// Most operations in flight.
+    /// Maximum number of operations in flight.
     pub queue_depth: u16,
     /// The answer.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason in a sentence.
     pub reason: String,
     /// Arrivals that were counted.
     pub arrivals: u64,
@@ -158,29 +158,29 @@ pub struct Sustained {
     pub unserved: u64,
     /// The rate of misses, one-sided 95 % bounds: at least, at most.
     pub miss_rate_bounds: [f64; 2],
-    /// How many misses count as one, for they come in bursts; 1 if they are independent.
+    /// Number of misses that count as one, because they come in bursts; 1 if they are independent.
     pub burstiness: f64,
-    /// The run length that would tell; null if this one did, or if the rate of misses lies so near
-    /// to the tolerated one that none would.
+    /// The run length that would decide; null if this run decided, or if the rate of misses is so
+    /// close to the tolerated one that no length would.
     pub needed_duration_s: Option<f64>,
-    /// Most blocks that had arrived and were not done, at one time.
+    /// Maximum number of blocks that had arrived and were not done.
     pub peak_backlog_blocks: u64,
-    /// The smallest buffer that would have lost nothing: those blocks and the one being filled;
+    /// The smallest buffer that would have lost nothing: those blocks plus the one being filled;
     /// null if the device fell behind and no buffer is large enough.
     pub smallest_safe_buffer_bytes: Option<u64>,
     /// From the intended arrival to completion: what a periodic task sees.
     pub response: Times,
     /// From submission to completion: what a closed loop sees.
     pub service: Times,
-    /// Operations at the start that were still warming up; null if that cannot be told.
+    /// Operations at the start that were still warming up; null if this cannot be determined.
     pub warming_up: Option<u64>,
-    /// Whether response times moved in one direction over the run.
+    /// Whether response times drifted over the run.
     pub drifting: bool,
-    /// The run in stretches.
+    /// The run in sections.
     pub timeline: Vec<Stretch>,
 }
 
-/// The samples themselves, for those who want them.
+/// The raw samples.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Response times in the order of arrivals.
@@ -192,7 +192,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// A line an arrival, with a heading.
+    /// CSV with one line per arrival, and a heading.
     pub fn to_csv(&self) -> String {
         let mut text = String::from("arrival,due_ns,response_ns,service_ns\n");
         let rows = self
@@ -207,10 +207,10 @@ impl Samples {
     }
 }
 
-/// Asks the question of one path.
+/// Measures one path.
 ///
 /// # Errors
-/// What is missing, or does not fit.
+/// Something is missing, or does not fit.
 pub fn sustain(
     host: &mut dyn Host,
     path: &mut dyn Path,
@@ -314,19 +314,19 @@ fn judge(
             run.unserved
         ),
         Verdict::NotEnoughData => format!(
-            "{count} of {arrivals} arrivals missed the deadline, so it may be {} to {} of them, and \
-             {} are tolerated",
+            "{count} of {arrivals} arrivals missed the deadline, so the rate may be {} to {}, and \
+             {} is tolerated",
             share(bounds[0]),
             share(bounds[1]),
             share(tolerated)
         ),
         Verdict::DoesNot => format!(
-            "{count} of {arrivals} arrivals missed the deadline: at least {}, and {} are tolerated",
+            "{count} of {arrivals} arrivals missed the deadline: a rate of at least {}, but {} is tolerated",
             share(bounds[0]),
             share(tolerated)
         ),
         Verdict::Sustains => format!(
-            "{count} of {arrivals} arrivals missed the deadline: at most {}, and {} are tolerated",
+            "{count} of {arrivals} arrivals missed the deadline: a rate of at most {}, and {} is tolerated",
             share(bounds[1]),
             share(tolerated)
         ),
@@ -382,7 +382,7 @@ fn is_drifting(series: &[f64]) -> bool {
     trend::is_drifting(&medians)
 }
 
-/// The fewest arrivals that would tell, if misses went on coming at this rate.
+/// The minimum number of arrivals that would decide if misses continued at this rate.
 fn needed_arrivals(arrivals: u64, misses: f64, burstiness: f64, tolerated: f64) -> Option<f64> {
     if misses == 0.0 {
         return Some(tail::samples_for_rate(tolerated) as f64);

@@ -115,14 +115,14 @@ fn the_run_length_needed_does_tell() {
         );
         assert!(needed > arrivals as f64);
     }
-    // At the limit itself nothing tells.
+    // At the limit itself no run length decides.
     assert_eq!(needed_arrivals(1_000, 1.0, 1.0, 0.001), None);
 }
 
 #[test]
 fn verdicts_hold_the_truth_as_often_as_they_claim() {
-    // A device that misses one in 500, independently, with 1 in 1000 tolerated: never SUSTAINS but
-    // by chance; and one in 4,000, never DOES NOT.
+    // A device that misses one in 500, independently, with 1 in 1000 tolerated, SUSTAINS only by
+    // chance; one that misses one in 4,000 DOES NOT only by chance.
     for (truth, wrong) in [(0.002, Verdict::Sustains), (0.000_25, Verdict::DoesNot)] {
         let mut wrongs = 0;
         for seed in 0..200 {
@@ -169,6 +169,6 @@ fn a_block_that_does_not_fit_is_refused_and_the_drive_given_back() {
     };
     let request = Request::default();
     let error = sustain(&mut host, path.as_mut(), &request, &odd, &cancel).unwrap_err();
-    assert!(error.reason.contains("no multiple"), "{error}");
+    assert!(error.reason.contains("not a multiple"), "{error}");
     assert!(host.log.last().unwrap().starts_with("leave"));
 }

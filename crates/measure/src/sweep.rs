@@ -1,4 +1,4 @@
-//! A sweep: comparisons at several queue depths, and fio beside our loops.
+//! A sweep: comparisons at several queue depths, optionally with fio.
 
 use crate::findings::{Merit, Win, win};
 use crate::fio::Agreement;
@@ -7,28 +7,28 @@ use crate::schema::{Comparison, PathResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was measured over block sizes, patterns, operations and depths.
+/// Measurements over block sizes, patterns, operations and depths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
-    /// Where and when.
+    /// The record of the run.
     #[serde(flatten)]
     pub run: RunInfo,
     /// One comparison for each number of threads and queue depth.
     pub comparisons: Vec<Comparison>,
-    /// Cells that fio measured too.
+    /// Cells that fio also measured.
     pub agreements: Vec<Agreement>,
-    /// Why fio was not asked for some of them.
+    /// Why fio did not measure some of them.
     pub fio_missing: Vec<String>,
 }
 
-/// A place in the ranking.
+/// An entry of the ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked<'a> {
     /// The path.
     pub path: &'a str,
     /// Its best throughput, and where.
     pub best: &'a PathResult,
-    /// Its best throughput for each per cent of a core, and where.
+    /// Its best throughput per per cent of a core, and where.
     pub leanest: &'a PathResult,
 }
 
@@ -64,7 +64,7 @@ impl Sweep {
         ranking
     }
 
-    /// The winner by the best that each path reached anywhere, and who is level with it.
+    /// The winner by the best result of each path, and the paths level with it.
     pub fn winner(&self, merit: Merit) -> Option<Win> {
         let mut results: Vec<&PathResult> = self
             .ranking()
@@ -78,7 +78,7 @@ impl Sweep {
         win(&results, merit)
     }
 
-    /// Takes what the comparisons say of validity and completeness.
+    /// Takes over the validity and completeness of the comparisons.
     pub fn conclude(&mut self) {
         if let Some(last) = self.comparisons.last() {
             self.run.environment_after = last.run.environment_after.clone();
@@ -92,7 +92,7 @@ impl Sweep {
         }
     }
 
-    /// Each result, a line.
+    /// CSV with one line per result.
     pub fn to_csv(&self) -> String {
         crate::csv::of_results(self.results().map(|(_, result)| result))
     }

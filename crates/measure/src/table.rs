@@ -1,4 +1,4 @@
-//! The one table for the terminal: plain text, aligned, best path first.
+//! The table for the terminal: plain text, aligned, best path first.
 
 use crate::access::Access;
 use crate::advice::advise;
@@ -17,7 +17,7 @@ const HEADINGS: [&str; 7] = [
     "interrupts/op",
 ];
 
-/// The table of a comparison. What is not known is a dash; marks are explained below it.
+/// The table of a comparison. Unknown values are dashes; marks are explained below it.
 pub fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
     if let Some(note) = comparison

@@ -1,18 +1,18 @@
 //! The tail of a series in time: percentiles, and how rare a miss is.
 //!
-//! Latencies come in bursts: a stall delays a hundred requests in a row, and a hundred such
-//! samples say no more than one. The ranks that bound a percentile (see [`crate::stats`]) hold for
-//! independent draws, so the count is divided first by how much the variance of "is it above the
-//! percentile?" grows when neighbours are taken together: the batch means of that indicator, over
-//! batches of several lengths, the worst of them. What is left of the count is refused where it
-//! cannot bound the percentile; a point without an interval is then all there is.
+//! Latencies come in bursts: a stall delays a hundred consecutive requests, and a hundred such
+//! samples carry no more information than one. The ranks that bound a percentile (see
+//! [`crate::stats`]) hold for independent samples, so the count is first divided by the growth of
+//! the variance of "is it above the percentile?" when neighbours are taken together: the worst
+//! value of the batch means of that indicator, over batches of several lengths. If the remaining
+//! count cannot bound the percentile, there is only a point without an interval.
 //!
 //! The rate of misses has Clopper and Pearson's one-sided bounds (1934): 0 misses in N show a rate
 //! of at most about 3/N at 95 %.
 
 use crate::stats::{Percentile, percentile_ranks};
 
-/// Batches that a batch length must leave for its variance to mean something.
+/// Minimum number of batches for a meaningful variance.
 const MIN_BATCHES: usize = 20;
 /// One-sided error of a bound.
 const ALPHA: f64 = 0.05;
@@ -48,8 +48,8 @@ pub fn percentile_in_time(series: &[u64], quantile: f64) -> Option<Percentile> {
     })
 }
 
-/// By how much the variance of the number of samples above `threshold` exceeds that of
-/// independent ones; at least 1.
+/// The factor by which the variance of the number of samples above `threshold` exceeds that of
+/// independent samples; at least 1.
 pub fn burstiness(series: &[u64], threshold: u64) -> f64 {
     let above: Vec<f64> = series
         .iter()
@@ -81,7 +81,7 @@ pub fn inflation(indicator: &[f64]) -> f64 {
     worst
 }
 
-/// The largest rate of misses that `misses` in `count` leave possible at 95 %.
+/// The largest rate of misses that is compatible with `misses` in `count` at 95 %.
 pub fn miss_rate_at_most(misses: f64, count: f64) -> f64 {
     if count <= 0.0 || misses >= count {
         return 1.0;
@@ -89,7 +89,7 @@ pub fn miss_rate_at_most(misses: f64, count: f64) -> f64 {
     bisect(|rate| 1.0 - incomplete_beta(misses + 1.0, count - misses, rate) - ALPHA)
 }
 
-/// The smallest rate of misses that `misses` in `count` leave possible at 95 %.
+/// The smallest rate of misses that is compatible with `misses` in `count` at 95 %.
 pub fn miss_rate_at_least(misses: f64, count: f64) -> f64 {
     if count <= 0.0 || misses <= 0.0 {
         return 0.0;
@@ -97,7 +97,7 @@ pub fn miss_rate_at_least(misses: f64, count: f64) -> f64 {
     bisect(|rate| ALPHA - incomplete_beta(misses, count - misses + 1.0, rate))
 }
 
-/// The fewest samples without a miss that show a rate of at most `rate` at 95 %.
+/// The minimum number of samples without a miss that show a rate of at most `rate` at 95 %.
 pub fn samples_for_rate(rate: f64) -> u64 {
     if rate <= 0.0 {
         return u64::MAX;
@@ -108,7 +108,7 @@ pub fn samples_for_rate(rate: f64) -> u64 {
     (ALPHA.ln() / (-rate).ln_1p()).ceil() as u64
 }
 
-/// Where a function that falls from positive to negative over `[0, 1]` crosses zero.
+/// The zero of a function that falls from positive to negative over `[0, 1]`.
 fn bisect(falls: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -220,7 +220,7 @@ mod tests {
         assert!(miss_rate_at_most(0.0, 2990.0) > 0.001);
     }
 
-    /// A series whose neighbours are correlated by `rho`, and whose marginal is known.
+    /// A series whose neighbours are correlated by `rho`, with a known marginal distribution.
     fn correlated(random: &mut Random, count: usize, rho: f64) -> Vec<u64> {
         let mut state = random.normal();
         (0..count)
@@ -252,7 +252,7 @@ mod tests {
             println!("{count} {rho} {quantile}: {held}");
             assert!(held >= 91.0, "{count} {rho} {quantile}: {held} %");
         }
-        // Taken as independent, the same series would be wrong most of the time.
+        // Treated as independent, the same series would be wrong most of the time.
         let naive = (0..300).filter(|&seed| {
             let mut series = correlated(&mut Random::derived(seed, &[5]), 8_000, 0.9);
             series.sort_unstable();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn one_stall_bounds_no_tail() {
-        // 3,000 arrivals, one stall of 750: all above the 99th percentile stand side by side.
+        // 3,000 arrivals, one stall of 750: all samples above the 99th percentile are adjacent.
         let stall = (0..750u64).map(|late| 1_500_000_000 - late * 2_000_000);
         let series: Vec<u64> = (0..1_125)
             .map(|_| 300_000)

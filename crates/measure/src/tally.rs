@@ -1,9 +1,9 @@
-//! What a loop gives, and why it cannot run.
+//! The results of a loop, and the errors that prevent it from running.
 
 use block::Error;
 use hdrhistogram::Histogram;
 
-/// The longest service time that is told apart from longer ones: 100 s.
+/// The longest service time that is distinguished from longer ones: 100 s.
 pub(crate) const SERVICE_TIME_MAX_NS: u64 = 100_000_000_000;
 /// Service times with a relative error of at most 1 %.
 pub type ServiceTimes = Histogram<u32>;
@@ -20,20 +20,20 @@ pub fn service_times() -> Result<ServiceTimes, CellError> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CellError {
-    /// The block size is no multiple of the device's.
-    #[error("{block_size_bytes} bytes is no multiple of the device's block of {device_bytes}")]
+    /// The block size is not a multiple of the device's.
+    #[error("{block_size_bytes} bytes is not a multiple of the device's block of {device_bytes}")]
     Unaligned {
-        /// What was asked for.
+        /// The requested size.
         block_size_bytes: u64,
         /// The device's logical block.
         device_bytes: usize,
     },
     /// The region that the path may use is shorter than the span that all paths share.
-    #[error("the path may use {region_bytes} bytes, and the comparison spans {span_bytes}")]
+    #[error("the path may use {region_bytes} bytes, but the comparison spans {span_bytes}")]
     RegionTooSmall {
-        /// What the path may use.
+        /// The length of the path's region.
         region_bytes: u64,
-        /// What the comparison asked for.
+        /// The span of the comparison.
         span_bytes: u64,
     },
     /// A buffer is not as long as a block.
@@ -49,12 +49,12 @@ pub enum CellError {
     Histogram,
 }
 
-/// What a loop did.
+/// The results of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Operations that succeeded.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// Transferred bytes.
     pub bytes: u64,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,

@@ -1,15 +1,16 @@
-//! Service times as they are counted on the timed path: a table, and an index made of a shift.
+//! Service times as counted on the timed path: a table, indexed by a shift.
 //!
-//! The bounds are those of the histogram that they become, so nothing is rounded twice.
+//! The bounds are those of the histogram that they are converted to, so nothing is rounded twice.
 
 use crate::tally::{CellError, SERVICE_TIME_MAX_NS, ServiceTimes, service_times};
 
-/// Values below 2^(this + 1) have a place each; longer ones share theirs with less than 1 %.
+/// Values below 2^(this + 1) have their own entries; longer ones share an entry with others within
+/// 1 %.
 const SUB_BITS: u32 = 7;
 const LONGEST: u64 = SERVICE_TIME_MAX_NS;
 const PLACES: usize = index_of(LONGEST) + 1;
 
-/// How often each service time came.
+/// Number of occurrences of each service time.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     counts: Box<[u64]>,
@@ -21,7 +22,7 @@ const fn index_of(ns: u64) -> usize {
     ((shift as usize) << SUB_BITS) + (ns >> shift) as usize
 }
 
-/// The shortest time that has this place.
+/// The shortest time of this entry.
 fn shortest(index: usize) -> u64 {
     let shift = (index >> SUB_BITS).saturating_sub(1);
     ((index - (shift << SUB_BITS)) as u64) << shift
@@ -34,7 +35,7 @@ impl Times {
         }
     }
 
-    /// Counts a time; less than 1 ns is 1 ns, and what is longer than the longest counts as that.
+    /// Counts a time; less than 1 ns counts as 1 ns, and more than the longest time as the longest.
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
         match self.counts.get_mut(index_of(ns)) {
@@ -54,7 +55,7 @@ impl Times {
         self.counts.fill(0);
     }
 
-    /// The same as a histogram.
+    /// Converts the counts to a histogram.
     pub(crate) fn to_histogram(&self) -> Result<ServiceTimes, CellError> {
         let mut times = service_times()?;
         for (index, count) in self.counts.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Whether a result was still moving while it was measured.
+//! Whether a result was still changing while it was measured.
 //!
-//! A drive that warms up, throttles or runs out of clean blocks changes from round to round in
-//! one direction. The Mann-Kendall test looks for that without assuming a shape; the Theil-Sen
-//! slope says how much it came to. A result drifts if the trend is both significant (1 %) and
-//! large enough to matter, for with many rounds even a harmless one becomes significant.
+//! A drive that warms up, throttles or runs out of clean blocks changes from round to round in one
+//! direction. The Mann-Kendall test detects this without assuming a shape; the Theil-Sen slope
+//! estimates its size. A result drifts if the trend is both significant (1 %) and large enough to
+//! matter, because with many rounds even a harmless one becomes significant.
 
 use crate::stats::median;
 
-/// Fewest rounds that a trend can be told from.
+/// Minimum number of rounds for detecting a trend.
 pub const MIN_ROUNDS: usize = 6;
 /// Two-sided 1 % quantile of the normal distribution.
 const Z99: f64 = 2.575_829;

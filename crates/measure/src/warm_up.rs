@@ -1,29 +1,29 @@
-//! Where a series stops warming up.
+//! The end of the warm-up in a series.
 //!
-//! The first operations fill caches, page tables and the drive's own tables. How many they are is
-//! asked of the series itself: the Marginal Standard Error Rule (White 1997) on batches of five
-//! drops as many of the first as make the mean of the rest best known. Where it would drop more
-//! than half, the series never settled, and no mean of it is worth having.
+//! The first operations fill caches, page tables and the drive's own tables. Their number is
+//! estimated from the series itself: the Marginal Standard Error Rule (White 1997) on batches of
+//! five drops as many leading samples as minimise the standard error of the mean of the rest. If it
+//! would drop more than half, the series never became stationary, and its mean is meaningless.
 
 /// Samples in a batch.
 const BATCH: usize = 5;
-/// Fewest batches that the rule is asked with.
+/// Minimum number of batches for the rule.
 const MIN_BATCHES: usize = 10;
-/// What is about as good as the best.
+/// The factor within which a result counts as as good as the best.
 const ABOUT: f64 = 1.15;
 
-/// What a series looks like at its start.
+/// The start of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// How many of the first samples belong to warming up; 0 if it was warm.
+    /// The number of leading samples that belong to the warm-up; 0 if it was warm.
     Over(usize),
-    /// It was still changing past the middle.
+    /// The series was still changing past the middle.
     NeverSettled,
     /// Too few samples to tell.
     TooFew,
 }
 
-/// Tells how many samples at the start of `series` are warming up.
+/// Estimates how many samples at the start of `series` belong to the warm-up.
 pub fn warm_up(series: &[f64]) -> WarmUp {
     let batches: Vec<f64> = series
         .chunks_exact(BATCH)
@@ -33,7 +33,7 @@ pub fn warm_up(series: &[f64]) -> WarmUp {
     if count < MIN_BATCHES {
         return WarmUp::TooFew;
     }
-    // From the back, so that each sum is made once.
+    // From the back, so that each sum is computed once.
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut errors = vec![f64::INFINITY; count];
     let shift = batches.iter().sum::<f64>() / count as f64;
@@ -46,10 +46,10 @@ pub fn warm_up(series: &[f64]) -> WarmUp {
             *error = (squares - sum * sum / left).max(0.0) / (left * left);
         }
     }
-    // Of the second half too little is left after it: a few batches may look alike by chance.
+    // In the second half too few batches remain: they may look alike by chance.
     errors.truncate(count / 2 + 1);
     let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
-    // The first that is about as good as the best: where exactly the best lies is chance.
+    // The first that is about as good as the best, because the exact place of the best is random.
     let first = errors.iter().position(|error| *error <= ABOUT * least);
     match first {
         Some(first) if first > count * 2 / 5 => WarmUp::NeverSettled,

@@ -107,7 +107,7 @@ fn numbers_are_frozen_and_repeat() {
     assert!(direct.cpu_percent < 20.0);
     assert!(direct.mib_s_per_cpu_percent > 2.0 * poll.mib_s_per_cpu_percent);
     assert_eq!(direct.interrupts, direct.device_commands);
-    // A flush is no read or write command.
+    // A flush is neither a read nor a write command.
     let write = find(&first, "ext4-direct", Operation::Write, 4096);
     assert_eq!(write.device_commands_per_operation, Some(1.0));
 }
@@ -228,7 +228,7 @@ fn cancellation_keeps_what_was_measured() {
     assert_eq!(last, 80);
     let samples: usize = comparison.results.iter().map(|r| r.samples.len()).sum();
     assert_eq!(samples, 80);
-    // Two or three rounds carry no interval.
+    // Two or three rounds do not give an interval.
     let few = |r: &straightway_measure::PathResult| r.throughput_mib_s_ci95.is_none();
     assert!(comparison.results.iter().all(few));
     assert!(host.log.last().unwrap().starts_with("leave"));

@@ -1,4 +1,4 @@
-//! Comparisons by a bench: what every verb that makes one asks and shows alike.
+//! Comparisons by a bench: the common options and output of all verbs that make one.
 
 use super::BenchHost;
 use super::setup::Ready;
@@ -11,10 +11,10 @@ use measure::kind::Kind;
 use measure::run_info::{Request, RunInfo};
 use measure::{CompareError, Comparison, Operation, PathResult, Pattern, Progress, Settings};
 
-/// What is measured on each path, and how long.
+/// What is measured on each path, and for how long.
 #[derive(Clone, Debug, Args)]
 pub struct Cells {
-    /// What is asked [default: both with --destroy-data, read without]
+    /// Operations [default: both with --destroy-data, read without]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
     pub operations: Vec<Operation>,
     /// The order of offsets
@@ -23,13 +23,13 @@ pub struct Cells {
     /// Rounds; at least 5 for confidence intervals
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// How long each path is measured with each size in each round
+    /// Duration of each path with each size in each round
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub cell_duration: Time,
 }
 
 impl Cells {
-    /// Settings with these sizes and so much in flight.
+    /// Settings with these sizes and this queue depth.
     pub fn settings(&self, ready: &Ready, sizes: &[Size], queue_depth: u16) -> Settings {
         Settings {
             operations: operations(&self.operations, ready.bench.plan.destroys),
@@ -45,7 +45,7 @@ impl Cells {
     }
 }
 
-/// The operations that were named; else what the user allows.
+/// The requested operations; by default what the user allows.
 pub fn operations(named: &[Operation], destroys: bool) -> Vec<Operation> {
     match (named.is_empty(), destroys) {
         (false, _) => named.to_vec(),
@@ -54,10 +54,10 @@ pub fn operations(named: &[Operation], destroys: bool) -> Vec<Operation> {
     }
 }
 
-/// Measures the named paths, and shows how far it is.
+/// Measures the named paths, and shows the progress.
 ///
 /// # Errors
-/// A path is unknown, the settings are invalid, or the kernel does not tell processor time.
+/// A path is unknown, the settings are invalid, or the kernel does not report processor time.
 pub fn compare(
     context: &Context,
     ready: &Ready,
@@ -102,7 +102,7 @@ pub fn largest(sizes: &[Size]) -> u64 {
     sizes.iter().map(|size| size.0).max().unwrap_or(0)
 }
 
-/// What comparisons end with.
+/// The exit of a comparison.
 ///
 /// # Errors
 /// There is no result, or the run is not valid, or operations failed.
@@ -110,7 +110,7 @@ pub fn verdict<'r>(run: &RunInfo, results: impl Iterator<Item = &'r PathResult>)
     let errors: Vec<u64> = results.map(|result| result.errors).collect();
     if errors.is_empty() {
         return Err(Failure::unsupported("no path could be measured")
-            .hint("straightway doctor tells what is missing"));
+            .hint("straightway doctor shows what is missing"));
     }
     valid(run)?;
     match errors.iter().sum() {

@@ -1,16 +1,16 @@
 //! Commands and interrupts, counted at the drive.
 //!
-//! Commands are those that the drive itself counts in its health log: of all namespaces, whatever
-//! was split or merged on the way. Reading the log is an admin command, which counts neither as a
-//! read nor on an I/O queue's interrupt.
+//! Commands are those that the drive itself counts in its health log: of all namespaces, after any
+//! splitting or merging. Reading the log is an admin command, which counts neither as a read nor as
+//! an interrupt of an I/O queue.
 
+use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
-use crate::path::rig::Rig;
 use linux::{Roots, admin};
 use measure::{Counters, interrupts};
 use nvme::Smart;
 
-/// What the drive's log and the interrupts' lines say; without lines the reason.
+/// Counters from the drive's log and the interrupt lines; without lines the reason.
 fn counters(smart: &Smart, interrupts: Option<u64>, why: &str) -> Counters {
     Counters {
         read_commands: u64::try_from(smart.host_read_commands).ok(),
@@ -22,7 +22,7 @@ fn counters(smart: &Smart, interrupts: Option<u64>, why: &str) -> Counters {
 
 const NO_LINES: &str = "the driver has no interrupt lines";
 
-/// The counters while the kernel's driver has the drive.
+/// The counters while the kernel's driver holds the drive.
 pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
     let smart = match admin::smart_of(&nodes.controller) {
         Ok(smart) => smart,
@@ -36,22 +36,27 @@ pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
     counters(&smart, interrupts, NO_LINES)
 }
 
-/// The counters while the drive is ours; `address` is its PCI address if it has one.
-pub(super) fn of_rig(rig: &dyn Rig, address: Option<&str>, polls: bool) -> Counters {
-    let smart = match rig.smart() {
+/// The counters while this process drives the controller; `address` is its PCI address if it has
+/// one.
+pub(super) fn of_handle(
+    handle: &dyn ControllerHandle,
+    address: Option<&str>,
+    polls: bool,
+) -> Counters {
+    let smart = match handle.smart() {
         Ok(smart) => smart,
         Err(failure) => return Counters::uncounted(failure.to_string()),
     };
     let counted = address.and_then(|address| interrupts_of(interrupts::is_vfio_of(address)));
     let interrupts = match (counted, polls) {
-        // A queue that polls has its vector off, and then there is no line for it.
+        // A polled queue has its vector disabled, and then it has no line.
         (None, true) => Some(0),
         (counted, _) => counted,
     };
     counters(&smart, interrupts, "the drive's interrupts have no line")
 }
 
-/// The counters while CharIO's driver has the drive; `name` as `chardisk0n1`.
+/// The counters while CharIO holds the drive; `name` is for example `chardisk0n1`.
 pub(super) fn of_chario(roots: &Roots, name: &str) -> Counters {
     let log = roots.sys.join("class/chario").join(name).join("health_log");
     let page = std::fs::read(&log).ok();

@@ -1,4 +1,5 @@
-//! The file system on the first half of the drive, and what all paths read before they write.
+//! The file system on the first half of the drive, and the data that all paths read before they
+//! write.
 
 use super::Bench;
 use crate::failure::{Failure, Result};
@@ -16,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// Tells the data that lies on the drive from that which is written to it.
+/// Distinguishes the initial data on the drive from written data.
 const SALT: u64 = 0x6472_6976;
 
-/// A mounted file system. Dropping it unmounts it; what goes wrong then is left for the next run.
+/// A mounted file system. Dropping it unmounts it; if that fails, the next run unmounts it.
 #[derive(Debug)]
 pub(super) struct Mounted {
     folder: PathBuf,
@@ -27,7 +28,7 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts it in a folder that no other user can enter.
+    /// Mounts the file system in a folder that no other user can enter.
     pub(super) fn mount(nodes: &Nodes) -> Result<Self> {
         let folder = mount_folder(std::process::id());
         let failed = |doing, error: std::io::Error| Failure::io(doing, &folder, &error);
@@ -48,7 +49,7 @@ impl Mounted {
         })
     }
 
-    /// The file that is measured.
+    /// The measured file.
     pub(super) fn file(&self) -> PathBuf {
         self.folder.join("data")
     }
@@ -73,11 +74,11 @@ impl Drop for Mounted {
     }
 }
 
-/// Makes the file system with its file, and writes the raw paths' stretch once: blocks that were
-/// never written cost a drive nothing to read.
+/// Makes the file system with its file, and writes the raw paths' range once: a drive reads blocks
+/// that were never written without accessing its medium.
 ///
 /// # Errors
-/// A tool is missing, or the drive does not do it.
+/// A tool is missing, or the drive failed.
 pub fn prepare(bench: &Bench, with_ext4: bool, seed: u64, cancel: &Cancel) -> Result<()> {
     if !bench.plan.destroys {
         return Ok(());
@@ -93,8 +94,8 @@ pub fn prepare(bench: &Bench, with_ext4: bool, seed: u64, cancel: &Cancel) -> Re
     Ok(())
 }
 
-/// Makes a file system on the first `len_bytes` of the drive, complete: nothing is left for the
-/// kernel to do while it is measured.
+/// Makes a file system on the first `len_bytes` of the drive, fully initialised, so that the kernel
+/// does no background work during the measurement.
 fn make(block: &Path, len_bytes: u64) -> Result<()> {
     let mut command = Command::new("mkfs.ext4");
     command
@@ -102,7 +103,7 @@ fn make(block: &Path, len_bytes: u64) -> Result<()> {
         .arg("lazy_itable_init=0,lazy_journal_init=0,nodiscard")
         .arg(block)
         .arg(format!("{}k", len_bytes >> 10));
-    let package = "e2fsprogs; or leave ext4 out with --paths";
+    let package = "e2fsprogs; or exclude ext4 with --paths";
     let output = command.output();
     let output = output.map_err(|error| Failure::tool("mkfs.ext4", package, &error))?;
     match output.status.success() {

@@ -1,4 +1,4 @@
-//! fio, asked for the same cell as our closed loop.
+//! Runs fio on the same cell as our closed loop.
 
 use super::{Bench, setup::Ready};
 use crate::failure::{Failure, Result};
@@ -15,37 +15,37 @@ pub struct FioCell {
     pub kind: &'static Kind,
     /// fio's engine for it.
     pub engine: &'static str,
-    /// What it is asked to do.
+    /// The operation and the pattern.
     pub access: Access,
     /// Operations in flight.
     pub queue_depth: u16,
-    /// Counted time.
+    /// Measured time.
     pub duration: Duration,
-    /// Time before it.
+    /// Warm-up time.
     pub warm_up: Duration,
-    /// Decides the offsets.
+    /// The seed of the offsets.
     pub seed: u64,
-    /// The kernel trusts the processor's time stamp counter, which costs fio least to read.
+    /// Whether the kernel trusts the processor's time stamp counter, which is the cheapest clock
+    /// for fio.
     pub has_tsc: bool,
 }
 
-/// fio's engine for a path, or why fio cannot be asked.
+/// fio's engine for a path, or why fio cannot measure it.
 ///
 /// # Errors
-/// The reason.
+/// The reason why fio cannot measure the path.
 pub fn engine(bench: &Bench, kind: &Kind) -> std::result::Result<&'static str, String> {
     let engine = kind.fio.filter(|_| bench.drive().has(kind));
-    engine.ok_or_else(|| format!("{} is a path that fio does not know", kind.name))
+    engine.ok_or_else(|| format!("fio does not support the path {}", kind.name))
 }
 
 /// fio's version.
 ///
 /// # Errors
-/// It is not there.
+/// fio is not installed.
 pub fn version() -> Result<String> {
     let output = Command::new("fio").arg("--version").output();
-    let output =
-        output.map_err(|error| Failure::tool("fio", "fio; or go without --fio", &error))?;
+    let output = output.map_err(|error| Failure::tool("fio", "fio; or omit --fio", &error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -87,7 +87,8 @@ pub fn run(ready: &Ready, cell: &FioCell) -> Result<Job> {
         ))
         .arg(format!("--direct={}", u8::from(!cell.kind.is_buffered)));
     if is_ring {
-        // As our ring does it: the file is registered, and what has come is replaced by one call.
+        // The same as in our ring: the file is registered, and one call replaces all completed
+        // operations.
         let depth = cell.queue_depth;
         command
             .arg("--registerfiles=1")

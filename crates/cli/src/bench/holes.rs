@@ -1,21 +1,21 @@
-//! A file with holes is no measure of the drive: the file system answers reads of a hole from
-//! nothing, and allocates where one is written.
+//! A file with holes cannot measure the drive: the file system answers reads of a hole without the
+//! drive, and allocates space when a hole is written.
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
 
-/// Refuses a file that has a hole in the first `span_bytes`, which are what is measured.
+/// Refuses a file that has a hole in the first `span_bytes`, which are measured.
 ///
 /// # Errors
-/// It has one, or cannot be opened.
+/// The file has a hole, or cannot be opened.
 pub fn refuse(drive: &Drive, span_bytes: u64) -> Result<()> {
     let Drive::File(path) = drive else {
         return Ok(());
     };
     let file = File::open(path).map_err(|error| Failure::io("opening", path, &error))?;
-    // A file system that cannot tell says that the first hole is the end.
+    // A file system without this information reports the end of the file as the first hole.
     let Ok(hole) = seek(&file, SeekFrom::Hole(0)) else {
         return Ok(());
     };
@@ -24,7 +24,7 @@ pub fn refuse(drive: &Drive, span_bytes: u64) -> Result<()> {
     }
     let name = path.display();
     Err(Failure::usage(format!(
-        "{name} has a hole at byte {hole}: the file system would answer, and not the drive; nothing was measured"
+        "{name} has a hole at byte {hole}: the file system would answer instead of the drive; nothing was measured"
     ))
     .hint(format!(
         "cp --sparse=never {name} {name}.full; measure {name}.full"

@@ -25,7 +25,7 @@ impl BenchHost {
     }
 
     fn take_controller(&self) -> Result<(), Failure> {
-        let rig = match self.bench.drive() {
+        let handle = match self.bench.drive() {
             Drive::Nvme(resolved) => {
                 let behind_iommu = resolved.controller.iommu_group.is_some();
                 let buffer_bytes = self.bench.buffer_bytes;
@@ -33,14 +33,14 @@ impl BenchHost {
             }
             Drive::Model(model) => straight::open_model(model, self.bench.buffer_bytes)?,
             Drive::Coprocessor(_) => {
-                return Err(Failure::unsupported("the controller is the coprocessor's"));
+                return Err(Failure::unsupported("the coprocessor owns the controller"));
             }
             Drive::File(_) | Drive::Ram(_) => {
                 return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
         };
-        *self.bench.rig.borrow_mut() = Some(rig);
+        *self.bench.handle.borrow_mut() = Some(handle);
         Ok(())
     }
 }
@@ -64,7 +64,7 @@ impl Host for BenchHost {
     fn prepare_group(&mut self, group: &str) -> Result<(), Missing> {
         match Group::named(group) {
             Some(Group::Ext4) if !self.bench.plan.destroys => Err(Missing::new(
-                "ext4 needs a file system of its own on the drive",
+                "ext4 needs a separate file system on the drive",
                 "--destroy-data SERIAL",
             )),
             Some(Group::Ext4) => {
@@ -91,8 +91,8 @@ impl Host for BenchHost {
             mounted.unmount()?;
         }
         self.bench.loan.take().end()?;
-        match self.bench.rig.take() {
-            Some(rig) => Ok(rig.close()?),
+        match self.bench.handle.take() {
+            Some(handle) => Ok(handle.close()?),
             None => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ impl Host for BenchHost {
 /// Writes dirty pages back and drops the page cache.
 ///
 /// # Errors
-/// It is not permitted.
+/// Permission is missing.
 pub fn drop_caches() -> Result<(), Missing> {
     rustix::fs::sync();
     let file = "/proc/sys/vm/drop_caches";

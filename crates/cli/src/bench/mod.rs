@@ -1,9 +1,9 @@
-//! Every path as the instrument wants it.
+//! Prepares every path for measuring.
 //!
-//! The drive is cut in two: ext4 has the first half, all other paths use the same stretch at the
-//! start of the second. So no path destroys what another one reads, and each is asked for the same
-//! offsets in a stretch of the same length. What there is to measure stands in
-//! [`measure::kind::KINDS`]; what a group of paths needs is prepared by [`BenchHost`].
+//! The drive is divided in two: ext4 has the first half, all other paths use the same range at the
+//! start of the second. So no path destroys what another one reads, and each uses the same offsets
+//! in a range of the same length. [`measure::kind::KINDS`] is the table of paths; [`BenchHost`]
+//! prepares what a group of paths needs.
 
 pub mod compared;
 mod counters;
@@ -23,8 +23,8 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
 use crate::path::borrow::Loan;
+use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
-use crate::path::rig::Rig;
 use crate::path::{PathChoice, chario};
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
@@ -43,10 +43,10 @@ impl Drive {
         matches!(self, Drive::Nvme(_))
     }
 
-    /// The path of this choice; the one that is taken where none is named for `auto`.
+    /// The path of this choice; the drive's default for `auto`.
     ///
     /// # Errors
-    /// The table has none for this drive.
+    /// The table has no path for this drive.
     pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
         let chosen = choice.kind(|kind| self.has(kind));
         let mut all = kind::KINDS.iter();
@@ -59,19 +59,20 @@ impl Drive {
     /// The paths of these choices, each once.
     ///
     /// # Errors
-    /// As [`kind`](Drive::kind).
+    /// The same as those of [`kind`](Drive::kind).
     pub fn kinds(&self, choices: &[PathChoice]) -> Result<Vec<&'static Kind>> {
         let kinds = choices.iter().map(|choice| self.kind(*choice));
         Ok(distinct(kinds.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The paths that are measured where none is named, in the order of tables that are not sorted.
+    /// The paths that are measured by default, in the order of unsorted tables.
     pub fn usual(&self, with_coprocessor: bool) -> Vec<&'static Kind> {
         let is_coprocessor = matches!(self, Drive::Coprocessor(_));
         let is_meant = |kind: &&Kind| {
             self.has(kind)
                 && kind.is_usual
-                // The model raises its interrupts by a call: that tells nothing of any drive.
+                // The model raises interrupts by a call, so measuring them says nothing about a
+                // drive.
                 && (kind.is_first || !matches!(self, Drive::Model(_)))
                 && (kind.group != Group::Coprocessor || is_coprocessor || with_coprocessor)
         };
@@ -79,35 +80,35 @@ impl Drive {
     }
 }
 
-/// What all paths share.
+/// The state shared by all paths.
 pub struct Bench {
     /// Where the kernel's files are.
     pub roots: Roots,
-    /// The permission to use the drive that is measured, and its lock.
+    /// The permission to use the measured drive, and its lock.
     grant: Grant,
     /// Its namespace.
     pub nsid: u32,
-    /// How much of it is used, and for what.
+    /// The used part of the drive, and its use.
     pub plan: Plan,
-    /// Memory for buffers, all together.
+    /// Total memory for buffers.
     pub buffer_bytes: usize,
     /// The buffers of the paths through the kernel.
     pub memory: HostMemory,
-    /// The controller, while it is ours.
-    rig: RefCell<Option<Box<dyn Rig>>>,
-    /// The coprocessor's window, where one was named.
+    /// The controller, while this process drives it.
+    handle: RefCell<Option<Box<dyn ControllerHandle>>>,
+    /// The coprocessor's window, if one was named.
     window: Option<PathBuf>,
-    /// The drive's binding, while CharIO's driver has it; each open device holds it too.
+    /// The drive's loan, while it is bound to CharIO; each open device holds it too.
     loan: RefCell<Option<Arc<Loan>>>,
-    /// Where the file system is, while it is mounted.
+    /// The mounted file system.
     mounted: RefCell<Option<filesystem::Mounted>>,
 }
 
 impl Bench {
-    /// What all paths share.
+    /// The state shared by all paths.
     ///
     /// # Errors
-    /// There is no memory for the buffers, or a file has holes where it is measured.
+    /// There is no memory for the buffers, or the measured part of a file has holes.
     pub fn new(
         roots: &Roots,
         grant: Grant,
@@ -126,27 +127,27 @@ impl Bench {
             plan,
             buffer_bytes,
             memory: HostMemory::new(buffer_bytes)?,
-            rig: RefCell::new(None),
+            handle: RefCell::new(None),
             window,
             loan: RefCell::new(None),
             mounted: RefCell::new(None),
         }))
     }
 
-    /// What is measured.
+    /// The measured drive.
     pub fn drive(&self) -> &Drive {
         self.grant.drive()
     }
 
-    /// The claim to a file or a device, to write if that is what is measured.
+    /// The claim to a file or a device, for writing if writes are measured.
     fn claim(&self, node: &std::path::Path) -> Result<Claim> {
         self.grant.claim(&self.roots, node, self.plan.destroys)
     }
 
-    /// What a program opens to reach it through the kernel.
+    /// The nodes of the drive in the kernel.
     ///
     /// # Errors
-    /// The kernel does not have it.
+    /// The kernel's driver does not hold the drive.
     pub fn file(&self) -> Result<PathBuf> {
         match self.drive() {
             Drive::File(path) => Ok(path.clone()),
@@ -159,7 +160,7 @@ impl Bench {
         self.nodes().ok().map(|nodes| nodes.controller_name)
     }
 
-    /// The drive as the system knows it.
+    /// The drive as resolved on this system.
     fn resolved(&self) -> Result<&Resolved> {
         match self.drive() {
             Drive::Nvme(resolved) => Ok(resolved),
@@ -173,12 +174,12 @@ impl Bench {
         Nodes::of(&self.roots, self.resolved()?, Some(self.nsid))
     }
 
-    /// The name of the namespace's device at CharIO's driver.
+    /// The name of the namespace's CharIO device.
     fn chario_node(&self) -> Result<PathBuf> {
         chario::node(&self.roots, self.resolved()?, Some(self.nsid))
     }
 
-    /// The file that is measured through ext4.
+    /// The measured file on ext4.
     fn ext4_file(&self) -> Result<PathBuf> {
         let mounted = self.mounted.borrow();
         let file = mounted.as_ref().map(filesystem::Mounted::file);
@@ -186,14 +187,14 @@ impl Bench {
     }
 }
 
-/// How much of the drive is used, and for what.
+/// The used part of the drive, and its use.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Whether the drive's data may be destroyed.
     pub destroys: bool,
-    /// Where the raw paths' stretch starts: half of the drive, in whole MiB.
+    /// Start of the raw paths' range: half of the drive, in whole MiB.
     pub raw_offset_bytes: u64,
-    /// How long each path's stretch is.
+    /// Length of each path's range.
     pub span_bytes: u64,
     /// The largest operation.
     pub largest_bytes: u64,
@@ -201,21 +202,21 @@ pub struct Plan {
     pub queue_depth: u16,
 }
 
-/// Where a path's stretch of a drive of `size_bytes` starts, and its length: at most three quarters of a half, for
-/// the file system needs some of its half itself.
-fn stretch(size_bytes: u64, wished_span_bytes: u64) -> (u64, u64) {
+/// The start and length of a path's range on a drive of `size_bytes`: at most three quarters of a
+/// half, because the file system needs some of its half itself.
+fn stretch(size_bytes: u64, requested_span_bytes: u64) -> (u64, u64) {
     let in_mib = |bytes: u64| bytes & !((1 << 20) - 1);
     let half = in_mib(size_bytes / 2);
-    (half, in_mib(wished_span_bytes.min(half / 4 * 3)))
+    (half, in_mib(requested_span_bytes.min(half / 4 * 3)))
 }
 
-/// The paths of these kinds, for the instrument.
+/// The paths of these kinds, for `measure`.
 pub fn paths(bench: &Rc<Bench>, kinds: &[&'static Kind]) -> Vec<Box<dyn Path>> {
     let path = |kind: &&'static Kind| -> Box<dyn Path> { Box::new(BenchPath::new(bench, kind)) };
     kinds.iter().map(path).collect()
 }
 
-/// What an instrument could not find is a path that is not supported here.
+/// Converts a failure to a path that is not supported here.
 impl From<Missing> for Failure {
     fn from(missing: Missing) -> Self {
         Failure::unsupported(missing.reason).hint(missing.hint)

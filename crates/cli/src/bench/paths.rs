@@ -1,4 +1,4 @@
-//! A path as the instrument sees it: what `crate::path` opens, on what the bench holds.
+//! A path for `measure`: opened by `crate::path` on the resources of the bench.
 
 use super::{Bench, counters, stretch};
 use crate::drive::Drive;
@@ -11,16 +11,16 @@ use measure::kind::{Carrier, Group, Kind};
 use measure::{Counters, Missing, Path, Region};
 use std::rc::Rc;
 
-/// What the bench's disk of memory is filled with.
+/// The byte that fills the bench's RAM disk.
 const RAM_FILL: u8 = 0x5a;
 
 /// One path of the table.
 pub(super) struct BenchPath {
     bench: Rc<Bench>,
     kind: &'static Kind,
-    /// Where buffers come from, while it is open.
+    /// The memory for buffers, while the path is open.
     memory: Option<Memory>,
-    /// What further threads make their devices of, while it is open.
+    /// How further threads open their devices, while the path is open.
     twin: Option<SyncFile>,
 }
 
@@ -34,18 +34,18 @@ impl BenchPath {
         }
     }
 
-    /// Opens it on what its group has prepared.
+    /// Opens the path on what its group has prepared.
     fn open_now(&self) -> Result<Opened> {
         let (bench, kind) = (&self.bench, self.kind);
         let memory = bench.memory.clone();
         match kind.carrier {
             Carrier::Memory => kernel::open_ram(bench.plan.span_bytes, RAM_FILL, kind, memory),
             Carrier::Queue => {
-                let rig = bench.rig.borrow();
-                let rig = rig
+                let handle = bench.handle.borrow();
+                let handle = handle
                     .as_ref()
-                    .ok_or_else(|| Failure::missing("the controller is not ours"))?;
-                path::open_queue(rig.as_ref(), bench.nsid, kind)
+                    .ok_or_else(|| Failure::missing("the controller is not open"))?;
+                path::open_queue(handle.as_ref(), bench.nsid, kind)
             }
             Carrier::Coprocessor => {
                 let window = bench.window.as_ref().ok_or_else(|| {
@@ -97,7 +97,7 @@ impl Path for BenchPath {
         match self.kind.carrier {
             Carrier::Ring | Carrier::Passthrough => self.bench.plan.queue_depth,
             Carrier::Queue => straight::DEPTH as u16,
-            // Commands that one client may have under way.
+            // Commands that one client may have in progress.
             Carrier::Coprocessor => ::coprocessor::layout::CREDITS as u16,
             Carrier::Memory => kernel::RAM_DEPTH as u16,
             _ => 1,
@@ -131,7 +131,7 @@ impl Path for BenchPath {
     fn region(&self, geometry: &Geometry) -> Region {
         let (offset_bytes, span_bytes) = match self.kind.group {
             Group::Ext4 | Group::Plain => return Region::whole(geometry),
-            // The drive is the coprocessor's own, so the stretch is a part of that.
+            // The drive belongs to the coprocessor, so the range is part of it.
             Group::Coprocessor => stretch(geometry.size_bytes(), self.bench.plan.span_bytes),
             _ => (self.bench.plan.raw_offset_bytes, self.bench.plan.span_bytes),
         };
@@ -164,23 +164,23 @@ impl Path for BenchPath {
             Group::Straightway => {
                 let resolved = bench.resolved().ok();
                 let address = resolved.map(|known| known.controller.address.to_string());
-                match bench.rig.borrow().as_ref() {
-                    Some(rig) => Ok(counters::of_rig(
-                        rig.as_ref(),
+                match bench.handle.borrow().as_ref() {
+                    Some(handle) => Ok(counters::of_handle(
+                        handle.as_ref(),
                         address.as_deref(),
                         self.polls(),
                     )),
-                    None => Err(Failure::missing("the controller is not ours")),
+                    None => Err(Failure::missing("the controller is not open")),
                 }
             }
             Group::Coprocessor => Ok(Counters::uncounted(
-                "the drive's health log is the coprocessor's own",
+                "only the coprocessor can read the drive's health log",
             )),
             Group::Plain if self.kind.carrier == Carrier::Memory => {
-                Ok(Counters::uncounted("memory takes no commands"))
+                Ok(Counters::uncounted("memory has no commands"))
             }
             Group::Plain => Ok(Counters::uncounted(
-                "a file's commands cannot be told from those of others",
+                "a file's commands cannot be separated from other commands",
             )),
         };
         counted.unwrap_or_else(|failure| Counters::uncounted(failure.to_string()))

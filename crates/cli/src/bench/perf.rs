@@ -1,7 +1,7 @@
 //! perf as a sampler of the whole machine.
 //!
-//! perf is started with its events off, and switched on over a pipe that it answers: so the moment
-//! from which samples are taken is known, and not guessed by waiting.
+//! perf is started with its events disabled, and enabled over a pipe with an acknowledgement: so
+//! the start of the sampling is known, not guessed by waiting.
 
 use crate::failure::{Failure, Result};
 use linux::Roots;
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// perf, sampling all processors by the clock.
+/// perf, sampling all processors periodically.
 #[derive(Debug)]
 pub struct Perf {
     folder: PathBuf,
@@ -24,10 +24,10 @@ pub struct Perf {
 }
 
 impl Perf {
-    /// Looks whether perf is there and permitted.
+    /// Checks that perf is installed and permitted.
     ///
     /// # Errors
-    /// It is not.
+    /// perf is missing or not permitted.
     pub fn new(roots: &Roots, frequency: u32) -> Result<Self> {
         let version = Command::new("perf").arg("version").output();
         version.map_err(|error| Failure::tool("perf", "linux-perf", &error))?;
@@ -66,7 +66,7 @@ impl Perf {
         let control_option = format!("fifo:{},{}", control.display(), answer.display());
         let errors = File::create(self.folder.join("errors"));
         let errors = errors.map_err(|error| Failure::io("making", &self.folder, &error))?;
-        // Opened for both ways, so that neither side waits for the other to open.
+        // Opened for reading and writing, so that neither side waits for the other to open.
         let both = |path: &PathBuf| {
             let opened = OpenOptions::new().read(true).write(true).open(path);
             opened.map_err(|error| Failure::io("opening", path, &error))
@@ -74,7 +74,7 @@ impl Perf {
         let (mut to, mut from) = (both(&control)?, both(&answer)?);
         let child = Command::new("perf")
             .args(["record", "-q", "-a", "-g", "-e", "cpu-clock", "--delay=-1"])
-            // Or it copies every program that it saw into the user's home, some hundred MiB.
+            // Otherwise perf copies every sampled program into the user's home, some hundred MiB.
             .arg("--no-buildid-cache")
             .args([
                 "-F",
@@ -95,14 +95,14 @@ impl Perf {
         self.answered(&mut from)
     }
 
-    /// Waits for perf's answer, or for its end.
+    /// Waits until perf answers or ends.
     fn answered(&mut self, from: &mut File) -> Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let slice = Timespec {
             tv_sec: 0,
             tv_nsec: 50_000_000,
         };
-        // Bounded: perf answers, or ends, and that ends it too.
+        // Bounded: perf answers or ends, which closes the pipe.
         loop {
             let mut fds = [PollFd::new(from, PollFlags::IN)];
             let ready = poll(&mut fds, Some(&slice));
@@ -123,9 +123,9 @@ impl Perf {
     fn refused(&self) -> Failure {
         let said = fs::read_to_string(self.folder.join("errors")).unwrap_or_default();
         let first = said.lines().find(|line| !line.trim().is_empty());
-        let first = first.unwrap_or("it said nothing").trim();
-        Failure::unsupported(format!("perf record ended at once: {first}"))
-            .hint("run it as root; perf record -a sleep 1 shows all that it says")
+        let first = first.unwrap_or("no message").trim();
+        Failure::unsupported(format!("perf record ended immediately: {first}"))
+            .hint("run it as root; perf record -a sleep 1 shows all messages")
     }
 
     fn end(&mut self) -> Result<Vec<Stack>> {
@@ -138,13 +138,13 @@ impl Perf {
         let output = output.map_err(|error| Failure::io("running", &self.folder, &error))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().next().unwrap_or("it said nothing").to_owned();
+            let said = said.lines().next().unwrap_or("no message").to_owned();
             return Err(Failure::unsupported(format!("perf script: {said}")));
         }
         Ok(parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Ends perf as Ctrl-C does, so that it writes what it has.
+    /// Ends perf as Ctrl-C does, so that it writes its samples.
     fn interrupt(&mut self) {
         if let Some(mut child) = self.child.take() {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

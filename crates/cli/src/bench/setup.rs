@@ -1,4 +1,4 @@
-//! From what the user wrote to a bench: which drive, whether it may be destroyed, how much of it.
+//! Makes a bench from the user's options: which drive, whether it may be destroyed, how much of it.
 
 use super::{Bench, Plan, stretch};
 use crate::Context;
@@ -18,7 +18,7 @@ use measure::{Access, DeviceInfo, Operation, Pattern};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What every verb that measures is told.
+/// The common options of all verbs that measure.
 #[derive(Clone, Debug, Args)]
 pub struct Subject {
     /// The drive
@@ -26,10 +26,10 @@ pub struct Subject {
     /// The drive's serial number: its data will be overwritten. Needed for writes and for ext4
     #[arg(long, value_name = "SERIAL")]
     pub destroy_data: Option<String>,
-    /// How much of the drive each path uses, as far as it fits
+    /// How much of the drive each path uses, at most
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub span: Size,
-    /// Decides offsets, data and intervals
+    /// The seed of offsets, data and intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The namespace, where DEVICE names a controller
@@ -38,21 +38,21 @@ pub struct Subject {
     /// The window of a storage coprocessor: adds the path `coprocessor`, to the drive behind it
     #[arg(long, value_name = "FILE")]
     pub coprocessor: Option<PathBuf>,
-    /// Where its report is saved
+    /// Where the report is saved
     #[command(flatten)]
     pub saving: Saving,
-    /// A picture that the report shows too, such as one of `make figures`
+    /// A picture to include in the report, such as one of `make figures`
     #[arg(long, value_name = "SVG")]
     pub figure: Vec<PathBuf>,
 }
 
-/// What is asked of one path.
+/// The operation on one path.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Asked {
     /// The path [default: the straight path, or the target's first]
     #[arg(long, value_name = "PATH", value_parser = PathChoice::parser())]
     pub path: Option<PathChoice>,
-    /// What is asked
+    /// The operation
     #[arg(long, value_name = "OPERATION", value_parser = units::operation(), default_value = "read")]
     pub operation: Operation,
     /// The order of offsets
@@ -61,18 +61,18 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The same in blocks of this size.
+    /// The access in blocks of this size.
     pub const fn access(&self, block: Size) -> Access {
         Access::new(self.operation, self.pattern, block.0)
     }
 
-    /// What it takes of a drive.
+    /// The requirements on the drive.
     pub fn wants(&self, block: Size) -> Wants<'_> {
         Wants::new(self.path.as_slice(), block.0).writing(&[self.operation])
     }
 }
 
-/// What a verb wants of a drive.
+/// A verb's requirements on a drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Wants<'a> {
     paths: &'a [PathChoice],
@@ -83,7 +83,8 @@ pub struct Wants<'a> {
 }
 
 impl<'a> Wants<'a> {
-    /// One of `paths`, or all of them; without any the first that the drive has. Operations are at most this large.
+    /// One of `paths`, or all of them; the drive's first path if the list is empty. Operations are
+    /// at most this large.
     pub const fn new(paths: &'a [PathChoice], largest_bytes: u64) -> Self {
         Self {
             paths,
@@ -94,7 +95,7 @@ impl<'a> Wants<'a> {
         }
     }
 
-    /// All usual paths where none is named.
+    /// All usual paths if none is named.
     pub const fn many(self) -> Self {
         Self { many: true, ..self }
     }
@@ -105,7 +106,7 @@ impl<'a> Wants<'a> {
         Self { writes, ..self }
     }
 
-    /// The number of operations in flight.
+    /// Sets the number of operations in flight.
     pub const fn depth(self, queue_depth: u16) -> Self {
         Self {
             queue_depth,
@@ -114,26 +115,26 @@ impl<'a> Wants<'a> {
     }
 }
 
-/// A bench that is ready, and what is known of the drive.
+/// A prepared bench and the drive's properties.
 pub struct Ready {
     /// The bench.
     pub bench: Rc<Bench>,
-    /// What the record says of the drive and of what was asked.
+    /// The drive and the request, as recorded in the run.
     pub request: Request,
     /// The paths.
     pub kinds: Vec<&'static Kind>,
 }
 
 impl Ready {
-    /// The one path of a verb that takes one.
+    /// The path of a verb that takes only one.
     ///
     /// # Errors
-    /// The target has none.
+    /// The target has no path.
     pub fn path(&self) -> Result<(&'static Kind, Box<dyn measure::Path>)> {
         let mut paths = super::paths(&self.bench, &self.kinds);
         match (self.kinds.first(), paths.pop()) {
             (Some(kind), Some(path)) => Ok((kind, path)),
-            _ => Err(Failure::usage("no path was named")),
+            _ => Err(Failure::usage("missing --path")),
         }
     }
 }
@@ -142,7 +143,7 @@ impl Subject {
     /// Finds the drive, checks that it may be used, and prepares it.
     ///
     /// # Errors
-    /// It is missing, in use, too small, or may not be destroyed.
+    /// The drive is missing, in use, too small, or may not be destroyed.
     pub fn ready(&self, context: &Context, wants: Wants<'_>) -> Result<Ready> {
         let figures = self.figure.iter().map(|file| figure(file));
         let figures = figures.collect::<Result<Vec<Figure>>>()?;
@@ -157,7 +158,7 @@ impl Subject {
             (named, _) => drive.kinds(named)?,
         };
         let (size_bytes, requested) = (device.size_bytes.unwrap_or(0), self.span.0);
-        // All of a file or of memory.
+        // A whole file or all memory.
         let (raw_offset_bytes, span_bytes) = match drive {
             Drive::File(_) | Drive::Ram(_) => (0, requested.min(size_bytes) & !511),
             _ => stretch(size_bytes, requested),
@@ -196,7 +197,7 @@ impl Subject {
     }
 }
 
-/// Reads a picture. Reports show it as an image, in which nothing runs and nothing is loaded.
+/// Reads a picture. Reports embed it as an image, so that it cannot run scripts or load anything.
 fn figure(file: &Path) -> Result<Figure> {
     let svg =
         std::fs::read_to_string(file).map_err(|error| Failure::io("reading", file, &error))?;
@@ -224,7 +225,7 @@ pub fn request(device: DeviceInfo, seed: u64) -> Request {
     }
 }
 
-/// The command as it was given.
+/// The command line.
 fn command_line() -> String {
     let words = std::env::args().skip(1);
     let command: Vec<String> = std::iter::once("straightway".to_owned())
@@ -233,10 +234,10 @@ fn command_line() -> String {
     command.join(" ")
 }
 
-/// The namespace that is measured, and what is known of the drive.
+/// The measured namespace, and the drive's properties.
 ///
 /// # Errors
-/// It has no paths, or is not where it must be to start from.
+/// The drive has no paths, or is not bound to the driver that measuring starts from.
 fn namespace_of(
     context: &Context,
     grant: &Grant,
@@ -297,7 +298,7 @@ fn nvme(
         None => resolved.only_namespace()?.nsid,
     };
     let nsid = nsid.ok_or_else(|| {
-        Failure::missing("the kernel does not tell the namespace's identifier")
+        Failure::missing("the kernel does not report the namespace's identifier")
             .hint("--namespace 1")
     })?;
     let facts = crate::facts::of_kernel(resolved.to_string(), &path)?;
@@ -317,15 +318,16 @@ fn nvme(
     Ok((nsid, device))
 }
 
-/// The coprocessor's window, for the path through it: that of the target, or the one named beside it.
+/// The coprocessor's window, for the path through it: the target's, or the one given by
+/// `--coprocessor`.
 ///
 /// # Errors
-/// Two different ones are named.
+/// Two different windows are named.
 fn window(drive: &Drive, named: Option<&Path>) -> Result<Option<PathBuf>> {
     match (drive, named) {
-        (Drive::Coprocessor(own), Some(other)) if own != other => {
-            Err(Failure::usage("DEVICE and --coprocessor name two windows"))
-        }
+        (Drive::Coprocessor(own), Some(other)) if own != other => Err(Failure::usage(
+            "DEVICE and --coprocessor name different windows",
+        )),
         (Drive::Coprocessor(own), _) => Ok(Some(own.clone())),
         _ => Ok(named.map(Path::to_path_buf)),
     }

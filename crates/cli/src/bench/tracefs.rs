@@ -1,7 +1,7 @@
-//! The kernel's events, through an instance of tracefs of our own.
+//! The kernel's events, through a separate instance of tracefs.
 //!
-//! An instance has its own buffer and switches, so no other tracing is disturbed; it is
-//! removed in the end, and with it all that was switched on.
+//! An instance has its own buffer and switches, so no other tracing is disturbed; it is removed at
+//! the end, which disables all its events.
 
 use crate::failure::{Failure, Result};
 use linux::Roots;
@@ -11,7 +11,7 @@ use measure::trace::events::{Event, Whose, parse};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Kilobytes of events a processor.
+/// Kilobytes of events per processor.
 const BUFFER_KB: &str = "8192";
 
 /// An instance of tracefs that records one thread's requests.
@@ -24,16 +24,16 @@ pub struct Tracefs {
 
 impl Tracefs {
     /// Makes an instance for the calling thread. Without events of the driver (`of_driver`) it
-    /// tells of system calls, interrupts and sleeps alone.
+    /// records only system calls, interrupts and sleeps.
     ///
     /// # Errors
-    /// There is no tracefs, no permission, or no such event in this kernel.
+    /// tracefs, permission or an event is missing.
     pub fn new(roots: &Roots, whose: Whose, of_driver: bool) -> Result<Self> {
         let root = roots.sys.join("kernel/tracing");
         if let Err(error) = fs::read_dir(&root) {
             if error.kind() == std::io::ErrorKind::PermissionDenied {
                 let what = format!(
-                    "no permission to look at the kernel's events in {}",
+                    "no permission to read the kernel's events in {}",
                     root.display()
                 );
                 return Err(Failure::missing(what).hint("run it as root"));
@@ -41,7 +41,7 @@ impl Tracefs {
         }
         if !root.join("events").exists() {
             return Err(Failure::missing(format!(
-                "the kernel's events cannot be seen: {} is empty",
+                "the kernel's events are not available: {} is empty",
                 root.display()
             ))
             .hint(format!("as root: mount -t tracefs none {}", root.display())));
@@ -96,7 +96,7 @@ impl Tracefs {
         fs::write(&file, text).map_err(|error| failed("writing", &file, &error))
     }
 
-    /// Events that found no room.
+    /// Number of events lost because the buffer was full.
     fn lost(&self) -> u64 {
         let folders = fs::read_dir(self.instance.join("per_cpu"));
         let stats = folders.into_iter().flatten().flatten().filter_map(|cpu| {
@@ -138,7 +138,7 @@ impl Probe for Tracefs {
 impl Drop for Tracefs {
     fn drop(&mut self) {
         let _ = self.put("tracing_on", "0");
-        // What stays costs memory and nothing else; its name tells whose it was.
+        // A remaining instance only costs memory; its name identifies its owner.
         let _ = fs::remove_dir(&self.instance);
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         );
         fs::create_dir_all(root.join("events")).unwrap();
         fs::create_dir_all(root.join("instances")).unwrap();
-        // The folder that stands for an instance has no events, as on a kernel without any.
+        // The folder that replaces tracefs has no events, as on a kernel without them.
         let lacks = Tracefs::new(&roots, whose(), true).unwrap_err();
         assert_eq!(lacks.exit(), Exit::Unsupported);
         assert!(

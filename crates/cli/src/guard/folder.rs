@@ -1,8 +1,8 @@
-//! A folder that a verb writes several files of its own to: a report, the manual pages.
+//! A folder to which a verb writes several files: a report, the manual pages.
 //!
-//! Each of the files is an [`Output`]: refused where another file has its name, unless `--force` is
-//! given, and there whole or not at all. A file that an earlier run of the same verb wrote needs no
-//! `--force`. Which those are, the caller can tell from what they hold.
+//! Each of the files is an [`Output`]: refused if another file has its name, unless `--force` is
+//! given, and written atomically. A file that an earlier run of the same verb wrote can be replaced
+//! without `--force`; the caller recognises such a file by its content.
 
 use super::output::Output;
 use crate::failure::{Failure, Result};
@@ -19,11 +19,11 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Checks that files of these names may be written to `path`, which need not exist. `is_own` says of an
-    /// existing file whether an earlier run of the verb wrote it. Nothing is changed.
+    /// Checks that files of these names may be written to `path`, which need not exist. `is_own`
+    /// returns whether an earlier run of the verb wrote an existing file. Nothing is changed.
     ///
     /// # Errors
-    /// It is not a folder, or one of the files exists, is in use or cannot be replaced.
+    /// The path is not a folder, or one of the files exists, is in use or cannot be replaced.
     pub fn check(
         roots: &Roots,
         path: &Path,
@@ -57,7 +57,7 @@ impl OutputFolder {
         Output::check(roots, &self.path.join(name), force, None)
     }
 
-    /// Makes the folder, where it does not exist.
+    /// Creates the folder if it does not exist.
     ///
     /// # Errors
     /// It cannot be made.
@@ -66,10 +66,10 @@ impl OutputFolder {
         made.map_err(|error| Failure::io("making", &self.path, &error))
     }
 
-    /// Writes one of the files that were checked, whole or not at all.
+    /// Writes one of the checked files atomically.
     ///
     /// # Errors
-    /// It cannot be written, or exists since; what was there before is still there.
+    /// It cannot be written, or was created after the check; an earlier file is unchanged.
     pub fn save(&self, roots: &Roots, name: &str, text: &str) -> Result<()> {
         let mut output = self.output(roots, name)?.open()?;
         output.take(text.as_bytes())?;
@@ -99,7 +99,7 @@ mod tests {
         fs::write(path.join("b"), "theirs").unwrap();
         let failure = check(false).unwrap_err();
         assert_eq!(failure.exit(), Exit::Exists, "{failure}");
-        // One that appears after the check, too.
+        // So is a file that appears after the check.
         let late = again.save(&Roots::system(), "b", "ours").unwrap_err();
         assert_eq!(late.exit(), Exit::Exists, "{late}");
         assert_eq!(fs::read_to_string(path.join("a")).unwrap(), "ours 2");

@@ -1,16 +1,16 @@
-//! The one door to everything that can be written.
+//! The guard: every write target passes through this module.
 //!
-//! | what | who makes it | who demands it |
+//! | permission | created by | required by |
 //! | --- | --- | --- |
 //! | [`Grant`]: a drive may be read, changed or overwritten | [`Grant::of`], [`Grant::to_measure`] | [`path::open`](crate::path::open), the bench |
 //! | [`linux::Claim`]: no other process writes the file or device | [`Grant::claim`] | each path through the kernel |
-//! | [`FunctionLock`]: no other process of ours drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
+//! | [`FunctionLock`]: no other straightway process drives the function | [`FunctionLock::take`] | paths that take a drive from its driver |
 //! | [`Output`]: a local file or stream may be written | [`Output::check`] | `get`, `read --output`, `play --to` |
 //! | [`OutputFolder`]: files of a folder may be written | [`OutputFolder::check`] | reports, `man` |
 //!
-//! Each checks all that can be refused before anything is created, truncated or written: what the
-//! user named (`--destroy-data`), who else uses the target ([`linux::usage`]), and that it is not
-//! the command's own source.
+//! Each makes all its checks before anything is created, truncated or written: what the user named
+//! (`--destroy-data`), what else uses the target ([`linux::usage`]), and that it is not the
+//! command's own source.
 
 mod folder;
 mod named;
@@ -29,14 +29,14 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What a drive is wanted for.
+/// The intended use of a drive.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
     /// Its data is read.
     Read,
     /// Files of its volume are changed.
     Change,
-    /// Its data is overwritten; with what `--destroy-data` named.
+    /// Its data is overwritten; with the value of `--destroy-data`.
     Destroy(Option<&'a str>),
 }
 
@@ -45,11 +45,11 @@ pub enum Purpose<'a> {
 pub struct Grant {
     drive: Drive,
     writes: bool,
-    /// What `--destroy-data` named.
+    /// The value of `--destroy-data`.
     named: Option<String>,
-    /// Of a drive that is a file.
+    /// The claim to a drive that is a file.
     claim: Option<Claim>,
-    /// Of a drive that is measured.
+    /// The claim to a drive that is measured.
     _lock: Option<FunctionLock>,
 }
 
@@ -69,14 +69,14 @@ impl Grant {
         };
         let claim = match &drive {
             Drive::Nvme(resolved) if writes => {
-                // Said before any path is tried, and by the name that the user gave.
+                // Refused before any path is tried, with the name that the user gave.
                 for node in nodes_of(roots, resolved) {
                     Claim::to_write(roots, &node)?;
                 }
                 None
             }
             Drive::Nvme(_) | Drive::Ram(_) => None,
-            // The coprocessor itself lets one writer in.
+            // The coprocessor itself admits one writer.
             Drive::Coprocessor(_) => None,
             Drive::File(path) => Some(claim_file(roots, path, writes)?),
             Drive::Model(model) => match &model.file {
@@ -93,10 +93,10 @@ impl Grant {
         })
     }
 
-    /// Permits a measurement, which takes the whole controller from its driver and back.
+    /// Permits a measurement, which takes the whole controller from its driver and returns it.
     ///
     /// # Errors
-    /// As [`Grant::of`], for each namespace of the controller.
+    /// The errors of [`Grant::of`], for each namespace of the controller.
     pub fn to_measure(
         roots: &Roots,
         drive: Drive,
@@ -117,7 +117,7 @@ impl Grant {
         Ok(grant)
     }
 
-    /// What it is for.
+    /// The intended use.
     pub const fn drive(&self) -> &Drive {
         &self.drive
     }
@@ -126,7 +126,7 @@ impl Grant {
     /// named, before anything is written.
     ///
     /// # Errors
-    /// It is another drive.
+    /// The serial numbers differ.
     pub fn confirm(&self, serial: Option<&str>) -> Result<()> {
         named::check_opened(&self.drive, self.named.as_deref(), serial)
     }
@@ -138,7 +138,7 @@ impl Grant {
     pub fn claim(&self, roots: &Roots, node: &Path, write: bool) -> Result<Claim> {
         if write && !self.writes {
             return Err(Failure::usage(format!(
-                "{} was opened to be read",
+                "{} was opened for reading only",
                 self.drive
             )));
         }
@@ -153,7 +153,7 @@ impl Grant {
 /// Refuses a source that is the drive itself, by whatever name.
 ///
 /// # Errors
-/// It is, or could not be looked at.
+/// The source is the drive, or could not be examined.
 pub fn refuse_source(
     roots: &Roots,
     drive: &Drive,
@@ -178,7 +178,7 @@ fn claim_file(roots: &Roots, path: &Path, write: bool) -> Result<Claim> {
     })
 }
 
-/// The block devices that are meant: the partition, the namespace, or each of the controller's.
+/// The affected block devices: the partition, the namespace, or all namespaces of the controller.
 fn nodes_of(roots: &Roots, resolved: &Resolved) -> Vec<PathBuf> {
     if let Some(partition) = &resolved.partition {
         return vec![roots.dev.join(partition)];
@@ -237,16 +237,16 @@ fn device_name(roots: &Roots, data: &Metadata) -> Option<String> {
     Some(folder.file_name()?.to_str()?.to_owned())
 }
 
-/// Keeps other processes of ours from a PCI function. Where no driver of the kernel's stands
-/// between, two of them could both have it.
+/// Keeps other straightway processes from using a PCI function. Without a kernel driver two
+/// processes could drive the same function.
 #[derive(Debug)]
 pub struct FunctionLock(#[allow(dead_code)] File);
 
 impl FunctionLock {
-    /// Locks it until this is dropped.
+    /// Locks the function until this is dropped.
     ///
     /// # Errors
-    /// Another process of ours has it.
+    /// Another straightway process uses the function.
     pub fn take(roots: &Roots, resolved: &Resolved) -> Result<Self> {
         let address = resolved.controller.address.to_string();
         let path = roots.sys.join("bus/pci/devices").join(address);
@@ -257,7 +257,7 @@ impl FunctionLock {
             Err(Errno::WOULDBLOCK) => Err(Failure::missing(format!(
                 "{resolved} is in use by another process; nothing was done"
             ))
-            .hint(format!("wait until that ends; fuser -v {}", path.display()))),
+            .hint(format!("wait until it ends; fuser -v {}", path.display()))),
             Err(error) => Err(Failure::io("locking", &path, &error.into())),
         }
     }

@@ -1,7 +1,7 @@
-//! What `--destroy-data` must name.
+//! The required value of `--destroy-data`.
 //!
 //! An NVMe drive is named by its serial number; a file, whether it is a disk itself or a model
-//! controller's, by its path or its name. Memory has nothing to lose and needs no name.
+//! controller's, by its path or its name. Memory holds no data to lose and needs no name.
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Checks what the user gave to `--destroy-data` against what is known before the drive is opened.
 ///
 /// # Errors
-/// It is missing, or names something else.
+/// The value is missing, or names something else.
 pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
     match drive {
         Drive::Nvme(resolved) => {
@@ -18,7 +18,7 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
             match (given, serial) {
                 (None, _) => Err(refusal(drive, serial)),
                 (Some(given), Some(serial)) => check_serial(given, serial),
-                // A drive without its kernel driver is asked itself; see `check_opened`.
+                // A drive without its kernel driver is queried after opening; see `check_opened`.
                 (Some(_), None) => Ok(()),
             }
         }
@@ -28,13 +28,13 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
             None => Ok(()),
         },
         Drive::Ram(_) => Ok(()),
-        // The coprocessor tells the drive's serial number; see `check_opened`.
+        // The coprocessor reports the drive's serial number; see `check_opened`.
         Drive::Coprocessor(_) if given.is_some() => Ok(()),
         Drive::Coprocessor(_) => Err(refusal(drive, None)),
     }
 }
 
-/// Checks it against what the opened drive says of itself, before anything is written.
+/// Checks the value against the opened drive's serial number, before anything is written.
 ///
 /// # Errors
 /// It names another drive.

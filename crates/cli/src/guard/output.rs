@@ -1,14 +1,14 @@
-//! A local file or stream that a verb delivers to.
+//! A local file or stream that a verb writes to.
 //!
-//! | what is there | without `--force` | with it |
+//! | existing target | without `--force` | with it |
 //! | --- | --- | --- |
-//! | nothing | made; appears when it is whole | the same |
-//! | a file | refused | replaced when the new one is whole, unless it is in use |
-//! | a FIFO, a terminal, `/dev/null` | written as it is | the same |
+//! | none | created; appears when it is complete | the same |
+//! | a file | refused | replaced when the new one is complete, unless it is in use |
+//! | a FIFO, a terminal, `/dev/null` | written directly | the same |
 //! | a folder, a socket, a drive's node | refused | refused |
 //! | the command's own source | refused | refused |
 //!
-//! A block device is not a place to save a file: `write` overwrites one, with its serial number.
+//! A block device is never a target: to overwrite one, use `write` with its serial number.
 
 use super::{device_name, is_part_of};
 use crate::drive::Drive;
@@ -22,10 +22,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// How the nodes of drives begin which are character devices.
+/// Prefixes of the names of drives' character devices.
 const DRIVES: [&str; 3] = ["nvme", "ng", "chardisk"];
 
-/// A file or stream that may be written, and was not touched yet.
+/// A file or stream that may be written, and has not been changed yet.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -35,22 +35,22 @@ pub struct Output {
 #[derive(Debug)]
 enum Found {
     Nothing,
-    /// The file that is there, claimed, so that no writer of it loses it.
+    /// The existing file, claimed, so that no other process writes it.
     File {
         _claim: Claim,
         owner: (u32, u32),
         mode: u32,
     },
-    /// A link that leads nowhere.
+    /// A dangling link.
     Link,
     Stream,
 }
 
 impl Output {
-    /// Checks that `path` may be written with what comes from `source`, where that is a drive.
+    /// Checks that `path` may be written with data from `source`, if that is a drive.
     ///
     /// # Errors
-    /// Why not; nothing was changed.
+    /// It may not be written; nothing was changed.
     pub fn check(roots: &Roots, path: &Path, force: bool, source: Option<&Drive>) -> Result<Self> {
         let failed = |error: std::io::Error| Failure::io("opening", path, &error);
         let refused = |why: &str| {
@@ -114,7 +114,7 @@ impl Output {
             Err(_) => Found::Nothing,
             Ok(_) if force => Found::Link,
             Ok(_) => {
-                let what = format!("{} is a link to nothing; nothing was done", path.display());
+                let what = format!("{} is a dangling link; nothing was done", path.display());
                 return Err(Failure::new(Exit::Exists, what).hint("--force to replace it"));
             }
         };
@@ -132,7 +132,7 @@ impl Output {
         }
     }
 
-    /// Opens it. A file is made beside the one that it is to become.
+    /// Opens it. A regular file is created under a temporary name in the same folder.
     ///
     /// # Errors
     /// It cannot be opened or made.
@@ -156,7 +156,7 @@ impl Output {
         let file = options.write(true).create_new(true).open(&unfinished);
         let file = file.map_err(failed)?;
         if let Found::File { owner, mode, .. } = &found {
-            // As far as it is permitted: only root gives files away.
+            // As far as permitted: only root may change a file's owner.
             let _ = std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1));
             let _ = file.set_permissions(PermissionsExt::from_mode(*mode));
         }
@@ -173,7 +173,7 @@ impl Output {
 pub struct OpenOutput {
     file: File,
     path: PathBuf,
-    /// The file's name once it is whole, and what has it now.
+    /// The file's final name, and the file that has it now.
     becomes: Option<(PathBuf, Found)>,
 }
 
@@ -187,10 +187,10 @@ impl OpenOutput {
         written.map_err(|error| Failure::io("writing", &self.path, &error))
     }
 
-    /// Gives a file its name: it is whole.
+    /// Gives a complete file its name.
     ///
     /// # Errors
-    /// Another file has the name since, or it could not be renamed.
+    /// Another file has the name now, or the rename failed.
     pub fn finish(mut self) -> Result<()> {
         let Some((path, found)) = &self.becomes else {
             return Ok(());
@@ -198,7 +198,7 @@ impl OpenOutput {
         let named = match found {
             Found::Nothing => name_new(&self.path, path),
             _ => {
-                // Before the old one is gone, the new one must be there after a power cut.
+                // The new file must survive a power cut before the old one is replaced.
                 let synced = self.file.sync_data();
                 synced.and_then(|()| std::fs::rename(&self.path, path))
             }
@@ -217,10 +217,11 @@ impl Drop for OpenOutput {
     }
 }
 
-/// Renames a file to a name that nothing has.
+/// Renames a file to a name that does not exist.
 fn name_new(from: &Path, to: &Path) -> std::io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system knows it; a hard link is refused just as well.
+        // Not every file system supports this; a hard link fails in the same way if the name
+        // exists.
         Err(Errno::INVAL | Errno::NOSYS) => {
             std::fs::hard_link(from, to)?;
             std::fs::remove_file(from)
@@ -229,10 +230,10 @@ fn name_new(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Refuses standard output that is the source itself, which would feed what is read.
+/// Refuses standard output that is the source itself, which would write to what is read.
 ///
 /// # Errors
-/// It is.
+/// Standard output is the source.
 fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
     let descriptor = std::io::stdout().as_fd().try_clone_to_owned();
     let data = descriptor.map(File::from).and_then(|file| file.metadata());
@@ -245,17 +246,17 @@ fn refuse_standard_output(roots: &Roots, source: &Drive) -> Result<()> {
     }
 }
 
-/// Where data goes: standard output, or a file that passed the guard.
+/// The destination of data: standard output, or a file that passed the guard.
 #[derive(Debug)]
 pub enum Outlet {
-    /// Standard output. As a file of its own it is written without another buffer.
+    /// Standard output, as a `File`, so that it is written without another buffer.
     Standard(Stdout, Option<File>),
     /// A file.
     Output(OpenOutput),
 }
 
 impl Outlet {
-    /// The output that was checked, or standard output.
+    /// Opens the checked output, or standard output.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -268,7 +269,7 @@ impl Outlet {
         Ok(Self::Standard(stdout, file))
     }
 
-    /// Takes the next bytes.
+    /// Writes the next bytes.
     ///
     /// # Errors
     /// They cannot be written.
@@ -281,7 +282,7 @@ impl Outlet {
         written.map_err(|error| Failure::stdout(&error))
     }
 
-    /// All is there.
+    /// Completes the output.
     ///
     /// # Errors
     /// It cannot be completed.
@@ -295,10 +296,11 @@ impl Outlet {
     }
 }
 
-/// Refuses what would end on standard output beside JSON, or on a terminal. `instead` is what to write.
+/// Refuses data on standard output together with JSON, or on a terminal. `instead` is the suggested
+/// option.
 ///
 /// # Errors
-/// It would.
+/// The data would go to a terminal or mix with JSON.
 pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
     if json {
         let what = "--json and the data would mix on standard output";
@@ -311,10 +313,10 @@ pub fn refuse_to_mix(json: bool, instead: &str) -> Result<()> {
     }
 }
 
-/// Checks `path`, or standard output, as the output of what is read from `drive`.
+/// Checks `path`, or standard output, as the output for data read from `drive`.
 ///
 /// # Errors
-/// It is the drive itself, or may not be written.
+/// The output is the drive itself, or may not be written.
 pub fn output_of(
     roots: &Roots,
     drive: &Drive,

@@ -1,8 +1,8 @@
-//! Whom a drive goes back to when we are done with it, and what else is put back.
+//! Restores a drive's original driver and the machine's other settings on exit.
 //!
 //! A drive that `straightway bind` or its owner prepared is used and left as it is; any other is
-//! borrowed from its driver. Records of what was borrowed outlive a crash, and [`recover`] at the
-//! start of the next run gives it back.
+//! borrowed from its driver. Records of borrowed drives survive a crash, and [`recover`] returns
+//! the drives at the start of the next run.
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -11,23 +11,23 @@ use linux::pci::PciAddress;
 use linux::{Roots, bind};
 use std::path::{Path, PathBuf};
 
-/// Huge pages of 2 MiB that the kernel keeps.
+/// The file with the number of huge pages of 2 MiB that the kernel reserves.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
-/// What is given back at the end, by what is [held](crate::path::held) on it.
+/// What is restored at the end by the object that [holds](crate::path::held) the loan.
 #[derive(Debug)]
 pub struct Loan {
-    /// None if the drive was ours already.
+    /// None if the drive was already bound to the path's driver.
     binding: Option<bind::Binding>,
-    /// Dropped after the function has given its pages back.
+    /// Dropped after the function has freed its pages.
     pub huge_pages: Option<HugePages>,
 }
 
 impl Loan {
-    /// The drive, bound by `bind` to the driver of a path unless it is kept at one.
+    /// Borrows the drive and binds it with `bind` to the driver of a path, unless it already is.
     ///
     /// # Errors
-    /// It is in use, or cannot be bound.
+    /// The drive is in use, or cannot be bound.
     pub fn new(
         roots: &Roots,
         address: PciAddress,
@@ -51,14 +51,14 @@ impl Ends for Loan {
     }
 }
 
-/// How many huge pages the kernel kept; it is told to keep that many again when this is dropped.
+/// The original number of reserved huge pages, restored when this is dropped.
 #[derive(Debug)]
 pub struct HugePages {
     count: Option<String>,
 }
 
 impl HugePages {
-    /// Looks how many there are now.
+    /// Reads the current number.
     pub fn remember() -> Self {
         let count = std::fs::read_to_string(HUGE_PAGES).ok();
         Self { count }
@@ -68,19 +68,20 @@ impl HugePages {
 impl Drop for HugePages {
     fn drop(&mut self) {
         if let Some(count) = &self.count {
-            // Where that fails, memory stays reserved, as the doctor shows.
+            // If this fails, memory stays reserved, which `doctor` shows.
             let _ = std::fs::write(HUGE_PAGES, count.trim());
         }
     }
 }
 
-/// Where a process mounts what it measures: one folder a process, so that a dead one's is known.
+/// Where a process mounts the file system that it measures: one folder per process, so that the
+/// folder of a dead process can be recognised.
 pub fn mount_folder(pid: u32) -> PathBuf {
     PathBuf::from(format!("/run/straightway/mount-{pid}"))
 }
 
-/// Gives back what runs that died had borrowed or mounted, and says so. Without the right to do it
-/// nothing is done: the drive is then not ours to use either.
+/// Restores what dead processes had borrowed or mounted, and reports it. Does nothing without the
+/// permission to do so: this process may not use the drive then either.
 pub fn recover(roots: &Roots, console: &Console) {
     let folder = Path::new("/run/straightway");
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -112,7 +113,7 @@ pub fn recover(roots: &Roots, console: &Console) {
             for one in restored {
                 let driver = one.driver.as_deref().unwrap_or("no driver");
                 console.say(format_args!(
-                    "{} went back to {driver}; process {} had left it",
+                    "{} was returned to {driver}; process {} had left it",
                     one.address, one.dead_pid
                 ));
             }
@@ -120,7 +121,7 @@ pub fn recover(roots: &Roots, console: &Console) {
         Err(error) => {
             let failure = Failure::from(error);
             console.say(format_args!(
-                "what an earlier run left could not be put back: {failure}"
+                "the changes of an earlier run could not be reverted: {failure}"
             ));
         }
     }

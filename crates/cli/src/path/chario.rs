@@ -15,10 +15,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens it. A drive that is at its device already is used as it is; any other is borrowed.
+/// Opens the path. A drive that is already bound to CharIO is used as it is; any other is borrowed.
 ///
 /// # Errors
-/// What is missing or refused.
+/// Something is missing or refused.
 pub fn open(
     roots: &Roots,
     grant: &Grant,
@@ -26,9 +26,9 @@ pub fn open(
     kind: &Kind,
     options: &OpenOptions,
 ) -> Result<Opened> {
-    refuse_partition(resolved, "CharIO knows")?;
+    refuse_partition(resolved, "CharIO supports")?;
     let nsid = namespace_of(resolved, options.namespace)?;
-    // Whoever borrows it gives it back at the end, which would take it from others.
+    // Borrowing would return the drive at the end and take it from other users.
     let lock = match resolved.controller.driver.as_deref() {
         Some(bind::CHARIO) => None,
         _ => Some(FunctionLock::take(roots, resolved)?),
@@ -54,11 +54,11 @@ pub fn open(
     }
 }
 
-/// Opens a namespace's device, which holds the loan. Without registered memory or a window buffers
+/// Opens a namespace's device, which holds the loan. Without registered memory or a window, buffers
 /// are ordinary memory.
 ///
 /// # Errors
-/// What is missing or refused.
+/// Something is missing or refused.
 pub fn open_node(
     roots: &Roots,
     node: &Path,
@@ -85,7 +85,7 @@ pub fn open_node(
     Ok(Opened::new(kind, Box::new(device), buffers))
 }
 
-/// A window of physical memory that is granted and large enough.
+/// Finds a granted window of physical memory that is large enough.
 fn window(roots: &Roots, node: &Path, needed: u64) -> Result<Window> {
     let mut all = windows(roots, &node.to_string_lossy()).into_iter();
     let found = all.find(|window| window.length_bytes >= needed);
@@ -97,8 +97,8 @@ fn window(roots: &Roots, node: &Path, needed: u64) -> Result<Window> {
     })
 }
 
-/// Refuses a namespace that CharIO's driver would leave alone, while the kernel's driver has it and
-/// can be asked why.
+/// Refuses a namespace that CharIO's driver would not accept, while the kernel's driver holds it
+/// and can report the reason.
 fn refuse_unusable(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<()> {
     let shown = resolved.controller.namespaces.as_slice();
     let nsid = match (nsid, shown) {
@@ -109,7 +109,7 @@ fn refuse_unusable(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Res
     let (Some(nsid), Some(controller)) = (nsid, controller) else {
         return Ok(());
     };
-    // Without the right to ask, borrowing fails too, and says so.
+    // Without the permission to query, borrowing fails too, with an error.
     let Ok(file) = File::open(controller) else {
         return Ok(());
     };
@@ -121,10 +121,10 @@ fn refuse_unusable(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Res
     Ok(())
 }
 
-/// The drive for CharIO's driver; nothing is borrowed where it has it already.
+/// Borrows the drive for CharIO's driver, unless it is already bound to it.
 ///
 /// # Errors
-/// It is in use, or cannot be bound.
+/// The drive is in use, or cannot be bound.
 pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Arc<Loan>>> {
     let controller = Controller::at(roots, resolved.controller.address)?;
     match controller.driver.as_deref() {
@@ -137,10 +137,10 @@ pub fn borrow(roots: &Roots, resolved: &Resolved) -> Result<Option<Arc<Loan>>> {
     }
 }
 
-/// The name of the namespace's device, once CharIO's driver has the controller.
+/// The name of the namespace's device, once the controller is bound to CharIO.
 ///
 /// # Errors
-/// The driver shows none.
+/// The driver has no such device.
 pub fn node(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<PathBuf> {
     let controller = Controller::at(roots, resolved.controller.address)?;
     let is_it = |one: &&Namespace| one.nsid.is_some() && one.nsid == nsid;
@@ -156,10 +156,10 @@ pub fn node(roots: &Roots, resolved: &Resolved, nsid: Option<u32>) -> Result<Pat
     };
     let name = found.and_then(|one| one.chario.as_ref()).ok_or_else(|| {
         Failure::missing(format!(
-            "CharIO's driver shows no such namespace of {}",
+            "CharIO's driver has no such namespace of {}",
             controller.address
         ))
-        .hint("dmesg tells which namespaces it left alone, and why")
+        .hint("dmesg shows which namespaces it ignored, and why")
     })?;
     Ok(PathBuf::from(name))
 }

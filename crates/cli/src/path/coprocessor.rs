@@ -8,16 +8,16 @@ use linux::coprocessor::CoprocessorOptions;
 use measure::kind::Kind;
 use std::path::Path;
 
-/// Opens it.
+/// Opens the path.
 ///
 /// # Errors
-/// What is missing or refused.
+/// Something is missing or refused.
 pub fn open(path: &Path, kind: &Kind, write: bool) -> Result<Opened> {
     let poll = kind.polls();
     let device = Coprocessor::open(path, CoprocessorOptions { write, poll })?;
     let memory = Memory::Dma(device.memory().clone());
     Ok(Opened {
-        told_serial: Some(device.serial().to_owned()),
+        reported_serial: Some(device.serial().to_owned()),
         ..Opened::new(kind, Box::new(device), memory)
     })
 }

@@ -1,19 +1,21 @@
-//! The order in which a borrowed drive is left: what is open on it is closed, then it goes back.
+//! The order in which a borrowed drive is released: first everything open on it is closed, then it
+//! is returned.
 //!
-//! The kernel does not take a function from vfio-pci while a process has it open: unbinding waits,
-//! deaf to signals, for a descriptor that the waiting process itself may hold. So nothing is opened
-//! beside a loan. [`Held`] owns both, and whichever way it ends, the loan ends last.
+//! The kernel does not unbind a function from vfio-pci while a process has it open: unbinding waits
+//! uninterruptibly for a descriptor that the waiting process itself may hold. So nothing is opened
+//! independently of a loan: [`Held`] owns both, and on every path the loan ends last.
 
 use crate::failure::{Failure, Result};
 use block::{Completion, Device, Geometry, Refused, Request};
 use std::ops::{Deref, DerefMut};
 
-/// What ends when nothing is open on it any more. Dropping it ends it too, without the error.
+/// A resource that ends when nothing is open on it any more. Dropping it also ends it, but ignores
+/// the error.
 pub trait Ends {
-    /// Ends it.
+    /// Ends the resource.
     ///
     /// # Errors
-    /// What could not be given back; the next run tries again.
+    /// Something could not be restored; the next run tries again.
     fn end(self) -> Result<()>;
 }
 
@@ -30,7 +32,7 @@ impl<L: Ends> Ends for Option<L> {
     }
 }
 
-/// Shared by what is open on it: the last one to be dropped ends it.
+/// Shared by everything open on it: dropping the last handle ends it.
 impl<L: Ends> Ends for std::sync::Arc<L> {
     fn end(self) -> Result<()> {
         match Self::into_inner(self) {
@@ -49,19 +51,19 @@ pub struct Held<T, L> {
 }
 
 impl<T, L> Held<T, L> {
-    /// Opens something on `loan`; where that fails the loan ends after it.
+    /// Opens something on `loan`; if that fails, the loan ends afterwards.
     ///
     /// # Errors
-    /// That of `open`.
+    /// The error of `open`.
     pub fn open(loan: L, open: impl FnOnce() -> Result<T>) -> Result<Self> {
         Held { open: (), loan }.and_then(|()| open())
     }
 
-    /// Makes something else of what is open; where that fails, `step` has closed what it got
-    /// (a [`Failure`] holds nothing open), and the loan ends after it.
+    /// Converts what is open; if that fails, `step` has closed its argument (a [`Failure`] holds
+    /// nothing open), and the loan ends afterwards.
     ///
     /// # Errors
-    /// That of `step`.
+    /// The error of `step`.
     pub fn and_then<U>(self, step: impl FnOnce(T) -> Result<U>) -> Result<Held<U, L>> {
         let Self { open, loan } = self;
         let open = step(open)?;
@@ -73,7 +75,7 @@ impl<T, L: Ends> Held<T, L> {
     /// Closes what is open, then ends the loan.
     ///
     /// # Errors
-    /// Those of [`Ends::end`].
+    /// The error of [`Ends::end`].
     pub fn close(self, close: impl FnOnce(T)) -> Result<()> {
         let Self { open, loan } = self;
         close(open);

@@ -11,13 +11,13 @@ use linux::{Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring}
 use measure::kind::{Carrier, Kind};
 use std::path::{Path, PathBuf};
 
-/// Requests that the RAM disk takes.
+/// Maximum number of requests in flight on the RAM disk.
 pub const RAM_DEPTH: usize = 64;
 
 /// Opens what was claimed: a block device, a file, or a namespace's character device.
 ///
 /// # Errors
-/// What is missing or refused.
+/// Something is missing or refused.
 pub fn open(
     roots: &Roots,
     claim: &Claim,
@@ -29,8 +29,8 @@ pub fn open(
         queue_depth: queue_depth.clamp(1, 4096),
         poll: kind.polls(),
         register_file: true,
-        // The plain ring is what a program has that does nothing special. Passthrough is quicker
-        // unregistered than with pieces as long as the longest block.
+        // The plain ring is what an ordinary program uses. Passthrough is faster without registered
+        // memory than with pieces as long as the longest block.
         fixed_memory: kind.polls().then(|| memory.clone()),
         ..RingOptions::default()
     };
@@ -73,10 +73,10 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Looks for them, now.
+    /// Finds the current names.
     ///
     /// # Errors
-    /// The drive is not with the kernel's driver, or shows no such namespace.
+    /// The drive is not bound to the kernel's driver, or has no such namespace.
     pub fn of(roots: &Roots, resolved: &Resolved, requested: Option<u32>) -> Result<Self> {
         let address = resolved.controller.address;
         Identity::of(&resolved.controller).refuse_another(roots, address)?;
@@ -84,7 +84,7 @@ impl Nodes {
         let name = controller.kernel_name.as_ref().ok_or_else(|| {
             let driver = controller.driver.as_deref().unwrap_or("no driver");
             Failure::missing(format!(
-                "the kernel's paths need {address} at its driver nvme, and it is bound to {driver}"
+                "the kernel's paths need {address} bound to nvme, but it is bound to {driver}"
             ))
             .hint(format!("straightway release {address}"))
         })?;
@@ -116,7 +116,7 @@ impl Nodes {
     /// The node that a path opens.
     ///
     /// # Errors
-    /// There is none.
+    /// The path has no such node.
     pub fn for_kind(&self, kind: &Kind) -> Result<&Path> {
         if kind.carrier != Carrier::Passthrough {
             return Ok(&self.block);
@@ -131,7 +131,7 @@ impl Nodes {
     }
 }
 
-/// Opens passthrough with registered memory, or without where this kernel refuses it..
+/// Opens passthrough with registered memory, or without it if this kernel refuses that.
 fn open_passthrough(
     roots: &Roots,
     claim: &Claim,
@@ -150,11 +150,11 @@ fn open_passthrough(
     }
 }
 
-/// Makes a disk of memory, each byte of it `fill`. Pages of zeroes that were never written may be
-/// one page to the kernel, which is no memory to measure.
+/// Makes a RAM disk, each byte of which is `fill`. The kernel may map pages of zeroes that were
+/// never written to a single page, which would falsify measurements.
 ///
 /// # Errors
-/// There is not that much memory.
+/// There is not enough memory.
 pub fn open_ram(bytes: u64, fill: u8, kind: &Kind, memory: HostMemory) -> Result<Opened> {
     let too_large = || Failure::unsupported(format!("no memory for a disk of {bytes} bytes"));
     let len = usize::try_from(bytes).map_err(|_| too_large())?;

@@ -1,4 +1,4 @@
-//! Where buffers come from: each path can reach another kind of memory.
+//! Memory for buffers: each path can access a different kind of memory.
 
 use crate::failure::{Failure, Result};
 use block::Buffer;
@@ -8,57 +8,58 @@ use model::BusMemory;
 /// Memory for buffers; a clone is another handle to it.
 #[derive(Clone, Debug)]
 pub enum Memory {
-    /// The host's own.
+    /// Ordinary memory of the host.
     Host(HostMemory),
-    /// What a drive reaches by itself.
+    /// Memory that a drive accesses by DMA.
     Dma(DmaMemory),
-    /// What a model controller reaches.
+    /// Memory that a model controller accesses.
     Bus(BusMemory),
 }
 
 impl Memory {
-    /// A buffer of `len` bytes at the start of a page.
+    /// Allocates a buffer of `len` bytes at the start of a page.
     ///
     /// # Errors
-    /// There is no room.
+    /// There is not enough contiguous memory.
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
         match self {
             Self::Host(memory) => Ok(memory.allocate(len)?),
             Self::Dma(memory) => Ok(memory.allocate(len)?),
             Self::Bus(memory) => memory
                 .allocate(len)
-                .ok_or_else(|| Failure::usage(format!("no run of {len} bytes is free"))),
+                .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
         }
     }
 
-    /// The same memory, whose buffers are aligned as a device's geometry asks: at multiples of
-    /// `align_bytes`, and of a page at least.
+    /// The same memory, with buffers aligned as a device's geometry requires: at multiples of
+    /// `align_bytes`, and at least of a page.
     #[must_use]
     pub fn aligned_to(self, align_bytes: u32) -> Self {
         let align_bytes = align_bytes as usize;
         match self {
             Self::Host(memory) => Self::Host(memory.aligned_to(align_bytes)),
             Self::Dma(memory) => Self::Dma(memory.aligned_to(align_bytes)),
-            // A controller asks for dwords.
+            // A controller requires dwords.
             bus @ Self::Bus(_) => bus,
         }
     }
 
-    /// Memory for queues: a run of `len` bytes on the bus, at the start of a controller's page.
+    /// Allocates memory for queues: `len` contiguous bytes on the bus, at the start of a
+    /// controller's page.
     ///
     /// # Errors
-    /// There is no room.
+    /// There is not enough contiguous memory.
     pub fn allocate_pages(&self, len: usize, page_bytes: usize) -> Result<Buffer> {
         match self {
             Self::Host(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
             Self::Dma(memory) => Ok(memory.aligned_to(page_bytes).allocate(len)?),
             Self::Bus(memory) => memory
                 .allocate_contiguous(len, page_bytes)
-                .ok_or_else(|| Failure::usage(format!("no run of {len} bytes is free"))),
+                .ok_or_else(|| Failure::usage(format!("no {len} contiguous bytes are free"))),
         }
     }
 
-    /// Takes a buffer back. One of other memory stays out, which costs its memory and no more.
+    /// Frees a buffer. A buffer of other memory is leaked, which is harmless.
     pub fn give_back(&self, buffer: Buffer) {
         let _ = match self {
             Self::Host(memory) => memory.give_back(buffer),

@@ -1,12 +1,12 @@
-//! Opens the block device of a drive, by the path that is asked for.
+//! Opens the block device of a drive by the requested path.
 
 pub mod borrow;
 pub mod chario;
 pub mod coprocessor;
+pub mod handle;
 pub mod held;
 pub mod kernel;
 pub mod memory;
-pub mod rig;
 pub mod straight;
 pub mod without_fua;
 
@@ -17,6 +17,7 @@ use block::Device;
 use borrow::Loan;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use handle::{ControllerHandle, Recall};
 use held::Ends;
 use kernel::Nodes;
 use linux::identity::Identity;
@@ -25,52 +26,51 @@ use linux::{HostMemory, Roots, SyncFile};
 use measure::kind::{self, Carrier, Group, Kind, Wait};
 use memory::Memory;
 use nvme::CompletionMode;
-use rig::{Recall, Rig};
 use std::fmt;
 use std::sync::Arc;
 
-/// Looks at the completion ring before a hybrid wait sleeps.
+/// Number of polls before a hybrid wait sleeps.
 const HYBRID_LOOKS: u32 = 2_000;
 
-/// The largest block that any path takes.
+/// The largest block size that any path supports.
 pub const LARGEST_BLOCK_BYTES: usize = 64 << 10;
 
-/// What the user may write after `--path` that is no name of the table.
+/// Values of `--path` that are not names of the table.
 const AUTO: &str = "auto";
-/// The names of the straight path that insist on an IOMMU, or on none.
+/// The names of the straight path that require an IOMMU, or its absence.
 const WITH_IOMMU: [(&str, bool); 2] = [("vfio", true), ("noiommu", false)];
 
-/// What `--path` says in the help of every verb.
-pub const PATH_HELP: &str = "The path to the drive. auto: the straight path if the drive can be \
-had, io_uring otherwise; a plain file takes pread and pwrite. straightway, vfio and noiommu are the \
-straight path, with an IOMMU or without; sync is pread and pwrite through the page cache";
+/// The help text of `--path` for all verbs.
+pub const PATH_HELP: &str = "The path to the drive. auto: the straight path if it is \
+available, io_uring otherwise; pread and pwrite for a plain file. straightway, vfio and noiommu are \
+the straight path, with an IOMMU or without; sync is pread and pwrite through the page cache";
 
-/// The path that the user wants: `auto`, or a name or an alias of the table of paths.
+/// The requested path: `auto`, or a name or an alias of the table of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathChoice(&'static str);
 
 impl PathChoice {
-    /// Whichever suits the drive.
+    /// The default path of the drive.
     pub const AUTO: Self = Self(AUTO);
     /// io_uring.
     pub const IO_URING: Self = Self("io_uring");
     /// The page cache, through pread and pwrite.
     pub const SYNC: Self = Self("sync");
 
-    /// The one vocabulary of `--path` and `--paths`.
+    /// The values of `--path` and `--paths`.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         let names = std::iter::once(AUTO).chain(kind::names());
         PossibleValuesParser::new(names).map(|name| Self::named(&name))
     }
 
-    /// A name that the parser let pass.
+    /// A name that the parser accepted.
     fn named(name: &str) -> Self {
         let known = kind::names().into_iter().find(|known| *known == name);
         Self(known.unwrap_or(AUTO))
     }
 
-    /// The path that it means among those that `fits` admits, or any other path of that name;
-    /// `None` if the user leaves it open.
+    /// The path with this name among those that `fits` accepts, or otherwise any path of that name;
+    /// `None` for `auto`.
     pub fn kind(self, fits: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
         if self == Self::AUTO {
             return None;
@@ -94,11 +94,11 @@ impl fmt::Display for PathChoice {
 /// How completions are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Look until it is there: quickest, and a processor spins
+    /// Poll until it arrives: fastest, but a processor spins
     Poll,
     /// Sleep until the drive interrupts
     Interrupt,
-    /// Look for a short time, then sleep
+    /// Poll for a short time, then sleep
     Hybrid,
 }
 
@@ -116,7 +116,7 @@ impl Mode {
     }
 }
 
-/// What a way of waiting is to the driver.
+/// Converts the mode to the driver's type.
 const fn completion(wait: Wait) -> CompletionMode {
     match wait {
         Wait::Poll => CompletionMode::Poll,
@@ -127,25 +127,25 @@ const fn completion(wait: Wait) -> CompletionMode {
     }
 }
 
-/// What is wanted of a path.
+/// Options for opening a path.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
-    /// Which.
+    /// The requested path.
     pub path: PathChoice,
-    /// How completions are waited for, if the user said so.
+    /// How completions are waited for, if requested.
     pub mode: Option<Mode>,
-    /// The namespace, if the user said so.
+    /// The namespace, if requested.
     pub namespace: Option<u32>,
-    /// Whether it is to be changed.
+    /// Whether the drive will be written.
     pub write: bool,
-    /// Memory for buffers, all together.
+    /// Total memory for buffers.
     pub buffer_bytes: usize,
     /// Requests in flight.
     pub queue_depth: u16,
 }
 
 impl OpenOptions {
-    /// For a dry run: changes no driver, and looks through the kernel's, where that has the drive.
+    /// For a dry run: does not change the driver, and uses the kernel's if that holds the drive.
     #[must_use]
     pub fn changing_no_driver_if(self, dry_run: bool, drive: &Drive) -> Self {
         match drive {
@@ -163,23 +163,23 @@ impl OpenOptions {
     }
 }
 
-/// An open path. Close it: what goes wrong then is worth knowing.
+/// An open path. Call `close`, which reports errors; dropping ignores them.
 pub struct Opened {
     /// The device.
     pub device: Box<dyn Device>,
     /// Where its buffers come from.
     pub memory: Memory,
-    /// What it is, in a word or two.
+    /// A short description.
     pub name: String,
-    /// What further threads make their devices of, where a path has more than one.
+    /// How further threads open their devices, if a path has more than one.
     pub twin: Option<SyncFile>,
-    rig: Option<Box<dyn Rig>>,
-    /// The drive's binding, where it was changed and there is no rig; `device` holds it too.
+    handle: Option<Box<dyn ControllerHandle>>,
+    /// The drive's loan, if its driver was changed and there is no handle; `device` holds it too.
     loan: Option<Arc<Loan>>,
-    /// Dropped last: the drive is back at its driver then.
+    /// Dropped last, when the drive has been returned to its driver.
     _lock: Option<FunctionLock>,
-    /// The drive's serial number, where the path knows it otherwise.
-    told_serial: Option<String>,
+    /// The drive's serial number, if the path knows it without a handle.
+    reported_serial: Option<String>,
 }
 
 impl Opened {
@@ -189,14 +189,14 @@ impl Opened {
             memory,
             name: kind.name.to_owned(),
             twin: None,
-            rig: None,
+            handle: None,
             loan: None,
             _lock: None,
-            told_serial: None,
+            reported_serial: None,
         }
     }
 
-    /// The same, whose memory gives buffers as the device wants them.
+    /// The same path, with memory that aligns buffers as the device requires.
     #[must_use]
     pub fn aligned(self) -> Self {
         let align_bytes = self.device.geometry().buffer_align_bytes;
@@ -206,24 +206,24 @@ impl Opened {
         }
     }
 
-    /// The serial number that the drive itself gives, where the path asked it.
+    /// The serial number that the drive itself reports, if the path queried it.
     pub fn serial(&self) -> Option<String> {
-        if let Some(serial) = &self.told_serial {
+        if let Some(serial) = &self.reported_serial {
             return Some(serial.clone());
         }
-        let rig = self.rig.as_ref()?;
-        Some(rig.info().serial.as_str().to_owned())
+        let handle = self.handle.as_ref()?;
+        Some(handle.info().serial.as_str().to_owned())
     }
 
-    /// The device, and whether the machine wants the drive back while it is used.
+    /// The device, and a watch that reports whether the machine recalls the drive.
     pub fn parts(&mut self) -> (&mut (dyn Device + 'static), Recall<'_>) {
-        (self.device.as_mut(), Recall(self.rig.as_deref()))
+        (self.device.as_mut(), Recall(self.handle.as_deref()))
     }
 
     /// Closes the path after a transfer, whose error is reported before one of closing.
     ///
     /// # Errors
-    /// Of the transfer or of closing.
+    /// The error of the transfer or of closing.
     pub fn close_after<T>(self, result: Result<T>) -> Result<T> {
         match (result, self.close()) {
             (Err(failure), Err(other)) => Err(failure.and(other)),
@@ -232,26 +232,26 @@ impl Opened {
         }
     }
 
-    /// Closes the path and gives the drive back to its driver.
+    /// Closes the path and returns the drive to its driver.
     ///
     /// # Errors
-    /// The driver could not be given back.
+    /// The drive could not be returned to its driver.
     pub fn close(self) -> Result<()> {
         drop(self.device);
         self.loan.end()?;
-        match self.rig {
-            Some(rig) => rig.close(),
+        match self.handle {
+            Some(handle) => handle.close(),
             None => Ok(()),
         }
     }
 }
 
-/// Opens a path to the drive that was granted.
+/// Opens a path to the granted drive.
 ///
 /// # Errors
-/// What is missing, wrong or refused; nothing was changed then.
+/// Something is missing, wrong or refused; nothing was changed then.
 pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opened> {
-    // Buffers are aligned once the device has said to what; that may cost as much as a block.
+    // Buffers are aligned after the device has reported its alignment; this may cost up to a block.
     let buffer_bytes = options.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
     let options = OpenOptions {
         buffer_bytes,
@@ -261,7 +261,8 @@ pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opene
 }
 
 impl Drive {
-    /// Whether it has this path. A coprocessor's drive can be named beside another one.
+    /// Whether this kind of drive has this path. A coprocessor's drive can be named in addition to
+    /// another one.
     pub fn has(&self, kind: &Kind) -> bool {
         match self {
             Drive::Nvme(_) => kind.group != Group::Plain,
@@ -276,7 +277,7 @@ impl Drive {
 fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opened> {
     let drive = grant.drive();
     let options = &match drive {
-        // However one waits, the processor moves it.
+        // The mode makes no difference: the processor moves the data.
         Drive::Ram(_) => OpenOptions {
             mode: None,
             ..*options
@@ -293,8 +294,8 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
                 drive.has(kind) && options.path.behind_iommu().is_none()
             })?;
-            let rig = straight::open_model(model, options.buffer_bytes)?;
-            on_rig(rig, options.namespace.unwrap_or(1), kind)
+            let handle = straight::open_model(model, options.buffer_bytes)?;
+            on_handle(handle, options.namespace.unwrap_or(1), kind)
         }
         Drive::Coprocessor(path) => {
             let kind = kind_in("a coprocessor's drive", "coprocessor-hybrid")?;
@@ -314,7 +315,7 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
 }
 
 impl OpenOptions {
-    /// The path that is wanted of a device which has those that `fits` admits.
+    /// The requested path of a device that has the paths which `fits` accepts.
     fn kind_in(
         &self,
         what: &str,
@@ -329,8 +330,8 @@ impl OpenOptions {
             let names = kind::KINDS.iter().filter(|kind| fits(kind));
             let names: Vec<&str> = names.map(|kind| kind.name).collect();
             let hint = match names.as_slice() {
-                [] => "go without --path".to_owned(),
-                names => format!("one of {}, or go without --path", names.join(", ")),
+                [] => "omit --path".to_owned(),
+                names => format!("one of {}, or omit --path", names.join(", ")),
             };
             let failure = Failure::unsupported(format!("{what} has no path {}", self.path));
             return Err(failure.hint(hint));
@@ -339,7 +340,7 @@ impl OpenOptions {
     }
 }
 
-/// The sibling that waits as the user wants.
+/// The sibling that waits in the requested mode.
 fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
     let Some(mode) = mode else { return Ok(kind) };
     kind.waiting(mode.wait()).ok_or_else(|| {
@@ -349,7 +350,7 @@ fn waiting(kind: &'static Kind, mode: Option<Mode>) -> Result<&'static Kind> {
             .map(|mode| format!("--mode {}", mode.name()))
             .collect();
         Failure::unsupported(format!("{} cannot wait by {}", kind.name, mode.name()))
-            .hint(format!("{}, or go without --mode", modes.join(", ")))
+            .hint(format!("{}, or omit --mode", modes.join(", ")))
     })
 }
 
@@ -403,7 +404,7 @@ fn open_nvme(
         }
         Group::Kernel => kernel(kind),
         Group::Ext4 => Err(Failure::unsupported(format!(
-            "{} needs a file system of its own on the drive, which only a measurement makes",
+            "{} needs a separate file system on the drive, which only a measurement creates",
             kind.name
         ))
         .hint("straightway compare; or mount it, and name a file on it")),
@@ -411,11 +412,12 @@ fn open_nvme(
             "an NVMe drive has no path {}",
             kind.name
         ))
-        .hint("go without --path")),
+        .hint("omit --path")),
     }
 }
 
-/// Where the straight path cannot be had and the drive is with the kernel's driver, that one serves.
+/// Falls back to the kernel's driver if the straight path is not available and that driver holds
+/// the drive.
 fn or_kernel(
     resolved: &Resolved,
     options: &OpenOptions,
@@ -442,16 +444,16 @@ fn or_kernel(
             name: format!("{} (not the straight path: {failure})", opened.name),
             ..opened
         }),
-        // What stands in the way of both was told by the first.
+        // The first failure describes what prevents both paths.
         Err(_) => Err(failure),
     }
 }
 
-/// Refuses a partition, of a path that knows whole namespaces only.
-fn refuse_partition(resolved: &Resolved, who_knows: &str) -> Result<()> {
+/// Refuses a partition on a path that supports only whole namespaces.
+fn refuse_partition(resolved: &Resolved, who: &str) -> Result<()> {
     match &resolved.partition {
         Some(partition) => Err(Failure::unsupported(format!(
-            "{partition} is a partition, and {who_knows} whole namespaces only"
+            "{partition} is a partition, and {who} only whole namespaces"
         ))
         .hint("--path io_uring, or name the namespace")),
         None => Ok(()),
@@ -465,30 +467,30 @@ fn open_straight(
     behind_iommu: bool,
     options: &OpenOptions,
 ) -> Result<Opened> {
-    refuse_partition(resolved, "the straight path knows")?;
+    refuse_partition(resolved, "the straight path supports")?;
     let namespace = namespace_of(resolved, options.namespace)?;
     // Two drivers in user space cannot share a controller, not even to read.
     let lock = FunctionLock::take(roots, resolved)?;
-    let rig = straight::open(roots, resolved, behind_iommu, options.buffer_bytes)?;
-    // After the driver was bound the kernel shows no namespaces, so the drive itself is asked.
+    let handle = straight::open(roots, resolved, behind_iommu, options.buffer_bytes)?;
+    // With another driver bound, the kernel shows no namespaces, so the drive itself is queried.
     let namespace = match namespace {
         Some(namespace) => namespace,
-        None => rig::only_namespace(rig.as_ref())?,
+        None => handle::only_namespace(handle.as_ref())?,
     };
-    let info = rig.namespace(namespace)?;
+    let info = handle.namespace(namespace)?;
     let address = resolved.controller.address;
     Identity::of(&resolved.controller)
         .refuse_namespace(address, namespace, info.eui64, info.nguid)?;
     Ok(Opened {
         _lock: Some(lock),
-        ..on_rig(rig, namespace, kind)?
+        ..on_handle(handle, namespace, kind)?
     })
 }
 
-/// The namespace that the user named, in one way or the other.
+/// The namespace that the user named, by DEVICE or by `--namespace`.
 ///
 /// # Errors
-/// The two ways name different ones.
+/// The two name different namespaces.
 pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Option<u32>> {
     let named = resolved
         .namespace
@@ -496,37 +498,37 @@ pub fn namespace_of(resolved: &Resolved, requested: Option<u32>) -> Result<Optio
         .and_then(|namespace| namespace.nsid);
     match (named, requested) {
         (Some(named), Some(requested)) if named != requested => Err(Failure::usage(format!(
-            "`{}` is namespace {named}, and --namespace says {requested}",
+            "`{}` is namespace {named}, but --namespace is {requested}",
             resolved.name
         ))),
         (named, requested) => Ok(named.or(requested)),
     }
 }
 
-fn on_rig(rig: Box<dyn Rig>, nsid: u32, kind: &Kind) -> Result<Opened> {
-    let opened = open_queue(rig.as_ref(), nsid, kind)?;
+fn on_handle(handle: Box<dyn ControllerHandle>, nsid: u32, kind: &Kind) -> Result<Opened> {
+    let opened = open_queue(handle.as_ref(), nsid, kind)?;
     Ok(Opened {
-        name: format!("{}, {}", opened.name, rig.name()),
-        rig: Some(rig),
+        name: format!("{}, {}", opened.name, handle.name()),
+        handle: Some(handle),
         ..opened
     })
 }
 
-/// A queue of a controller that is ours already.
+/// Opens a queue of a controller that this process already drives.
 ///
 /// # Errors
 /// There is no such namespace, no queue left, or no interrupt.
-pub fn open_queue(rig: &dyn Rig, nsid: u32, kind: &Kind) -> Result<Opened> {
+pub fn open_queue(handle: &dyn ControllerHandle, nsid: u32, kind: &Kind) -> Result<Opened> {
     let wait = match kind.wait {
-        Wait::Interrupt if !rig.has_interrupts() => {
+        Wait::Interrupt if !handle.has_interrupts() => {
             return Err(Failure::unsupported(
                 "without an IOMMU there are no interrupts in user space",
             )
-            .hint("switch the IOMMU on; straightway doctor tells how"));
+            .hint("enable the IOMMU; straightway doctor shows how"));
         }
-        Wait::Hybrid if !rig.has_interrupts() => Wait::Poll,
+        Wait::Hybrid if !handle.has_interrupts() => Wait::Poll,
         wait => wait,
     };
-    let device = rig.open_queue(nsid, completion(wait))?;
-    Ok(Opened::new(kind, device, rig.memory().clone()))
+    let device = handle.open_queue(nsid, completion(wait))?;
+    Ok(Opened::new(kind, device, handle.memory().clone()))
 }

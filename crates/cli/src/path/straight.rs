@@ -1,16 +1,16 @@
 //! The straight path: our driver on a controller of our own.
 //!
 //! [`Controlled`] owns the controller, the memory that it reaches and the loan of the function from
-//! its kernel driver; `Lane` is one queue on it. They end in the one safe order: queue, controller
+//! its kernel driver; `Lane` is one queue on it. They end in the only safe order: queue, controller
 //! (which shuts the drive down), function (which cuts it off from memory), driver, memory. The
-//! types keep that order: the loan is held by what is open on it ([`Held`]), a queue holds both.
+//! types enforce that order: the loan is held by what is open on it ([`Held`]), a queue holds both.
 
 use crate::drive::ModelDrive;
 use crate::failure::{Failure, Result};
 use crate::path::borrow::{HugePages, Loan};
+use crate::path::handle::{ControllerHandle, Limits};
 use crate::path::held::{Ends, Held};
 use crate::path::memory::Memory;
-use crate::path::rig::{Limits, Rig};
 use block::{Completion, Device, Geometry, Refused, Request};
 use linux::identity::Identity;
 use linux::resolve::Resolved;
@@ -23,17 +23,17 @@ use nvme::{
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Requests that a queue can have outstanding.
+/// Maximum number of outstanding requests of a queue.
 pub const DEPTH: usize = 64;
-/// The longest transfer that one command is used for, where the drive would allow more: the lists
-/// of pages of a whole queue stay small.
+/// The longest transfer of one command, even if the drive allows more: this keeps the PRP lists of
+/// a whole queue small.
 pub const MAX_TRANSFER_BYTES: usize = 4 << 20;
-/// Vectors that are asked for: the admin queue's and one queue's.
+/// Requested interrupt vectors: one for the admin queue and one for an I/O queue.
 const INTERRUPT_VECTORS: u16 = 2;
 
 type Queue<P, L> = QueuePair<P, Shared<P, L>, DEPTH>;
 
-/// Memory for the controller and a few queues besides that for buffers.
+/// Memory for the controller and a few queues, in addition to that for buffers.
 pub const fn overhead_bytes() -> usize {
     // Pages of at most 64 KiB; every queue is rounded up to them, and runs are not dense.
     let queue_bytes = nvme::queue_memory_bytes(DEPTH, MAX_TRANSFER_BYTES, 64 << 10);
@@ -49,7 +49,7 @@ pub fn open(
     resolved: &Resolved,
     behind_iommu: bool,
     buffer_bytes: usize,
-) -> Result<Box<dyn Rig>> {
+) -> Result<Box<dyn ControllerHandle>> {
     let address = resolved.controller.address;
     let memory_bytes = buffer_bytes.saturating_add(overhead_bytes());
     if !behind_iommu {
@@ -77,13 +77,16 @@ pub fn open(
 
 /// Refuses a drive that is not the one that was resolved: between the two it may have been unplugged,
 /// and another plugged in.
-fn same<R: Rig + 'static>(resolved: &Resolved, rig: R) -> Result<Box<dyn Rig>> {
+fn same<R: ControllerHandle + 'static>(
+    resolved: &Resolved,
+    handle: R,
+) -> Result<Box<dyn ControllerHandle>> {
     let address = resolved.controller.address;
-    Identity::of(&resolved.controller).refuse_serial(address, rig.info().serial.as_str())?;
-    Ok(Box::new(rig))
+    Identity::of(&resolved.controller).refuse_serial(address, handle.info().serial.as_str())?;
+    Ok(Box::new(handle))
 }
 
-/// Each I/O command of a model with a latency is carried out and completed so much later.
+/// The faults that delay each I/O command of a model by its latency.
 fn slowness(model: &ModelDrive) -> Faults {
     let delay_us = u64::try_from(model.latency.as_micros()).unwrap_or(u64::MAX);
     let late = Kind::Delay {
@@ -100,12 +103,12 @@ fn slowness(model: &ModelDrive) -> Faults {
 ///
 /// # Errors
 /// Its file cannot be opened, or there is no memory.
-pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig>> {
+pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn ControllerHandle>> {
     let config = match &model.file {
         Some(file) => Config::file(file.clone(), model.size_bytes),
         None => Config::ram(model.size_bytes),
     };
-    // The model keeps a page on each side of a buffer as a guard, which small buffers pay dearly.
+    // The model adds a guard page on each side of a buffer, which is much for small buffers.
     let bytes = buffer_bytes
         .saturating_mul(3)
         .saturating_add(overhead_bytes());
@@ -114,12 +117,12 @@ pub fn open_model(model: &ModelDrive, buffer_bytes: usize) -> Result<Box<dyn Rig
     let platform = Model::with_faults(config, memory.clone(), slowness(model))
         .map_err(|error| Failure::missing(format!("the model controller: {error}")))?;
     let platform = Held::open((), || Ok(platform))?;
-    let rig = Controlled::enable(platform, Memory::Bus(memory), "model")?;
-    Ok(Box::new(rig))
+    let handle = Controlled::enable(platform, Memory::Bus(memory), "model")?;
+    Ok(Box::new(handle))
 }
 
-/// A controller and the loan under it, shared by the rig and its queues: the last of them closes
-/// the controller and ends the loan.
+/// A controller and its loan, shared by the handle and its queues: the last of them closes the
+/// controller and ends the loan.
 struct Shared<P: Platform, L>(Arc<Held<Controller<P>, L>>);
 
 impl<P: Platform, L> Deref for Shared<P, L> {
@@ -133,7 +136,7 @@ impl<P: Platform, L> Deref for Shared<P, L> {
 
 /// An enabled controller, its memory, and the loan that ends with it.
 pub struct Controlled<P: Platform, L: Ends> {
-    /// Taken when it ends.
+    /// None after it has ended.
     controller: Option<Shared<P, L>>,
     info: ControllerInfo,
     memory: Memory,
@@ -141,10 +144,10 @@ pub struct Controlled<P: Platform, L: Ends> {
 }
 
 impl<P: Platform, L: Ends> Controlled<P, L> {
-    /// Enables the controller on `platform`, which reaches `memory`.
+    /// Enables the controller on `platform`, which can access `memory`.
     ///
     /// # Errors
-    /// What the controller answered; everything was given back then.
+    /// The controller could not be enabled; everything was released then.
     pub fn enable(platform: Held<P, L>, memory: Memory, name: &'static str) -> Result<Self> {
         let controller = platform.and_then(|platform| {
             let page_bytes = Controller::page_bytes_of(&platform)?;
@@ -190,7 +193,7 @@ impl<P: Platform, L: Ends> Drop for Controlled<P, L> {
     }
 }
 
-impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
+impl<P: Platform + 'static, L: Ends + 'static> ControllerHandle for Controlled<P, L> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -281,9 +284,9 @@ impl<P: Platform + 'static, L: Ends + 'static> Rig for Controlled<P, L> {
     }
 }
 
-/// One queue. Dropping it deletes the queue and gives its memory back.
+/// One queue. Dropping it deletes the queue and frees its memory.
 struct Lane<P: Platform, L> {
-    /// Taken by `drop` alone.
+    /// Taken only by `drop`.
     queue: Option<Queue<P, L>>,
     geometry: Geometry,
     memory: Memory,

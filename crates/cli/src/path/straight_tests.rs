@@ -1,11 +1,11 @@
-//! Whatever a controller answers while it is started, it is closed before its loan ends.
+//! A controller that fails in any step of its start is closed before its loan ends.
 
 use super::*;
 use model::{Faults, Kind, On, Rule, SparseRam, Store, Time, When};
 use std::io;
 use std::sync::Mutex;
 
-/// What ended, in its order.
+/// What ended, in order.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<&'static str>>>);
 
@@ -19,7 +19,7 @@ impl Log {
     }
 }
 
-/// A loan that says when it ends.
+/// A loan that records its end.
 struct Lender(Log);
 
 impl Drop for Lender {
@@ -34,7 +34,7 @@ impl Ends for Lender {
     }
 }
 
-/// A store that says when the last handle to its controller is dropped.
+/// A store that records when the last handle to its controller is dropped.
 #[derive(Debug)]
 struct Watched(SparseRam, Log);
 
@@ -96,12 +96,12 @@ fn a_controller_refused_by_any_fault_is_closed_before_it_is_given_back() {
     let mut refused = Vec::new();
     for fault in model::all() {
         match start(&fault.rules, &log) {
-            Ok(rig) => drop(rig),
+            Ok(handle) => drop(handle),
             Err(_) => refused.push(fault.name.clone()),
         }
         assert_eq!(log.take(), IN_ORDER, "{fault}");
     }
-    // Each look at CAP, and the first answer of the controller: none passes by accident.
+    // Faults in reads of CAP and in the first answers must be refused: none may pass by accident.
     for step in ["cap-", "identify-", "ready-"] {
         let of_step = refused.iter().filter(|name| name.starts_with(step));
         assert!(of_step.count() > 0, "none of {step}: {refused:?}");
@@ -112,7 +112,7 @@ fn a_controller_refused_by_any_fault_is_closed_before_it_is_given_back() {
 fn a_controller_that_leaves_at_any_step_is_closed_before_it_is_given_back() {
     let log = Log::default();
     let mut refusals = 0;
-    // Start-up ends when a removal comes too late for it.
+    // The loop ends when a removal comes too late to affect the start.
     for access in 1.. {
         let rule = Rule::new(On::Register, When::From(access), Kind::Remove);
         let started = start(&[rule], &log);
@@ -132,7 +132,7 @@ fn a_controller_that_leaves_at_any_step_is_closed_before_it_is_given_back() {
             sc: 6,
             dnr: true,
         };
-        // Shadow doorbells, the third, can be done without.
+        // The third step, shadow doorbells, is optional.
         let kinds = if command < 3 {
             vec![hang, failed]
         } else {
@@ -164,23 +164,23 @@ fn too_little_memory_is_refused_in_the_same_order() {
 #[test]
 fn the_last_queue_closes_a_controller_that_its_rig_left_open() {
     let log = Log::default();
-    let rig = start(&[], &log).map_err(|failure| failure.to_string());
-    let rig = Box::new(rig.unwrap());
-    let queue = rig.open_queue(1, CompletionMode::Poll);
+    let handle = start(&[], &log).map_err(|failure| failure.to_string());
+    let handle = Box::new(handle.unwrap());
+    let queue = handle.open_queue(1, CompletionMode::Poll);
     let queue = queue.map_err(|failure| failure.to_string()).unwrap();
-    assert!(rig.close().is_err());
+    assert!(handle.close().is_err());
     assert_eq!(log.take(), [""; 0]);
     drop(queue);
     assert_eq!(log.take(), IN_ORDER);
-    let rig = start(&[], &log).map_err(|failure| failure.to_string());
-    Box::new(rig.unwrap())
+    let handle = start(&[], &log).map_err(|failure| failure.to_string());
+    Box::new(handle.unwrap())
         .close()
         .map_err(|e| e.to_string())
         .unwrap();
     assert_eq!(log.take(), IN_ORDER);
 }
 
-/// A page of the controller may be longer than one of this machine.
+/// A controller's page may be longer than a page of this machine.
 #[test]
 fn queues_begin_at_a_controller_s_page() {
     for min_page_shift in 12..=16 {
@@ -189,16 +189,16 @@ fn queues_begin_at_a_controller_s_page() {
             ..Config::ram(SIZE_BYTES)
         };
         let memory = BusMemory::linear(overhead_bytes() * 3).unwrap();
-        // So that the next free page is no multiple of a larger one.
+        // So that the next free page is not aligned to a larger page.
         let buffer = memory.allocate(4096).unwrap();
         let platform = Held::open((), || Ok(Model::new(config, memory.clone()).unwrap()));
-        let rig = platform.and_then(|platform| {
+        let handle = platform.and_then(|platform| {
             Controlled::enable(platform, Memory::Bus(memory.clone()), "model")
         });
-        let rig = rig.map_err(|failure| failure.to_string()).unwrap();
-        let queue = rig.open_queue(1, CompletionMode::Poll);
+        let handle = handle.map_err(|failure| failure.to_string()).unwrap();
+        let queue = handle.open_queue(1, CompletionMode::Poll);
         drop(queue.map_err(|failure| failure.to_string()).unwrap());
-        drop(rig);
+        drop(handle);
         memory.give_back(buffer).unwrap();
     }
 }

@@ -1,9 +1,9 @@
-//! A device whose force unit access is not used: some drives, and some that are emulated, take the
-//! flag and ignore it. What needs it then flushes.
+//! A device whose force unit access is not used: some drives, and some emulated ones, accept the
+//! flag and ignore it. Writes that need it are followed by a flush instead.
 
 use block::{Completion, Device, Geometry, Refused, Request};
 
-/// The device, which says that it has no force unit access.
+/// A device that reports no support for force unit access.
 struct WithoutFua {
     device: Box<dyn Device>,
     geometry: Geometry,

@@ -1,11 +1,11 @@
-//! Datagrams that leave at a rate, so that a block is no burst which a receiver has no room for.
+//! Sends datagrams at a rate, so that a block is not a burst that overflows a receiver's buffer.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 /// Bytes of a datagram: fits any network, and is a whole number of words.
 const DATAGRAM_BYTES: usize = 1_024;
-/// A datagram that is due sooner than this is sent at once: a sleep is not shorter.
+/// A datagram that is due sooner than this is sent immediately: a sleep is not shorter.
 const GRAIN: Duration = Duration::from_micros(100);
 
 /// A connected socket.
@@ -18,7 +18,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Sends to where `socket` is connected, `address`, as fast as that goes.
+    /// Sends to `address`, to which `socket` is connected, as fast as possible.
     pub const fn new(socket: UdpSocket, address: String) -> Self {
         Self {
             socket,
@@ -32,7 +32,7 @@ impl Datagrams {
         self.bytes_per_second = bytes_per_second;
     }
 
-    /// Where they go.
+    /// The destination.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -40,7 +40,7 @@ impl Datagrams {
     /// Sends a block.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket failed.
     pub fn send(&self, data: &[u8]) -> std::io::Result<()> {
         let began = Instant::now();
         paced(
@@ -53,8 +53,8 @@ impl Datagrams {
     }
 }
 
-/// Sends `data` in datagrams, each when as much time has gone by as those before it take. That is
-/// an eighth quicker than the rate, so that a late block makes up for it.
+/// Sends `data` in datagrams, each after the time of those before it. This is an eighth faster than
+/// the rate, so that a late block can catch up.
 fn paced(
     data: &[u8],
     bytes_per_second: u64,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// When each datagram left, on a clock that only sleeping moves.
+    /// When each datagram was sent, on a clock that advances only by sleeping.
     fn times(len: usize, bytes_per_second: u64) -> Vec<Duration> {
         let clock = Cell::new(Duration::ZERO);
         let mut times = Vec::new();
@@ -111,7 +111,7 @@ mod tests {
             (Duration::from_millis(430)..Duration::from_millis(500)).contains(&last),
             "{last:?}"
         );
-        // No window of 5 ms holds more than its share and a few.
+        // No window of 5 ms has more than its share plus a few.
         for (first, time) in times.iter().enumerate() {
             let within = times[first..]
                 .iter()

@@ -1,9 +1,9 @@
-//! Datagrams that the kernel threw away because those before them had not been read: the last column
-//! of `/proc/net/udp`, in the line with the socket's inode.
+//! Datagrams that the kernel dropped because its buffer was full: the last column of
+//! `/proc/net/udp`, in the line with the socket's inode.
 
 use std::net::UdpSocket;
 
-/// How many the kernel has dropped for `socket`. None: it does not say.
+/// Number of datagrams that the kernel has dropped for `socket`; `None` if it does not report them.
 pub fn of(socket: &UdpSocket) -> Option<u64> {
     let inode = rustix::fs::fstat(socket).ok()?.st_ino;
     ["/proc/net/udp", "/proc/net/udp6"]

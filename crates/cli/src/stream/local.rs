@@ -1,4 +1,4 @@
-//! A volume that this processor keeps, for its streams.
+//! A volume mounted by this process, for streams.
 
 use crate::Context;
 use crate::drive::Drive;

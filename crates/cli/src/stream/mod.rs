@@ -1,18 +1,18 @@
-//! Recording and playing: where a stream's bytes come from and go to, each in a thread of its own,
-//! so that the volume is never kept waiting by a pipe or a network.
+//! Recording and playing: a stream's source or sink has a separate thread, so that the volume never
+//! waits for a pipe or a network.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `place` | `stdin`, `udp://ADDR:PORT` and the like, as the user writes them |
+//! | `place` | parses `stdin`, `udp://ADDR:PORT` and so on |
 //! | `source` | open sources |
 //! | `producer` | the thread that fills buffers at a rate |
 //! | `sink` | open sinks, and the thread that writes to them |
-//! | `drops` | what the kernel threw away before it could be read |
-//! | `pattern` | bytes that say where they belong |
-//! | `report` | latencies and rings, in words and in JSON |
-//! | `volume_host` | what a stream needs of a volume, wherever that is mounted |
-//! | `local`, `recording`, `playing` | a volume that this processor keeps, and the loops on it |
-//! | `remote` | one that a coprocessor keeps, which runs the streams |
+//! | `drops` | datagrams that the kernel dropped |
+//! | `pattern` | bytes that encode their own offset |
+//! | `report` | latencies and buffer use, as text and JSON |
+//! | `volume_host` | a stream's interface to a volume, wherever it is mounted |
+//! | `local`, `recording`, `playing` | a volume mounted by this process, and the loops on it |
+//! | `remote` | a volume mounted by a coprocessor, which runs the streams |
 
 pub mod datagrams;
 pub mod drops;
@@ -38,12 +38,13 @@ use stream::Error;
 
 /// How long one wait may last before cancellation is checked.
 pub const WAIT: Duration = Duration::from_millis(100);
-/// Buffers of a stream, where the user does not say how many.
+/// Default number of a stream's buffers.
 pub const BUFFERS: u16 = 16;
-/// How long a thread spins before a moment that it must not miss: a sleep may end so late.
+/// How long a thread spins before a moment that it must not miss: a sleep may end this late.
 const SPIN: Duration = Duration::from_micros(150);
 
-/// Waits until `moment` on the clock, or until `stop` says so; says whether it was the moment.
+/// Waits until `moment` on the clock or until `stop` returns true; returns whether the moment was
+/// reached.
 pub fn wait_until(clock: &TscClock, moment: u64, stop: &dyn Fn() -> bool) -> bool {
     loop {
         let left = moment.saturating_sub(clock.ticks());
@@ -61,25 +62,25 @@ pub fn wait_until(clock: &TscClock, moment: u64, stop: &dyn Fn() -> bool) -> boo
     }
 }
 
-/// Checks the size of a stream's blocks as far as that goes without the device.
+/// Checks the size of a stream's blocks as far as possible without the device.
 ///
 /// # Errors
-/// What it must be.
+/// The size is invalid.
 pub fn check_block(block: Size) -> Result<()> {
     if (1..=route::MAX_BUFFER_BYTES).contains(&block.0) && block.0 % 512 == 0 {
         return Ok(());
     }
     let most = Size(route::MAX_BUFFER_BYTES);
     Err(Failure::usage(format!(
-        "--block is {} bytes; it is a multiple of the device's block, at most {most}",
+        "--block is {} bytes; it must be a multiple of the device's block, at most {most}",
         block.0
     )))
 }
 
-/// What ended a stream, where that was the volume or the device.
+/// The failure that ended a stream, if it was the volume's or the device's.
 ///
 /// # Errors
-/// It was neither.
+/// Another error.
 pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error> {
     match error {
         Error::Volume {
@@ -100,18 +101,18 @@ pub fn failure(doing: &str, error: Error) -> std::result::Result<Failure, Error>
     }
 }
 
-/// Checksums were asked for, and the volume has none.
+/// Checksums were requested, but the volume has none.
 fn no_checksums() -> Failure {
     Failure::usage("the volume was made without checksums; nothing was recorded")
-        .hint("go without --checksums, or format with it")
+        .hint("omit --checksums, or format the volume with --checksums")
 }
 
-/// A file to record into could not be made.
+/// The file for a recording could not be created.
 fn not_made(name: &str, reserve_bytes: u64, error: volume::Error) -> Failure {
     let failure = failed(format_args!("making `{}`", shown(name)), error);
     match error {
         volume::Error::NoSpace => failure.and(format_args!(
-            "it wants {}; nothing was recorded",
+            "the recording needs {}; nothing was recorded",
             rounded(reserve_bytes)
         )),
         _ => failure.and("nothing was recorded"),

@@ -1,5 +1,5 @@
-//! Bytes that say where they belong: each eight, from a multiple of eight on, are their own offset,
-//! little-endian. What is missing, doubled or misplaced is seen at once.
+//! Bytes that encode their own offset: each aligned group of eight bytes is its offset,
+//! little-endian. Missing, duplicated or misplaced data is detected immediately.
 
 /// Fills `data`, which begins at `offset` of the pattern.
 pub fn fill(data: &mut [u8], offset: u64) {
@@ -29,7 +29,7 @@ fn byte_at(at: u64) -> u8 {
     word.get((at & 7) as usize).copied().unwrap_or(0)
 }
 
-/// The first byte of `data`, which begins at `offset`, that is not the pattern's.
+/// The first byte of `data`, which begins at `offset`, that differs from the pattern.
 pub fn difference(data: &[u8], offset: u64) -> Option<u64> {
     let mut at = offset;
     for chunk in data.chunks(8) {

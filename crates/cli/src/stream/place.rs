@@ -1,4 +1,4 @@
-//! Where a stream comes from or goes to, as the user writes it.
+//! The source or the sink of a stream, as the user writes it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,17 +14,17 @@ pub enum Place {
     Udp(String),
     /// `tcp://ADDR:PORT`.
     Tcp(String),
-    /// Bytes that say where they belong.
+    /// The pattern of bytes that encode their own offset.
     Pattern,
     /// Nowhere.
     Null,
 }
 
-/// Where a recording comes from.
+/// The source of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct From(pub Place);
 
-/// Where a playback goes.
+/// The sink of a playback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct To(pub Place);
 
@@ -38,7 +38,7 @@ fn parse(text: &str, standard: &str) -> Result<Place, String> {
         )),
     };
     match (text, text.split_once("://")) {
-        ("", _) => Err("a name is missing".to_owned()),
+        ("", _) => Err("missing name".to_owned()),
         ("-", _) => Ok(Place::Standard),
         (text, _) if text == standard => Ok(Place::Standard),
         ("pattern", _) => Ok(Place::Pattern),
@@ -55,7 +55,9 @@ impl FromStr for From {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match parse(text, "stdin")? {
-            Place::Null => Err("nothing comes from null; a file of this name is ./null".to_owned()),
+            Place::Null => {
+                Err("null is not a source; for a file of this name write ./null".to_owned())
+            }
             place => Ok(Self(place)),
         }
     }

@@ -1,4 +1,4 @@
-//! One playback from a volume that this processor keeps: its threads, and the loop between them.
+//! One playback from a volume mounted by this process: its threads, and the loop between them.
 
 use crate::Context;
 use crate::failure::{Failure, Result};
@@ -19,33 +19,33 @@ use volume::layout::CHUNK_BYTES;
 /// How long the playback may sleep while the device works or nothing is due.
 const IDLE: Duration = Duration::from_micros(200);
 
-/// What a playback ended with.
+/// The results of a playback.
 pub struct Played {
-    /// What the volume said.
+    /// The volume's result.
     pub result: std::result::Result<(), StreamError>,
-    /// The sink, or what it said. It is to be ended.
+    /// The sink, which must be ended, or its failure.
     pub written: Result<Sink>,
-    /// What was counted.
+    /// The counters.
     pub report: PlayReport,
 }
 
-/// How to play.
+/// Options of a playback.
 pub struct Playing {
-    /// Rate, deadline, and whether checksums are compared where there are some.
+    /// Rate, deadline, and whether existing checksums are verified.
     pub options: PlayOptions,
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// How many buffers there are to be; None: the usual number.
+    /// Number of buffers; `None` for the default.
     pub buffers: Option<u16>,
 }
 
 /// The thread that writes panicked.
 pub fn writer_ended() -> Failure {
-    Failure::other("the thread that writes ended")
+    Failure::other("the writing thread ended")
 }
 
 impl Playing {
-    /// Bytes of a block: checksums are compared in whole chunks.
+    /// Bytes of a block: checksums are verified in whole chunks.
     pub const fn block_bytes(&self, verify: bool) -> u64 {
         match verify {
             true => self.block_bytes.next_multiple_of(CHUNK_BYTES),
@@ -56,7 +56,7 @@ impl Playing {
     /// Plays; see [`VolumeHost::play`](crate::stream::volume_host::VolumeHost::play).
     ///
     /// # Errors
-    /// As there.
+    /// The same as those of that function.
     pub fn run(
         &self,
         context: &Context,

@@ -1,9 +1,9 @@
-//! The thread that fills a recording's buffers, each at its time.
+//! The thread that fills a recording's buffers on time.
 //!
-//! A pattern and a plain file are always there: block n arrives at the moment that the rate says,
-//! and if no buffer is empty then, it is lost. A stream's block arrives when its last byte was
-//! read; with a rate, not before the moment that the rate says. A stream that can wait does so
-//! while no buffer is empty, unless a rate was given: then it is held to it, as the others are.
+//! A pattern and a plain file are always ready: block n arrives at the time given by the rate, and
+//! is lost if no buffer is empty then. A stream's block arrives when its last byte has been read;
+//! with a rate, not before the time given by the rate. A stream that can wait does so while no
+//! buffer is empty, unless a rate was given: then it must keep the rate, like the others.
 
 use crate::failure::Result;
 use crate::stream::source::{Filled, Source};
@@ -13,20 +13,20 @@ use linux::TscClock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use stream::Pace;
 
-/// What is to be produced.
+/// Options of a producer.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// Bytes a second; as they come without it.
+    /// Bytes per second; `None` for the source's own pace.
     pub bytes_per_second: Option<u64>,
-    /// Where it ends.
+    /// Length at which it ends.
     pub total_bytes: Option<u64>,
-    /// When it ends, in ticks from its beginning.
+    /// Time at which it ends, in ticks from its beginning.
     pub total_ticks: Option<u64>,
 }
 
-/// What the thread tells.
+/// A message of the thread.
 #[derive(Debug)]
 pub enum Message {
     /// A block.
@@ -35,53 +35,53 @@ pub enum Message {
         buffer: Buffer,
         /// Its length.
         len: usize,
-        /// When it was to arrive.
+        /// Its intended arrival.
         arrival: u64,
     },
     /// A block for which no buffer was empty.
     Lost {
         /// Its length.
         len: usize,
-        /// When it was to arrive.
+        /// Its intended arrival.
         arrival: u64,
     },
     /// The end.
     End,
 }
 
-/// Why it ended.
+/// The reason for the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It was as long as it should be.
+    /// The requested length was reached.
     Length,
-    /// The source had no more.
+    /// The source ended.
     Source,
-    /// The user, or the recording's failure.
+    /// Stopped by the user or by the recording's failure.
     Stopped,
 }
 
-/// What the thread has to say at the end.
+/// The results of the thread.
 #[derive(Debug)]
 pub struct Produced {
-    /// Why it ended.
+    /// The reason for the end.
     pub why: Result<Why>,
-    /// Blocks that came from the source later than the rate says.
+    /// Blocks that came from the source later than the rate requires.
     pub tardy_blocks: u64,
-    /// Datagrams that the kernel threw away.
+    /// Datagrams that the kernel dropped.
     pub dropped_datagrams: u64,
-    /// Buffers that it did not use.
+    /// Unused buffers.
     pub idle: Receiver<Buffer>,
 }
 
-/// The way of empty buffers to the producer. Those that there are lie in it before anyone can read
-/// it: a block that comes at once must find them.
+/// The channel of empty buffers to the producer. It is filled before the producer starts: a block
+/// that arrives immediately must find them.
 pub fn idle_from(take: impl FnMut() -> Option<Buffer>) -> (Sender<Buffer>, Receiver<Buffer>) {
     let (to, idle) = channel();
     lend(take, &to);
     (to, idle)
 }
 
-/// Hands the recorder's empty buffers to the producer.
+/// Passes the recorder's empty buffers to the producer.
 pub fn lend(mut take: impl FnMut() -> Option<Buffer>, to: &Sender<Buffer>) {
     while let Some(buffer) = take() {
         if to.send(buffer).is_err() {
@@ -90,7 +90,7 @@ pub fn lend(mut take: impl FnMut() -> Option<Buffer>, to: &Sender<Buffer>) {
     }
 }
 
-/// Fills the buffers that come by `idle` and sends them to `out`, until the end or `stop`.
+/// Fills the buffers from `idle` and sends them to `out`, until the end or `stop`.
 pub fn produce(
     source: Source,
     plan: Plan,
@@ -126,7 +126,7 @@ pub fn produce(
         why => why,
     });
     let (tardy_blocks, dropped_datagrams) = (producer.tardy_blocks, producer.source.dropped());
-    // The other end is gone once the recording failed.
+    // The other end is closed once the recording has failed.
     let _ = out.send(Message::End);
     Produced {
         why,
@@ -143,7 +143,7 @@ struct Producer<'p> {
     idle: &'p Receiver<Buffer>,
     out: &'p Sender<Message>,
     pace: Pace,
-    /// Where a block goes for which no buffer was empty.
+    /// Destination of blocks for which no buffer was empty.
     scratch: Vec<u8>,
     produced_bytes: u64,
     /// For a stream with a rate: when its schedule began.
@@ -202,7 +202,7 @@ impl Producer<'_> {
                 let passed = self.pace.passed();
                 let start = *self.start.get_or_insert(arrival.saturating_sub(passed));
                 let due = start.saturating_add(passed);
-                // The last, partial block of a stream that ends waits for nothing.
+                // The last, partial block of a stream that ends does not wait.
                 if arrival <= due {
                     let _ = filled.is_last || wait_until(&self.clock, due, stop);
                     arrival = due.min(self.clock.ticks());
@@ -219,7 +219,7 @@ impl Producer<'_> {
         }
     }
 
-    /// A buffer for a block that begins to come: waited for as long as the source can wait.
+    /// A buffer for a block that begins to arrive; waits as long as the source can wait.
     fn wait_for_buffer(&self, is_paced: bool, stop: &dyn Fn() -> bool) -> Option<Buffer> {
         if self.source.cannot_wait() {
             return self.idle.try_recv().ok();
@@ -261,12 +261,12 @@ impl Producer<'_> {
         Ok((self.source.fill(target, stop)?, Some(buffer)))
     }
 
-    /// Sends what was filled; says whether the other end is there.
+    /// Sends a filled buffer; returns whether the other end is open.
     fn send(&mut self, buffer: Option<Buffer>, filled: Filled, arrival: u64) -> bool {
         let len = filled.bytes;
         self.produced_bytes += len as u64;
         if let Some(buffer) = buffer {
-            // An empty one goes back this way too.
+            // An empty buffer is returned in the same way.
             return self
                 .out
                 .send(Message::Block {
@@ -288,7 +288,7 @@ mod tests {
     fn a_source_that_is_ready_at_once_finds_the_whole_ring() {
         let buffer = || Buffer::from_static(Box::leak(vec![0; 512].into_boxed_slice()));
         let mut ring = vec![buffer(), buffer()];
-        // Nothing is lent once the producer runs, as if its first blocks were the faster.
+        // No buffers are passed after the producer starts, as if its first blocks came before them.
         let (_to, idle) = idle_from(|| ring.pop());
         let plan = Plan {
             block_bytes: 512,
@@ -300,10 +300,10 @@ mod tests {
         let source = Source::Pattern { offset: 0 };
         let produced = produce(source, plan, TscClock::new(), idle, &out, &|| false);
         assert!(matches!(produced.why, Ok(Why::Length)));
-        let told: Vec<Message> = blocks.try_iter().collect();
+        let messages: Vec<Message> = blocks.try_iter().collect();
         assert!(
             matches!(
-                told.as_slice(),
+                messages.as_slice(),
                 [
                     Message::Block { len: 512, .. },
                     Message::Block { len: 512, .. },
@@ -311,7 +311,7 @@ mod tests {
                     Message::End
                 ]
             ),
-            "{told:?}"
+            "{messages:?}"
         );
     }
 }

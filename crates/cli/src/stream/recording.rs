@@ -1,4 +1,4 @@
-//! One recording on a volume that this processor keeps: its threads, and the loop between them.
+//! One recording on a volume mounted by this process: its threads, and the loop between them.
 
 use crate::Context;
 use crate::failure::{Failure, Result};
@@ -19,31 +19,31 @@ use volume::File;
 /// How long the recording may sleep while the device works, or while it waits for a block.
 const IDLE: Duration = Duration::from_micros(200);
 
-/// What a recording ended with.
+/// The results of a recording.
 pub struct Recorded {
-    /// What the volume said.
+    /// The volume's result.
     pub result: std::result::Result<(), StreamError>,
-    /// What the source said.
+    /// The source's result.
     pub produced: Produced,
-    /// What was counted.
+    /// The counters.
     pub report: RecordReport,
-    /// Buffers that there were.
+    /// Number of buffers.
     pub buffers: u16,
-    /// From the first block to the last byte's being durable.
+    /// Duration from the first block until the last byte is durable.
     pub elapsed_us: u64,
 }
 
-/// How to record.
+/// Options of a recording.
 pub struct Recording {
-    /// Into the volume.
+    /// Options of the recorder.
     pub options: RecordOptions,
-    /// From the source.
+    /// Options of the producer.
     pub plan: Plan,
-    /// What both go by.
+    /// The clock of both.
     pub clock: TscClock,
-    /// How many buffers there are to be; None: the usual number.
+    /// Number of buffers; `None` for the default.
     pub buffers: Option<u16>,
-    /// Whether each byte that becomes durable is told on standard output.
+    /// Whether durable bytes are reported on standard output.
     pub acknowledge: bool,
 }
 
@@ -51,7 +51,7 @@ impl Recording {
     /// Records; see [`VolumeHost::record`](crate::stream::volume_host::VolumeHost::record).
     ///
     /// # Errors
-    /// As there.
+    /// The same as those of that function.
     pub fn run(
         &self,
         context: &Context,
@@ -93,9 +93,8 @@ impl Recording {
                 drop(idle_to);
                 (result, producer.join())
             });
-            // A block that was under way when the recording failed is lost with it.
-            let produced =
-                produced.map_err(|_| Failure::other("the thread that reads the source ended"))?;
+            // A block in flight when the recording failed is lost too.
+            let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
             for message in blocks.try_iter() {
                 if let Message::Block { buffer, .. } = message {
                     let _ = recorder.give_back(buffer);
@@ -122,7 +121,7 @@ impl Recording {
         Ok(Ok(ended))
     }
 
-    /// Moves blocks from the producer to the recorder until both are at their end.
+    /// Moves blocks from the producer to the recorder until both have ended.
     fn pump<D: block::Device>(
         &self,
         mounted: &Mounted<'_, '_>,
@@ -133,21 +132,21 @@ impl Recording {
         stopped: &AtomicBool,
     ) -> Result<std::result::Result<(), StreamError>> {
         let mut upkeep = std::pin::pin!(recorder.upkeep());
-        let mut told = 0;
+        let mut reported_bytes = 0;
         let mut is_ended = false;
         let mut is_recalled = false;
         loop {
-            // The source may be silent: without a block to write, no request would report it.
+            // The source may be silent: without a block to write, no request would report a recall.
             if !is_recalled && mounted.recall.is_requested() {
                 is_recalled = true;
                 stopped.store(true, Ordering::Relaxed);
                 recorder.finish();
             }
-            // A commit stamps the file with the time that it happens.
+            // A commit records its time in the file.
             mounted.volume.set_time(now_ns());
             if let std::task::Poll::Ready(result) = recorder.step(upkeep.as_mut(), &mut |_| {}) {
                 let durable_bytes = recorder.durable_bytes();
-                self.acknowledge(durable_bytes, &mut told)?;
+                self.acknowledge(durable_bytes, &mut reported_bytes)?;
                 let gone = StreamError::Device {
                     offset_bytes: durable_bytes,
                     error: block::Error::Gone,
@@ -157,7 +156,7 @@ impl Recording {
                     false => result,
                 });
             }
-            self.acknowledge(recorder.durable_bytes(), &mut told)?;
+            self.acknowledge(recorder.durable_bytes(), &mut reported_bytes)?;
             lend(|| recorder.take(), idle);
             let message = match blocks.try_recv() {
                 Ok(message) => Some(message),
@@ -186,7 +185,7 @@ impl Recording {
                     }
                     bar.inc(len as u64);
                 }
-                // The recorder ends by itself, and says why.
+                // The recorder ends by itself, with a reason.
                 Some(Message::Lost { len, arrival }) => {
                     let _ = recorder.overrun(len as u64, arrival);
                 }
@@ -199,15 +198,15 @@ impl Recording {
         }
     }
 
-    /// Tells what is durable, where that is wanted.
+    /// Reports durable bytes if requested.
     ///
     /// # Errors
     /// Standard output is closed.
-    pub fn acknowledge(&self, durable_bytes: u64, told: &mut u64) -> Result<()> {
-        if !self.acknowledge || durable_bytes == *told {
+    pub fn acknowledge(&self, durable_bytes: u64, reported_bytes: &mut u64) -> Result<()> {
+        if !self.acknowledge || durable_bytes == *reported_bytes {
             return Ok(());
         }
-        *told = durable_bytes;
+        *reported_bytes = durable_bytes;
         let line = format!("durable {durable_bytes}\n");
         crate::console::Console::default().print(&line)
     }

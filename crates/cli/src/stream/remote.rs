@@ -1,5 +1,5 @@
-//! A volume that a storage coprocessor keeps, and the streams that it runs: here blocks are filled and
-//! emptied, in the memory that both have. Deadlines, commits and the drive are the coprocessor's.
+//! A volume mounted by a storage coprocessor, and its streams: this processor fills and empties
+//! blocks in the shared memory. The coprocessor handles deadlines, commits and the drive.
 
 use crate::Context;
 use crate::drive::Drive;
@@ -27,11 +27,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use volume::layout::CHUNK_BYTES;
 
-/// How long the ring may go unchecked: nothing interrupts here.
+/// Interval between checks of the ring: there is no interrupt.
 const NAP: Duration = Duration::from_micros(200);
-/// For names, tables and a companion's block, beside a stream's ring.
+/// Memory for names, tables and a companion's block, in addition to a stream's ring.
 const SPARE_BYTES: usize = 64 << 10;
-/// For names and tables.
+/// Memory for names and tables.
 const SCRATCH_BYTES: usize = 4096;
 
 /// A session for files of a coprocessor's volume.
@@ -43,14 +43,14 @@ pub struct RemoteVolume {
 }
 
 impl RemoteVolume {
-    /// What the path is called.
+    /// The name of the path.
     pub const NAME: &str = "coprocessor, its own volume";
 
-    /// Begins a session for a stream, and says so. None: the drive is behind no coprocessor, or behind
-    /// one that runs no streams, or the user wants it otherwise.
+    /// Begins a session for a stream, and reports it. `None`: the drive is not behind a
+    /// coprocessor, the coprocessor does not run streams, or the user's options exclude it.
     ///
     /// # Errors
-    /// The coprocessor is in use, has nothing to serve, does not answer, or shares too little memory.
+    /// The coprocessor is in use, has no volume, does not answer, or shares too little memory.
     pub fn open(
         context: &Context,
         drive: &Drive,
@@ -74,13 +74,13 @@ impl RemoteVolume {
             drive: drive.clone(),
             _file: session.file,
         };
-        // Before a file is made.
+        // Before a file is created.
         remote.buffers(block.0, buffers)?;
         context.say(format_args!("path: {}", Self::NAME));
         Ok(Some(remote))
     }
 
-    /// How many buffers of this size a stream has: as many as fit unless the user names a number.
+    /// Number of buffers of this size: as many as fit unless the user gives a number.
     fn buffers(&self, block_bytes: u64, buffers: Option<u16>) -> Result<u16> {
         let (_, lent) = self.client.client().data();
         let fit = lent.saturating_sub(SPARE_BYTES) as u64 / block_bytes.max(1);
@@ -97,14 +97,14 @@ impl RemoteVolume {
         Err(Failure::usage(what).hint(hint))
     }
 
-    /// Memory for a ring, and how many blocks of it there are.
+    /// Memory for a ring, and its number of blocks.
     fn ring(&self, block_bytes: u64, buffers: Option<u16>) -> Result<(Buffer, u16)> {
         let buffers = self.buffers(block_bytes, buffers)?;
         let ring_bytes = usize::from(buffers) * block_bytes as usize;
         Ok((self.memory.allocate(ring_bytes)?, buffers))
     }
 
-    /// Whether a file has checksums. Its entry is found by looking through all of them.
+    /// Whether a file has checksums, found by a search through all entries.
     fn has_checksums(&mut self, name: &str) -> Result<bool> {
         let mut from = 0;
         loop {
@@ -118,7 +118,7 @@ impl RemoteVolume {
     }
 }
 
-/// What the coprocessor refused.
+/// The coprocessor's error.
 fn refused(doing: &str, failure: coprocessor::Failure) -> Failure {
     match failure {
         coprocessor::Failure::Volume(error) => failed(doing, error),
@@ -134,7 +134,7 @@ impl VolumeHost for RemoteVolume {
         &self.drive
     }
 
-    /// A coprocessor's window is nothing that the kernel takes back.
+    /// The kernel never recalls a coprocessor's window.
     fn is_recalled(&self) -> bool {
         false
     }
@@ -158,7 +158,7 @@ impl VolumeHost for RemoteVolume {
         checksums: Checksums,
     ) -> Result<FileNumber> {
         let unsupported = coprocessor::Failure::Volume(volume::Error::Unsupported);
-        // The coprocessor does not say what the volume was made for; it refuses what cannot be.
+        // The coprocessor does not report the volume's features; it refuses what is not supported.
         let mut made = self
             .client
             .create(name, reserve_bytes, !checksums.no_checksums);
@@ -201,7 +201,8 @@ impl VolumeHost for RemoteVolume {
             Some(file) => Some((file, self.memory.allocate(self.client.block_bytes())?)),
             None => None,
         };
-        // What is always ready arrives when the rate says; the rest when it is handed in.
+        // Blocks of a source that is always ready arrive by the rate; others when they are
+        // submitted.
         let rate = plan.bytes_per_second.filter(|_| source.is_always_ready());
         let options = RecordingOptions {
             block_bytes: plan.block_bytes as u32,
@@ -225,7 +226,7 @@ impl VolumeHost for RemoteVolume {
             stream: &mut stream,
             client: &mut self.client,
             bar: &bar,
-            told: 0,
+            reported_bytes: 0,
         };
         let (pumped, produced) = std::thread::scope(|scope| {
             let stop = &stop;
@@ -235,9 +236,8 @@ impl VolumeHost for RemoteVolume {
             drop(idle_to);
             (pumped, producer.join())
         });
-        let mut told = pump.told;
-        let produced =
-            produced.map_err(|_| Failure::other("the thread that reads the source ended"))?;
+        let mut reported_bytes = pump.reported_bytes;
+        let produced = produced.map_err(|_| Failure::other("the reading thread ended"))?;
         let ended = stream.finish(&mut self.client).map_err(doing);
         bar.finish_and_clear();
         let failed = pumped?;
@@ -245,7 +245,7 @@ impl VolumeHost for RemoteVolume {
         if let (Ok(()), Some(failure)) = (result, failed) {
             return Err(doing(failure));
         }
-        recording.acknowledge(report.durable_bytes, &mut told)?;
+        recording.acknowledge(report.durable_bytes, &mut reported_bytes)?;
         Ok(Ok(Recorded {
             result,
             produced,
@@ -313,11 +313,11 @@ struct RecordPump<'p> {
     stream: &'p mut RemoteRecording,
     client: &'p mut FilesClient<TscClock>,
     bar: &'p ProgressBar,
-    told: u64,
+    reported_bytes: u64,
 }
 
 impl RecordPump<'_> {
-    /// Until the producer is at its end, or the recording: then with what it said to a block.
+    /// Runs until the producer or the recording ends; returns the recording's failure, if any.
     fn run(
         &mut self,
         idle: &Sender<Buffer>,
@@ -328,7 +328,7 @@ impl RecordPump<'_> {
                 match self.stream.poll(self.client) {
                     Ok(Some(written)) => self
                         .recording
-                        .acknowledge(written.durable_bytes, &mut self.told)?,
+                        .acknowledge(written.durable_bytes, &mut self.reported_bytes)?,
                     Ok(None) => break,
                     Err(failure) => return Ok(Some(failure)),
                 }
@@ -343,17 +343,17 @@ impl RecordPump<'_> {
                 }
                 Ok(Message::Lost { .. }) => self.stream.overrun(1),
                 Ok(Message::End) => return Ok(None),
-                // An empty block is the last, and nothing more is wanted of its buffer.
+                // An empty block is the last, and its buffer is no longer needed.
                 Ok(Message::Block { .. }) | Err(_) => {}
             }
         }
     }
 }
 
-/// Moves blocks from the coprocessor to the consumer until the last, or until the user has enough.
+/// Moves blocks from the coprocessor to the consumer until the last, or until the user stops.
 ///
 /// # Errors
-/// What the coprocessor said instead of a block.
+/// The coprocessor's error instead of a block.
 fn pump_play(
     stream: &mut coprocessor::Playing,
     client: &mut FilesClient<TscClock>,

@@ -1,4 +1,4 @@
-//! What a stream counted, in words and in JSON.
+//! A stream's counters as text and JSON.
 
 use crate::console::Console;
 use crate::units::{exact, rounded};
@@ -10,13 +10,13 @@ use stream::Histogram;
 /// Latencies in powers of two.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bucket {
-    /// They were less than this; null for the longest.
+    /// Upper bound (exclusive); null for the last bucket.
     pub below_us: Option<u64>,
-    /// And at least half of it.
+    /// Number of latencies below the bound and at least half of it.
     pub count: u64,
 }
 
-/// The buckets that have something.
+/// The buckets that are not empty.
 pub fn buckets(histogram: &Histogram) -> Vec<Bucket> {
     let last = histogram.counts.len() - 1;
     let counts = histogram.counts.iter().enumerate();
@@ -29,42 +29,43 @@ pub fn buckets(histogram: &Histogram) -> Vec<Bucket> {
         .collect()
 }
 
-/// What a stream moved, and when.
+/// The counters of a stream.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Counted {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called it, resolved.
+    /// The resolved name of the device.
     pub device: String,
-    /// The path that was taken.
+    /// The path that was used.
     pub path: String,
     /// The recording's name in the volume.
     pub name: String,
     /// Bytes that were played, or recorded and are durable.
     pub length_bytes: u64,
-    /// From the first block to the last byte's end.
+    /// Duration from the first block to the last byte.
     pub elapsed_us: u64,
-    /// Blocks that were played, or arrived and found a buffer.
+    /// Blocks that were played, or arrived when a buffer was empty.
     pub blocks: u64,
-    /// Blocks that were done after their deadline.
+    /// Blocks completed after their deadline.
     pub misses: u64,
-    /// The longest time after a deadline.
+    /// The longest time past a deadline.
     pub lateness_max_us: u64,
-    /// The longest time that a block took, from its arrival or from when it was due.
+    /// The longest latency of a block, from its arrival or its due time.
     pub latency_max_us: u64,
-    /// Those times.
+    /// The distribution of the latencies.
     pub latencies: Vec<Bucket>,
-    /// Buffers that there were.
+    /// Number of buffers.
     pub buffers: u64,
-    /// How many would have been enough, with the one that the other end holds; null: more.
+    /// Number of buffers that would have been enough, including the one at the other end; null:
+    /// more than there were.
     pub smallest_buffers: Option<u64>,
-    /// Commands that were tried again.
+    /// Retried commands.
     pub retries: u64,
 }
 
 impl Counted {
-    /// Says `done` of it, with its rate, and how late blocks were and which ring would have been enough, where that
-    /// `has_times`; `lost` says that others did not arrive at all.
+    /// Prints the summary after the word `done`: the rate and, if it `has_times`, the latencies and
+    /// the number of buffers that would have been enough; with `lost` some blocks were lost.
     fn say(&self, console: &Console, done: &str, has_times: bool, lost: bool) {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
@@ -99,9 +100,11 @@ impl Counted {
         let latency = format!("latency: {median}, longest {} us", self.latency_max_us);
         match self.misses {
             0 if lost => {
-                format!("no deadline missed by what arrived, and NOT ALL ARRIVED; {latency}")
+                format!(
+                    "no deadline missed by the blocks that arrived, but NOT ALL ARRIVED; {latency}"
+                )
             }
-            0 => format!("every deadline kept; {latency}"),
+            0 => format!("every deadline met; {latency}"),
             misses => format!(
                 "{misses} DEADLINES MISSED, by up to {} us; {latency}",
                 self.lateness_max_us
@@ -110,41 +113,41 @@ impl Counted {
     }
 }
 
-/// What was recorded.
+/// A recording.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RecordedFile {
-    /// What it counted.
+    /// The common counters.
     #[serde(flatten)]
     pub counted: Counted,
-    /// Why it ended: length, source, stopped (by the user) or failed.
+    /// Reason for the end: length, source, stopped (by the user) or failed.
     pub ended_by: &'static str,
     /// The same in bytes.
     pub smallest_buffer_bytes: Option<u64>,
-    /// Blocks that found no buffer.
+    /// Blocks for which no buffer was empty.
     pub lost_blocks: u64,
     /// Their bytes.
     pub lost_bytes: u64,
-    /// Runs of them.
+    /// Number of gaps: runs of lost blocks.
     pub gaps: u64,
-    /// Bytes that found a buffer and could not be written, because the recording failed.
+    /// Bytes that arrived in a buffer and could not be written, because the recording failed.
     pub abandoned_bytes: u64,
-    /// Datagrams that the kernel threw away before they could be read.
+    /// Datagrams that the kernel dropped before they could be read.
     pub dropped_datagrams: u64,
-    /// Blocks that came from the source later than the rate says.
+    /// Blocks that came from the source later than the rate requires.
     pub tardy_blocks: u64,
-    /// How often it was made durable.
+    /// Number of commits.
     pub commits: u64,
-    /// How often space was reserved while it ran.
+    /// Number of reservations during the recording.
     pub reservations: u64,
 }
 
 impl RecordedFile {
-    /// Nothing was late and nothing was lost.
+    /// Whether nothing was late and nothing was lost.
     pub fn is_good(&self) -> bool {
         self.counted.misses == 0 && self.lost_blocks == 0 && self.dropped_datagrams == 0
     }
 
-    /// Says it in words; `gaps_name` is the companion that names what was lost.
+    /// Prints the report as text; `gaps_name` is the companion file that lists the gaps.
     pub fn say(&self, console: &Console, gaps_name: Option<&str>) {
         let lost = self.lost_blocks > 0 || self.dropped_datagrams > 0;
         self.counted
@@ -152,7 +155,7 @@ impl RecordedFile {
         let say = |text: String| console.say(text);
         if self.lost_blocks > 0 {
             let named = gaps_name.map_or(String::new(), |name| {
-                format!("; `{}` names them", shown(name))
+                format!("; `{}` lists them", shown(name))
             });
             say(format!(
                 "{} BLOCKS LOST ({} bytes) in {} gaps{named}",
@@ -173,31 +176,31 @@ impl RecordedFile {
         }
         if self.tardy_blocks > 0 {
             say(format!(
-                "{} blocks came later than --rate says",
+                "{} blocks came later than --rate requires",
                 self.tardy_blocks
             ));
         }
     }
 }
 
-/// What was played.
+/// A playback.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlayedFile {
-    /// What it counted.
+    /// The common counters.
     #[serde(flatten)]
     pub counted: Counted,
     /// Blocks that had not been read when they were due.
     pub underruns: u64,
-    /// Bytes whose checksums were compared.
+    /// Bytes whose checksums were verified.
     pub verified_bytes: u64,
-    /// The recording has gaps: `get` NAME.gaps to see where.
+    /// The recording has gaps, which NAME.gaps lists.
     pub has_gaps: bool,
     /// The user ended it.
     pub stopped: bool,
 }
 
 impl PlayedFile {
-    /// Says it in words; `device` is what the user called the device.
+    /// Prints the report as text; `device` is the user's name of the device.
     pub fn say(&self, console: &Console, device: &str) {
         let has_times = !self.counted.latencies.is_empty();
         self.counted.say(console, "played", has_times, false);

@@ -1,4 +1,4 @@
-//! Where a playback goes, and the thread that writes it.
+//! The sink of a playback, and the thread that writes to it.
 
 use crate::failure::{Failure, Result};
 use crate::guard::{Outlet, Output};
@@ -26,19 +26,19 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Opens it: the checked output, if the place is a file. A TCP sink connects.
+    /// Opens the sink: the checked output, if it is a file. A TCP sink connects.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The sink cannot be opened.
     pub fn open(place: &Place, output: Option<Output>) -> Result<Self> {
         let failed = |address: &str, error: std::io::Error| {
             Failure::missing(format!("connecting to {address}: {error}"))
-                .hint("a program that listens there")
+                .hint("start a program that listens there")
         };
         match place {
             Place::Pattern => Ok(Self::Pattern),
             Place::Null => Ok(Self::Null),
-            // Checked before anything is opened, so it is there.
+            // Checked before anything is opened, so it exists.
             Place::Standard | Place::File(_) => Ok(Self::Outlet(Outlet::open(output)?)),
             Place::Udp(address) => {
                 let any = match address.starts_with('[') {
@@ -60,7 +60,7 @@ impl Sink {
         }
     }
 
-    /// Spreads what is sent as datagrams at this rate; without one it goes as fast as it can.
+    /// Sends datagrams at this rate; without a rate, as fast as possible.
     #[must_use]
     pub fn at_rate(mut self, bytes_per_second: Option<u64>) -> Self {
         if let (Self::Udp(datagrams), Some(rate)) = (&mut self, bytes_per_second) {
@@ -84,17 +84,18 @@ impl Sink {
             Self::Pattern => match pattern::difference(data, offset) {
                 None => Ok(()),
                 Some(at) => Err(Failure::other(format!(
-                    "byte {at} is not the pattern's: it was recorded wrongly or from something else"
+                    "byte {at} does not match the pattern: it was recorded incorrectly or from another source"
                 ))),
             },
             Self::Null => Ok(()),
         }
     }
 
-    /// Ends it. A file that is not `whole` is removed, and what it was to replace stays.
+    /// Ends the sink. A file that is not `whole` is removed, and the file that it was to replace is
+    /// kept.
     ///
     /// # Errors
-    /// Not all of it could be written, or the file could not get its name.
+    /// Not everything could be written, or the file could not be renamed.
     pub fn end(self, whole: bool) -> Result<()> {
         match self {
             Self::Outlet(outlet) if whole => outlet.finish(),
@@ -103,8 +104,8 @@ impl Sink {
     }
 }
 
-/// Writes what comes by `full` and gives each buffer back, also after a failure, which is told at
-/// the end; without one the sink is given back, to be ended.
+/// Writes the buffers from `full` and returns each one, also after a failure, which is reported at
+/// the end; without a failure the sink is returned, to be ended.
 pub fn consume(
     mut sink: Sink,
     full: &Receiver<Played>,
@@ -120,7 +121,7 @@ pub fn consume(
                 on_failure();
             }
         }
-        // The other side takes all of them back at the end.
+        // The other side takes back all of them at the end.
         let _ = idle.send(played.buffer);
     }
     result.map(|()| sink)

@@ -18,39 +18,39 @@ use std::path::PathBuf;
 
 /// The longest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
-/// What the kernel is asked to keep of datagrams that were not read yet: 80 ms at 100 MB/s.
+/// Requested size of the kernel's receive buffer: 80 ms at 100 MB/s.
 const RECEIVE_BYTES: usize = 8 << 20;
 
 /// O_NONBLOCK. Each read is preceded by a poll, so the flag changes nothing else.
 const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
-/// What came of filling a buffer.
+/// The result of filling a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// Bytes.
     pub bytes: usize,
-    /// There is no more: the source is at its end, or the user wants one.
+    /// The source has ended, or the user stopped it.
     pub is_last: bool,
 }
 
 /// An open source.
 pub enum Source {
-    /// Made as it goes; has no end.
+    /// Generated on demand; endless.
     Pattern {
-        /// Where in it the next bytes are.
+        /// The offset of the next bytes.
         offset: u64,
     },
-    /// A plain file, whose bytes are always there.
+    /// A plain file, whose bytes are always ready.
     File(File, PathBuf),
-    /// Bytes that come when they come, and wait until they are read.
+    /// Bytes that arrive at any time, and wait until they are read.
     Stream(Box<dyn Stream>, String),
-    /// Datagrams, which wait a little and are then lost.
+    /// Datagrams, which are lost when the kernel's buffer is full.
     Udp {
         /// Bound.
         socket: UdpSocket,
         /// A datagram of which a part did not fit into the last buffer.
         carry: Vec<u8>,
-        /// How much of it was used.
+        /// How much of it has been used.
         used: usize,
     },
 }
@@ -60,14 +60,14 @@ pub trait Stream: Read + AsFd + Send {}
 impl<T: Read + AsFd + Send> Stream for T {}
 
 impl Source {
-    /// Opens it. A TCP source waits for its sender until `stop` says so.
+    /// Opens the source. A TCP source waits for its sender until `stop` is set.
     ///
     /// # Errors
-    /// It is not there, or no sender connected.
+    /// The source does not exist, or no sender connected.
     pub fn open(place: &Place, stop: &dyn Fn() -> bool) -> Result<Self> {
         match place {
             Place::Pattern => Ok(Self::Pattern { offset: 0 }),
-            Place::Null => Err(Failure::usage("nothing comes from null")),
+            Place::Null => Err(Failure::usage("null is not a source")),
             Place::Standard => {
                 // The descriptor itself: the library's buffer would copy.
                 let input = standard_input();
@@ -76,7 +76,7 @@ impl Source {
             }
             Place::File(path) => {
                 let failed = |error: std::io::Error| Failure::io("opening", path, &error);
-                // A FIFO without a writer is waited for as any silent source is, not in open(2).
+                // A FIFO without a writer is waited for like any silent source, not in open(2).
                 let mut options = File::options();
                 let options = options.read(true).custom_flags(NO_WAIT);
                 let file = options.open(path).map_err(failed)?;
@@ -112,7 +112,7 @@ impl Source {
     /// Refuses a source that is the drive itself.
     ///
     /// # Errors
-    /// It is, or is not there.
+    /// The source is the drive, or does not exist.
     pub fn refuse_own(place: &Place, roots: &Roots, drive: &Drive) -> Result<()> {
         let (data, name) = match place {
             Place::File(path) => (std::fs::metadata(path), path.clone()),
@@ -125,17 +125,17 @@ impl Source {
         refuse_source(roots, drive, data, &name)
     }
 
-    /// Whether its bytes are there whenever they are wanted.
+    /// Whether its bytes are always ready.
     pub const fn is_always_ready(&self) -> bool {
         matches!(self, Self::Pattern { .. } | Self::File(..))
     }
 
-    /// Whether bytes are lost when they are not read soon.
+    /// Whether bytes are lost if they are not read soon.
     pub const fn cannot_wait(&self) -> bool {
         matches!(self, Self::Udp { .. })
     }
 
-    /// What is left of a plain file.
+    /// The remaining bytes of a plain file.
     pub fn len_bytes(&self) -> Option<u64> {
         match self {
             Self::File(file, _) => file.metadata().ok().map(|data| data.len()),
@@ -143,7 +143,7 @@ impl Source {
         }
     }
 
-    /// Datagrams that the kernel threw away.
+    /// Datagrams that the kernel dropped.
     pub fn dropped(&self) -> u64 {
         match self {
             Self::Udp { socket, .. } => drops::of(socket).unwrap_or(0),
@@ -151,10 +151,10 @@ impl Source {
         }
     }
 
-    /// Fills all of `data`, or as much as comes before the end or `stop`.
+    /// Fills `data`, completely or up to the end or `stop`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The source cannot be read.
     pub fn fill(&mut self, data: &mut [u8], stop: &dyn Fn() -> bool) -> Result<Filled> {
         let mut bytes = 0;
         while let Some(rest) = data.get_mut(bytes..).filter(|rest| !rest.is_empty()) {
@@ -183,10 +183,10 @@ impl Source {
         })
     }
 
-    /// Waits until there are bytes, or the end; says whether that came before `stop`.
+    /// Waits for bytes or the end; returns false if `stop` was set first.
     ///
     /// # Errors
-    /// It cannot be waited for.
+    /// Waiting failed.
     pub fn wait_ready(&self, stop: &dyn Fn() -> bool) -> Result<bool> {
         loop {
             let ready = match self {
@@ -215,7 +215,7 @@ impl Source {
         }
     }
 
-    /// Some bytes; none at the end. Waits a short time at most.
+    /// Reads some bytes; none at the end. Waits a short time at most.
     fn read_some(&mut self, data: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Self::Pattern { offset } => {
@@ -240,7 +240,7 @@ impl Source {
                     carry.truncate(bytes);
                     *used = 0;
                     if bytes == 0 {
-                        // A datagram without data is no end.
+                        // A datagram without data is not the end.
                         return Err(ErrorKind::WouldBlock.into());
                     }
                 }
@@ -256,8 +256,8 @@ impl Source {
     }
 }
 
-/// Makes room in the kernel for datagrams that come while this process is not running. What it
-/// grants without being root is limited, and then `dropped` counts what was lost.
+/// Enlarges the kernel's buffer for datagrams that arrive while this process is not running. Its
+/// size is limited without root; `dropped` counts what was lost then.
 fn enlarge(socket: &UdpSocket) {
     let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BYTES);
     if forced.is_err() {
@@ -303,7 +303,7 @@ fn accept(address: &str, stop: &dyn Fn() -> bool) -> Result<TcpStream> {
 
 fn bound(scheme: &str, address: &str, error: &std::io::Error) -> Failure {
     Failure::missing(format!("listening at {scheme}://{address}: {error}"))
-        .hint("an address of this machine and a port that is free")
+        .hint("use an address of this machine and a free port")
 }
 
 fn no(doing: &str, error: &std::io::Error) -> Failure {

@@ -1,4 +1,4 @@
-//! Who keeps the volume while a stream runs: this processor, or a coprocessor.
+//! The owner of the volume during a stream: this process or a coprocessor.
 
 use crate::Context;
 use crate::drive::Drive;
@@ -9,36 +9,36 @@ use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::volume::Checksums;
 
-/// What a stream gave, or why it did not begin: then nothing was moved.
+/// The results of a stream, or the reason why it did not begin and moved nothing.
 pub type Streamed<T> = std::result::Result<T, Failure>;
 
-/// A mounted volume, wherever it is mounted. Errors are what the volume or the way to it says.
+/// A mounted volume, wherever it is mounted. Errors come from the volume or the path to it.
 pub trait VolumeHost {
     /// An open file.
     type File: Copy;
 
-    /// What the user named.
+    /// The user's name of the device.
     fn drive(&self) -> &Drive;
 
-    /// Whether the machine wants the drive back: it is being unplugged or unbound.
+    /// Whether the machine recalls the drive: it is being unplugged or unbound.
     fn is_recalled(&self) -> bool;
 
     /// The drive's block.
     ///
     /// # Errors
-    /// It is gone; of the following too, as of what they do.
+    /// The volume is not reachable.
     fn block_bytes(&self) -> Result<usize>;
 
     /// Whether there is a file of this name.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     fn exists(&mut self, name: &str) -> Result<bool>;
 
-    /// Makes a file to record into, with its space.
+    /// Creates a file for a recording and reserves its space.
     ///
     /// # Errors
-    /// The volume has no checksums, no space, or the name already.
+    /// The volume has no checksums, no space, or already has the name.
     fn create(
         &mut self,
         name: &str,
@@ -49,25 +49,25 @@ pub trait VolumeHost {
     /// Opens a file to play.
     ///
     /// # Errors
-    /// There is none, or the volume's.
+    /// The file does not exist, or the volume failed.
     fn open(&mut self, name: &str) -> Result<Self::File>;
 
-    /// Closes a file; what was written of it is durable then.
+    /// Closes a file; its data is durable then.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     fn close(&mut self, name: &str, file: Self::File) -> Result<()>;
 
     /// Removes a file that is not open.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     fn remove(&mut self, name: &str) -> Result<()>;
 
-    /// Records into `file`, and where blocks may be dropped, their gaps into `gap_file`.
+    /// Records into `file`; if blocks may be dropped, records the gaps in `gap_file`.
     ///
     /// # Errors
-    /// There is no memory, or a thread ended; inside, the stream cannot begin.
+    /// Memory is missing, or a thread ended; in the inner result, the stream could not begin.
     fn record(
         &mut self,
         context: &Context,
@@ -80,7 +80,7 @@ pub trait VolumeHost {
     /// Plays `file`, whose name is `name`.
     ///
     /// # Errors
-    /// As of [`record`](VolumeHost::record).
+    /// The same as those of [`record`](VolumeHost::record).
     fn play(
         &mut self,
         context: &Context,

@@ -1,11 +1,11 @@
-//! A stretch of a device as the end of a transfer: each piece is one request.
+//! A range of a device as one end of a transfer: each piece is one request.
 
 use crate::transfer::pump::{End, Finished, Piece, State};
 use block::{Buffer, Device, Lent, Operation, Request};
 use std::collections::VecDeque;
 use volume::Error;
 
-/// A request under way.
+/// A request in flight.
 struct Sent {
     tag: u32,
     offset_bytes: u64,
@@ -14,10 +14,10 @@ struct Sent {
     result: Option<Result<(), block::Error>>,
 }
 
-/// A device that is read from, or written to.
+/// A device that is read or written.
 pub(super) struct Blocks<'d> {
     device: &'d mut dyn Device,
-    /// Whether it is written to, and each write completes only when it is durable.
+    /// Whether it is written, and whether each write is durable when it completes.
     fua: Option<bool>,
     state: State,
     flight: VecDeque<Sent>,
@@ -81,7 +81,7 @@ impl End for Blocks<'_> {
                 continue;
             };
             if let Some(buffer) = completion.buffer {
-                // A piece of another buffer stays out; `into_whole` then reports the loss.
+                // A piece of another buffer is not taken back; `into_whole` then reports the loss.
                 let _ = sent.lent.give_back(buffer);
             }
             sent.result = Some(completion.result);
@@ -95,7 +95,7 @@ impl End for Blocks<'_> {
         if let Err(error) = result {
             self.state.fail(sent.offset_bytes, Error::from(error));
         }
-        // After a failure nothing more is counted: there is a gap before it.
+        // After a failure nothing more is counted: later bytes follow a gap.
         let is_moved = self.state.failure.is_none();
         self.state.requests += u64::from(is_moved);
         Some(Finished {

@@ -1,8 +1,8 @@
-//! Moving a stretch of a device to or from a stream, with several requests in flight.
+//! Moves a range of a device to or from a stream, with several requests in flight.
 //!
-//! An operation is as long as the user said; one that is longer than the device's largest transfer
-//! becomes as few requests as it can. Requests go round a ring of buffers, so that data leaves in
-//! order however requests complete.
+//! The user sets the length of an operation; an operation longer than the device's largest transfer
+//! is split into as few requests as possible. Buffers form a ring, so that data is delivered in
+//! order although requests complete in any order.
 
 mod blocks;
 pub mod pump;
@@ -19,13 +19,13 @@ use clap::Args;
 use pump::{Fill, Finished, Job, Sink, drain, fill};
 use std::fmt::Display;
 
-/// How to get to the device.
+/// Options for the path to the device.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Route {
     /// The path to the drive
     #[arg(long, value_name = "PATH", default_value = "auto", value_parser = PathChoice::parser(), help = PATH_HELP)]
     pub path: PathChoice,
-    /// How completions are waited for [default: as the path's name says]
+    /// How completions are waited for [default: as in the path's name]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
     /// The namespace, where DEVICE names a controller
@@ -34,12 +34,12 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether the user leaves the path open.
+    /// Whether the path is left to the command.
     pub fn is_auto(self) -> bool {
         self.path == PathChoice::AUTO && self.mode.is_none()
     }
 
-    /// The same with buffers of its own.
+    /// Adds options for buffers.
     pub const fn with_buffers(self, block_size_bytes: u64, queue_depth: u16) -> IoArgs {
         IoArgs {
             block_size: Size(block_size_bytes),
@@ -49,10 +49,10 @@ impl Route {
     }
 }
 
-/// The options of every verb that moves data: how to get to it.
+/// The options of every verb that moves data.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct IoArgs {
-    /// How much one operation moves; a longer one than the drive takes becomes several commands
+    /// Bytes per operation; longer ones than the drive supports become several commands
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub block_size: Size,
     /// Commands in flight, at most 64 on the straight path
@@ -64,19 +64,19 @@ pub struct IoArgs {
 }
 
 impl IoArgs {
-    /// Whether the user leaves open how much is moved at once.
+    /// Whether block size and queue depth have their defaults.
     pub const fn is_default(&self) -> bool {
         self.block_size.0 == 1 << 20 && self.queue_depth == 8
     }
 
-    /// What is wanted of the path.
+    /// The options for opening the path.
     pub fn open_options(&self, write: bool) -> OpenOptions {
         OpenOptions {
             path: self.route.path,
             mode: self.route.mode,
             namespace: self.route.namespace,
             write,
-            // A few pages more, because each buffer starts with its own.
+            // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(
                 self.block_size.0,
                 self.queue_depth.saturating_add(2),
@@ -87,7 +87,7 @@ impl IoArgs {
         }
     }
 
-    /// What is to be moved.
+    /// The range to move.
     pub fn span(&self, offset: Size, length_bytes: u64) -> Span {
         Span {
             offset_bytes: offset.0,
@@ -98,22 +98,22 @@ impl IoArgs {
     }
 }
 
-/// What to move.
+/// The part of a device to move, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// First byte on the device; a multiple of its block.
     pub offset_bytes: u64,
-    /// How many bytes, a multiple of the device's block; for a write, the most.
+    /// Number of bytes, a multiple of the device's block; for a write, the maximum.
     pub length_bytes: u64,
-    /// How long an operation is.
+    /// Length of an operation.
     pub operation_bytes: u64,
     /// Requests in flight.
     pub depth: u16,
 }
 
 impl Span {
-    /// Where each piece begins, and its length. One ends with its operation, so that operations are split as few
-    /// times as possible.
+    /// The offset and length of each piece. A piece ends with its operation, so that operations are
+    /// split as rarely as possible.
     pub fn pieces(self, most_bytes: usize) -> impl Iterator<Item = (u64, usize)> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -125,10 +125,10 @@ impl Span {
         })
     }
 
-    /// Checks it against the device, before anything is moved.
+    /// Checks the range against the device, before anything is moved.
     ///
     /// # Errors
-    /// It is not aligned, or ends past the device.
+    /// The range is not aligned, or ends past the end of the device.
     pub fn check(&self, geometry: &block::Geometry) -> Result<()> {
         let block_bytes = geometry.block_size_bytes() as u64;
         let parts = [
@@ -144,14 +144,14 @@ impl Span {
                 );
                 let above = above.map_or(String::new(), |above| format!(" or {above}"));
                 return Err(Failure::usage(format!(
-                    "{name} is {bytes} bytes, no multiple of the drive's block of {block_bytes} bytes"
+                    "{name} is {bytes} bytes, not a multiple of the drive's block of {block_bytes} bytes"
                 ))
                 .hint(format!("{name} {below}{above}")));
             }
         }
         if self.operation_bytes == 0 || self.depth == 0 {
             return Err(Failure::usage(
-                "the block size and the queue depth are at least 1",
+                "block size and queue depth must be at least 1",
             ));
         }
         let size_bytes = geometry.size_bytes();
@@ -170,7 +170,7 @@ impl Span {
                     room => format!("--length {room}"),
                 };
                 let failure = Failure::usage(format!(
-                    "{} bytes from byte {} on end past the drive, which has {size_bytes} bytes",
+                    "{} bytes from byte {} on end past the end of the drive, which has {size_bytes} bytes",
                     self.length_bytes, self.offset_bytes
                 ));
                 Err(failure.hint(hint))
@@ -179,16 +179,16 @@ impl Span {
     }
 }
 
-/// What came of it.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes that were moved, from the first one on without a gap.
+    /// Bytes moved, from the first byte up to the first gap.
     pub bytes: u64,
-    /// Requests that succeeded.
+    /// Successful requests.
     pub requests: u64,
 }
 
-/// Buffers that [`read`] and [`write`] need, in bytes.
+/// The size of all buffers of [`read`] and [`write`], in bytes.
 pub fn buffer_bytes(operation_bytes: u64, depth: u16, max_transfer_bytes: usize) -> usize {
     let piece = (max_transfer_bytes as u64).min(operation_bytes).max(512);
     let piece = piece.next_multiple_of(4096);
@@ -198,8 +198,8 @@ pub fn buffer_bytes(operation_bytes: u64, depth: u16, max_transfer_bytes: usize)
 /// Reads the span into `sink`. Nothing is in flight when it returns.
 ///
 /// # Errors
-/// The first failure by address, the sink's, or cancellation. What was moved before it
-/// is in the message.
+/// The first failure by address, a failure of the sink, or cancellation. The message includes the
+/// number of bytes moved before it.
 pub fn read(
     device: &mut dyn Device,
     memory: &Memory,
@@ -208,7 +208,7 @@ pub fn read(
     progress: &mut dyn FnMut(u64),
     cancel: &Cancel,
 ) -> Result<Moved> {
-    // The device works while this thread writes: another would only cost its waking.
+    // The device works while this thread writes: another thread would only add wake-ups.
     let is_beside = device.geometry().queue_depth < 2;
     let mut bytes = 0;
     let mut sink = |finished: &Finished| {
@@ -222,10 +222,11 @@ pub fn read(
     moved.map_err(|failure| before(failure, bytes))
 }
 
-/// Writes what `source` gives to the span, durably where `fua` says so. Nothing is in flight when it returns.
+/// Writes data from `source` to the span, with force unit access if `fua` is set. Nothing is in
+/// flight when it returns.
 ///
 /// # Errors
-/// As [`read`].
+/// The same as those of [`read`].
 pub fn write(
     device: &mut dyn Device,
     memory: &Memory,
@@ -236,12 +237,12 @@ pub fn write(
     cancel: &Cancel,
 ) -> Result<Moved> {
     let mut bytes = 0;
-    let mut told = |now| {
+    let mut advance = |now| {
         bytes = now;
         progress(now);
     };
     let stop = || cancel.is_set();
-    let job = job(device, memory, span, &"writing", &mut told, &stop)?;
+    let job = job(device, memory, span, &"writing", &mut advance, &stop)?;
     let moved = fill(&mut Blocks::new(device, Some(fua)), job, source);
     moved.map_err(|failure| before(failure, bytes))
 }
@@ -267,7 +268,7 @@ fn job<'j>(
     })
 }
 
-/// A failure says how much was moved before it.
+/// Adds to a failure how much was moved before it.
 pub fn before(failure: Failure, bytes: u64) -> Failure {
     match failure.is_silent() {
         true => failure,

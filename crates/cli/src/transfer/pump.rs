@@ -1,7 +1,9 @@
-//! A stream to or from a device, with many pieces in flight, in order. The bytes are never copied.
+//! Moves a stream to or from a device in order, with many pieces in flight. The bytes are never
+//! copied.
 //!
-//! [`drain`] and [`fill`] are the same loop: a buffer that is idle becomes a piece, the piece goes to the device's
-//! [`End`], and what comes back of it goes on. They move a stretch of a device and the data of a file alike.
+//! [`drain`] and [`fill`] are the same loop: an idle buffer becomes a piece, the piece goes to the
+//! device's [`End`], and the finished piece is passed on. They move a range of a device as well as
+//! the data of a file.
 
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
@@ -18,35 +20,35 @@ use volume::Error;
 /// How long one wait may last before cancellation is checked.
 const WAIT_US: u32 = 100_000;
 
-/// Takes each piece in order.
+/// Accepts each piece in order.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> Result<()> + Send + 's;
 
-/// Fills all of a piece, or as much as there is; less than all of it at the end only. It looks at
-/// the flag while it waits, and fails once that is set.
+/// Fills a piece completely, or partially at the end of the source. It checks the flag while it
+/// waits, and fails once the flag is set.
 pub type Fill<'s> = dyn FnMut(&mut [u8], &AtomicBool) -> Result<usize> + Send + 's;
 
 /// A buffer on its way to the device.
 #[derive(Debug)]
 pub struct Piece {
     pub buffer: Buffer,
-    /// Where it belongs on the device, or in the file.
+    /// Its offset on the device, or in the file.
     pub offset_bytes: u64,
-    /// Bytes of data in it, or room for that many.
+    /// Bytes of data in it, or its capacity.
     pub len: usize,
 }
 
-/// A buffer that is whole again.
+/// A buffer with all its parts returned.
 #[derive(Debug)]
 pub struct Finished {
-    /// The buffer; None where the device kept a part of it.
+    /// The buffer; None if the device kept a part of it.
     pub buffer: Option<Buffer>,
-    /// Where it belongs.
+    /// Its offset.
     pub offset_bytes: u64,
     /// Bytes of data in it.
     pub len: usize,
-    /// Whether all of it, and all before it, was moved.
+    /// Whether all of it, and everything before it, was moved.
     pub is_moved: bool,
-    /// The checksums that its chunks must have, where they are known.
+    /// The expected checksums of its chunks, if known.
     pub sums: Vec<u32>,
 }
 
@@ -60,7 +62,7 @@ impl Finished {
     }
 }
 
-/// How far a transfer is, at the device's end.
+/// The progress of a transfer at the device's end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
     /// Device commands so far.
@@ -80,27 +82,27 @@ impl State {
 
 /// The device's end of a transfer. Pieces are finished in the order in which they were pushed.
 pub trait End {
-    /// What is known so far.
+    /// The progress so far.
     fn state(&mut self) -> &mut State;
-    /// Adds a piece, which has room for whole blocks.
+    /// Adds a piece, whose capacity is whole blocks.
     fn push(&mut self, piece: Piece);
-    /// Takes in what has finished and submits what there is room for; whether anything happened.
+    /// Processes completions and submits as much as possible; returns whether anything happened.
     fn turn(&mut self) -> bool;
-    /// The oldest piece, when it is finished. After a failure the others come back as they are.
+    /// The oldest piece if it is finished. After a failure the other pieces are returned unchanged.
     fn pop(&mut self) -> Option<Finished>;
-    /// Waits for the device, if it has anything to do.
+    /// Waits for the device if requests are in flight.
     fn wait(&mut self, timeout_us: u32) -> bool;
-    /// Whether it does something beside the pieces.
+    /// Whether it has other work than the pieces.
     fn is_working(&self) -> bool {
         false
     }
-    /// Whether the drive is wanted back.
+    /// Whether the drive is recalled.
     fn is_recalled(&self) -> bool {
         false
     }
 }
 
-/// What to move, and who is told.
+/// What to move, and where to report progress.
 pub struct Job<'j> {
     /// For the message of a failure.
     pub doing: &'j dyn Display,
@@ -110,12 +112,12 @@ pub struct Job<'j> {
     /// Where the buffers are from.
     pub memory: &'j Memory,
     pub progress: &'j mut dyn FnMut(u64),
-    /// Whether it is to end early.
+    /// Set to end early.
     pub stop: &'j dyn Fn() -> bool,
 }
 
 impl Job<'_> {
-    /// A buffer for each piece in flight, and two for the other end.
+    /// Number of buffers: one for each piece in flight, and two for the other end.
     fn buffers(&self, to: &Sender<Buffer>) -> Result<()> {
         let bytes = usize::try_from(self.span.operation_bytes).unwrap_or(usize::MAX);
         let mut result = Ok(());
@@ -152,7 +154,8 @@ fn receive<T>(from: &Receiver<T>, waits: bool) -> std::result::Result<T, TryRecv
     }
 }
 
-/// Moves the pieces that `next` gives, until it has no more or something fails. Nothing is in flight when it returns.
+/// Moves the pieces of `next` until there are no more or something fails. Nothing is in flight when
+/// it returns.
 fn pump(
     end: &mut dyn End,
     job: &mut Job<'_>,
@@ -197,7 +200,7 @@ fn pump(
         if happened || end.wait(WAIT_US) || inside > 0 || end.is_working() {
             continue;
         }
-        // Nothing is in flight, so the drive could not say that it is wanted back.
+        // Nothing is in flight, so no request could report that the drive is recalled.
         if end.is_recalled() {
             end.state().fail(pushed, block::Error::Gone);
         }
@@ -213,10 +216,11 @@ fn pump(
     }
 }
 
-/// Moves the span from `end` to `sink`; beside the device in a thread of its own, where that is worth its waking.
+/// Moves the span from `end` to `sink`; the sink runs in a separate thread if that outweighs the
+/// wake-ups.
 ///
 /// # Errors
-/// The device's or the sink's failure, or cancellation. Everything before it was delivered.
+/// The device or the sink failed, or the user cancelled. Everything before that was delivered.
 pub fn drain(
     end: &mut dyn End,
     job: Job<'_>,
@@ -269,14 +273,14 @@ pub fn drain(
         }),
     });
     job.give_back(idle.try_iter());
-    // The sink's failure is why the device's end stopped early.
+    // The sink's failure caused the device's end to stop early.
     delivered.and(moved)
 }
 
-/// Moves all of `source` to `end`, as far as the span goes; a thread of its own reads ahead.
+/// Moves all of `source` to `end`, up to the end of the span; a separate thread reads ahead.
 ///
 /// # Errors
-/// The device's or the source's failure, or cancellation.
+/// The device or the source failed, or the user cancelled.
 pub fn fill(end: &mut dyn End, mut job: Job<'_>, source: &mut Fill<'_>) -> Result<Moved> {
     let (idle_to, idle) = channel();
     let (full_to, full) = channel();
@@ -296,12 +300,12 @@ pub fn fill(end: &mut dyn End, mut job: Job<'_>, source: &mut Fill<'_>) -> Resul
         drop(idle_to);
         let read = reader.join().unwrap_or_else(|_| Err(ended("reading")));
         job.give_back(full.try_iter().map(|piece: Piece| piece.buffer));
-        // What the device refused comes first: it ended the reading.
+        // The device's failure has priority: it ended the reading.
         moved.and_then(|moved| read.map(|()| moved))
     })
 }
 
-/// Fills idle buffers until the source has no more, then gives back those that still come.
+/// Fills idle buffers until the source ends, then returns the remaining ones.
 fn read_ahead(
     source: &mut Fill<'_>,
     mut pieces: impl Iterator<Item = (u64, usize)>,

@@ -1,4 +1,4 @@
-//! `straightway bind DEVICE`: from its kernel driver to vfio-pci, to CharIO or to none, until
+//! `straightway bind DEVICE`: binds a drive to vfio-pci, to CharIO or to no driver, until
 //! `release`.
 
 use crate::drive::Drive;
@@ -19,7 +19,7 @@ pub struct Bind {
     /// The driver to give it to
     #[arg(long, value_enum, default_value = "vfio-pci")]
     pub driver: Driver,
-    /// Check everything and change nothing
+    /// Check everything, but change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Print JSON
@@ -27,34 +27,34 @@ pub struct Bind {
     pub json: bool,
 }
 
-/// Whom a drive is given to.
+/// The driver that a drive is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Driver {
     /// VFIO, for the path behind an IOMMU
     VfioPci,
-    /// CharIO's, which shows the drive as /dev/chardiskXnY
+    /// CharIO, which presents the drive as /dev/chardiskXnY
     Chario,
     /// No driver, for the path without an IOMMU
     None,
 }
 
-/// What was done.
+/// The result of `bind` and `release`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bound {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// The controller's PCI address.
     pub pci_address: String,
-    /// The driver that it has now.
+    /// The driver that it is bound to now.
     pub driver: Option<String>,
-    /// The driver that it had before.
+    /// The driver that it was bound to before.
     pub driver_before: Option<String>,
     /// Whether nothing was changed.
     pub dry_run: bool,
 }
 
 impl Bound {
-    /// Tells it.
+    /// Prints the result.
     ///
     /// # Errors
     /// Standard output was closed.
@@ -75,10 +75,10 @@ impl Bound {
     }
 }
 
-/// The NVMe controller that `device` names; the other kinds have no driver.
+/// Finds the NVMe controller that `device` names; other kinds of devices have no driver.
 ///
 /// # Errors
-/// It is none.
+/// The device is not an NVMe controller.
 pub fn controller_of(context: &Context, device: &str) -> Result<Resolved> {
     match Drive::find_and_say(&context.roots, device, &context.console)? {
         Drive::Nvme(resolved) => Ok(*resolved),
@@ -87,10 +87,10 @@ pub fn controller_of(context: &Context, device: &str) -> Result<Resolved> {
 }
 
 impl Bind {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The drive is in use, or does not bind.
+    /// The drive is in use, or cannot be bound.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let resolved = controller_of(context, &self.device)?;
         let (roots, address) = (&context.roots, resolved.controller.address);
@@ -112,7 +112,7 @@ impl Bind {
                 return bound.tell(context, self.json);
             }
             return Err(
-                Failure::missing(format!("{address} is kept at another driver"))
+                Failure::missing(format!("{address} is already bound to another driver"))
                     .hint(format!("straightway release {address}")),
             );
         }

@@ -1,4 +1,5 @@
-//! `straightway check DEVICE`: whether a volume is sound, and mending what can be proved.
+//! `straightway check DEVICE`: checks a volume, and repairs damage if the repair can be proved
+//! right.
 
 use crate::failure::{Exit, Result};
 use crate::transfer::IoArgs;
@@ -15,33 +16,33 @@ use std::fmt::Write;
 use volume::layout::CHUNK_BYTES;
 use volume::{Finding, Summary};
 
-/// The longest map of the volume's units that is held at once; a larger volume takes more passes.
+/// The longest map of the volume's units that is held in memory; a larger volume takes more passes.
 const SCRATCH_BYTES: u64 = 64 << 20;
-/// Findings of one kind that are printed.
+/// Maximum number of printed findings of one kind.
 const MOST_SHOWN: usize = 1000;
 
 /// Check a volume, and repair what a scan can prove.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --repair nothing is changed, not even what a power cut or a killed command left half-way: the
-next command that changes the volume completes or undoes it, as does check --repair. That is no
-damage, and check says so.
+Without --repair nothing is changed, not even an operation that a power cut or a killed command
+interrupted: the next command that changes the volume completes or undoes it, as does
+check --repair. Such an operation is not damage, and check reports it separately.
 
---repair rewrites invalid copies from the valid ones and makes the free space agree with the
-files. It never touches data, nor a file that cannot be read.
+--repair rewrites invalid copies from the valid ones and makes the free space consistent with the
+files. It never changes data, nor a file that cannot be read.
 
 Exit status: 0 sound, or repaired; 1 something is wrong; 6 only data is: it no longer has its
 checksum.")]
 pub struct Check {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
-    /// Mend what can be proved
+    /// Repair what can be proved
     #[arg(long)]
     pub repair: bool,
-    /// Also read every file that has checksums and compare; says which files have none
+    /// Also verify the data of every file that has checksums; reports files without checksums
     #[arg(long)]
     pub read_data: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -49,58 +50,58 @@ pub struct Check {
     pub json: bool,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Checked {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called the device, resolved.
+    /// The device's resolved name.
     pub device: String,
-    /// Nothing is wrong, or nothing any more.
+    /// Nothing is wrong, or everything was repaired.
     pub sound: bool,
     /// The volume was not unmounted cleanly: the next command that changes it recovers it first.
     pub recovers_at_next_write: bool,
-    /// Each thing that was found, in words, neighbouring nodes as one range; after a repair, what it
-    /// began with.
+    /// Each finding as text, with neighbouring nodes as one range; after a repair, the findings
+    /// before it.
     pub findings: Vec<String>,
-    /// Findings that cost a file or space.
+    /// Findings that affect a file or space.
     pub damages: u64,
-    /// Findings that cost nothing: the other copy is in force, or the next write tidies up.
+    /// Harmless findings: the other copy is valid, or the next write cleans up.
     pub harmless: u64,
-    /// Nodes that the repair wrote.
+    /// Nodes written by the repair.
     pub repaired: u64,
     /// Files.
     pub files: u64,
-    /// Removed files whose space is still to be given back.
+    /// Removed files whose space has not been freed yet.
     pub to_reap: u64,
     /// Bytes of data in files.
     pub data_bytes: u64,
-    /// Bytes that were compared with their checksums.
+    /// Bytes that were verified against their checksums.
     pub compared_bytes: u64,
-    /// With --read-data: files that have no checksums, which were not compared.
+    /// With --read-data: files without checksums, which were not verified.
     pub not_compared_files: u64,
-    /// What those hold.
+    /// The bytes in those files.
     pub not_compared_bytes: u64,
-    /// Data that is not what was written.
+    /// Data that does not match its checksum.
     pub rot: Vec<Rotten>,
 }
 
-/// A stretch of a file that is not what was written.
+/// A range of a file that does not match its checksum.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rotten {
     /// The file.
     pub name: String,
-    /// First byte of the stretch.
+    /// First byte of the range.
     pub offset_bytes: u64,
     /// Its length, at most 64 KiB.
     pub length_bytes: u64,
 }
 
 impl Check {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device, or a volume that cannot be mounted.
+    /// The device failed, or the volume cannot be mounted.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let io = self.route.with_buffers(1 << 20, 8);
         let options = route::open_options(&io, self.repair);
@@ -114,7 +115,7 @@ impl Check {
         };
         match self.json {
             true => context.console.json(&checked)?,
-            // Damage is what a quiet check is for.
+            // Damage is reported even with --quiet.
             false if exit == Exit::Done => context.console.print_outcome(&checked.text())?,
             false => context.console.print(&checked.text())?,
         }
@@ -136,7 +137,7 @@ impl Check {
             false => volume::blocking::run(volume, volume.check(&mut scratch, &mut report)),
         };
         let first = first.map_err(failed_here)?;
-        // What is left after a repair is what counts.
+        // The state after the repair decides.
         let last = match self.repair {
             true => {
                 mounted.reclaim().map_err(failed_here)?;
@@ -192,7 +193,7 @@ impl Check {
             };
             let drained = match drain(mounted, &part, &mut |_| Ok(()), &bar, &context.cancel) {
                 Ok(drained) => drained,
-                // A part that the drive cannot read, or a damaged file: the rest goes on.
+                // The drive cannot read a part, or a file is damaged: continue with the rest.
                 Err(failure) if failure.exit() == Exit::No => {
                     checked.sound = false;
                     checked.findings.push(failure.to_string());
@@ -236,13 +237,13 @@ impl Checked {
         }
     }
 
-    /// Names what a replacement that was cut short leaves.
+    /// Reports the remains of an interrupted replacement.
     fn look_for_remains(&mut self, name: &str) {
         if name.ends_with(UNFINISHED) {
             self.harmless += 1;
             self.findings.push(format!(
-                "`{}`: looks like what a put --force that was cut short leaves; the same put removes \
-                 it, or straightway rm",
+                "`{}`: looks like the remains of an interrupted put --force; the same put or \
+                 straightway rm removes it",
                 shown(name)
             ));
         }
@@ -260,7 +261,7 @@ impl Checked {
         for rot in &self.rot {
             let _ = writeln!(
                 text,
-                "`{}`: {} bytes at offset {} are not what was written",
+                "`{}`: {} bytes at offset {} do not match their checksum",
                 shown(&rot.name),
                 rot.length_bytes,
                 rot.offset_bytes
@@ -282,7 +283,7 @@ impl Checked {
         );
         if self.compared_bytes > 0 {
             let compared = rounded(self.compared_bytes);
-            let _ = writeln!(text, "{compared} were compared with their checksums");
+            let _ = writeln!(text, "{compared} were verified against their checksums");
         }
         if self.not_compared_files > 0 {
             let files = match self.not_compared_files {
@@ -290,7 +291,7 @@ impl Checked {
                 files => format!("{files} files have"),
             };
             let bytes = rounded(self.not_compared_bytes);
-            let _ = writeln!(text, "{files} no checksums: not compared ({bytes})");
+            let _ = writeln!(text, "{files} no checksums: not verified ({bytes})");
         }
         if self.recovers_at_next_write {
             text.push_str("the volume was not unmounted cleanly: it recovers at the next write\n");

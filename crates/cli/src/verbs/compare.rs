@@ -1,4 +1,4 @@
-//! `straightway compare DEVICE`: what each path to a drive costs.
+//! `straightway compare DEVICE`: measures what each path to a drive costs.
 
 use crate::Context;
 use crate::bench::compared::{Cells, compare, largest, verdict};
@@ -14,7 +14,7 @@ pub struct Compare {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// How much one operation moves
+    /// Bytes per operation
     #[arg(
         long,
         value_name = "LIST",
@@ -22,7 +22,7 @@ pub struct Compare {
         default_value = "4K,128K,1M,16M"
     )]
     pub sizes: Vec<Size>,
-    /// What is measured, and how long
+    /// The accesses, and the duration
     #[command(flatten)]
     pub cells: Cells,
     /// Operations in flight; pread and pwrite do one at a time
@@ -34,10 +34,10 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// Invalid arguments, no permission, or the drive fails while it is prepared.
+    /// The arguments are invalid, permission is missing, or the drive failed during preparation.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "compare")?;
         let wants = Wants::new(&self.paths, largest(&self.sizes)).many();

@@ -13,7 +13,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
     /// Standard output was closed.

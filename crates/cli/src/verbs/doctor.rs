@@ -1,4 +1,4 @@
-//! `straightway doctor [DEVICE]`: what is there, what is not, and a hint.
+//! `straightway doctor [DEVICE]`: what this machine supports, what is missing, and how to fix it.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Result};
@@ -9,35 +9,35 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Say what this machine has and lacks for each path.
+/// Show what this machine has and lacks for each path.
 #[derive(Clone, Debug, Args)]
 pub struct Doctor {
-    /// Look at this drive only
+    /// Check only this drive
     pub device: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Diagnosis {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// Whether nothing that a path needs is missing.
     pub ok: bool,
-    /// Each thing that was looked at.
+    /// The checks.
     pub checks: Vec<Finding>,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Finding {
-    /// What.
+    /// What was checked.
     pub name: String,
     /// `ok`, `warning` or `missing`.
     pub state: String,
-    /// What was found.
+    /// The result.
     pub found: String,
     /// A command or advice that may fix it.
     pub hint: Option<String>,
@@ -92,10 +92,10 @@ const fn state(state: State) -> &'static str {
 }
 
 impl Doctor {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device is not there, or standard output was closed.
+    /// The device does not exist, or standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let mut checks = linux::doctor::examine(&context.roots);
         if let Some(device) = &self.device {
@@ -118,7 +118,7 @@ impl Doctor {
     }
 }
 
-/// What concerns the machine, or the drive at `own`.
+/// Whether a check concerns the machine, or the drive at `own`.
 fn is_about(check: &Check, own: Option<&str>) -> bool {
     let drive = ["controller ", "borrowed "];
     let named = drive.iter().find_map(|kind| check.name.strip_prefix(kind));
@@ -128,7 +128,7 @@ fn is_about(check: &Check, own: Option<&str>) -> bool {
     if check.name == "NVMe controllers" {
         return own.is_some();
     }
-    // A group's check lists its members.
+    // The check of an IOMMU group lists its members.
     let is_group = check
         .name
         .rsplit('/')

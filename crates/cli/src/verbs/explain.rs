@@ -1,4 +1,4 @@
-//! `straightway explain DEVICE|RUN.json`: what limits a path, shown by changing something.
+//! `straightway explain DEVICE|RUN.json`: finds what limits a path, and confirms it by experiments.
 
 use crate::Context;
 use crate::bench::BenchHost;
@@ -15,7 +15,7 @@ use measure::sweep::Sweep;
 use measure::{Comparison, PathResult, Settings};
 use std::time::Duration;
 
-/// Tell what limits a path: the queue depth, interrupts, each operation, copying, the device.
+/// Find what limits a path: the queue depth, interrupts, each operation, copying, the device.
 ///
 /// Give a drive and a --path to measure now, or the JSON of a `compare` or `sweep` to read.
 #[derive(Clone, Debug, Args)]
@@ -24,33 +24,33 @@ pub struct Explain {
     /// What to measure, or the JSON of a run
     #[command(flatten)]
     pub subject: Subject,
-    /// What is asked of which path
+    /// The operation and the path
     #[command(flatten)]
     pub asked: Asked,
-    /// How much one operation moves [in a run: the smallest that was measured]
+    /// Bytes per operation [with a saved run: the smallest measured]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<Size>,
     /// Operations in flight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub queue_depth: u16,
-    /// Rounds; at least 5, for nothing is confirmed without intervals
+    /// Rounds; at least 5, because confirmation needs intervals
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(5..))]
     pub rounds: u32,
-    /// How long each trial is measured in each round
+    /// Duration of each trial in each round
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub cell_duration: Time,
 }
 
-/// How much deeper the queue is in the trial.
+/// Factor of the queue depth in the trial.
 const DEEPER: u16 = 8;
-/// How much larger the blocks are.
+/// Factor of the block size in the trial.
 const LARGER: u64 = 4;
 
 impl Explain {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, the path is missing, or the file is no run that can be read.
+    /// Permission is missing, the path is not available, or the file is not a readable run.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "explain")?;
         let explained = match self.subject.device.ends_with(".json") {
@@ -74,7 +74,7 @@ impl Explain {
             ..run
         };
         let results = comparisons.iter().flat_map(|one| &one.results);
-        // What several threads do is another question.
+        // Results of several threads are not considered.
         let results: Vec<&PathResult> = results.filter(|one| one.threads == 1).collect();
         let mut names: Vec<&str> = results.iter().map(|r| r.path.as_str()).collect();
         names.sort_unstable();
@@ -108,7 +108,7 @@ impl Explain {
         let wants = self.asked.wants(larger).depth(deep);
         let ready = self.subject.ready(context, wants)?;
         let Some(&kind) = ready.kinds.first() else {
-            return Err(Failure::usage("no path was named"));
+            return Err(Failure::usage("missing --path"));
         };
         let name = kind.name;
         let siblings = [kind.polled, kind.unbuffered, Some(kind::RAM)];
@@ -125,7 +125,7 @@ impl Explain {
         run.absorb(&second.run);
         let mut results: Vec<PathResult> = first.results;
         results.extend(second.results.into_iter().map(|result| PathResult {
-            // A synchronous path was asked for more and does one: that is the trial.
+            // The requested depth: a synchronous path still does one operation at a time.
             queue_depth: deep,
             ..result
         }));
@@ -139,7 +139,7 @@ impl Explain {
             return Err(match missing {
                 Some(one) => Failure::unsupported(one.reason).hint(one.hint),
                 None if context.cancel.is_set() => {
-                    Failure::interrupted("interrupted; the drive was given back")
+                    Failure::interrupted("interrupted; the drive was returned to its driver")
                 }
                 None => Failure::unsupported(format!("{name} could not be measured")),
             });
@@ -172,7 +172,7 @@ impl Explain {
     }
 }
 
-/// The comparisons of a saved run.
+/// Reads the comparisons of a saved run.
 fn runs_of(file: &str) -> Result<(Vec<Comparison>, RunInfo)> {
     let value = load(file, &["compare", "sweep", "fio"])?;
     let wrong = |error| Failure::usage(format!("{file}: not a comparison: {error}"));

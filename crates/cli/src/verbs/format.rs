@@ -1,4 +1,4 @@
-//! `straightway format DEVICE`: makes an empty volume.
+//! `straightway format DEVICE`: creates an empty volume.
 
 use crate::drive::{Drive, ModelDrive};
 use crate::failure::{Exit, Failure, Result};
@@ -16,12 +16,12 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use volume::{Error, FormatOptions, Shape};
 
-/// How much one write of the empty tables may move.
+/// Maximum length of one write of the empty tables.
 const MEMORY_BYTES: usize = 1 << 20;
 const LABEL_BYTES: usize = 32;
-/// What a device holds after a format that failed: its last step may or may not have been done.
+/// The state of a device after a failed format: the last step may or may not have taken effect.
 const AFTER_A_FAILURE: &str =
-    "what it holds now is not known: no volume, or an empty one; format it again";
+    "its contents are unknown: no volume, or an empty one; format it again";
 /// Slots of the largest table.
 const MOST_SLOTS: u32 = 524_288;
 /// The longest volume, and the longest file.
@@ -30,14 +30,14 @@ const MOST_BYTES: u64 = (1 << 63) - 512;
 /// Make an empty volume on a device.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A plain file needs no preparation: `straightway format disk.img --size 1G` makes it.
+A plain file need not exist: `straightway format disk.img --size 1G` creates it.
 
-A drive is named by --destroy-data with its serial number. A file that holds anything is left alone
-without --force; so is a model's file.
+For a drive, --destroy-data must name its serial number. A file that holds data is refused without
+--force; so is a model's file.
 
-What stands on the device is named before it goes: a file system, a partition table, swap space, a
-part of a RAID or of a volume group. Its signatures are wiped, also those at the device's end, so that
-nothing takes the volume for it. --dry-run only says what is there and what would be made.")]
+Before it writes, format lists what the device holds: a file system, a partition table, swap space, a
+part of a RAID or of a volume group. It wipes their signatures, also those at the device's end, so
+that the volume is not mistaken for one of them. --dry-run only reports what it would wipe and make.")]
 pub struct Format {
     /// The device, or a plain file
     pub device: String,
@@ -51,25 +51,26 @@ pub struct Format {
     /// device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slots: Option<u32>,
-    /// A label for people, at most 32 bytes
+    /// A label, at most 32 bytes
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub label: String,
-    /// Give files checksums, which put and record then keep; readers that know none refuse the volume
+    /// Give files checksums, which put and record then store; readers without support for them
+    /// refuse the volume
     #[arg(long)]
     pub checksums: bool,
-    /// Size of the volume; a plain file that is missing or empty gets this size [the whole device]
+    /// Size of the volume; a missing or empty plain file gets this size [the whole device]
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
     /// The drive's serial number: its data will be lost
     #[arg(long, value_name = "SERIAL")]
     pub destroy_data: Option<String>,
-    /// Format a file although it holds something
+    /// Format a file although it holds data
     #[arg(long)]
     pub force: bool,
-    /// Check everything, say what stands there, and write nothing
+    /// Check everything, report what the device holds, and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -77,14 +78,14 @@ pub struct Format {
     pub json: bool,
 }
 
-/// What was made.
+/// The result of a format.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called it, resolved.
+    /// The resolved name of the device.
     pub device: String,
-    /// The path that was taken.
+    /// The path that was used.
     pub path: String,
     /// The volume's identity, 32 hexadecimal digits.
     pub uuid: String,
@@ -98,24 +99,25 @@ pub struct Report {
     pub node_bytes: u64,
     /// How many files it can hold.
     pub slots: u32,
-    /// About how many files fit before a new name may find all of its slots taken.
+    /// Approximate number of files above which a new name may be refused because its slots are
+    /// taken.
     pub slots_before_refusal: u32,
-    /// What files can take together.
+    /// Space for files.
     pub capacity_bytes: u64,
-    /// What the volume keeps for itself.
+    /// Space for the volume's own metadata.
     pub metadata_bytes: u64,
     /// Whether files get checksums.
     pub checksums: bool,
-    /// What stood on the device; its signatures are wiped.
+    /// The signatures found on the device, which are wiped.
     pub found: Vec<Found>,
     /// Nothing was written.
     pub dry_run: bool,
 }
 
-/// A signature of what stood on the device.
+/// A signature found on the device.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Found {
-    /// What has such a signature.
+    /// What the signature belongs to.
     pub what: String,
     /// Where the signature is.
     pub offset_bytes: u64,
@@ -123,16 +125,16 @@ pub struct Found {
     pub length_bytes: u64,
 }
 
-/// A plain file that this command made, or gave its size.
+/// A plain file that this command created or resized.
 struct Made<'p> {
     path: &'p Path,
     is_new: bool,
 }
 
 impl Made<'_> {
-    /// Leaves things as they were: the file is of no use.
+    /// Restores the original state of a file that cannot be used.
     fn undo(&self) {
-        // The failure that led here is what the user hears.
+        // Only the failure that led here is reported.
         let _ = match self.is_new {
             true => std::fs::remove_file(self.path),
             false => File::options()
@@ -144,10 +146,10 @@ impl Made<'_> {
 }
 
 impl Format {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, the parameters do not suit the device, or the device.
+    /// Permission is missing, the parameters do not suit the device, or the device failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.check()?;
         let made = self.make_file()?;
@@ -163,11 +165,11 @@ impl Format {
         Ok(Exit::Done)
     }
 
-    /// What can be refused before anything is opened or made.
+    /// Makes all checks that need no device.
     fn check(&self) -> Result<()> {
         if self.label.len() > LABEL_BYTES {
             let bytes = self.label.len();
-            let what = format!("the label has {bytes} bytes, and there is room for {LABEL_BYTES}");
+            let what = format!("the label has {bytes} bytes; at most {LABEL_BYTES} are allowed");
             return Err(Failure::usage(what));
         }
         if self.label.chars().any(char::is_control) {
@@ -188,7 +190,8 @@ impl Format {
         }
     }
 
-    /// Makes the plain file where DEVICE names one that is missing or empty, and says which.
+    /// Creates or resizes the plain file if DEVICE names one that is missing or empty, and returns
+    /// it.
     fn make_file(&self) -> Result<Option<Made<'_>>> {
         let (Some(size), Some(path)) = (self.size, Drive::plain_file(&self.device)) else {
             return Ok(None);
@@ -210,9 +213,8 @@ impl Format {
                 made.undo();
                 let failure = Failure::io("making", path, &error);
                 Err(match error.kind() {
-                    ErrorKind::FileTooLarge => failure.hint(
-                        "a smaller --size: the file system that holds it stores no file this long",
-                    ),
+                    ErrorKind::FileTooLarge => failure
+                        .hint("a smaller --size: the file system cannot store a file this long"),
                     _ => failure,
                 })
             }
@@ -229,7 +231,7 @@ impl Format {
             _ => failure,
         })?;
         let given = self.destroy_data.as_deref();
-        // A file needs no name: what it holds is looked at. Looking destroys nothing.
+        // A file needs no `--destroy-data`: its contents are checked, without changing them.
         let purpose = match (&drive, given) {
             (_, None) if self.dry_run => Purpose::Read,
             (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
@@ -258,7 +260,7 @@ impl Format {
             label: &self.label,
             uuid: random_identity()?,
         };
-        // Nothing is written unless the shape is right and nothing would be lost.
+        // Nothing is written unless the parameters are valid and no data would be lost.
         let shape = options.shape(&geometry);
         let shape = shape.map_err(|error| self.explain(error, &options, &geometry, &store.drive));
         let shape = shape?;
@@ -276,7 +278,7 @@ impl Format {
         if !found.is_empty() {
             let names = found::names(&found).join(", ");
             let drive = &store.drive;
-            context.say(format_args!("wiping what {drive} holds: {names}"));
+            context.say(format_args!("wiping the signatures on {drive}: {names}"));
         }
         let result = wipe::wipe(store, &mut memory, &found).and_then(|()| {
             let no_memory = || failed(&store.drive, Error::Memory);
@@ -294,7 +296,7 @@ impl Format {
         Ok(Report::new(store, &result?, &options, &found))
     }
 
-    /// Which of the numbers is wrong, and what it may be.
+    /// The error that names the invalid number and its allowed range.
     fn explain(
         &self,
         error: Error,
@@ -321,7 +323,7 @@ impl Format {
         };
         let wrong_size = || {
             let size = self.size.filter(|size| size.0 > size_bytes)?;
-            let what = format!("--size is {} bytes, and {drive} has {size_bytes}", size.0);
+            let what = format!("--size is {} bytes, but {drive} has {size_bytes}", size.0);
             Some(Failure::usage(what).hint("a smaller --size, or a larger device"))
         };
         wrong_power("--unit", self.unit, 64, 1 << 30)
@@ -332,7 +334,7 @@ impl Format {
             .unwrap_or_else(|| failed(format_args!("{drive} was left alone"), error))
     }
 
-    /// Whether a larger device would do.
+    /// The error if the device is too small.
     fn too_small(
         &self,
         options: &FormatOptions<'_>,
@@ -361,7 +363,7 @@ impl Format {
         Some(Failure::usage(what).hint(format!("{enough} are enough with these options{fewer}")))
     }
 
-    /// A drive was named by its serial number; files and models are looked at.
+    /// Refuses files and models that hold data; a drive is protected by its serial number.
     fn refuse_what_stands(&self, store: &Store, ends: &Ends, found: &[Signature]) -> Result<()> {
         if self.force || self.destroy_data.is_some() || matches!(store.drive, Drive::Nvme(_)) {
             return Ok(());
@@ -373,13 +375,13 @@ impl Format {
         let names = found::names(found);
         let what = match names.is_empty() {
             false => names.join(", "),
-            // A photograph has no signature of a file system.
+            // Data without a known signature, such as a photograph.
             true if is_file && ends.head.iter().any(|&byte| byte != 0) => "data".to_owned(),
             true => return Ok(()),
         };
         Err(
             Failure::usage(format!("{} holds {what}; nothing was done", store.drive))
-                .hint("--force, if it may be lost"),
+                .hint("--force, if its data may be lost"),
         )
     }
 }
@@ -397,7 +399,7 @@ fn random_identity() -> Result<[u8; 16]> {
     Ok(uuid)
 }
 
-/// An identity as it is written.
+/// Formats an identity.
 pub fn uuid_text(uuid: &[u8; 16]) -> String {
     uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -422,7 +424,7 @@ impl Report {
             node_bytes: shape.node_bytes() as u64,
             slots,
             slots_before_refusal: match slots {
-                // One bucket: every slot can have every name.
+                // One bucket: every slot can hold every name.
                 8 => slots,
                 // Names are spread over buckets of eight, two for each: see FORMAT.md, "Trade-offs".
                 _ => slots / 10 * 7,
@@ -448,7 +450,7 @@ impl Report {
                 let _ = writeln!(text, "{} (at byte {})", found.what, found.offset_bytes);
             }
             if self.found.is_empty() {
-                text.push_str("no signature of a file system, a partition table or the like\n");
+                text.push_str("no signature of a file system, a partition table or similar\n");
             }
         }
         let made = match self.dry_run {
@@ -458,7 +460,7 @@ impl Report {
         let files = match self.slots == self.slots_before_refusal {
             true => format!("{} files", self.slots),
             false => format!(
-                "up to {} files (from about {} on a new name may find no slot)",
+                "up to {} files (above about {} a new name may be refused)",
                 self.slots, self.slots_before_refusal
             ),
         };

@@ -18,32 +18,32 @@ use volume::Error;
 /// Fetch a file from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A file that has checksums is always compared with them; of one that has none, get says that it was
-not compared. Where the drive returns other bytes
-than were written, the offset is named, nothing from there on is delivered, and the exit status is 6.
+A file with checksums is always verified; for a file without checksums, get reports that it was not
+verified. If data does not match its checksum, get reports the offset and delivers nothing from there
+on, and the exit status is 6.
 
-FILE appears under its name when it is whole. One that exists is replaced with --force alone; a FIFO or
-a terminal is written as it is, and a block device never.")]
+FILE appears under its name when it is complete. An existing file is replaced only with --force; a
+FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
     /// The file's name in the volume
     pub name: String,
-    /// Where it goes: a file, a folder, or - for standard output [a file of the same name here]
+    /// Where to store it: a file, a folder, or - for standard output [a file of the same name here]
     pub file: Option<PathBuf>,
     /// First byte
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub offset: Size,
-    /// How much; to the end without it
+    /// How much [to the end]
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
-    /// Refuse a file that has no checksums to compare with
+    /// Refuse a file without checksums
     #[arg(long)]
     pub verify: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub io: IoArgs,
     /// Print JSON (not with -)
@@ -52,10 +52,10 @@ pub struct Get {
 }
 
 impl Get {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device, the volume, the file, or where it goes.
+    /// The device, the volume, the file or the target failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         let target = self.target()?;
@@ -75,7 +75,7 @@ impl Get {
         let report = store.close(report)?;
         let compared = match report.verified {
             true => "",
-            false => "; not compared: the file has no checksums",
+            false => "; not verified: the file has no checksums",
         };
         self.tell(context, &report, compared)
     }
@@ -91,7 +91,7 @@ impl Get {
         Ok(Exit::Done)
     }
 
-    /// The same, by a file system in hardware.
+    /// The same through a file system in hardware.
     fn get_from_hardware(
         &self,
         context: &Context,
@@ -100,7 +100,7 @@ impl Get {
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
         hardware::refuse(&[("--verify", self.verify)])?;
-        // No drive of this machine is the source, so that the target cannot be the source either.
+        // The source is not a drive of this machine, so the target cannot be the source.
         let output = target
             .map(|target| Output::check(&context.roots, target, self.force, None))
             .transpose()?;
@@ -128,7 +128,7 @@ impl Get {
         })
     }
 
-    /// The file that is to be made; None is standard output.
+    /// The file to create; None means standard output.
     fn target(&self) -> Result<Option<PathBuf>> {
         let here = || match self.name.contains('/') || [".", ".."].contains(&self.name.as_str()) {
             true => Err(Failure::usage(format!(
@@ -160,7 +160,7 @@ impl Get {
                 "`{}` has no checksums to verify",
                 shown(&self.name)
             ))
-            .hint("go without --verify; straightway put --checksums keeps them"));
+            .hint("omit --verify; straightway put --checksums stores checksums"));
         }
         let pace = pace(mounted, &self.io)?;
         let mut sink = Outlet::open(output)?;
@@ -199,7 +199,7 @@ impl Get {
         })
     }
 
-    /// How many bytes are wanted, all of which are in the file.
+    /// The number of requested bytes, all of which are in the file.
     fn length_in(&self, size: u64) -> Result<u64> {
         let offset = self.offset.0;
         let what = || format!("`{}` has {size} bytes", shown(&self.name));
@@ -209,7 +209,7 @@ impl Get {
         let room = size - offset;
         match self.length {
             Some(length) if length.0 > room => Err(Failure::usage(format!(
-                "{}: {} bytes from byte {offset} on end past it",
+                "{}: {} bytes from byte {offset} on end past the end of the file",
                 what(),
                 length.0
             ))

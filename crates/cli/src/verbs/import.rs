@@ -9,18 +9,18 @@ use std::path::PathBuf;
 /// Show results of fio as a table, a report, JSON or CSV.
 #[derive(Clone, Debug, Args)]
 pub struct Import {
-    /// What `fio --output-format=json` wrote
+    /// The output of `fio --output-format=json`
     pub file: PathBuf,
-    /// Where its report is saved
+    /// Where the report is saved
     #[command(flatten)]
     pub saving: Saving,
 }
 
 impl Import {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The file cannot be read, or is not fio's.
+    /// The file cannot be read, or was not written by fio.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.saving.check(context, "fio")?;
         let text = std::fs::read_to_string(&self.file)

@@ -1,4 +1,4 @@
-//! `straightway info DEVICE`: everything that a drive says of itself.
+//! `straightway info DEVICE`: everything that a drive reports about itself.
 
 use crate::Context;
 use crate::drive::Drive;
@@ -11,7 +11,7 @@ use clap::Args;
 use linux::resolve::Resolved;
 use measure::format::aligned;
 
-/// Tell everything about a drive.
+/// Show everything that a drive reports.
 #[derive(Clone, Debug, Args)]
 pub struct Info {
     /// The drive
@@ -22,18 +22,18 @@ pub struct Info {
 }
 
 impl Info {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The drive is not there, or does not answer.
+    /// The drive does not exist, or does not answer.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find(&context.roots, &self.device)?;
         let facts = match &drive {
             Drive::Nvme(resolved) => of_nvme(context, resolved)?,
             Drive::Model(model) => {
-                let rig = straight::open_model(model, 1 << 20)?;
-                let facts = facts::of_rig(drive.to_string(), rig.as_ref())?;
-                rig.close()?;
+                let handle = straight::open_model(model, 1 << 20)?;
+                let facts = facts::of_handle(drive.to_string(), handle.as_ref())?;
+                handle.close()?;
                 facts
             }
             Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
@@ -56,19 +56,19 @@ fn of_nvme(context: &Context, resolved: &Resolved) -> Result<Facts> {
     }
     let behind_iommu = resolved.controller.iommu_group.is_some();
     let _lock = FunctionLock::take(&context.roots, resolved)?;
-    let rig = straight::open(&context.roots, resolved, behind_iommu, 1 << 20)?;
-    let facts = facts::of_rig(name, rig.as_ref())?;
-    rig.close()?;
+    let handle = straight::open(&context.roots, resolved, behind_iommu, 1 << 20)?;
+    let facts = facts::of_handle(name, handle.as_ref())?;
+    handle.close()?;
     Ok(facts)
 }
 
 fn text(facts: &Facts) -> String {
     let mut lines: Vec<[String; 2]> = Vec::new();
     let mut line = |name: &str, value: String| lines.push([name.to_owned(), value]);
-    let unknown = || "not known while the kernel has the drive".to_owned();
+    let unknown = || "not known while the kernel's driver holds the drive".to_owned();
     let limits = &facts.limits;
     line("device", facts.device.clone());
-    line("asked by", facts.asked_by.clone());
+    line("queried by", facts.asked_by.clone());
     line("model", facts.model.clone());
     line("serial", facts.serial.clone());
     line("firmware", facts.firmware.clone());

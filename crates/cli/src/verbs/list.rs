@@ -1,4 +1,4 @@
-//! `straightway list`: what is there, from sysfs alone.
+//! `straightway list`: the NVMe drives in sysfs.
 
 use crate::failure::{Exit, Result};
 use crate::units::rounded;
@@ -10,7 +10,7 @@ use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// List each NVMe controller and namespace, and who has it.
+/// List NVMe controllers and namespaces, and what uses them.
 #[derive(Clone, Debug, Args)]
 pub struct List {
     /// Print JSON
@@ -21,7 +21,7 @@ pub struct List {
 /// Every NVMe controller of the machine.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listing {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// By PCI address.
     pub controllers: Vec<Entry>,
@@ -42,13 +42,13 @@ pub struct Entry {
     pub serial: Option<String>,
     /// The IOMMU group.
     pub iommu_group: Option<u32>,
-    /// The memory node that it is near to.
+    /// The closest NUMA node.
     pub numa_node: Option<u32>,
-    /// The maker of the chip, a PCI vendor number.
+    /// The PCI vendor ID.
     pub pci_vendor: u16,
-    /// The maker's number for the chip.
+    /// The PCI device ID.
     pub pci_device: u16,
-    /// The process that has borrowed it; 1 for a drive that `straightway bind` keeps.
+    /// The process that has borrowed it; 1 for a drive that `straightway bind` took.
     pub borrowed_by_pid: Option<u32>,
     /// Its namespaces, while the kernel's NVMe driver holds it.
     pub namespaces: Vec<NamespaceEntry>,
@@ -67,14 +67,14 @@ pub struct NamespaceEntry {
     pub size_bytes: Option<u64>,
     /// Logical block.
     pub block_size_bytes: Option<u64>,
-    /// Whether something uses it; null if this user may not know.
+    /// Whether something uses it; null if this user lacks the permission to know.
     pub in_use: Option<bool>,
-    /// Who uses it.
+    /// What uses it.
     pub uses: Vec<String>,
 }
 
 impl Listing {
-    /// Reads it from sysfs.
+    /// Reads the list from sysfs.
     pub fn read(roots: &Roots) -> Self {
         let borrowed = linux::bind::borrowed(roots);
         let entry = |controller: &Controller| Entry {
@@ -136,7 +136,7 @@ impl Listing {
                 };
             if one.namespaces.is_empty() {
                 let held = match one.borrowed_by_pid {
-                    Some(1) => "kept by straightway bind".to_owned(),
+                    Some(1) => "bound by straightway bind".to_owned(),
                     Some(pid) => format!("borrowed by process {pid}"),
                     None => "-".to_owned(),
                 };
@@ -179,7 +179,7 @@ fn namespace_entry(roots: &Roots, namespace: &pci::Namespace) -> NamespaceEntry 
         namespace: namespace.nsid,
         block_device: namespace.block.clone(),
         character_device: namespace.character.clone(),
-        // The kernel counts in 512 bytes whatever the block is.
+        // The kernel counts units of 512 bytes, whatever the block size is.
         size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
         block_size_bytes: number("queue/logical_block_size"),
         in_use: uses.as_ref().map(|uses| !uses.is_empty()),
@@ -188,7 +188,7 @@ fn namespace_entry(roots: &Roots, namespace: &pci::Namespace) -> NamespaceEntry 
 }
 
 impl List {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
     /// Standard output was closed.
@@ -199,7 +199,7 @@ impl List {
             return Ok(Exit::Done);
         }
         if listing.controllers.is_empty() {
-            context.say("there is no NVMe controller; `model:1GiB` names a model of one");
+            context.say("no NVMe controller found; `model:1GiB` is a model of one");
             return Ok(Exit::Done);
         }
         context.console.print(&listing.table())?;

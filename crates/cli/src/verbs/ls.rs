@@ -17,18 +17,18 @@ use volume::{Entry, Error, Node, blocking};
 #[derive(Clone, Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct Ls {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
-    /// Also size, space taken, time of the last change (UTC), and c for checksums
+    /// Also show size, allocated space, time of the last change (UTC), and c for checksums
     #[arg(long, short)]
     pub long: bool,
-    /// With --long, the size as people read it: 1.50 MiB
+    /// With --long, print human-readable sizes: 1.50 MiB
     #[arg(long, short = 'h')]
     pub human_readable: bool,
     /// Print help (-h is --human-readable here, as in other programs that list files)
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -39,11 +39,11 @@ pub struct Ls {
 /// The files of a volume.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listing {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
     /// By name.
     pub files: Vec<FileEntry>,
-    /// Slots that cannot be read, neighbours as one range; `straightway check` tells more.
+    /// Slots that cannot be read, neighbours as one range; see `straightway check`.
     pub damaged: Vec<String>,
 }
 
@@ -54,20 +54,20 @@ pub struct FileEntry {
     pub name: String,
     /// Bytes of data.
     pub size_bytes: u64,
-    /// Bytes that it takes, reservation and checksums included; null behind `hwfs:`.
+    /// Allocated bytes, including reservation and checksums; null on `hwfs:`.
     pub allocated_bytes: Option<u64>,
-    /// When it was last committed, in nanoseconds since 1970; 0 if that is not known.
+    /// Time of the last commit, in nanoseconds since 1970; 0 if unknown.
     pub modified_ns: u64,
-    /// It has a checksum for each 64 KiB; null behind `hwfs:`.
+    /// Whether it has a checksum for each 64 KiB; null on `hwfs:`.
     pub checksums: Option<bool>,
     /// Its slot in the volume's table.
     pub slot: u32,
-    /// The number that an application keeps with it; null behind `hwfs:`.
+    /// The application's number for the file; null on `hwfs:`.
     pub app_tag: Option<u64>,
 }
 
 impl FileEntry {
-    /// Of what the volume says.
+    /// Converts a volume's file entry.
     pub fn new(entry: &Entry) -> Self {
         Self {
             name: entry.name.as_str().to_owned(),
@@ -80,7 +80,7 @@ impl FileEntry {
         }
     }
 
-    /// Of what a file system in hardware says.
+    /// Converts an entry from a file system in hardware.
     fn of_hardware(entry: ::hwfs::Entry) -> Self {
         Self {
             name: entry.name,
@@ -98,7 +98,7 @@ impl FileEntry {
         self.checksums == Some(true)
     }
 
-    /// Bytes that it takes, rounded.
+    /// Allocated bytes, rounded.
     pub fn allocated(&self) -> String {
         self.allocated_bytes.map_or("-".to_owned(), rounded)
     }
@@ -116,10 +116,10 @@ impl FileEntry {
 }
 
 impl Listing {
-    /// Reads it from a volume. A damaged slot does not end it.
+    /// Reads the list from a volume. A damaged slot does not end the list.
     ///
     /// # Errors
-    /// The device's.
+    /// The device failed.
     pub fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
         let mut listing = Self {
             schema_version: SCHEMA_VERSION,
@@ -187,7 +187,7 @@ impl Listing {
     }
 }
 
-/// The slot that an error names, behind which a listing goes on.
+/// The slot that an error names, after which a listing continues.
 fn damaged_slot(error: Error) -> Option<u32> {
     match error {
         Error::Corrupt(damage) => match damage.node() {
@@ -199,10 +199,10 @@ fn damaged_slot(error: Error) -> Option<u32> {
 }
 
 impl Ls {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device or the volume; a damaged slot, after everything else was listed.
+    /// The device or the volume failed; a damaged slot, after everything else was listed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let listing = match hardware::path_of(&self.device) {
             Some(path) => {

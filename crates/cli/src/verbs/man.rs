@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Write the manual pages.
 #[derive(Clone, Debug, Args)]
 pub struct Man {
-    /// Folder for a page for each verb; without it the main page goes to standard output
+    /// Folder for one page per verb [print the main page to standard output]
     pub dir: Option<PathBuf>,
     /// Replace files of these names that are not manual pages of straightway
     #[arg(long, requires = "dir")]
@@ -17,7 +17,7 @@ pub struct Man {
 }
 
 impl Man {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
     /// The folder cannot be written.

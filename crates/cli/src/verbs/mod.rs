@@ -56,7 +56,7 @@ macro_rules! verbs {
         /// Runs one verb.
         ///
         /// # Errors
-        /// The verb's.
+        /// The verb failed.
         pub fn run(context: &Context, verb: &Verb) -> Result<Exit> {
             if !leaves_drives_alone(verb) {
                 recover(&context.roots, &context.console);
@@ -131,8 +131,8 @@ verbs! {
     schema Schema;
 }
 
-/// Verbs that only show what there is, or open no drive. Before every other, a drive that a killed
-/// process had borrowed goes back to its driver.
+/// Verbs that only show devices, or open no drive. Before every other verb, a drive that a killed
+/// process had borrowed is returned to its driver.
 fn leaves_drives_alone(verb: &Verb) -> bool {
     matches!(
         verb,

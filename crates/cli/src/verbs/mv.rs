@@ -12,16 +12,16 @@ use serde::Serialize;
 /// Rename a file of a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-After a power cut the file has the one name or the other. A file that has the new name already is
+After a power cut the file has either the old or the new name. A file that has the new name already is
 never replaced.")]
 pub struct Mv {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
     /// The file's name
     pub old: String,
     /// Its new name
     pub new: String,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -29,14 +29,14 @@ pub struct Mv {
     pub json: bool,
 }
 
-/// What was renamed.
+/// The result of a renaming.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Renamed {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// The name that it had.
+    /// The old name.
     pub old: String,
-    /// The name that it has.
+    /// The new name.
     pub new: String,
 }
 
@@ -51,10 +51,10 @@ impl Mv {
         })
     }
 
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device or the volume.
+    /// The device or the volume failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.old)?;
         check_name(&self.new)?;

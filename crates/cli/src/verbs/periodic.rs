@@ -1,4 +1,4 @@
-//! `straightway periodic DEVICE`: a periodic task at priorities and under loads, on any paths.
+//! `straightway periodic DEVICE`: a periodic task with several priorities, loads and paths.
 
 use crate::Context;
 use crate::bench::compared::operations;
@@ -28,7 +28,7 @@ fn mode() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["sync", "async"]).map(|mode| mode == "sync")
 }
 
-/// Time a task that moves a buffer every period, at priorities and under loads.
+/// Time a periodic task that transfers a buffer, with several priorities and loads.
 #[derive(Clone, Debug, Args)]
 pub struct Periodic {
     /// What to measure
@@ -37,7 +37,7 @@ pub struct Periodic {
     /// Paths [default: the straight path, or the target's first]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
     pub paths: Vec<PathChoice>,
-    /// How much each firing moves
+    /// Bytes per firing
     #[arg(long, value_name = "SIZE", default_value = "256K")]
     pub block: Size,
     /// Periods
@@ -51,21 +51,21 @@ pub struct Periodic {
     /// Firings under each condition
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub firings: u64,
-    /// What is asked [default: both with --destroy-data, read without]
+    /// Operations [default: both with --destroy-data, read without]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::operation())]
     pub operations: Vec<Operation>,
     /// normal, fifo (SCHED_FIFO, priority 10)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&PRIORITIES), default_value = "normal,fifo")]
     pub priorities: Vec<Priority>,
-    /// none, medium (one busy thread), high (two a processor)
+    /// none, medium (one busy thread), high (two per processor)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::choice(&LOADS), default_value = "none,medium,high")]
     pub loads: Vec<Load>,
-    /// sync (a write lasts when it is done), async
+    /// sync (a write is durable when it completes), async
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = mode(), default_value = "sync,async")]
     pub modes: Vec<bool>,
 }
 
-/// Busy threads until it is dropped.
+/// Busy threads, which end when it is dropped.
 struct Busy {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -125,7 +125,7 @@ impl Conditions for Machine {
             Priority::Fifo => {
                 let entered = RealTime::enter(FIFO_PRIORITY).map_err(|error| {
                     Missing::new(
-                        format!("SCHED_FIFO cannot be had: {error}"),
+                        format!("SCHED_FIFO is not available: {error}"),
                         "run it as root, or with CAP_SYS_NICE",
                     )
                 })?;
@@ -136,15 +136,15 @@ impl Conditions for Machine {
 }
 
 impl Periodic {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, or no path can be had.
+    /// Permission is missing, or no path is available.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "periodic")?;
         let operations = operations(&self.operations, self.subject.destroy_data.is_some());
         if self.block.0 == 0 || self.period.iter().any(|period| period.0.is_zero()) {
-            return Err(Failure::usage("a block and a period are more than 0"));
+            return Err(Failure::usage("block and period must be more than 0"));
         }
         let ready = self.subject.ready(
             context,

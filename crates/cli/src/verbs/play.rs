@@ -1,4 +1,4 @@
-//! `straightway play DEVICE NAME`: a file of a volume at its rate, each block when it is due.
+//! `straightway play DEVICE NAME`: plays a file of a volume at a rate, each block when it is due.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -27,37 +27,37 @@ SINK is stdout, a file (which appears when it is whole; one that exists is repla
 FIFO, udp://ADDR:PORT (datagrams of 1,024 bytes, spread at the rate), tcp://ADDR:PORT (connects
 there), null, or pattern (compares with what `record --from pattern` recorded). With a --rate, time
 begins when the buffers are full; the deadline counts from the moment at which a block is due. Exit
-status 7 says that deadlines were missed.
+status 7 means that deadlines were missed.
 
-A coprocessor plays by itself, with at most 15 buffers in the memory that it shares; with
---path coprocessor, a --mode or more buffers this processor does, by its blocks.")]
+A coprocessor plays files itself, with at most 15 buffers in the shared memory; with
+--path coprocessor, a --mode or more buffers this processor plays them, by reading blocks.")]
 pub struct Play {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
     /// The file's name in the volume
     pub name: String,
-    /// Bytes a second; as fast as the sink takes them without it
+    /// Bytes per second [as fast as the sink accepts them]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
-    /// A block must be delivered so long after it is due
+    /// Time limit for delivering a block after it is due
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub deadline: Time,
-    /// Bytes of a block, and of a buffer; 64K and its multiples where checksums are compared
+    /// Size of a block and of a buffer; a multiple of 64K if checksums are verified
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub block: Size,
-    /// How many buffers [default: 16, or 15 where a coprocessor plays]
+    /// Number of buffers [default: 16, or 15 if a coprocessor plays]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub buffers: Option<u16>,
-    /// Where it goes
+    /// Where to play to
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     pub to: To,
-    /// Replace the file that it goes to if it exists
+    /// Replace the target file if it exists
     #[arg(long)]
     pub force: bool,
-    /// Do not compare checksums, where the file has them
+    /// Do not verify checksums
     #[arg(long)]
     pub no_verify: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON (not with the data on standard output)
@@ -66,10 +66,10 @@ pub struct Play {
 }
 
 impl Play {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device, the volume, the file or the sink.
+    /// The device, the volume, the file or the sink failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         check_name(&self.name)?;
         let to_stdout = self.to.0 == End::Standard;

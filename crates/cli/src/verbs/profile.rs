@@ -1,4 +1,4 @@
-//! `straightway profile DEVICE`: which functions the processor's time goes to.
+//! `straightway profile DEVICE`: which functions take the processor's time.
 
 use crate::Context;
 use crate::bench::BenchHost;
@@ -11,41 +11,41 @@ use clap::Args;
 use measure::profile::FEWEST_SAMPLES;
 use measure::profile::run::{Plan, profile};
 
-/// Tell which functions the processor's time goes to: copying, flushing, locking, each layer.
+/// Show which functions take the processor's time: copying, flushing, locking, each layer.
 ///
-/// Samples the whole machine with perf while one path is kept busy; leaves a flame graph and a call
-/// graph with --output.
+/// Samples the whole machine with perf while one path is kept busy; --output also saves a flame
+/// graph and a call graph.
 #[derive(Clone, Debug, Args)]
 pub struct Profile {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// What is asked of which path
+    /// The operation and the path
     #[command(flatten)]
     pub asked: Asked,
-    /// How much one operation moves
+    /// Bytes per operation
     #[arg(long, value_name = "SIZE", default_value = "128K")]
     pub block: Size,
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
-    /// How long samples are taken
+    /// Duration of the sampling
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub duration: Time,
-    /// Samples a second and processor
+    /// Samples per second and processor
     #[arg(long, value_name = "N", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub frequency: u32,
 }
 
 impl Profile {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, or the path or perf is missing.
+    /// Permission, the path or perf is missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "profile")?;
         if self.block.0 == 0 || self.duration.0.is_zero() {
-            return Err(Failure::usage("a block and a duration are more than 0"));
+            return Err(Failure::usage("block and duration must be more than 0"));
         }
         let mut perf = Perf::new(&context.roots, self.frequency)?;
         let ready = self.subject.ready(
@@ -75,7 +75,7 @@ impl Profile {
         match profiled.shares.busy_samples >= FEWEST_SAMPLES {
             true => Ok(Exit::Done),
             false => Err(Failure::inconclusive(format!(
-                "{} samples of busy processors are too few to tell shares: {FEWEST_SAMPLES} are \
+                "{} samples of busy processors are too few for shares: {FEWEST_SAMPLES} are \
                      needed",
                 profiled.shares.busy_samples
             ))

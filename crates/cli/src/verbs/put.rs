@@ -1,4 +1,4 @@
-//! `straightway put DEVICE FILE [NAME]`: a file or standard input into a volume.
+//! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -19,31 +19,31 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use volume::{CreateOptions, Error, NAME_BYTES, Name};
 
-/// What a replacement's name ends with until it is whole.
+/// The suffix of a replacement's name until it is complete.
 pub const UNFINISHED: &str = ".new~";
 
 /// Store a file, or standard input, in a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The file is durable when the command ends with 0. A put that fails or is interrupted removes what it
-had stored. After a power cut or a kill the name may be there with the file's beginning only: put it
+The file is durable when the command exits with 0. A put that fails or is interrupted removes what it
+had stored. After a power cut or a kill the name may exist with only the file's beginning: put it
 again with --force.
 
-With --force an older file of this name is replaced: the new one is stored whole as NAME.new~, then
-the old one is removed and the new one renamed. A power cut before the removal leaves the old file
-and, at most, a part of NAME.new~; one between the removal and the renaming leaves the new file
-whole as NAME.new~. The next put --force of NAME removes a NAME.new~ that was left so.
+With --force an existing file of this name is replaced: the new one is stored as NAME.new~, then the
+old one is removed and the new one renamed. A power cut before the removal leaves the old file and
+possibly a part of NAME.new~; a power cut between the removal and the renaming leaves the complete new
+file as NAME.new~. The next put --force of NAME removes such a NAME.new~.
 
 On a volume that was formatted with --checksums the file has a checksum for each 64 KiB, unless
---no-checksums is given: every get compares them, and check --read-data finds bit rot.")]
+--no-checksums is given: every get verifies them, and check --read-data finds bit rot.")]
 pub struct Put {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
-    /// The file; - is standard input
+    /// The file; - means standard input
     pub file: PathBuf,
     /// Its name in the volume: 1 to 64 bytes [the file's own]
     pub name: Option<String>,
-    /// Its name in the volume, also where a file here has that name
+    /// Its name in the volume, even if a local file has that name
     #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
     pub explicit_name: Option<String>,
     /// Checksums of the file
@@ -55,10 +55,10 @@ pub struct Put {
     /// Replace the file of this name if there is one
     #[arg(long)]
     pub force: bool,
-    /// Where it cannot be stored whole, keep what was
+    /// If it cannot be stored completely, keep the part that was
     #[arg(long, conflicts_with = "force")]
     pub keep_partial: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub io: IoArgs,
     /// Print JSON
@@ -66,36 +66,36 @@ pub struct Put {
     pub json: bool,
 }
 
-/// What was stored, or fetched.
+/// The result of a put or a get.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called it, resolved.
+    /// The resolved name of the device.
     pub device: String,
-    /// The path that was taken.
+    /// The path that was used.
     pub path: String,
     /// The file's name in the volume.
     pub name: String,
     /// First byte of the file; 0 for a put.
     pub offset_bytes: u64,
-    /// Bytes that were moved.
+    /// Transferred bytes.
     pub length_bytes: u64,
     /// Device commands for the data; those for metadata are not counted.
     pub requests: u64,
-    /// How long it took: for a put from making the file to its being durable, for a get from the
-    /// first read to the last write. Opening, mounting and verifying are not in it.
+    /// Duration: of a put from creating the file until it is durable, of a get from the first read
+    /// to the last write. Opening, mounting and verifying are excluded.
     pub elapsed_us: u64,
-    /// The file has checksums; false behind `hwfs:`, where that is not known.
+    /// The file has checksums; false on `hwfs:`, where this is not known.
     pub checksums: bool,
-    /// The data was compared: with checksums, or after a put with what was read back.
+    /// The data was verified: against checksums, or after a put by reading it back.
     pub verified: bool,
     /// A put replaced an older file.
     pub replaced: bool,
 }
 
 impl Report {
-    /// The report of a file system in hardware, before anything was moved: it compares no data.
+    /// The report for a file system in hardware before the transfer; data is not verified there.
     pub fn of_hardware(device: &str, name: &str) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// In words, after a verb.
+    /// As text, after a verb.
     pub fn text(&self, done: &str) -> String {
         let seconds = self.elapsed_us.max(1) as f64 / 1e6;
         let rate = rounded((self.length_bytes as f64 / seconds) as u64);
@@ -126,10 +126,10 @@ impl Report {
 }
 
 impl Put {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The source, the device, the volume, or cancellation.
+    /// The source, the device or the volume failed, or the user cancelled.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let name = self.name()?;
         let mut source = Source::open(&self.file)?;
@@ -142,7 +142,7 @@ impl Put {
         source.refuse_own(&context.roots, &drive)?;
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
-        // The name of the part that a failure leaves behind.
+        // The name of the partial file that a failure leaves.
         let mut left = None;
         let report = store.mount(Access::Write, |mounted| {
             self.put(context, mounted, &name, &mut source, &mut left)
@@ -163,7 +163,7 @@ impl Put {
         Ok(Exit::Done)
     }
 
-    /// The same steps as [`put`](Self::put), by a file system in hardware.
+    /// The same steps as [`put`](Self::put), through a file system in hardware.
     fn put_in_hardware(
         &self,
         context: &Context,
@@ -196,7 +196,7 @@ impl Put {
                 false => files.put(name, source, &stop)?,
                 true => {
                     let moved = files.put(&unfinished, source, &stop)?;
-                    let whole = format!("the new file is whole as `{}`", shown(&unfinished));
+                    let whole = format!("the new file is complete as `{}`", shown(&unfinished));
                     let renamed = files
                         .remove(name)
                         .and_then(|_| files.rename(&unfinished, name));
@@ -215,7 +215,7 @@ impl Put {
         })
     }
 
-    /// The name that the file gets.
+    /// The file's name in the volume.
     fn name(&self) -> Result<String> {
         let name = match self.explicit_name.as_ref().or(self.name.as_ref()) {
             Some(name) => {
@@ -223,7 +223,7 @@ impl Put {
                 name.clone()
             }
             None if self.file == Path::new("-") => {
-                return Err(Failure::usage("standard input has no name of its own")
+                return Err(Failure::usage("standard input has no name")
                     .hint("straightway put DEVICE - NAME"));
             }
             None => {
@@ -239,7 +239,7 @@ impl Put {
         Ok(name)
     }
 
-    /// `put DEVICE *.dat` with two matches names a second file, not a name.
+    /// Refuses a NAME that is a local file: the result of `put DEVICE *.dat` with two matches.
     fn refuse_second_file(&self) -> Result<()> {
         let Some(name) = &self.name else {
             return Ok(());
@@ -250,12 +250,12 @@ impl Put {
             return Ok(());
         }
         let what = format!(
-            "`{}` is a file here as well: put stores one file, and its second word is the name that \
-             the file gets; nothing was stored",
+            "`{}` is also a local file: put stores one file, and its second argument is the \
+             name in the volume; nothing was stored",
             shown(name)
         );
         Err(Failure::usage(what).hint(format!(
-            "put each file by itself; or --name '{}' to store {} under that name",
+            "put one file at a time; or --name '{}' to store {} under that name",
             shown(name),
             file.display()
         )))
@@ -289,7 +289,7 @@ impl Put {
         if self.force && mounted.find(&unfinished)?.is_some() {
             mounted.remove(&unfinished)?;
             context.say(format_args!(
-                "removed `{}`, which an earlier put --force left unfinished",
+                "removed `{}`, left by an interrupted put --force",
                 shown(&unfinished)
             ));
         }
@@ -300,10 +300,10 @@ impl Put {
         }
         if replaces {
             let began = Instant::now();
-            // From here on the new file is whole and must stay, whatever it is called.
+            // From here on the new file is complete and must not be removed, under either name.
             *left = None;
             replace(mounted, stored, name).map_err(|failure| {
-                failure.and(format_args!("the new file is whole as `{stored}`"))
+                failure.and(format_args!("the new file is complete as `{stored}`"))
             })?;
             elapsed += began.elapsed();
         }
@@ -323,16 +323,16 @@ impl Put {
         })
     }
 
-    /// Whether the file is to have checksums.
+    /// Whether the new file gets checksums.
     fn has_checksums(&self, mounted: &Mounted<'_, '_>) -> Result<bool> {
         let status = mounted.volume.status();
         self.checksums.on(status.checksums).ok_or_else(|| {
             Failure::usage("the volume was made without checksums; nothing was done")
-                .hint("go without --checksums, or format with it")
+                .hint("omit --checksums, or format the volume with --checksums")
         })
     }
 
-    /// Makes the file `name`, fills and closes it.
+    /// Creates, fills and closes the file `name`.
     #[allow(clippy::too_many_arguments)]
     fn store(
         &self,
@@ -357,9 +357,9 @@ impl Put {
         let file = made.map_err(|error| {
             let failure = failed(doing, error);
             match source.len_bytes {
-                Some(bytes) if error == Error::NoSpace => {
-                    failure.and(format_args!("it has {bytes} bytes; nothing was stored"))
-                }
+                Some(bytes) if error == Error::NoSpace => failure.and(format_args!(
+                    "the file has {bytes} bytes; nothing was stored"
+                )),
                 _ => failure.and("nothing was stored"),
             }
         })?;
@@ -420,15 +420,15 @@ impl Put {
             Err(failure) => failure,
         };
         let failure = failure.and("the device does not hold what was written to it");
-        // The caller removes it, where it may be removed.
+        // The caller removes it if that is possible.
         if !self.keep_partial {
             let _ = mounted.remove(name);
         }
         Err(failure)
     }
 
-    /// Removes a half file that could not be removed at once: the volume is mounted again, which
-    /// repairs what the failure broke.
+    /// Removes a partial file that could not be removed immediately: mounts the volume again, which
+    /// repairs the effects of the failure.
     fn clear(&self, store: &mut Store, half: &str, failure: Failure) -> Failure {
         let cleared = store.mount(Access::Write, |mounted| match mounted.find(half)? {
             Some(_) => mounted.remove(half),
@@ -449,7 +449,7 @@ fn replace(mounted: &Mounted<'_, '_>, new: &str, old: &str) -> Result<()> {
     renamed.map_err(|error| failed(renaming, error))
 }
 
-/// The name that a replacement has until it is whole: as much of `name` as fits, and a suffix.
+/// The name of a replacement until it is complete: as much of `name` as fits, and a suffix.
 fn unfinished_name(name: &str) -> String {
     let mut end = name.len().min(NAME_BYTES - UNFINISHED.len());
     while !name.is_char_boundary(end) {
@@ -458,10 +458,10 @@ fn unfinished_name(name: &str) -> String {
     format!("{}{UNFINISHED}", name.get(..end).unwrap_or_default())
 }
 
-/// Refuses a name that no file can have, before anything is opened.
+/// Refuses an invalid file name, before anything is opened.
 ///
 /// # Errors
-/// It is empty, too long, or has a NUL.
+/// The name is empty, too long, or contains a NUL.
 pub fn check_name(name: &str) -> Result<()> {
     match Name::new(name) {
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! `straightway read DEVICE`: a stretch of a drive, to standard output, a file or a checksum.
+//! `straightway read DEVICE`: reads a range of a drive to standard output, a file or a checksum.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Result};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Read a stretch of a drive to standard output, a file, or a checksum.
+/// Read part of a drive to standard output, a file, or a checksum.
 #[derive(Clone, Debug, Args)]
 pub struct Read {
     /// The drive
@@ -22,10 +22,10 @@ pub struct Read {
     /// First byte; a multiple of the drive's block
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub offset: Size,
-    /// How much; to the end without it
+    /// How much [to the end]
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
-    /// Write to this file instead of standard output; it appears when it is whole
+    /// Write to this file instead of standard output; it appears when it is complete
     #[arg(long, value_name = "FILE", conflicts_with = "checksum")]
     pub output: Option<PathBuf>,
     /// Replace FILE if it exists
@@ -34,7 +34,7 @@ pub struct Read {
     /// Print the SHA-256 of the data instead of the data
     #[arg(long)]
     pub checksum: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub io: IoArgs,
     /// Print JSON (with --output or --checksum)
@@ -42,31 +42,31 @@ pub struct Read {
     pub json: bool,
 }
 
-/// What was read or written.
+/// The result of a read or a write.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called it, resolved.
+    /// The resolved name of the device.
     pub device: String,
-    /// The path that was taken.
+    /// The path that was used.
     pub path: String,
     /// First byte.
     pub offset_bytes: u64,
-    /// Bytes that were moved.
+    /// Transferred bytes.
     pub length_bytes: u64,
-    /// Requests that it took.
+    /// Number of requests.
     pub requests: u64,
-    /// How long that took, without opening and closing.
+    /// Duration without opening and closing.
     pub elapsed_us: u64,
-    /// SHA-256 of the data, if it was asked for.
+    /// SHA-256 of the data, if requested.
     pub sha256: Option<String>,
     /// Whether nothing was written.
     pub dry_run: bool,
 }
 
 impl Report {
-    /// Of what came of it.
+    /// Makes the report of a transfer.
     pub fn new(drive: &Drive, opened: &Opened, offset: Size, moved: Moved, began: Instant) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -83,10 +83,10 @@ impl Report {
 }
 
 impl Read {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The drive, the path or the output.
+    /// The drive, the path or the output failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let to_stdout = self.output.is_none() && !self.checksum;
         if to_stdout {

@@ -1,4 +1,4 @@
-//! `straightway record DEVICE NAME`: a stream into a volume, at its rate, with deadlines.
+//! `straightway record DEVICE NAME`: records a stream into a volume, at its rate, with deadlines.
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -20,15 +20,15 @@ use linux::TscClock;
 use stream::{Error as StreamError, RecordOptions};
 use volume::Error;
 
-/// Space for the companion file that is there from the beginning.
+/// Initially reserved space of the companion file.
 const GAPS_BYTES: u64 = 64 << 10;
 
-/// What happens to a block that finds no empty buffer.
+/// What happens to a block if no buffer is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    /// The recording ends; what came before is kept
+    /// The recording ends; the blocks before it are kept
     Stop,
-    /// The block is dropped, and NAME.gaps says where and how much
+    /// The block is dropped, and NAME.gaps records where and how much
     Drop,
 }
 
@@ -37,37 +37,37 @@ pub enum Policy {
 #[command(after_help = "\
 SOURCE is stdin, a file, pattern (each eight bytes hold their own offset), udp://ADDR:PORT (bound
 there) or tcp://ADDR:PORT (listens there for one sender). A file and the pattern need a --rate: block
-n arrives n blocks' time after the start. Others arrive as they are read, with a --rate not sooner
-than it says. The deadline counts from the arrival, so a recording that lags is seen to lag.
+n arrives n block times after the start. Blocks of other sources arrive when they are read, with a
+--rate not earlier than it allows. The deadline counts from the arrival, so that a lag is noticed.
 
-It ends with --size, --for, the source, or Ctrl-C, and is then durable. During the recording it is
-made durable every --commit-bytes and --commit-interval; after a power cut everything up to the last such
-moment is there, and --acknowledge prints each.
+The recording ends with --size, --for, the source, or Ctrl-C, and is then durable. It is also
+made durable every --commit-bytes and --commit-interval; a power cut loses only data after the last
+such commit, and --acknowledge prints each commit.
 
 With --policy drop, NAME.gaps has a line of 64 bytes for each gap: the offset in NAME before which
-bytes are missing, how many, when the first of them arrived (in us), and 1. A gap's line is durable
-before any byte behind it. Exit status 7 says that deadlines were missed or blocks were lost.
+bytes are missing, their number, the arrival time of the first of them (in us), and 1. A gap's line is
+durable before any byte after it. Exit status 7 means that deadlines were missed or blocks were lost.
 
 On a volume that was formatted with --checksums the recording has a checksum for each 64 KiB, unless
 --no-checksums is given. NAME.gaps has none.
 
-A coprocessor records by itself, with at most 15 buffers in the memory that it shares; with
---path coprocessor, a --mode, --no-fua or more buffers this processor does, by its blocks.")]
+A coprocessor records streams itself, with at most 15 buffers in the shared memory; with
+--path coprocessor, a --mode, --no-fua or more buffers this processor records them, by writing blocks.")]
 pub struct Record {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
     /// The recording's name in the volume: 1 to 64 bytes
     pub name: String,
-    /// Bytes a second
+    /// Bytes per second
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<Size>,
-    /// A block must be written so long after it arrived
+    /// Time limit for writing a block after its arrival
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub deadline: Time,
-    /// Bytes of a block, and of a buffer
+    /// Size of a block and of a buffer
     #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub block: Size,
-    /// How many buffers [default: 16, or 15 where a coprocessor records]
+    /// Number of buffers [default: 16, or 15 if a coprocessor records]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub buffers: Option<u16>,
     /// How long to record
@@ -76,16 +76,16 @@ pub struct Record {
     /// How much to record; its space is reserved at the beginning
     #[arg(long, value_name = "SIZE")]
     pub size: Option<Size>,
-    /// Where it comes from
+    /// Where to record from
     #[arg(long, value_name = "SOURCE", default_value = "stdin")]
     pub from: From,
-    /// What happens to a block that finds no empty buffer
+    /// What happens to a block if no buffer is empty
     #[arg(long, value_enum, default_value = "stop")]
     pub policy: Policy,
-    /// Make it durable each time this many bytes are written
+    /// Make the recording durable each time this many bytes are written
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub commit_bytes: Size,
-    /// Make it durable this long after a byte was written: 200ms, 1s
+    /// Make the recording durable this long after a byte was written: 200ms, 1s
     #[arg(long = "commit-interval", alias = "commit-ms", value_name = "TIME", default_value = "1s", value_parser = interval_ms)]
     pub commit_ms: u32,
     /// Checksums of the recording
@@ -94,10 +94,10 @@ pub struct Record {
     /// Print a line `durable BYTES` to standard output whenever more is durable
     #[arg(long, conflicts_with = "json")]
     pub acknowledge: bool,
-    /// Flush where force unit access would do: for drives that take its flag and ignore it
+    /// Flush instead of using force unit access: for drives that accept its flag and ignore it
     #[arg(long)]
     pub no_fua: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -106,10 +106,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The source, the device, the volume; or the drive did not keep up.
+    /// The source, the device or the volume failed, or the drive did not keep up.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.check()?;
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -136,17 +136,17 @@ impl Record {
         }
     }
 
-    /// What can be refused before anything is opened.
+    /// Makes all checks that need no device.
     fn check(&self) -> Result<()> {
         check_name(&self.name)?;
         if self.policy == Policy::Drop {
             check_name(&self.gaps_name()).map_err(|failure| {
-                failure.and("with --policy drop, NAME.gaps must be a name too")
+                failure.and("with --policy drop, NAME.gaps must also be a valid name")
             })?;
         }
         let is_scheduled = match &self.from.0 {
             End::Pattern => true,
-            // A FIFO or a terminal has a pace of its own.
+            // A FIFO or a terminal has its own pace.
             End::File(path) => std::fs::metadata(path).is_ok_and(|data| data.is_file()),
             _ => false,
         };
@@ -172,7 +172,7 @@ impl Record {
         let buffers = self.buffers.unwrap_or(BUFFERS);
         let io = self.route.with_buffers(self.block.0, buffers);
         let mut options = route::open_options(&io, true);
-        // All of the ring, whatever is in flight.
+        // The whole ring, whatever is in flight.
         options.buffer_bytes += (self.block.0 as usize + 4096) * usize::from(buffers);
         let mut store = Store::of(context, drive, &options)?;
         if self.no_fua {
@@ -187,7 +187,8 @@ impl Record {
         });
         let closed = store.close(unmounted);
         match recorded {
-            // What failed first says why: the volume and the drive fail again when they are closed.
+            // The first failure is the cause: the volume and the drive fail again when they are
+            // closed.
             Some((report, Some(failure))) => Ok((report, Some(failure))),
             Some(recorded) => closed.map(|()| recorded),
             None => Err(closed
@@ -205,7 +206,7 @@ impl Record {
         let device_block = host.block_bytes()?;
         if self.block.0 % device_block as u64 != 0 {
             return Err(Failure::usage(format!(
-                "--block is {} bytes, no multiple of the device's block of {device_block}",
+                "--block is {} bytes, not a multiple of the device's block of {device_block}",
                 self.block.0
             )));
         }
@@ -281,7 +282,7 @@ impl Record {
         })
     }
 
-    /// How much there will be; 0 where that is not known.
+    /// The expected length; 0 if unknown.
     fn total_bytes(&self, source: &Source) -> u64 {
         let by_time = match (self.for_time, self.rate) {
             (Some(time), Some(rate)) => {

@@ -1,4 +1,4 @@
-//! `straightway release DEVICE`: back to the driver that it had.
+//! `straightway release DEVICE`: returns a drive to the driver that it had.
 
 use crate::failure::{Exit, Failure, Result};
 use crate::verbs::bind::{Bound, controller_of};
@@ -6,7 +6,7 @@ use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use linux::pci::PciAddress;
 
-/// Give a drive back to the driver that it had.
+/// Return a drive to the driver that it had.
 #[derive(Clone, Debug, Args)]
 pub struct Release {
     /// The drive
@@ -20,10 +20,10 @@ pub struct Release {
 }
 
 impl Release {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The drive is used by a process that is running, or its driver does not take it.
+    /// A running process uses the drive, or its driver does not accept it.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let resolved = controller_of(context, &self.device)?;
         let (roots, address) = (&context.roots, resolved.controller.address);
@@ -38,7 +38,7 @@ impl Release {
             dry_run: self.dry_run,
         };
         match owner {
-            // What crashed was given back when this run began.
+            // Drives of crashed processes were returned when this run began.
             None if before.as_deref() == Some("nvme") => {}
             None => {
                 return Err(Failure::missing(format!(
@@ -65,7 +65,7 @@ impl Release {
     }
 }
 
-/// How to do by hand what was done by hand.
+/// The shell commands that undo a manual binding.
 fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
     let mut words = format!("echo > /sys/bus/pci/devices/{address}/driver_override; ");
     if let Some(driver) = driver {
@@ -74,7 +74,7 @@ fn by_hand(address: PciAddress, driver: Option<&str>) -> String {
     words + &format!("echo {address} > /sys/bus/pci/drivers_probe")
 }
 
-/// The process that has the VFIO group open: taking the function away would wait for it indefinitely.
+/// The process that has the VFIO group open: unbinding the function would wait for it indefinitely.
 fn group_user(context: &Context, group: Option<u32>) -> Option<String> {
     let node = context.roots.dev.join(format!("vfio/{}", group?));
     let processes = std::fs::read_dir(&context.roots.proc).ok()?;

@@ -13,14 +13,14 @@ use volume::{Error, blocking};
 /// Remove files from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A name that is not there does not keep the others from being removed; the exit status is 1 then.")]
+If a name does not exist, the others are still removed; the exit status is then 1.")]
 pub struct Rm {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
     /// The files' names
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -28,22 +28,22 @@ pub struct Rm {
     pub json: bool,
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Removed {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// Names that are gone.
+    /// Removed names.
     pub removed: Vec<String>,
-    /// Names that were not there.
+    /// Names that did not exist.
     pub missing: Vec<String>,
 }
 
 impl Rm {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device or the volume; a name that is not there, after the others were removed.
+    /// The device or the volume failed; a name did not exist, after the others were removed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         for name in &self.names {
             check_name(name)?;
@@ -85,16 +85,16 @@ impl Rm {
                 Err(error) => Err(failed(format_args!("removing `{}`", shown(name)), error)),
             }
         });
-        // Even after a failure: what was removed gives its space back.
+        // Even after a failure: frees the space of the removed files.
         let reaped = mounted.reclaim();
         match (removed, reaped) {
             (Err(failure), _) => Err(failure),
-            (Ok(_), Err(error)) => Err(failed("giving the files' space back", error)),
+            (Ok(_), Err(error)) => Err(failed("freeing the files' space", error)),
             (Ok(removed), Ok(())) => Ok(removed),
         }
     }
 
-    /// Removes each name by `remove`, which says whether it existed, up to the first failure.
+    /// Removes each name with `remove`, which returns whether it existed, up to the first failure.
     fn remove_each(&self, mut remove: impl FnMut(&str) -> Result<bool>) -> Result<Removed> {
         let mut removed = Removed {
             schema_version: SCHEMA_VERSION,

@@ -15,7 +15,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
     /// Standard output failed.

@@ -1,4 +1,4 @@
-//! `straightway speed DEVICE|RUN.json...`: what the processor's speed does to each path.
+//! `straightway speed DEVICE|RUN.json...`: how each path depends on the processor's speed.
 
 use crate::Context;
 use crate::bench::BenchHost;
@@ -16,29 +16,29 @@ use measure::speed::{Point, Speed as Speeds, loop_ns};
 use measure::{Comparison, Host, Settings};
 use std::time::Duration;
 
-/// Tell how much of each path's time the processor's speed decides.
+/// Show how much of each path's time depends on the processor's speed.
 ///
-/// On a board with cpufreq the frequencies are tried one after the other. Elsewhere measure at one
-/// speed with --one, at another, and join the runs: straightway speed A.json B.json.
+/// On a board with cpufreq all frequencies are tried in turn. Elsewhere measure with --one at one
+/// speed, then at another, and join the runs: straightway speed A.json B.json.
 #[derive(Clone, Debug, Args)]
-#[command(mut_arg("operations", |all| all.default_value("read").help("What is asked")))]
+#[command(mut_arg("operations", |all| all.default_value("read").help("Operations")))]
 #[command(mut_arg("patterns", |all| all.default_value("random")))]
 pub struct Speed {
     /// What to measure, or the JSON of a run
     #[command(flatten)]
     pub subject: Subject,
-    /// Further runs, to be joined with the first
+    /// Further runs, to join with the first
     pub runs: Vec<String>,
-    /// Measure at the present speed only, to be joined later
+    /// Measure only at the current speed, to join with another run later
     #[arg(long)]
     pub one: bool,
     /// Paths [default: the target's first, and memory]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
     pub paths: Vec<PathChoice>,
-    /// How much one operation moves
+    /// Bytes per operation
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4K")]
     pub sizes: Vec<Size>,
-    /// What is measured, and how long
+    /// The accesses, and the duration
     #[command(flatten)]
     pub cells: Cells,
     /// Operations in flight
@@ -47,10 +47,10 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, a path is missing, or a file is no run of this verb.
+    /// Permission is missing, a path is not available, or a file is not a run of this verb.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "speed")?;
         let first = &self.subject.device;
@@ -68,7 +68,7 @@ impl Speed {
         match self.one || speeds.speeds() > 1 {
             true => Ok(Exit::Done),
             false => Err(Failure::inconclusive(
-                "there is one speed, which tells nothing of others",
+                "there is only one speed, so nothing can be concluded about others",
             )
             .hint("--one at each of two speeds, then straightway speed A.json B.json")),
         }

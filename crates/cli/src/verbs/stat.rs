@@ -1,4 +1,4 @@
-//! `straightway stat DEVICE [NAME]`: a volume, or a file in it.
+//! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::failure::{Exit, Result};
 use crate::units::{Size, rounded};
@@ -13,17 +13,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use volume::layout::{MAJOR, MINOR};
 
-/// Extents are counted up to here: a file that has more is in pieces anyway.
+/// Extents are counted up to this number; above it a file is fragmented in any case.
 const MOST_EXTENTS: u64 = 1_000_000;
 
-/// Tell about a volume, or about a file in it.
+/// Show the status of a volume, or of a file in it.
 #[derive(Clone, Debug, Args)]
 pub struct Stat {
-    /// The device that has the volume
+    /// The device with the volume
     pub device: String,
-    /// A file's name; the volume itself without it
+    /// A file's name [the volume itself]
     pub name: Option<String>,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub route: Route,
     /// Print JSON
@@ -34,9 +34,9 @@ pub struct Stat {
 /// A volume, or a file in it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// Version of this form: 2.
+    /// Version of this schema: 2.
     pub schema_version: u32,
-    /// What the user called the device, resolved.
+    /// The resolved name of the device.
     pub device: String,
     /// The volume, if no file was named.
     pub volume: Option<VolumeReport>,
@@ -61,17 +61,17 @@ pub struct VolumeReport {
     pub node_bytes: u64,
     /// Block of the device that it was made on.
     pub block_size_bytes: u64,
-    /// What files can take together.
+    /// Space for files.
     pub capacity_bytes: u64,
-    /// What of it is free.
+    /// Free space.
     pub free_bytes: u64,
-    /// Files that are there.
+    /// Number of files.
     pub files: u64,
-    /// How many there can be.
+    /// Maximum number of files.
     pub slots: u32,
-    /// How often it was mounted and changed.
+    /// Number of mounts with changes.
     pub mount_count: u32,
-    /// It was unmounted in good order. If not, the next command that changes it repairs it first.
+    /// It was unmounted cleanly. If not, the next command that changes it recovers it first.
     pub clean: bool,
     /// Files can have checksums.
     pub checksums: bool,
@@ -80,20 +80,20 @@ pub struct VolumeReport {
 /// A file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FileReport {
-    /// As `ls` has it.
+    /// The entry, as printed by `ls`.
     #[serde(flatten)]
     pub entry: FileEntry,
-    /// Stretches that it lies in; 1 when it is contiguous. At most a million are counted.
+    /// Number of extents; 1 if it is contiguous. At most a million are counted.
     pub extents: u64,
     /// Levels of map nodes under its slot: 0, 1 or 2.
     pub map_level: u8,
 }
 
 impl Stat {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// The device or the volume.
+    /// The device or the volume failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         if let Some(name) = &self.name {
             check_name(name)?;
@@ -119,7 +119,7 @@ impl Stat {
 
 impl VolumeReport {
     fn read(mounted: &Mounted<'_, '_>) -> Result<Self> {
-        let doing = || format!("asking about {}", mounted.drive);
+        let doing = || format!("querying {}", mounted.drive);
         let status = mounted.volume.status();
         let free_units = mounted.run(doing(), mounted.volume.free_units())?;
         let files = Listing::read(mounted)?.files.len() as u64;
@@ -151,7 +151,7 @@ impl VolumeReport {
 
 impl FileReport {
     fn read(mounted: &Mounted<'_, '_>, name: &str) -> Result<Self> {
-        let doing = || format!("asking about `{}`", shown(name));
+        let doing = || format!("querying `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let extents = mounted.volume.extent_count(name, MOST_EXTENTS);
         Ok(Self {

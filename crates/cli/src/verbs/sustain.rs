@@ -1,4 +1,4 @@
-//! `straightway sustain DEVICE`: can a path keep up with a rate, each block by its deadline?
+//! `straightway sustain DEVICE`: tests whether a path sustains a rate within a deadline.
 
 use crate::Context;
 use crate::bench::BenchHost;
@@ -10,7 +10,7 @@ use measure::sustain::{Question, Verdict, sustain};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Tell whether a path sustains a rate, each block by its deadline.
+/// Test whether a path sustains a rate, each block within its deadline.
 ///
 /// Blocks arrive by the clock, whether or not the drive keeps up; latency counts from the intended
 /// arrival. Exit status: 0 it sustains the rate, 1 it does not, 5 not enough data, or not valid:
@@ -20,25 +20,25 @@ pub struct Sustain {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// Bytes a second (100M), or blocks a second (500iops)
+    /// Bytes per second (100M), or blocks per second (500iops)
     #[arg(long, value_name = "RATE")]
     pub rate: Rate,
-    /// How much each arrival moves
+    /// Bytes per arrival
     #[arg(long, value_name = "SIZE")]
     pub block: Size,
-    /// From the intended arrival of a block until it must be done
+    /// Time limit for a block from its intended arrival
     #[arg(long, value_name = "TIME")]
     pub deadline: Time,
-    /// What is asked of which path
+    /// The operation and the path
     #[command(flatten)]
     pub asked: Asked,
-    /// How long it is measured
+    /// Duration of the measurement
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub duration: Time,
-    /// How long it runs before that
+    /// Duration of the warm-up
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub warm_up: Time,
-    /// Most operations in flight; pread and pwrite do one at a time
+    /// Maximum number of operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub queue_depth: u16,
     /// The share of blocks that may miss the deadline
@@ -49,16 +49,16 @@ pub struct Sustain {
 fn share(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
-        _ => Err("a share lies between 0 and 1, as 0.001".to_owned()),
+        _ => Err("a share is between 0 and 1, as 0.001".to_owned()),
     }
 }
 
 /// A rate as the user writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes(u64),
-    /// Blocks a second.
+    /// Blocks per second.
     Blocks(u64),
 }
 
@@ -69,18 +69,18 @@ impl FromStr for Rate {
         let blocks = text.strip_suffix("iops").map(str::parse::<u64>);
         let rate = match blocks {
             Some(Ok(blocks)) => Rate::Blocks(blocks),
-            Some(Err(_)) => return Err("write blocks a second as 500iops".to_owned()),
+            Some(Err(_)) => return Err("write blocks per second as 500iops".to_owned()),
             None => Rate::Bytes(text.trim_end_matches("/s").parse::<Size>()?.0),
         };
         match rate {
-            Rate::Bytes(0) | Rate::Blocks(0) => Err("a rate is more than 0".to_owned()),
+            Rate::Bytes(0) | Rate::Blocks(0) => Err("a rate must be more than 0".to_owned()),
             rate => Ok(rate),
         }
     }
 }
 
 impl Rate {
-    /// Arrivals a second of blocks of `block_bytes`.
+    /// Arrivals per second of blocks of `block_bytes`.
     pub fn per_second(self, block_bytes: u64) -> f64 {
         match self {
             Rate::Bytes(bytes) => bytes as f64 / block_bytes.max(1) as f64,
@@ -90,15 +90,15 @@ impl Rate {
 }
 
 impl Sustain {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// Invalid arguments, no permission, or the path is missing.
+    /// The arguments are invalid, permission is missing, or the path is not available.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sustain")?;
         if self.block.0 == 0 || self.deadline.0.is_zero() || self.duration.0.is_zero() {
             return Err(Failure::usage(
-                "a block, a deadline and a duration are more than 0",
+                "block, deadline and duration must be more than 0",
             ));
         }
         let arrivals_per_s = self.rate.per_second(self.block.0);
@@ -109,7 +109,7 @@ impl Sustain {
         let (_, mut path) = ready.path()?;
         let seconds = (self.duration.0 + self.warm_up.0).as_secs_f64();
         context.say(format_args!(
-            "{} by {}, {arrivals_per_s:.1} blocks a second, {seconds:.1} s",
+            "{} by {}, {arrivals_per_s:.1} blocks per second, {seconds:.1} s",
             ready.request.device.name,
             path.name()
         ));

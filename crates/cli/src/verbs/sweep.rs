@@ -1,4 +1,5 @@
-//! `straightway sweep DEVICE`: block sizes, patterns, operations and depths over every path.
+//! `straightway sweep DEVICE`: measures every path over block sizes, patterns, operations and
+//! depths.
 
 use crate::Context;
 use crate::bench::BenchHost;
@@ -22,7 +23,7 @@ pub struct Sweep {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// How much one operation moves
+    /// Bytes per operation
     #[arg(
         long,
         value_name = "LIST",
@@ -30,32 +31,32 @@ pub struct Sweep {
         default_value = "512,4K,32K,128K,512K,1M,16M,64M,256M"
     )]
     pub sizes: Vec<Size>,
-    /// What is measured, and how long
+    /// The accesses, and the duration
     #[command(flatten)]
     pub cells: Cells,
     /// Operations in flight; pread and pwrite do one at a time
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub depths: Vec<u16>,
-    /// Threads, each with that many operations in flight; for pread and pwrite
+    /// Threads, each with the queue depth's number of operations in flight; for pread and pwrite
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Vec<u16>,
     /// Paths [default: all, and memory]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PathChoice::parser())]
     pub paths: Vec<PathChoice>,
-    /// Ask fio for the kernel paths too, cell by cell in turns with our own loop
+    /// Also measure the kernel's paths with fio, alternating with our own loop in each cell
     #[arg(long)]
     pub fio: bool,
 }
 
 impl Sweep {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// Invalid arguments, no permission, or the drive fails while it is prepared.
+    /// The arguments are invalid, permission is missing, or the drive failed during preparation.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "sweep")?;
         if self.fio {
-            context.say(format_args!("beside {}", fio::version()?));
+            context.say(format_args!("comparing with {}", fio::version()?));
         }
         let most = |list: &[u16]| list.iter().copied().max().unwrap_or(1);
         // Memory for the buffers of all threads.
@@ -104,7 +105,8 @@ impl Sweep {
         self.cells.settings(ready, &self.sizes, queue_depth)
     }
 
-    /// Each cell by our loop and by fio, in turns, so that both see the same machine.
+    /// Measures each cell by our loop and by fio in turns, so that both run under the same
+    /// conditions.
     fn beside_fio(
         &self,
         context: &Context,

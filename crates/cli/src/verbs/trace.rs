@@ -12,34 +12,34 @@ use measure::kind::{Group, Kind};
 use measure::trace::events::Whose;
 use measure::trace::{Plan, Probe, Traced, trace};
 
-/// Fewest of the time that the parts must explain.
+/// Minimum share of the time that the parts must explain.
 const COVERAGE: f64 = 0.95;
 
-/// Tell where the time of each request goes: application, kernel, device, interrupt, resume.
+/// Show where the time of each request goes: application, kernel, device, interrupt, resume.
 #[derive(Clone, Debug, Args)]
 pub struct Trace {
     /// What to measure
     #[command(flatten)]
     pub subject: Subject,
-    /// What is asked of which path
+    /// The operation and the path
     #[command(flatten)]
     pub asked: Asked,
-    /// How much one request moves
+    /// Bytes per request
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     pub block: Size,
-    /// Requests that are traced
+    /// Number of traced requests
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub requests: u32,
-    /// Each write lasts when it is done
+    /// Each write is durable when it completes
     #[arg(long)]
     pub durable: bool,
 }
 
 impl Trace {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, the path or the kernel's events are missing.
+    /// Permission, the path or the kernel's events are missing.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.subject.saving.check(context, "trace")?;
         let ready = self.subject.ready(context, self.asked.wants(self.block))?;
@@ -65,7 +65,7 @@ impl Trace {
         self.leave(context, &traced)
     }
 
-    /// The kernel's events, for a path that goes through it.
+    /// The kernel's events, for a path through the kernel.
     fn probe(&self, context: &Context, ready: &Ready, kind: &Kind) -> Result<Option<Tracefs>> {
         if !kind.is_through_kernel() {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Trace {
         valid(&traced.run)?;
         if traced.coverage < COVERAGE {
             return Err(Failure::inconclusive(format!(
-                "the parts explain {:.1} % of the time, and at least 95 % are needed; {} events \
+                "the parts explain {:.1} % of the time, but at least 95 % are required; {} events \
                      were lost",
                 traced.coverage * 100.0,
                 traced.lost_events

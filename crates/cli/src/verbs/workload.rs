@@ -16,38 +16,38 @@ use std::path::Path;
 /// videoserver, netsfs, webproxy, oltp, or one of your own.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-On a volume the operations of all threads go through the one thread that has it mounted, as through a
-storage service. Its files are called workload.SET.NUMBER; no other file is touched.")]
+On a volume the operations of all threads go through the one thread that has mounted it, as through a
+storage service. Its files are called workload.SET.NUMBER; no other file is changed.")]
 pub struct Workload {
     /// One of the seven, or a TOML file
     pub workload: String,
-    /// A folder on the file system that is measured, or a device with a volume; files are made in
-    /// it and removed again
+    /// A folder on the file system to measure, or a device with a volume; files are created in it
+    /// and removed again
     #[arg(value_name = "PLACE")]
     pub place: String,
-    /// Open files of a file system past the page cache; a volume always goes past it
+    /// Bypass the page cache of a file system; a volume always bypasses it
     #[arg(long)]
     pub direct: bool,
-    /// Bytes of all files together; twice the machine's memory shows the drive rather than the cache
+    /// Total size of all files; twice the machine's memory measures the drive rather than the cache
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub dataset: Size,
-    /// How long it is measured
+    /// Duration of the measurement
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub duration: Time,
-    /// How to get to the device of a volume
+    /// The path to the device of a volume
     #[command(flatten)]
     pub route: Route,
-    /// Decides sizes, places and order
+    /// Determines sizes, offsets and order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Where its report is saved
+    /// Where the report is saved
     #[command(flatten)]
     pub saving: Saving,
 }
 
 /// This machine, with its page cache.
 struct Machine {
-    /// What is measured goes through the page cache.
+    /// The measured operations use the page cache.
     has_cache: bool,
 }
 
@@ -65,10 +65,10 @@ impl Host for Machine {
 }
 
 impl Workload {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is no workload, or the folder cannot be used.
+    /// The workload is unknown, or the folder cannot be used.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         self.saving.check(context, "workload")?;
         let built_in = BUILT_IN.iter().find(|(name, _)| *name == self.workload);
@@ -84,7 +84,7 @@ impl Workload {
             .map_err(|error| Failure::usage(format!("{}: {error}", self.workload)))?;
         if self.duration.0.is_zero() || self.dataset.0 < 1 << 20 {
             return Err(Failure::usage(
-                "a duration is more than 0, and a data set at least 1 MiB",
+                "the duration must be more than 0, and the data set at least 1 MiB",
             ));
         }
         self.saving.make_folder()?;
@@ -99,7 +99,7 @@ impl Workload {
         match &worked.first_error {
             None => Ok(Exit::Done),
             Some(error) => Err(Failure::other(format!("operations failed: {error}"))
-                .hint("a file system that takes O_DIRECT, or go without --direct; df")),
+                .hint("use a file system that supports O_DIRECT, or omit --direct; df")),
         }
     }
 
@@ -122,7 +122,7 @@ impl Workload {
         let worked = store.mount(Access::Write, |mounted| {
             let (files, service) = files_of(place);
             std::thread::scope(|scope| {
-                // The threads' end goes with the thread that works, so serving ends with it.
+                // The worker thread owns the threads' end, so serving ends with it.
                 let machine = Machine { has_cache: false };
                 let work = move || self.worked(context, workload, &files, machine, true);
                 let working = scope.spawn(work);

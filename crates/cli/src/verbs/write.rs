@@ -1,4 +1,4 @@
-//! `straightway write DEVICE --destroy-data SERIAL`: standard input or a file to a drive.
+//! `straightway write DEVICE --destroy-data SERIAL`: writes standard input or a file to a drive.
 
 use crate::Context;
 use crate::drive::Drive;
@@ -27,13 +27,13 @@ pub struct Write {
     /// First byte; a multiple of the drive's block
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub offset: Size,
-    /// How much; to the end of the input without it
+    /// How much [to the end of the input]
     #[arg(long, value_name = "SIZE")]
     pub length: Option<Size>,
     /// Read from this file instead of standard input
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Fill the last block with zeros, where the input ends within it
+    /// Fill the last block with zeros if the input ends within it
     #[arg(long)]
     pub pad: bool,
     /// Make each write durable by itself (force unit access)
@@ -45,7 +45,7 @@ pub struct Write {
     /// Check everything and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How to get there
+    /// The path
     #[command(flatten)]
     pub io: IoArgs,
     /// Print JSON
@@ -54,10 +54,10 @@ pub struct Write {
 }
 
 impl Write {
-    /// Runs it.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// It is not permitted, or the drive, the path or the input.
+    /// Permission is missing, or the drive, the path or the input failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
         let drive = Drive::find_and_say(&context.roots, &self.device, &context.console)?;
         let purpose = Purpose::Destroy(self.destroy_data.as_deref());
@@ -82,8 +82,8 @@ impl Write {
         Ok(Exit::Done)
     }
 
-    /// What is wanted of the path. A dry run changes no driver: it looks through the kernel's, where
-    /// that has the drive.
+    /// The options for opening the path. A dry run does not change the driver: it uses the kernel's
+    /// driver if that holds the drive.
     fn open_options(&self, drive: &Drive) -> OpenOptions {
         let options = self.io.open_options(!self.dry_run);
         options.changing_no_driver_if(self.dry_run, drive)
@@ -142,7 +142,7 @@ impl Write {
         Ok(Report::new(drive, opened, self.offset, moved, began))
     }
 
-    /// An input of `len` bytes in whole blocks.
+    /// The length of an input of `len` bytes in whole blocks.
     fn whole(&self, len: u64, block_bytes: usize, input: &Input) -> Result<u64> {
         match len.checked_next_multiple_of(block_bytes as u64) {
             Some(padded) if self.pad || padded == len => Ok(padded),
@@ -154,7 +154,7 @@ impl Write {
         }
     }
 
-    /// Whether the input was as long as it should be.
+    /// Checks that the input had the expected length.
     fn check_end(
         &self,
         wanted: Option<u64>,
@@ -167,7 +167,7 @@ impl Write {
                 "the input ended after {written} of {wanted} bytes, which were written"
             ))),
             Some(_) => Ok(()),
-            // The drive is full: is there more?
+            // The drive is full: does the input continue?
             None if input.source.fill(&mut [0], cancel.flag())? > 0 => Err(Failure::other(
                 format!("the input is longer than the drive: {written} bytes of it were written"),
             )),
@@ -176,12 +176,12 @@ impl Write {
     }
 }
 
-/// The source, with its last block filled up where that is wanted, and left out elsewhere.
+/// The source, with its last partial block padded if requested, and left out otherwise.
 struct Input {
     source: Source,
     pad: bool,
     block_bytes: usize,
-    /// Bytes that make no block and were left out.
+    /// Bytes that do not fill a block and were left out.
     rest_bytes: usize,
 }
 
@@ -190,7 +190,7 @@ impl Input {
         let source = Source::open(write.input.as_deref().unwrap_or(Path::new("-")))?;
         match (source.len_bytes, write.length) {
             (Some(len), Some(wanted)) if len < wanted.0 => Err(Failure::usage(format!(
-                "{} has {len} bytes, and --length says {}",
+                "{} has {len} bytes, but --length is {}",
                 source.name.display(),
                 wanted.0
             ))),

@@ -1,27 +1,28 @@
-//! Whether a new file has checksums: what the user says, and otherwise what the volume was made for.
+//! Whether a new file has checksums: by the user's option, or otherwise by the volume's format.
 
 use clap::Args;
 
-/// The flags of verbs that make a file.
+/// The options of verbs that create a file.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Checksums {
-    /// Refuse a volume that was made without --checksums: where files can have them, a new file does
+    /// Refuse a volume that was formatted without --checksums [a new file has them if the volume
+    /// does]
     #[arg(long)]
     pub checksums: bool,
-    /// Keep no checksums, although the volume was made for them
+    /// Store no checksums, although the volume has them
     #[arg(long, conflicts_with = "checksums")]
     pub no_checksums: bool,
 }
 
 impl Checksums {
-    /// None at all.
+    /// No checksums.
     pub const NONE: Self = Self {
         checksums: false,
         no_checksums: true,
     };
 
-    /// Whether a file has them, on a volume on which files can or cannot. None: the user insists, and
-    /// the volume has none.
+    /// Whether a new file gets checksums on a volume with or without them. None: the user requires
+    /// checksums, but the volume has none.
     pub const fn on(self, volume_has_them: bool) -> Option<bool> {
         match (self.checksums, self.no_checksums, volume_has_them) {
             (true, _, false) => None,

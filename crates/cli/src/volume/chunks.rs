@@ -1,5 +1,5 @@
-//! CRC32C of each 64 KiB, as bytes go by: what a put computes of its source and compares with what
-//! it reads back, and what a get compares with what the volume keeps.
+//! CRC32C of each 64 KiB of a stream: a put compares the checksums of its source with those of the
+//! data that it reads back, and a get compares those of the data with the stored ones.
 
 use crate::volume::crc32c;
 use volume::layout::CHUNK_BYTES;
@@ -13,7 +13,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = (CHUNK_BYTES - self.within_bytes) as usize;
@@ -27,7 +27,7 @@ impl Chunks {
         }
     }
 
-    /// The checksums, that of the last, partial chunk included.
+    /// The checksums, including that of the last, partial chunk.
     pub fn end(mut self) -> Vec<u32> {
         if self.within_bytes > 0 {
             self.end_chunk();
@@ -41,8 +41,8 @@ impl Chunks {
     }
 }
 
-/// The offsets in `data` of the chunks whose checksums are not those in `expected`. `data` starts
-/// with a chunk; chunks without an expectation are not compared.
+/// The offsets in `data` of the chunks whose checksums differ from `expected`. `data` starts at a
+/// chunk; chunks without an expected checksum are not compared.
 pub fn differences(data: &[u8], expected: &[u32]) -> impl Iterator<Item = u64> {
     let chunks = data.chunks(CHUNK_BYTES as usize).zip(expected);
     let bad = chunks

@@ -1,5 +1,5 @@
-//! A file out to a stream. The bytes are never copied. Where checksums are compared, or the device
-//! itself keeps this thread busy, another thread does that and writes to where the data goes.
+//! Reads a file into a stream. The bytes are never copied. If checksums are verified, or the device
+//! itself keeps this thread busy, another thread verifies the data and writes it to the sink.
 
 use crate::failure::{Exit, Failure, Result};
 use crate::signals::Cancel;
@@ -12,14 +12,14 @@ use indicatif::ProgressBar;
 use volume::File;
 use volume::layout::CHUNK_BYTES;
 
-/// Which checksums the data must have.
+/// The expected checksums of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sums {
-    /// None are compared.
+    /// Not verified.
     Ignored,
-    /// Those that the volume keeps.
+    /// The checksums stored on the volume.
     Stored,
-    /// These, from the file's first chunk on.
+    /// These checksums, from the file's first chunk on.
     Given(Vec<u32>),
 }
 
@@ -30,34 +30,34 @@ pub struct Part<'n> {
     pub name: &'n str,
     /// First byte.
     pub offset_bytes: u64,
-    /// How many.
+    /// Number of bytes.
     pub length_bytes: u64,
     /// The file's size.
     pub size_bytes: u64,
-    /// What it is compared with.
+    /// The expected checksums.
     pub sums: Sums,
-    /// Whether to read on after a chunk that is not what was written.
+    /// Whether to continue after a chunk that does not match its checksum.
     pub past_rot: bool,
     /// Sizes and number of the requests.
     pub pace: Span,
 }
 
-/// What was read.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Bytes that the sink took.
+    /// Bytes that the sink accepted.
     pub bytes: u64,
-    /// Device commands for them.
+    /// Device commands for these bytes.
     pub requests: u64,
-    /// Offsets of the chunks that are not what was written.
+    /// Offsets of the chunks that do not match their checksums.
     pub rot: Vec<u64>,
 }
 
 /// Reads `part` into `sink`, and advances `bar`. Nothing is in flight when it returns.
 ///
 /// # Errors
-/// The volume's, the sink's, cancellation, or data that does not have its checksum,
-/// which ends with [`Exit::Rot`]. Everything before the failure was delivered.
+/// The volume or the sink failed, the user cancelled, or data does not match its checksum, which
+/// ends with [`Exit::Rot`]. Everything before the failure was delivered.
 pub fn drain(
     mounted: &Mounted<'_, '_>,
     part: &Part<'_>,
@@ -87,7 +87,7 @@ fn drain_open(
     }
     let geometry = mounted.volume.geometry();
     let compares = part.sums != Sums::Ignored;
-    // Each buffer has whole chunks, so that each can be compared.
+    // Each buffer has whole chunks, so that each chunk can be verified.
     let align = match compares {
         false => geometry.block_size_bytes() as u64,
         true => CHUNK_BYTES,
@@ -109,7 +109,7 @@ fn drain_open(
         progress: &mut |bytes| bar.set_position(begun + bytes),
         stop: &|| cancel.is_set(),
     };
-    // The device works while this thread writes: another would only cost its waking.
+    // The device works while this thread writes: another thread would only add wake-ups.
     let is_beside = compares || geometry.queue_depth < 2;
     let mut take = |full: &Finished| deliver(part, sink, full, &mut drained);
     let moved = pump(&mut flow, job, is_beside, &mut take)?;
@@ -146,15 +146,15 @@ fn deliver(
     }
 }
 
-/// The failure of a file whose chunk at `offset` is not what was written.
+/// The failure of a file whose chunk at `offset` does not match its checksum.
 fn rot(name: &str, offset: u64) -> Failure {
     Failure::new(
         Exit::Rot,
         format!(
-            "`{}` has rotted: the {} KiB at offset {offset} do not have their checksum",
+            "`{}` is corrupt: the {} KiB at offset {offset} do not match their checksum",
             shown(name),
             CHUNK_BYTES >> 10
         ),
     )
-    .hint("restore the file from a copy; --offset and --length read what is around it")
+    .hint("restore the file from a copy; --offset and --length read the data around it")
 }

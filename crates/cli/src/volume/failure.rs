@@ -4,14 +4,13 @@ use crate::failure::{Exit, Failure};
 use std::fmt;
 use volume::Error;
 
-/// What the volume refused while `doing`, which names the file or the device.
+/// The volume's error while `doing`, which names the file or the device.
 pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
     let what = format!("{doing}: {error}");
     match error {
         Error::Device(error) => Failure::request(doing, error.error()),
-        Error::NotAVolume => {
-            Failure::missing(what).hint("name the device that has it; straightway format makes one")
-        }
+        Error::NotAVolume => Failure::missing(what)
+            .hint("name the device with the volume; straightway format makes one"),
         Error::NewerVersion { .. } | Error::UnknownFeatures { .. } | Error::Unsuitable => {
             Failure::unsupported(what)
         }
@@ -23,7 +22,7 @@ pub fn failed(doing: impl fmt::Display, error: Error) -> Failure {
             Failure::other(what).hint("name the whole device, or restore the rest of the image")
         }
         Error::Corrupt(_) | Error::StaleSuperblock => {
-            Failure::other(what).hint("straightway check DEVICE says what can be repaired")
+            Failure::other(what).hint("straightway check DEVICE reports what can be repaired")
         }
         Error::Rot { .. } => Failure::new(Exit::Rot, what),
         Error::NotFound => Failure::new(Exit::NotFound, what).hint("straightway ls DEVICE"),

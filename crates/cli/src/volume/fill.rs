@@ -1,5 +1,5 @@
-//! A stream into a file: one thread reads the source into the device's buffers, this one keeps
-//! the device busy. The bytes are never copied.
+//! Stores a stream in a file: one thread reads the source into the device's buffers, this thread
+//! keeps the device busy. The bytes are never copied.
 
 use crate::failure::Result;
 use crate::signals::Cancel;
@@ -14,7 +14,7 @@ use volume::File;
 /// is committed.
 ///
 /// # Errors
-/// The source's, the volume's, or cancellation.
+/// The source or the volume failed, or the user cancelled.
 pub fn fill(
     mounted: &Mounted<'_, '_>,
     file: File,

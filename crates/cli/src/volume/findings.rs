@@ -1,13 +1,13 @@
-//! What a check finds, in words. Damage that goes on from node to node is one line, not a thousand.
+//! The findings of a check as text. Damage of consecutive nodes is merged into one line.
 
 use crate::units::rounded;
 use crate::volume::shown;
 use volume::{Finding, Node};
 
-/// What a group of findings has in common: which nodes, and whether they are damaged.
+/// The common properties of a group of findings: which nodes, and whether they are damaged.
 type Common = (&'static str, bool);
 
-/// The group that a finding belongs to, and its number there.
+/// The group of a finding, and its number in the group.
 const fn common(finding: &Finding) -> Option<(Common, u32)> {
     let (node, is_damage) = match finding {
         Finding::Damaged(node) => (node, true),
@@ -28,7 +28,7 @@ fn words((nodes, is_damage): Common, first: u32, last: u32) -> String {
     }
 }
 
-/// Findings as lines. `name` knows the file in a slot.
+/// Findings as lines. `name` returns the name of the file in a slot.
 pub fn lines(
     findings: &[Finding],
     unit_bytes: u64,
@@ -62,8 +62,8 @@ fn line(finding: &Finding, unit_bytes: u64, name: &dyn Fn(u32) -> Option<String>
                 None => format!("the file in slot {slot}"),
             };
             format!(
-                "{file}: {} reserved by a writer that was cut short; the next command that writes \
-                 to the volume releases them",
+                "{file}: {} reserved by a writer that was interrupted; the next command that writes \
+                 to the volume frees them",
                 rounded(units.saturating_mul(unit_bytes))
             )
         }
@@ -74,7 +74,7 @@ fn line(finding: &Finding, unit_bytes: u64, name: &dyn Fn(u32) -> Option<String>
     }
 }
 
-/// Slots, which are in order, as ranges.
+/// Formats sorted slots as ranges.
 pub fn slots(slots: &[u32]) -> Vec<String> {
     let runs = slots.chunk_by(|one, next| one.checked_add(1) == Some(*next));
     let text = |run: &[u32]| match run {
@@ -109,8 +109,8 @@ mod tests {
                 "the bitmaps of groups 9 to 10 are damaged",
                 "2 units in group 0 are marked but belong to no file",
                 "2 units in group 1 are marked but belong to no file",
-                "`a\\nb`: 12.0 KiB reserved by a writer that was cut short; the next command that \
-                 writes to the volume releases them",
+                "`a\\nb`: 12.0 KiB reserved by a writer that was interrupted; the next command that \
+                 writes to the volume frees them",
             ]
         );
     }

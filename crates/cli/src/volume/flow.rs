@@ -1,10 +1,11 @@
-//! A file as the end of a transfer: data goes into it or comes out of it, many buffers in flight.
+//! A file as one end of a transfer: data is written to it or read from it, with many buffers in
+//! flight.
 //!
-//! Each buffer is a [`Transfer`] of the volume; nothing is copied. What one waits for (space, a piece
-//! of the map, room for checksums) is supplied beside the data that is in flight.
+//! Each buffer is a [`Transfer`] of the volume; nothing is copied. What a transfer needs (space, a
+//! part of the map, memory for checksums) is supplied while other data is in flight.
 
 use crate::failure::Result as CommandResult;
-use crate::path::rig::Recall;
+use crate::path::handle::Recall;
 use crate::transfer::pump::{End, Finished, Piece, State};
 use crate::volume::drain::Sums;
 use crate::volume::{AnyVolume, Mounted, failed};
@@ -14,29 +15,28 @@ use std::task::{Context, Poll, Waker};
 use volume::layout::CHUNK_BYTES;
 use volume::{Direction, Error, Event, File, Need, Progress, Transfer};
 
-/// Checksums that are read at once: a block of 4 KiB has that many.
+/// Number of checksums read together: as many as a block of 4 KiB holds.
 const SUMS: usize = 1024;
-/// With checksums, how much is appended before they are stored: half of what the volume keeps in
-/// memory.
+/// Bytes appended before checksums are stored: half of what the volume keeps in memory.
 const STORE_BYTES: u64 = 4 << 20;
 
-/// What metadata work gives: checksums, where it was to read them.
+/// The result of metadata work: checksums, if it read them.
 type Work<'v> = Pin<Box<dyn Future<Output = Result<Vec<u32>, Error>> + 'v>>;
 
-/// What is done about the checksums of the data.
+/// How the checksums of the data are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SumsFrom {
-    /// Nothing.
+    /// Not at all.
     Nowhere,
-    /// Each piece that is read gets those that were given.
+    /// Each piece that is read gets the given checksums.
     Caller,
-    /// Each piece that is read gets those that the volume keeps.
+    /// Each piece that is read gets the checksums stored on the volume.
     Volume,
-    /// Those of what is appended are stored now and then.
+    /// The checksums of appended data are stored periodically.
     Data,
 }
 
-/// One file's data on its way.
+/// The transfer of one file's data.
 pub struct Flow<'v, 'a> {
     volume: &'v AnyVolume<'a>,
     recall: Recall<'v>,
@@ -45,18 +45,18 @@ pub struct Flow<'v, 'a> {
     state: State,
     flight: VecDeque<Transfer>,
     work: Option<Work<'v>>,
-    /// Nothing can be submitted before the work is done.
+    /// Nothing can be submitted before this work is done.
     is_waiting: bool,
-    /// What is reserved at once when a reservation ends.
+    /// Bytes to reserve when a reservation is used up.
     ahead_bytes: u64,
     next_tag: u16,
     sums: SumsFrom,
-    /// Checksums of the chunks before this one were read; those of what is in flight are kept.
+    /// The checksums of the chunks before this one were read; those of data in flight are kept.
     known_chunks: u64,
     known: VecDeque<u32>,
     /// Where the last piece ends.
     pushed_end: u64,
-    /// How much was appended when checksums were stored last.
+    /// Appended bytes when checksums were last stored.
     stored_bytes: u64,
 }
 
@@ -84,7 +84,7 @@ impl<'v, 'a> Flow<'v, 'a> {
     /// The end of a file, to which data is appended.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     pub fn append(mounted: &Mounted<'v, 'a>, file: File) -> CommandResult<Self> {
         let status = mounted.volume.file_status(file);
         let status = status.map_err(|error| failed(mounted.drive, error))?;
@@ -98,7 +98,7 @@ impl<'v, 'a> Flow<'v, 'a> {
         })
     }
 
-    /// A file that is read from `first_chunk` on, with checksums from where `sums` says.
+    /// A file that is read from `first_chunk` on, with checksums according to `sums`.
     pub fn read(mounted: &Mounted<'v, 'a>, file: File, sums: &Sums, first_chunk: u64) -> Self {
         let (from, known) = match sums {
             Sums::Ignored => (SumsFrom::Nowhere, VecDeque::new()),
@@ -115,7 +115,7 @@ impl<'v, 'a> Flow<'v, 'a> {
         }
     }
 
-    /// Where the next piece that is not submitted goes.
+    /// The offset of the next piece that is not submitted.
     fn next_offset(&self) -> u64 {
         let next = self.flight.iter().find(|transfer| !transfer.is_submitted());
         next.or(self.flight.back()).map_or(0, |transfer| {
@@ -157,7 +157,7 @@ impl<'v, 'a> Flow<'v, 'a> {
         happened
     }
 
-    /// Checksums are read ahead of the data, and stored behind it, beside both.
+    /// Checksums are read ahead of the data and stored after it, in parallel with both.
     fn look_after_sums(&mut self) {
         if self.work.is_some() || self.state.failure.is_some() {
             return;
@@ -170,7 +170,7 @@ impl<'v, 'a> Flow<'v, 'a> {
                 let count = volume.checksums(file, known, &mut sums).await?;
                 sums.truncate(count);
                 match count {
-                    // A file that has no more would be asked without end.
+                    // Without this check a file without further checksums would be queried forever.
                     0 => Err(Error::PastEnd),
                     _ => Ok(sums),
                 }
@@ -187,11 +187,11 @@ impl<'v, 'a> Flow<'v, 'a> {
         }
     }
 
-    /// Starts what a piece waits for.
+    /// Starts the work that a piece waits for.
     fn provide(&mut self, need: Need) {
         self.is_waiting = true;
         if self.work.is_some() {
-            // What is under way may be just that; afterwards the piece is tried again.
+            // The current work may be exactly that; afterwards the piece is tried again.
             return;
         }
         let (volume, file, ahead) = (self.volume, self.file, self.ahead_bytes);

@@ -1,18 +1,19 @@
-//! What stands on a device already: a volume, or something else that is worth a question.
+//! The existing content of a device: a volume, or something else that should not be overwritten
+//! unasked.
 //!
-//! Only magic numbers at their places are looked at, as `blkid` does; nothing is parsed. The same
-//! places are wiped by a format, as `wipefs` does: a file system whose superblock survives would be
-//! mounted, checked or repaired by whatever looks for one.
+//! Only magic numbers at their offsets are checked, as `blkid` does; nothing is parsed. A format
+//! wipes the same offsets, as `wipefs` does: other tools would mount, check or repair a file system
+//! whose superblock survives.
 
 use measure::format::distinct;
 use volume::layout::{SUPERBLOCK_B, magic};
 
-/// How much of the device's beginning is looked at.
+/// Examined bytes at the device's beginning.
 pub const HEAD_BYTES: u64 = (4 << 20) + (64 << 10);
-/// How much of its end is looked at.
+/// Examined bytes at the device's end.
 pub const TAIL_BYTES: u64 = 1 << 20;
 
-/// Offset, magic number, and what has it, in the order in which a device is called by them.
+/// Offset, magic number and description, in the order of precedence.
 const AT_START: &[(u64, &[u8], &str)] = &[
     (0, &magic::SUPERBLOCK, "a Straightway volume"),
     (SUPERBLOCK_B, &magic::SUPERBLOCK, "a Straightway volume"),
@@ -61,7 +62,7 @@ const AT_START: &[(u64, &[u8], &str)] = &[
 const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
 const BCACHE: [u8; 8] = [0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca];
 
-/// A LUKS2 header's second copy stands after the first, whose size is one of these.
+/// A LUKS2 header's second copy is after the first, whose size is one of these.
 const LUKS2_SECONDS: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
 ];
@@ -77,7 +78,7 @@ pub struct Signature {
     pub offset_bytes: u64,
     /// Its length.
     pub length_bytes: u64,
-    /// What has it.
+    /// What it belongs to.
     pub what: &'static str,
 }
 
@@ -101,7 +102,7 @@ impl Ends {
         })
     }
 
-    /// Every signature, in the order in which a device is called by them.
+    /// Every signature, in the order of precedence.
     pub fn signatures(&self) -> Vec<Signature> {
         let mut found: Vec<Signature> = Vec::new();
         let mut look = |offset: u64, magic: &[u8], what| {
@@ -180,7 +181,7 @@ fn piece(bytes: &[u8], at: u64, len: usize) -> Option<&[u8]> {
     bytes.get(at..at.checked_add(len)?)
 }
 
-/// What the signatures say, each thing once.
+/// What the signatures belong to, without duplicates.
 pub fn names(signatures: &[Signature]) -> Vec<&'static str> {
     distinct(signatures.iter().map(|signature| signature.what))
 }
@@ -220,7 +221,7 @@ mod tests {
             let found = ends(&bytes).signatures();
             assert_eq!(names(&found), [what], "{offset:#x}");
             assert_eq!(found[0].offset_bytes, offset);
-            // Elsewhere it means nothing, and a short device has no place for it.
+            // At other offsets it means nothing, and a short device does not have the offset.
             assert_eq!(ends(&bytes[..end - 1]).signatures(), [], "{what}");
             bytes[at..end].fill(0);
             bytes[at + 1..end + 1].copy_from_slice(magic);

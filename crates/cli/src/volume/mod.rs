@@ -1,20 +1,20 @@
-//! A volume on whatever the user named: opened, locked, mounted, and given back.
+//! A volume on the device that the user named: opens, locks, mounts and releases it.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | `route` | how the user says which path |
+//! | `route` | the options for a volume's path |
 //! | `store` | a device with a volume on it, and the mount |
-//! | `failure` | the volume's errors in the words and exit codes of the command |
+//! | `failure` | the volume's errors as errors and exit codes of the command |
 //! | `flow`, `fill`, `drain` | data between a stream and a file, many buffers in flight |
-//! | `chunks` | checksums of data as it goes by |
+//! | `chunks` | checksums of a stream |
 //! | `checksums` | whether a new file has checksums |
 //! | `source` | a file or standard input, read into the device's buffers |
-//! | `found` | what stands on a device already |
-//! | `findings` | what a check finds, in words |
-//! | `wipe` | reading a device for that, and wiping it before a format |
+//! | `found` | the existing content of a device |
+//! | `findings` | the findings of a check as text |
+//! | `wipe` | finding signatures on a device, and wiping them before a format |
 //! | `workload` | the files of a simulated application |
 //!
-//! Nothing here knows a verb.
+//! These modules do not depend on the verbs.
 
 pub mod checksums;
 pub mod chunks;
@@ -38,27 +38,28 @@ pub use store::{Access, AnyVolume, Mounted, Store};
 use crate::failure::Result;
 use crate::transfer::{IoArgs, Span};
 
-/// The CRC32C of data, by the processor's instruction where it has one.
+/// The CRC32C of data, with the processor's instruction if it has one.
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// Now, in nanoseconds since 1970, as a volume stamps it; 0 where the clock is before that.
+/// The current time as stored on a volume: nanoseconds since 1970, or 0 if the clock is before
+/// 1970.
 pub fn now_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// How all of a file is moved: in whole blocks of the device, and with as many buffers as the user
-/// said, up to what a file takes at once.
+/// The span for a whole file: in whole blocks of the device, and with the requested number of
+/// buffers, up to a file's maximum.
 ///
 /// # Errors
-/// The block size is none.
+/// The block size is invalid.
 pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
     let block = mounted.volume.geometry().block_size_bytes() as u64;
     let bytes = io.block_size.0;
     if bytes == 0 || bytes % block != 0 {
-        let what = format!("--block-size is {bytes} bytes, no multiple of the device's {block}");
+        let what = format!("--block-size is {bytes} bytes, not a multiple of the device's {block}");
         return Err(crate::Failure::usage(what).hint("--block-size 1M"));
     }
     Ok(Span {
@@ -69,7 +70,7 @@ pub fn pace(mounted: &Mounted<'_, '_>, io: &IoArgs) -> Result<Span> {
     })
 }
 
-/// A name for a terminal: control characters are spelled out.
+/// Formats a name for a terminal: control characters are escaped.
 pub fn shown(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {

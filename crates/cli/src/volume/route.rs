@@ -1,18 +1,18 @@
-//! Which path a verb on a volume takes, and what memory it needs.
+//! The path of a verb on a volume, and the memory that it needs.
 
 use crate::path::OpenOptions;
 use crate::transfer::{IoArgs, buffer_bytes};
 use crate::volume::store::NODE_MEMORY_BYTES;
 use volume::layout::CHUNK_BYTES;
 
-/// The longest buffer: no path moves more with one command.
+/// The longest buffer: no path transfers more with one command.
 pub const MAX_BUFFER_BYTES: u64 = 16 << 20;
 
-/// What is wanted of the path: the buffers and two more, the volume's nodes, and room in the
-/// queue for the volume's own requests.
+/// The options for opening the path: memory for the buffers, two additional buffers and the
+/// volume's nodes, and queue entries for the volume's own requests.
 pub fn open_options(io: &IoArgs, write: bool) -> OpenOptions {
     let options = io.open_options(write);
-    // Where checksums are compared, a buffer has at least a chunk.
+    // If checksums are verified, a buffer has at least a chunk.
     let bytes = io.block_size.0.clamp(1, MAX_BUFFER_BYTES);
     let bytes = bytes.next_multiple_of(CHUNK_BYTES);
     let depth = io.queue_depth.min(64) + 2;
@@ -20,7 +20,7 @@ pub fn open_options(io: &IoArgs, write: bool) -> OpenOptions {
         buffer_bytes: buffer_bytes(bytes, depth, usize::MAX)
             .saturating_add(NODE_MEMORY_BYTES)
             .saturating_add(1 << 20),
-        // One buffer may be several commands, and metadata goes beside them.
+        // One buffer may take several commands, in addition to metadata.
         queue_depth: io.queue_depth.saturating_mul(2).clamp(32, 4096),
         ..options
     }

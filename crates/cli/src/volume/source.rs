@@ -1,5 +1,4 @@
-//! Where a put's bytes come from: a file or standard input, read straight into the caller's
-//! buffers.
+//! The source of a put: a file or standard input, read directly into the caller's buffers.
 
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
@@ -18,7 +17,7 @@ const WAIT: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// Standard input as a file, without a buffer between.
+/// Standard input as a file, without an intermediate buffer.
 pub fn standard_input() -> std::io::Result<File> {
     let owned = std::io::stdin().as_fd().try_clone_to_owned();
     owned.map(File::from)
@@ -28,9 +27,9 @@ pub fn standard_input() -> std::io::Result<File> {
 #[derive(Debug)]
 pub struct Source {
     file: File,
-    /// What it is called.
+    /// Its name.
     pub name: PathBuf,
-    /// Known for plain files alone.
+    /// Known only for plain files.
     pub len_bytes: Option<u64>,
 }
 
@@ -58,7 +57,7 @@ impl Source {
             return Err(Failure::usage(format!("{} is a directory", name.display()))
                 .hint("put its files one by one, or: tar c DIR | straightway put DEVICE - NAME"));
         }
-        // Standard input may stand anywhere in a file, so its length says little.
+        // Standard input may be at any offset of a file, so the file's length is not usable.
         let len_bytes = (data.is_file() && !is_stdin).then_some(data.len());
         Ok(Self {
             file,
@@ -67,18 +66,18 @@ impl Source {
         })
     }
 
-    /// Refuses to be the drive itself.
+    /// Refuses a source that is the drive itself.
     ///
     /// # Errors
-    /// It is.
+    /// The source is the drive.
     pub fn refuse_own(&self, roots: &Roots, drive: &Drive) -> Result<()> {
         refuse_source(roots, drive, self.file.metadata(), &self.name)
     }
 
-    /// Fills all of `data`, or as much as there is.
+    /// Fills `data`, completely or up to the end of the source.
     ///
     /// # Errors
-    /// It cannot be read, or `stop` was set while it had nothing to say.
+    /// The source cannot be read, or `stop` was set while it was silent.
     pub fn fill(&mut self, data: &mut [u8], stop: &AtomicBool) -> Result<usize> {
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -1,14 +1,14 @@
-//! A device that has a volume, opened by its name; and the mount.
+//! A device with a volume, opened by its name; and the mount.
 //!
-//! A store owns the path and its lock. Each [`Store::mount`] lends the volume its device, its
-//! nodes and its table of files for one closure, and takes all of it back, whatever happened.
+//! A store owns the path and its lock. Each [`Store::mount`] lends the volume its device, its nodes
+//! and its table of files for one closure, and takes everything back in all cases.
 
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::{Grant, Purpose};
+use crate::path::handle::Recall;
 use crate::path::memory::Memory;
-use crate::path::rig::Recall;
 use crate::path::{self, OpenOptions, Opened};
 use crate::volume::{crc32c, failed, now_ns, shown};
 use block::{Buffer, Device};
@@ -17,30 +17,30 @@ use volume::{Entry, Error, MountOptions, OpenFile, Volume, blocking};
 
 /// The longest node that a volume may have.
 const NODE_BYTES: usize = 16 << 10;
-/// Nodes in each of the three pieces of memory: whole buckets are read at once.
+/// Nodes in each of the three pieces of memory: whole buckets are read together.
 const NODES: [usize; 3] = [1, 8, 8];
-/// What a volume needs beside its data's buffers.
+/// Memory that a volume needs in addition to data buffers.
 pub const NODE_MEMORY_BYTES: usize = 17 * NODE_BYTES + (64 << 10);
-/// Files that may be open at once.
+/// Maximum number of open files.
 const FILES: usize = 4;
 
 /// A volume on any device.
 pub type AnyVolume<'a> = Volume<'a, &'a mut (dyn Device + 'static)>;
 
-/// What is to be done with a volume.
+/// The intended access to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing is changed, not even what a power cut left half-way.
+    /// Nothing is changed, not even an operation that a power cut interrupted.
     Read,
     /// Files are made, changed or removed.
     Write,
 }
 
-/// A device that has a volume, or is to have one.
+/// A device that has a volume, or will get one.
 pub struct Store {
     /// What the user named.
     pub drive: Drive,
-    /// The path to it. Its memory is where data buffers come from.
+    /// The path to it. Data buffers come from the path's memory.
     pub opened: Opened,
     grant: Grant,
 }
@@ -49,13 +49,13 @@ pub struct Store {
 pub struct Mounted<'m, 'a> {
     /// The volume.
     pub volume: &'m AnyVolume<'a>,
-    /// Where buffers that the device reaches come from.
+    /// Memory for buffers that the device can access.
     pub memory: &'m Memory,
     /// What the user named, for messages.
     pub drive: &'m Drive,
-    /// The path by which it was reached, in words.
+    /// The description of the path.
     pub path: &'m str,
-    /// Whether the machine wants the drive back.
+    /// Whether the machine recalls the drive.
     pub recall: Recall<'m>,
 }
 
@@ -63,15 +63,15 @@ impl Store {
     /// Finds and opens the device that `name` means, if it may be used.
     ///
     /// # Errors
-    /// It means nothing, is in use, or cannot be opened.
+    /// The name has no meaning, or the device is in use or cannot be opened.
     pub fn open(context: &Context, name: &str, options: &OpenOptions) -> Result<Self> {
         Self::of(context, Drive::find(&context.roots, name)?, options)
     }
 
-    /// Opens a drive that was found, if it may be used.
+    /// Opens a resolved drive, if it may be used.
     ///
     /// # Errors
-    /// It is in use, or cannot be opened.
+    /// The drive is in use, or cannot be opened.
     pub fn of(context: &Context, drive: Drive, options: &OpenOptions) -> Result<Self> {
         let purpose = match options.write {
             true => Purpose::Change,
@@ -80,10 +80,10 @@ impl Store {
         Self::granted(context, Grant::of(&context.roots, drive, purpose)?, options)
     }
 
-    /// Opens a drive that may be used.
+    /// Opens a drive with a grant.
     ///
     /// # Errors
-    /// It cannot be opened, or is not the drive that was named.
+    /// The drive cannot be opened, or is not the drive that was named.
     pub fn granted(context: &Context, grant: Grant, options: &OpenOptions) -> Result<Self> {
         let opened = path::open(&context.roots, &grant, options)?;
         let store = Self {
@@ -98,11 +98,11 @@ impl Store {
         }
     }
 
-    /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of removed
-    /// files and of unfinished writes is given back first.
+    /// Mounts the volume, runs `body`, and unmounts. After a power cut or a kill, the space of
+    /// removed files and of unfinished writes is freed first.
     ///
     /// # Errors
-    /// The mount's, `body`'s, or the unmount's, in this order.
+    /// The error of the mount, `body`, or the unmount, in this order.
     pub fn mount<T>(
         &mut self,
         access: Access,
@@ -141,7 +141,7 @@ impl Store {
             .result
             .map_err(|error| failed(format_args!("unmounting {drive}"), error));
         match (result, ended) {
-            // A volume that failed half-way says so again when it is unmounted.
+            // A volume that failed in the middle reports this again at the unmount.
             (Err(failure), _) | (Ok(_), Err(failure)) => Err(failure),
             (Ok(value), Ok(())) => Ok(value),
         }
@@ -150,7 +150,7 @@ impl Store {
     /// Opens, mounts, runs `body`, unmounts and closes.
     ///
     /// # Errors
-    /// Of any of them.
+    /// One of these steps failed.
     pub fn with<T>(
         context: &Context,
         name: &str,
@@ -166,20 +166,20 @@ impl Store {
         store.close(result)
     }
 
-    /// Closes the path; an error of what was done is told before one of closing.
+    /// Closes the path; an earlier error is reported in preference to one of closing.
     ///
     /// # Errors
-    /// Of what was done, or of closing.
+    /// The earlier error, or that of closing.
     pub fn close<T>(self, result: Result<T>) -> Result<T> {
         self.opened.close_after(result)
     }
 }
 
 impl Mounted<'_, '_> {
-    /// Runs a future of the volume to its end. No data may be in flight.
+    /// Runs a future of the volume to completion. No data may be in flight.
     ///
     /// # Errors
-    /// The future's, told as what happened while `doing`.
+    /// The future's error, reported as a failure while `doing`.
     pub fn run<T>(
         &self,
         doing: impl fmt::Display,
@@ -188,10 +188,10 @@ impl Mounted<'_, '_> {
         blocking::run(self.volume, future).map_err(|error| failed(doing, error))
     }
 
-    /// The file of this name, if there is one.
+    /// The file of this name, if it exists.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     pub fn find(&self, name: &str) -> Result<Option<Entry>> {
         match blocking::run(self.volume, self.volume.find(name)) {
             Ok(entry) => Ok(Some(entry)),
@@ -200,28 +200,28 @@ impl Mounted<'_, '_> {
         }
     }
 
-    /// Removes a file and gives back its units.
+    /// Removes a file and frees its units.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     pub fn remove(&self, name: &str) -> Result<()> {
         let doing = || format!("removing `{}`", shown(name));
         self.run(doing(), self.volume.remove(name))?;
         self.reclaim().map_err(|error| failed(doing(), error))
     }
 
-    /// Gives back the units of every removed file, and what writers that died had reserved.
+    /// Frees the units of every removed file, and the reservations of dead writers.
     ///
     /// # Errors
-    /// The volume's.
+    /// The volume failed.
     pub fn reclaim(&self) -> std::result::Result<(), Error> {
         blocking::run(self.volume, self.volume.reclaim_all())
     }
 
-    /// After a power cut, or a command that was killed, removed files and unfinished writes may still
+    /// Frees unused space after an unclean unmount: removed files and unfinished writes may still
     /// hold units.
     fn recover(&self, access: Access) -> Result<()> {
-        let doing = || format!("giving back unused space on {}", self.drive);
+        let doing = || format!("freeing unused space on {}", self.drive);
         let status = self.volume.status();
         if access == Access::Write && status.read_only {
             return Err(failed(self.drive, Error::ReadOnly));

@@ -1,4 +1,4 @@
-//! Looking at a device's two ends for what stands there, and wiping the signatures that are found.
+//! Finds signatures at the two ends of a device, and wipes them.
 
 use crate::failure::Result;
 use crate::signals::Cancel;
@@ -12,7 +12,7 @@ use volume::layout::TABLES;
 /// Reads the device's beginning and end.
 ///
 /// # Errors
-/// The device's.
+/// The device failed.
 pub fn look(store: &mut Store, cancel: &Cancel) -> Result<Ends> {
     let geometry = *store.opened.device.geometry();
     let size_bytes = geometry.size_bytes();
@@ -45,12 +45,12 @@ pub fn look(store: &mut Store, cancel: &Cancel) -> Result<Ends> {
     })
 }
 
-/// Zeroes signatures, and nothing beside them. Those in front of a volume's tables are left to the
-/// format, which zeroes all of that. Nothing is flushed: the format does that before the first
-/// superblock is there, so that after a power cut no volume stands beside an old signature.
+/// Zeroes signatures and nothing else. Signatures in front of a volume's tables are left to the
+/// format, which zeroes that whole range. Nothing is flushed: the format does that before it writes
+/// the first superblock, so that no power cut leaves a volume together with an old signature.
 ///
 /// # Errors
-/// The device's.
+/// The device failed.
 pub fn wipe(store: &mut Store, memory: &mut Option<Buffer>, found: &[Signature]) -> Result<()> {
     let geometry = *store.opened.device.geometry();
     let block = geometry.block_size_bytes() as u64;
@@ -60,7 +60,7 @@ pub fn wipe(store: &mut Store, memory: &mut Option<Buffer>, found: &[Signature])
         if end <= TABLES {
             continue;
         }
-        // A signature is short, but it may lie across two blocks.
+        // A signature is short, but it may span two blocks.
         for lba in signature.offset_bytes / block..end.div_ceil(block) {
             let doing = format_args!("wiping {} on {}", signature.what, store.drive).to_string();
             let from = signature.offset_bytes.saturating_sub(lba * block) as usize;

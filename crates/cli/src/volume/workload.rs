@@ -1,8 +1,8 @@
 //! A workload's files on a volume.
 //!
-//! A volume has one user at a time, so the workload's threads hand what they ask to the thread that
-//! has it mounted, and wait for the answer: the way of a storage service. Data is written from, and
-//! read into, memory that the device reaches; the threads' own buffers stay as they are.
+//! A volume has one user at a time, so the workload's threads send their operations to the thread
+//! that has mounted it, and wait for the answer, as with a storage service. Data is written from,
+//! and read into, memory that the device can access; the threads' own buffers are not changed.
 
 use crate::failure::Result;
 use crate::volume::{Mounted, failed, shown};
@@ -14,10 +14,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use volume::blocking::{self, Outcome};
 use volume::{CreateOptions, Error, File};
 
-/// What the names of a workload's files begin with.
+/// The prefix of the names of a workload's files.
 const PREFIX: &str = "workload.";
 
-/// What a thread wants of the volume.
+/// An operation of a thread on the volume.
 type Want = Box<dyn FnOnce(&mut Served<'_, '_, '_>) -> Answer + Send>;
 type Answer = io::Result<u64>;
 type Done = std::result::Result<u64, Error>;
@@ -28,7 +28,7 @@ pub struct VolumeFiles {
     wants: Mutex<Sender<(Want, Sender<Answer>)>>,
 }
 
-/// The end of the thread that has the volume mounted.
+/// The end of the thread that has mounted the volume.
 pub struct Service(Receiver<(Want, Sender<Answer>)>);
 
 /// Both ends, for a volume on `place`.
@@ -40,7 +40,7 @@ pub fn files_of(place: String) -> (VolumeFiles, Service) {
 
 impl VolumeFiles {
     fn ask(&self, want: impl FnOnce(&mut Served<'_, '_, '_>) -> Answer + Send + 'static) -> Answer {
-        let ended = || io::Error::other("the volume is not mounted any more");
+        let ended = || io::Error::other("the volume is no longer mounted");
         let (sender, receiver) = channel();
         let wants = self.wants.lock().map_err(|_| ended())?.clone();
         wants.send((Box::new(want), sender)).map_err(|_| ended())?;
@@ -60,7 +60,11 @@ impl Store for VolumeFiles {
     fn act(&self, ask: &Ask<'_>, _buffer: &mut [u8]) -> io::Result<u64> {
         let name = format!("{PREFIX}{}.{}", ask.set, ask.number);
         let ask = Ask { set: "", ..*ask };
-        self.ask(move |served| served.act(&name, &ask).map_err(|error| told(&name, error)))
+        self.ask(move |served| {
+            served
+                .act(&name, &ask)
+                .map_err(|error| io_error(&name, error))
+        })
     }
 
     fn clear(&self) -> io::Result<()> {
@@ -69,7 +73,7 @@ impl Store for VolumeFiles {
 }
 
 impl Service {
-    /// Does what is asked until all who could ask are gone.
+    /// Performs operations until all senders have been dropped.
     ///
     /// # Errors
     /// There is no memory for a buffer.
@@ -94,7 +98,7 @@ impl Service {
 
 struct Served<'m, 'v, 'a> {
     mounted: &'m Mounted<'v, 'a>,
-    /// [`LONGEST`] bytes; away only while the device has them.
+    /// [`LONGEST`] bytes; absent only while the device has them.
     buffer: Option<Buffer>,
 }
 
@@ -105,7 +109,7 @@ impl Served<'_, '_, '_> {
             Some((_, name)) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!(
-                    "`{0}` is there already: straightway rm {1} '{0}'",
+                    "`{0}` already exists: straightway rm {1} '{0}'",
                     shown(&name),
                     self.mounted.drive
                 ),
@@ -118,7 +122,7 @@ impl Served<'_, '_, '_> {
         let volume = self.mounted.volume;
         loop {
             let found = blocking::run(volume, volume.next_file(from));
-            let found = found.map_err(|error| told("the volume's files", error))?;
+            let found = found.map_err(|error| io_error("the volume's files", error))?;
             let Some(entry) = found else {
                 return Ok(None);
             };
@@ -134,7 +138,7 @@ impl Served<'_, '_, '_> {
         let (volume, mut from) = (self.mounted.volume, 0);
         while let Some((next, name)) = self.first_of_ours(from)? {
             let removed = blocking::run(volume, volume.remove(&name));
-            removed.map_err(|error| told(&name, error))?;
+            removed.map_err(|error| io_error(&name, error))?;
             from = next;
         }
         Ok(0)
@@ -198,7 +202,7 @@ impl Served<'_, '_, '_> {
         self.pieces(file, ask, range, transfer)
     }
 
-    /// Moves the file's range piece by piece, makes that last if it is to, and closes the file.
+    /// Moves the file's range piece by piece, makes it durable if requested, and closes the file.
     fn pieces(
         &mut self,
         file: File,
@@ -231,7 +235,7 @@ impl Served<'_, '_, '_> {
         let whole = self.buffer.take().ok_or(Error::Busy)?;
         let mut lent = Lent::new(whole);
         let outcome = transfer(lent.lend(len as usize));
-        // It is the piece that was lent a moment ago, so both are taken back.
+        // It is the piece that was just lent, so both are taken back.
         if lent.give_back(outcome.buffer).is_ok() {
             self.buffer = lent.into_whole().ok();
         }
@@ -250,12 +254,12 @@ fn part(ask: &Ask<'_>, size: u64) -> (u64, u64) {
     }
 }
 
-/// The volume's error as a store tells it.
-fn told(name: &str, error: Error) -> io::Error {
+/// Converts the volume's error to an `io::Error` of a store.
+fn io_error(name: &str, error: Error) -> io::Error {
     match error {
         Error::NotFound => io::Error::from(io::ErrorKind::NotFound),
         Error::TableFull => io::Error::other(
-            "the volume has no room for more files: fewer by a smaller --dataset, or straightway \
+            "the volume has no slot for more files: use a smaller --dataset, or straightway \
              format with more --slots",
         ),
         _ => io::Error::other(failed(format_args!("`{}`", shown(name)), error).to_string()),

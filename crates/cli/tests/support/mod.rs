@@ -37,8 +37,9 @@ impl Drop for Folder {
     }
 }
 
-/// The command with these words. A stream has an hour a block, not a tenth of a second, unless a deadline is among
-/// them: a busy machine keeps no deadline, and only tests of deadlines are about one.
+/// The command with these arguments. Unless they include a deadline, a stream gets a deadline of an
+/// hour instead of a tenth of a second: a busy machine does not meet deadlines, and only tests of
+/// deadlines need one.
 pub fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_straightway"));
     let verb = words.iter().find(|word| !word.starts_with('-'));
@@ -81,7 +82,7 @@ pub fn stdout(output: &Output) -> String {
 }
 
 /// Standard output of a run that measured: it ended with 0, or with 5 because other programs were
-/// busy, for tests run beside whatever else this machine does.
+/// busy, since tests run on machines with other load.
 pub fn measured(output: &Output) -> String {
     let disturbed = output.status.code() == Some(5) && stderr(output).contains("machine was busy");
     assert!(
@@ -101,7 +102,7 @@ pub fn json(words: &[&str]) -> serde_json::Value {
     serde_json::from_str(&stdout(&run(words))).unwrap()
 }
 
-/// Every key of a JSON value that is a number's.
+/// Every key of a JSON value with a number.
 pub fn schema_names_all_keys(value: &serde_json::Value, schema: &str) {
     match value {
         serde_json::Value::Object(object) => {
@@ -121,7 +122,7 @@ pub fn schema_names_all_keys(value: &serde_json::Value, schema: &str) {
     }
 }
 
-/// Bytes that depend on `seed` and repeat nowhere near.
+/// Bytes that depend on `seed` and do not repeat within a short distance.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -137,7 +138,7 @@ pub fn ok(words: &[&str]) -> String {
     stdout(&run(words))
 }
 
-/// The command fails with `expected` and says `words`.
+/// The command fails with `expected` and its error contains `words`.
 pub fn refused(command: &[&str], expected: i32, words: &str) {
     let output = run(command);
     let said = stderr(&output);

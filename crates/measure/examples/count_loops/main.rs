@@ -1,11 +1,12 @@
-//! What `make figures ONLY=measure` counts: the instrument's own instructions on the timed path.
+//! The program for `make figures ONLY=measure`: counts the instructions of the measuring loops on
+//! the timed path.
 //!
-//! `count_loops LOOP OPERATIONS` runs a loop over a device that does nothing, on a clock that counts
-//! its own readings. Under Callgrind, two runs of different length differ by what the operations
-//! between them cost; what the device and the clock themselves cost is the loop `bare`, which calls
-//! them as the loops do and does nothing else.
+//! `count_loops LOOP OPERATIONS` runs a loop over a device that does nothing, on a clock that
+//! counts its own readings. Under Callgrind, two runs of different length differ by what the
+//! operations between them cost; the cost of the device and the clock themselves is measured by the
+//! loop `bare`, which calls them as the other loops do and does nothing else.
 //!
-//! | loop | what it is |
+//! | loop | contents |
 //! | --- | --- |
 //! | `closed` | `compare` and `sweep`, one operation in flight |
 //! | `closed32` | the same with 32 in flight |
@@ -21,7 +22,7 @@ use straightway_measure::cell::ClosedLoop;
 use straightway_measure::open_loop::{OpenLoop, Schedule};
 use straightway_measure::{Access, Clock, Operations, Pattern, Region};
 
-/// A device that has done each request when it is asked.
+/// A device that has completed each request when it is polled.
 struct Nothing {
     geometry: Geometry,
     done: [Option<Completion>; 32],
@@ -77,7 +78,7 @@ impl Device for Nothing {
     fn wait(&mut self, _timeout_us: u32) {}
 }
 
-/// A clock that is read by counting.
+/// A clock that counts its readings.
 struct Counting(Cell<u64>);
 
 impl Clock for Counting {
@@ -150,7 +151,8 @@ fn main() {
                 .operations
         }
         "open" => {
-            // An arrival every reading: each is due when the one before is done, so none is waited for.
+            // One arrival per reading: each is due when the one before is done, so the loop never
+            // waits.
             let schedule =
                 Schedule::new(1e9 / 1000.0, operations * 1000, 1_000_000).expect("it has arrivals");
             let mut open = OpenLoop::new(operations_in(buffers(4)));

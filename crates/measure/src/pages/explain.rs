@@ -14,7 +14,7 @@ impl Report for Explained {
 
 fn limit(one: &Explanation) -> String {
     match (one.limit, one.confirmed) {
-        (Limit::Unknown, _) => "what limits it is not known".to_owned(),
+        (Limit::Unknown, _) => "its limit is unknown".to_owned(),
         (limit, true) => format!("limited by {limit}"),
         (limit, false) => format!("perhaps limited by {limit} (not confirmed)"),
     }
@@ -35,8 +35,8 @@ impl Explained {
     fn lede(&self) -> String {
         let confirmed = self.explanations.iter().filter(|one| one.confirmed).count();
         format!(
-            "Of {} paths, the limit of {confirmed} was confirmed by changing something and measuring \
-             again. A limit that was not confirmed is a suspicion.",
+            "Of {} paths, the limit of {confirmed} was confirmed by an experiment. A limit that was \
+             not confirmed is a suspicion.",
             self.explanations.len()
         )
     }
@@ -53,7 +53,7 @@ fn section(one: &Explanation) -> Section {
         ]
     });
     let facts = vec![("asked", name(one)), ("reason", one.reason.clone())];
-    let head = "What was changed|MiB/s|times the rate|times the rate per CPU %|intervals apart";
+    let head = "Change|MiB/s|times the rate|times the rate per CPU %|intervals apart";
     let mut section = Section::new(format!("{}: {}", one.path, limit(one)), "");
     section.tables.push(Table::of_facts(facts));
     section.table(head, rows)

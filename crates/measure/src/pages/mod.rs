@@ -1,7 +1,7 @@
-//! The report of every run: one self-contained page, and the same in text.
+//! The report of every run: one self-contained page, and the same as text.
 //!
-//! A page has a head, an answer, sections of charts and tables, and a foot that says how it was measured. Each
-//! question has its module here, which makes sections of its results.
+//! A page has a head, an answer, sections of charts and tables, and a foot that describes the
+//! measurement. Each question has its own module here, which makes sections of its results.
 
 mod explain;
 mod paths;
@@ -22,9 +22,9 @@ use askama::Template;
 #[error("the report could not be rendered: {0}")]
 pub struct ReportError(#[from] askama::Error);
 
-/// What a run has to say to people.
+/// A run that can be reported.
 pub trait Report {
-    /// What it says, to be rendered as a page or as text.
+    /// Makes its report, to be rendered as a page or as text.
     fn page(&self) -> Page<'_>;
 }
 
@@ -43,11 +43,11 @@ pub struct Page<'a> {
     conditions: Vec<(&'static str, String)>,
     environment: Vec<(&'static str, String, String)>,
     figures: Vec<(&'a str, String)>,
-    /// The text, where it is not made of the sections.
+    /// The text, if it is not made from the sections.
     text: Option<String>,
 }
 
-/// A heading and what stands below it: cards, then charts with their legend, then tables.
+/// A heading and its content: cards, then charts with their legend, then tables.
 #[derive(Default)]
 struct Section {
     title: String,
@@ -84,7 +84,7 @@ impl Section {
         self
     }
 
-    /// Its title and tables; nothing where all of them are folded.
+    /// Its title and tables as text; empty if all of them are folded.
     fn text(&self) -> String {
         let tables = self.tables.iter().filter(|table| !table.folded);
         let tables: Vec<String> = tables.map(Table::text).collect();
@@ -95,13 +95,13 @@ impl Section {
     }
 }
 
-/// Findings by block size, in lists that each have a heading.
+/// Findings by block size, in lists with headings.
 struct Card {
     title: String,
     lists: Vec<(&'static str, Vec<[String; 3]>)>,
 }
 
-/// A table. A line break in a cell sets off a remark.
+/// A table. A line break in a cell begins a note.
 #[derive(Default)]
 struct Table {
     title: String,
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A self-contained page: no script, nothing from elsewhere.
+    /// Renders a self-contained page: no script, no external resources.
     ///
     /// # Errors
     /// The template failed.
@@ -188,7 +188,7 @@ impl<'a> Page<'a> {
         Ok(self.render()?)
     }
 
-    /// The same in text: without charts, captions and folded tables.
+    /// Renders text, without charts, captions and folded tables.
     pub fn text(&self) -> String {
         let mut text = match (&self.text, &self.verdict) {
             (Some(text), _) => text.clone(),
@@ -216,7 +216,7 @@ impl<'a> Page<'a> {
         &self.run.kind
     }
 
-    /// A cell and its remark.
+    /// A cell and its note.
     fn parts<'c>(&self, cell: &'c str) -> (&'c str, &'c str) {
         cell.split_once('\n').unwrap_or((cell, ""))
     }
@@ -235,7 +235,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A time with its interval, or the word that it has none.
+/// A time with its interval, or with the note that it has none.
 fn within(ns: u64, ci95: Option<[u64; 2]>) -> String {
     let time = duration(ns);
     match ci95.map(|ends| ends.map(duration)) {
@@ -244,7 +244,7 @@ fn within(ns: u64, ci95: Option<[u64; 2]>) -> String {
     }
 }
 
-/// A picture as the address of an image, which cannot run anything.
+/// A picture as a data URI of an image, which cannot run scripts.
 fn data_uri(svg: &str) -> String {
     let mut uri = String::from("data:image/svg+xml,");
     for byte in svg.bytes() {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_is_set_off_and_a_folded_table_has_its_summary() {
+    fn a_note_is_set_off_and_a_folded_table_has_its_summary() {
         let run = RunInfo::default();
         let mut page = Page::new(&run, "t", "l".into());
         let mut section = Section::new("s", "");

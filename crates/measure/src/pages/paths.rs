@@ -1,4 +1,5 @@
-//! What each path costs: the report of a comparison, and of a sweep, which is several with other depths and threads.
+//! What each path costs: the report of a comparison, and of a sweep, which is several comparisons
+//! with other depths and threads.
 
 use super::{Card, Page, Report, Section, Table};
 use crate::access::{Access, Operation, Pattern};
@@ -24,7 +25,7 @@ impl Report for Comparison {
         page.sections.extend(all.last_sections());
         page.missing(&self.missing);
         let cell = format!(
-            "{} ms counted, after {} ms of warming up",
+            "{} ms measured, after {} ms of warm-up",
             count(self.cell_duration_ms),
             count(self.warm_up_ms)
         );
@@ -58,7 +59,7 @@ impl Comparison {
             (true, true) => "read and written",
             (true, false) => "read",
             (false, true) => "written",
-            (false, false) => "asked for",
+            (false, false) => "measured",
         };
         let paths = match self.path_names().len() {
             1 => "1 path".to_owned(),
@@ -69,9 +70,9 @@ impl Comparison {
             depth => format!("up to {depth} operations"),
         };
         format!(
-            "The same data, in {range}, was {verb} over {paths} to the {}. Each path was asked for the same offsets, \
-             in {} rounds of random order, with {depth} in flight. How fast it was, how much of the processor it \
-             took, and what the drive saw of it:",
+            "The same data, in {range}, was {verb} over {paths} to the {}. Each path used the same offsets, in {} \
+             rounds of random order, with {depth} in flight. The report shows its speed, its processor time, and \
+             the commands and interrupts of the drive:",
             drive(&self.run),
             self.rounds
         )
@@ -109,7 +110,7 @@ fn kind_name(operation: Operation, pattern: Pattern) -> String {
     capital(&format!("{pattern} {operation}"))
 }
 
-/// What is asked of a path but the size of a block: one panel of a figure.
+/// An access without its block size: one panel of a figure.
 type Kind = (Operation, Pattern);
 
 /// Comparisons of the same paths, with other depths or threads.
@@ -127,7 +128,7 @@ impl Paths<'_> {
         distinct(self.results().map(|(_, result)| result.path.as_str()))
     }
 
-    /// What stands after a heading that is of one comparison, where there are several.
+    /// The suffix of one comparison's heading if there are several.
     fn place(&self, one: &Comparison) -> String {
         match self.0.len() {
             1 => String::new(),
@@ -135,7 +136,7 @@ impl Paths<'_> {
         }
     }
 
-    /// Which path to take, and how fast each is.
+    /// Which path to use, and the speed of each.
     fn first_sections(&self) -> Vec<Section> {
         let mut sections = Vec::new();
         let has_intervals = self
@@ -144,9 +145,9 @@ impl Paths<'_> {
         for one in self.0 {
             let mut section = Section::new(
                 format!("Which path{}?", self.place(one)),
-                "The fastest path for each access, and the fastest on which no core spins. Multiples are of a plain \
-                 program's path, with 95 % confidence intervals from rounds of both paths taken in pairs. Two paths \
-                 are level where their intervals overlap.",
+                "The fastest path for each access, and the fastest on which no core spins. Multiples are relative to an \
+                 ordinary program's path, with 95 % confidence intervals from rounds of both paths taken in pairs. Two paths \
+                 are level if their intervals overlap.",
             );
             section.tables.push(Table {
                 words: true,
@@ -182,18 +183,17 @@ impl Paths<'_> {
             figure(idle)
         );
         sections.push(self.by_size("Processor time", &caption, "% of one core", false, cpu));
-        let caption =
-            format!("Higher is better: how far a path goes on the processor time it takes. {bars}");
-        let title = "Speed for each per cent of processor time";
+        let caption = format!("Higher is better: throughput per processor time. {bars}");
+        let title = "Speed per per cent of processor time";
         sections.push(self.by_size(title, &caption, "MiB/s per CPU %", true, efficiency));
         sections
     }
 
-    /// What the drive saw, and every figure.
+    /// The drive's counters, and every figure.
     fn last_sections(&self) -> Vec<Section> {
         let mut tolls = Section::new(
-            "What the drive saw",
-            "Commands that the drive received / interrupts that it raised, for each operation. A dash is a count \
+            "Commands and interrupts of the drive",
+            "Commands that the drive received / interrupts that it raised, per operation. A dash is a count \
              that the path cannot make.",
         );
         let mut figures = Section::new(
@@ -291,7 +291,8 @@ impl Paths<'_> {
         section
     }
 
-    /// Operations a second of the smallest blocks by depth or by threads, at the fewest of the other.
+    /// Operations per second of the smallest blocks by depth or by threads, at the minimum of the
+    /// other.
     fn by(
         &self,
         (title, caption, axis): (&str, &str, &str),
@@ -311,7 +312,7 @@ impl Paths<'_> {
             let wanted = Access::new(operation, pattern, smallest);
             let is_of = |one: &Comparison, access| Some(other(one)) == fewest && access == wanted;
             let x = Axis::new(axis, Unit::Number, true);
-            let y = Axis::new("Operations a second", Unit::Number, false);
+            let y = Axis::new("Operations per second", Unit::Number, false);
             let name = capital(&wanted.to_string());
             let chart = Chart::new(
                 format!("{title}, {name}"),
@@ -367,7 +368,7 @@ fn card(comparison: &Comparison, (operation, pattern): Kind) -> Card {
     }
 }
 
-/// Block sizes, who leads there, and by how much.
+/// Block sizes, the leader of each, and its lead.
 fn finding(win: &Win, unit: &str) -> [String; 3] {
     let [from, to] = [win.from_bytes, win.to_bytes].map(size);
     let (sizes, figures, at_least) = match from == to {
@@ -422,7 +423,7 @@ fn every_figure(result: &PathResult) -> Vec<String> {
 impl Report for Sweep {
     fn page(&self) -> Page<'_> {
         let drive = drive(&self.run);
-        let title = format!("What each path to {drive} gives, from small blocks to large");
+        let title = format!("The paths to {drive}, from small blocks to large");
         let mut page = Page::new(&self.run, title, self.lede());
         let advice = self.comparisons.first().map(advise).unwrap_or_default();
         page.answer = advice::answer(&advice);
@@ -431,8 +432,8 @@ impl Report for Sweep {
         page.sections.extend(all.first_sections());
         page.sections.extend(all.by(
             (
-                "Operations a second by queue depth",
-                "A path that can do one operation at a time is level.",
+                "Operations per second by queue depth",
+                "A path that does one operation at a time is constant.",
                 "Operations in flight",
             ),
             |one| one.queue_depth,
@@ -440,8 +441,8 @@ impl Report for Sweep {
         ));
         page.sections.extend(all.by(
             (
-                "Operations a second by threads",
-                "Each thread has its own part of the data. Paths that one thread uses are not here.",
+                "Operations per second by threads",
+                "Each thread has its own part of the data. Paths that only one thread can use are omitted.",
                 "Threads",
             ),
             |one| one.threads,
@@ -457,7 +458,7 @@ impl Report for Sweep {
 }
 
 impl Sweep {
-    /// The table of each comparison, and what fio gave beside it.
+    /// The table of each comparison, and fio's results.
     fn text(&self) -> String {
         let mut text = String::new();
         for one in &self.comparisons {
@@ -488,7 +489,7 @@ impl Sweep {
             return "No path could be measured.".into();
         };
         let mut text = format!(
-            "{} asked for the same offsets in rounds of random order.",
+            "{} measured with the same offsets in rounds of random order.",
             match ranking.len() {
                 1 => "1 path was".to_owned(),
                 paths => format!("{paths} paths were"),
@@ -513,7 +514,7 @@ impl Sweep {
         }
         if let Some(win) = self.winner(Merit::Efficiency) {
             text += &format!(
-                " {} moved the most for {} processor time: up to {} MiB/s for each per cent of a core{}.",
+                " {} moved the most for {} processor time: up to {} MiB/s per per cent of a core{}.",
                 leaders(&win),
                 if win.level.is_empty() { "its" } else { "their" },
                 figure(win.highest),
@@ -564,13 +565,13 @@ impl Sweep {
             ]
         });
         let caption = "The same cells by our loop and by fio, in turns. They agree if their 95 % intervals overlap, \
-                       or that of the difference of paired rounds holds 0. What fio computes in user space is in its \
-                       rate: a path's lies between that and fio's with that time taken off.";
+             or if the interval of the difference of paired rounds contains 0. fio's rate includes its own \
+             computation in user space: a path's rate is between fio's rate and fio's rate without that time.";
         let head = "Path|block|in flight|our loop, MiB/s|fio, MiB/s|fio itself, CPU %|agree";
-        let mut section = Section::new("Beside fio", caption).table(head, rows);
+        let mut section = Section::new("Comparison with fio", caption).table(head, rows);
         if !self.fio_missing.is_empty() {
             let missing = self.fio_missing.iter().map(|why| vec![why.clone()]);
-            section = section.table("fio was not asked", missing);
+            section = section.table("Not measured by fio", missing);
         }
         Some(section)
     }

@@ -1,4 +1,4 @@
-//! A task that moves a block every period.
+//! A task that transfers a block every period.
 
 use super::{Page, Report, Section};
 use crate::access::Operation;
@@ -10,7 +10,7 @@ use crate::periodic::{Periodic, PeriodicCell, Priority};
 impl Report for Periodic {
     fn page(&self) -> Page<'_> {
         let bytes = size(self.block_size_bytes);
-        let title = format!("A task that moves {bytes} every period");
+        let title = format!("A task that transfers {bytes} every period");
         let mut page = Page::new(&self.run, title, self.lede());
         for operation in [Operation::Read, Operation::Write] {
             for synchronous in [true, false] {
@@ -57,8 +57,8 @@ fn section(operation: Operation, synchronous: bool, cells: &[&PeriodicCell]) -> 
         (_, true) => "Writes, synchronous",
         (_, false) => "Writes, asynchronous",
     };
-    let caption = "Boxes from the first to the third quartile, whiskers to the last sample within one and a half of \
-                   that, circles beyond. Times count from the intended firing.";
+    let caption = "Boxes from the first to the third quartile, whiskers to the last sample within 1.5 times \
+             that range, circles beyond. Times count from the intended firing.";
     let head = "Condition|period|median|quartiles|longest|outliers|overruns|bands of outliers";
     let legend = [(swatch(0), "SCHED_FIFO"), (swatch(1), "normal priority")];
     let rows = cells.iter().map(|cell| row(cell));

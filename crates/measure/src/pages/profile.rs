@@ -6,11 +6,11 @@ use crate::flame;
 use crate::format::{capital, count, figure};
 use crate::profile::{FEWEST_SAMPLES, Node, Profiled};
 
-/// Threads that a path's work is done in: the command's and the kernel's.
+/// Threads that do a path's work: the command's and the kernel's.
 const OURS: &str = "straightway kworker swapper ksoftirqd jbd2 migration rcu irq kswapd";
-/// More than this share in other programs spoils a profile.
+/// A profile with more than this share in other programs is not reliable.
 const OTHERS: f64 = 0.1;
-/// Lines of the tree of calls.
+/// Lines of the call tree.
 const LINES: usize = 60;
 
 impl Report for Profiled {
@@ -38,7 +38,7 @@ impl Profiled {
             count(self.shares.idle_samples)
         );
         if self.shares.busy_samples < FEWEST_SAMPLES {
-            text += &format!(" Fewer than {FEWEST_SAMPLES} samples are too few to tell shares.");
+            text += &format!(" Fewer than {FEWEST_SAMPLES} samples are too few for shares.");
         }
         let is_other = |thread: &&Node| !OURS.split(' ').any(|own| thread.name.starts_with(own));
         let others = self.shares.tree.children.iter().filter(is_other);
@@ -46,7 +46,7 @@ impl Profiled {
         let share = others as f64 / self.shares.busy_samples.max(1) as f64;
         if share > OTHERS {
             text += &format!(
-                " {:.0} % of the busy ones were in other programs: stop what else runs, and measure again.",
+                " {:.0} % of the busy ones were in other programs: stop them, and measure again.",
                 100.0 * share
             );
         }
@@ -59,16 +59,16 @@ impl Profiled {
             let error = 196.0 * (share * (1.0 - share) / n).sqrt();
             vec![kind.to_string(), percent(*share), format!("± {error:.1}")]
         });
-        let caption = "Of the samples in which a processor did something. Copying, locking and cache flushing are told \
-                       by the innermost function; writing pages back is flushing, whatever layer does it; the rest \
+        let caption = "Shares of the samples in which a processor was busy. Copying, locking and cache flushing are \
+             identified by the innermost function; writing pages back is flushing, whatever layer does it; the rest \
                        belongs to the innermost layer.";
-        Section::new("By what it was for", caption).table("|share|95 %", rows)
+        Section::new("By kind of work", caption).table("|share|95 %", rows)
     }
 
     fn flames(&self) -> Section {
         let legend = self.shares.kinds.iter().filter(|(_, share)| *share > 0.0);
         let legend = legend.map(|(kind, _)| (swatch(flame::style(Some(*kind))), kind.to_string()));
-        let caption = "Each function is as wide as its share; what it called stands above it. At the bottom the \
+        let caption = "Each function is as wide as its share, with its callees above it. At the bottom the \
                        threads.";
         let svg = flame::svg("Flame graph of the calls", &self.shares.tree);
         Section {
@@ -87,7 +87,7 @@ impl Profiled {
                 percent(function.total_share),
             ]
         });
-        Section::new("Functions", "").table("Function|itself|with what it called", rows)
+        Section::new("Functions", "").table("Function|itself|with callees", rows)
     }
 
     fn calls(&self) -> Section {

@@ -1,4 +1,4 @@
-//! What the processor's speed does to each path: rates over speeds, and the split of times.
+//! How each path depends on the processor's speed: rates over speeds, and the split of times.
 
 use super::{Page, Report, Section};
 use crate::access::Access;
@@ -12,7 +12,7 @@ const MISFIT: f64 = 0.1;
 
 impl Report for Speed {
     fn page(&self) -> Page<'_> {
-        let title = "What the processor's speed changes";
+        let title = "The effect of the processor's speed";
         let mut page = Page::new(&self.run, title, self.lede());
         if !self.scalings.is_empty() {
             page.sections.push(self.rates());
@@ -40,7 +40,7 @@ impl Speed {
         };
         if count < 2 {
             return format!(
-                "One speed ({}) tells nothing of the others: measure at a second one and join the two runs.",
+                "One speed ({}) says nothing about others: measure at a second one and join the two runs.",
                 first.label
             );
         }
@@ -56,8 +56,8 @@ impl Speed {
     fn rates(&self) -> Section {
         let names: Vec<&str> = distinct(self.scalings.iter().map(|one| one.path.as_str()));
         let key = |(style, name): (usize, &&str)| (legend_key(style, false), (*name).to_owned());
-        let caption = "A line through 0 belongs to a path that only the processor limits; a level one to a path that \
-                       waits for its drive.";
+        let caption = "A line through 0 is a path that only the processor limits; a horizontal line is a path that \
+             waits for its drive.";
         let mut section = Section::new("Rates by the processor's speed", caption)
             .legend(names.iter().enumerate().map(key));
         let accesses = self.scalings.iter().map(|one| one.access);
@@ -95,10 +95,10 @@ impl Speed {
             ]
         });
         let caption = "The time of an operation is split into work, which takes twice as long at half the speed, and a \
-                       rest that does not change. Shares are those at the fastest speed, with half their 95 % interval \
+             constant rest. Shares are those at the fastest speed, with half their 95 % interval \
                        over rounds. In a virtual machine that counts instructions, a waiting loop counts as work.";
         let head = "Path and access|gain, slowest to fastest|work|rest|share of work, %|fits";
-        Section::new("What grows as the processor slows", caption).table(head, rows)
+        Section::new("What grows as the processor slows down", caption).table(head, rows)
     }
 
     fn speeds_table(&self) -> Section {
@@ -111,8 +111,7 @@ impl Speed {
                 point.results.len().to_string(),
             ]
         });
-        let caption =
-            "Measured by a loop of 200,000 multiplications, each waiting for the one before.";
+        let caption = "Measured by a loop of 200,000 dependent multiplications.";
         Section::new("The speeds", caption).table("Set by|speed|fixed loop|results", rows)
     }
 }

@@ -41,7 +41,7 @@ impl Sustained {
             return text;
         }
         if let Some(needed_s) = self.needed_duration_s {
-            text += &format!(" A run of {} s would tell.", figure(needed_s));
+            text += &format!(" A run of {} s would decide.", figure(needed_s));
         }
         match self.smallest_safe_buffer_bytes {
             Some(bytes) => text + &format!(" A buffer of {} would have lost nothing.", size(bytes)),
@@ -72,7 +72,7 @@ impl Sustained {
             ("misses that count as one", figure(self.burstiness)),
             ("never started", count(self.unserved)),
             ("failed", count(self.errors)),
-            ("most blocks waiting", count(self.peak_backlog_blocks)),
+            ("maximum of waiting blocks", count(self.peak_backlog_blocks)),
             (
                 "operations in flight, at most",
                 self.queue_depth.to_string(),
@@ -87,7 +87,7 @@ impl Sustained {
             facts.insert(7, ("smallest safe buffer", bytes));
         }
         let caption = "The response time counts from the moment at which a block was due; the service time from the \
-                       moment at which it was handed over, which is all that a closed loop can see. In brackets 95 % \
+                       moment at which it was submitted, which is all that a closed loop can see. In brackets 95 % \
                        confidence intervals that allow for bursts; where the independent samples are too few there is \
                        none.";
         let rows = [
@@ -95,7 +95,7 @@ impl Sustained {
             row("service time", &self.service),
         ];
         let head = "|median|99th percentile|99.9th percentile|longest";
-        let mut section = Section::new("What was found", caption).table(head, rows);
+        let mut section = Section::new("Results", caption).table(head, rows);
         section.tables.push(Table::of_facts(facts));
         section
     }
@@ -118,8 +118,8 @@ impl Sustained {
         let density = Axis::new("Density per decade", Unit::Number, false);
         let shapes = curves(|times| &times.density);
         let shape = Chart::new("Density of times", time(), density, shapes);
-        let caption = "The tail is made of the samples themselves, and is what a deadline is read from. The density \
-                       shows a shape only: where times cluster.";
+        let caption = "The tail consists of the samples themselves; deadlines are read from it. The density \
+             shows only the shape: where times cluster.";
         Section::new("How long blocks took", caption)
             .legend([
                 (
@@ -150,10 +150,10 @@ impl Sustained {
             ],
         );
         chart.y_rule = Some((self.deadline_ns as f64, "deadline"));
-        Section::new("The run in time", "Each point is a stretch of the run.")
+        Section::new("The run in time", "Each point is a section of the run.")
             .legend([
-                (legend_key(0, false), "longest of the stretch"),
-                (legend_key(1, true), "median of the stretch"),
+                (legend_key(0, false), "longest of the section"),
+                (legend_key(1, true), "median of the section"),
             ])
             .panel("Response time", chart.svg())
     }

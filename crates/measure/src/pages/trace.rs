@@ -31,7 +31,7 @@ impl Traced {
         let micros = |ns: f64| figure(ns / 1e3);
         let added = micros(self.probe_cost_ns);
         let cost = match (self.source.as_str(), self.probe_cost_ns_ci95) {
-            ("driver", _) => " The driver's own stamps tell.".to_owned(),
+            ("driver", _) => " Times are from the driver's own stamps.".to_owned(),
             (_, Some([low, high])) => format!(
                 " Tracing added {added} µs to the median request ({} to {}).",
                 micros(low),
@@ -86,8 +86,8 @@ impl Traced {
             (number.to_string(), parts)
         };
         let rows: Vec<(String, Vec<(usize, f64)>)> = (1..).zip(&self.shown).map(row).collect();
-        let caption = "The first of them, in the order in which they were made. Time that goes back and forth \
-                       between two parts is drawn together.";
+        let caption = "The first of them, in the order in which they were made. Time that alternates \
+             between two parts is drawn together.";
         Section::new("Request by request", caption)
             .legend(Self::legend())
             .panel(
@@ -107,8 +107,9 @@ impl Traced {
             "Share of requests that took longer",
             "Density of request times",
         );
-        let caption = "The tail is made of the samples themselves; the density shows a shape only.";
-        Section::new("How they are distributed", caption)
+        let caption =
+            "The tail consists of the samples themselves; the density shows only the shape.";
+        Section::new("Distribution", caption)
             .legend([(legend_key(0, false), "time of a request, all parts")])
             .panel("Tail", chart(long, tail, &self.exceedance))
             .panel("Shape", chart(often, shape, &self.density))

@@ -7,14 +7,14 @@ use crate::workload::{OpResult, Worked};
 impl Report for Worked {
     fn page(&self) -> Page<'_> {
         let how = match self.direct {
-            true => "past the page cache",
+            true => "bypassing the page cache",
             false => "through the page cache",
         };
         let title = format!("{} on {}, {how}", self.workload, self.folder);
         let mut page = Page::new(&self.run, title, self.lede());
-        let caption = "A round is all steps of a group once. Where the workload has a rate, rounds count from when \
-                       they were due.";
-        let head = "Operation|count|a second|MiB|mean|median|99th percentile|longest|failed";
+        let caption = "A round is all steps of a group. If the workload has a rate, rounds count from when \
+             they were due.";
+        let head = "Operation|count|per second|MiB|mean|median|99th percentile|longest|failed";
         let section = Section::new("Each kind of operation", caption);
         page.sections
             .push(section.table(head, self.operations.iter().map(row)));
@@ -48,7 +48,7 @@ impl Worked {
             None => String::new(),
         };
         format!(
-            "{} ({}), {} of files, {}: {} MiB/s, {} operations a second, {} each on average.{failed}",
+            "{} ({}), {} of files, {}: {} MiB/s, {} operations per second, {} each on average.{failed}",
             self.workload,
             self.about,
             size(self.dataset_bytes),

@@ -1,9 +1,9 @@
-//! Which functions the processor's time goes to: samples of stacks, taken by perf.
+//! Which functions take the processor's time: samples of stacks, taken by perf.
 //!
-//! Samples are of the whole machine, for a path's work is also done in interrupts and in the
-//! kernel's threads. Those of an idle processor are counted apart. Each other sample belongs to one
-//! [`Kind`], told from its functions' names: its innermost function decides about copying, locking
-//! and flushing, the innermost known function of its stack about the rest.
+//! The whole machine is sampled, because a path's work is also done in interrupts and in the
+//! kernel's threads. Samples of idle processors are counted separately. Each other sample belongs
+//! to one [`Kind`], determined by function names: the innermost function decides about copying,
+//! locking and flushing, the innermost known function of the stack about the rest.
 
 pub mod run;
 pub mod stacks;
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 use stacks::Stack;
 use std::collections::BTreeMap;
 
-/// Fewest busy samples from which shares are told.
+/// Minimum number of busy samples for shares.
 pub const FEWEST_SAMPLES: u64 = 200;
-/// Functions in the table.
+/// Number of functions in the table.
 const FUNCTIONS: usize = 40;
-/// Smallest share of a node of the tree that is kept.
+/// Minimum share of a tree node; smaller nodes are omitted.
 const SMALLEST: f64 = 0.002;
-/// The most functions of a stack in the tree: each is two levels of JSON, of which many readers
-/// take no more than 128.
+/// Maximum depth of a stack in the tree: each function is two levels of JSON, and many readers
+/// accept at most 128.
 const DEEPEST: usize = 48;
 
 named! {
-    /// What a sample was doing.
+    /// The kind of work in a sample.
     pub enum Kind {
         /// Moving bytes between the page cache and the application, or clearing pages.
         Copying = "copying",
@@ -34,7 +34,7 @@ named! {
         Flushing = "flushing",
         /// Taking locks, and waiting for them.
         Locking = "locking",
-        /// Interrupts and what runs right after them.
+        /// Interrupts and soft interrupts.
         Interrupt = "interrupts",
         /// The NVMe driver.
         Driver = "NVMe driver",
@@ -46,13 +46,13 @@ named! {
         Scheduling = "scheduling",
         /// The rest of the kernel: system call entry, memory, accounting.
         Kernel = "rest of the kernel",
-        /// Programs, the application itself among them.
+        /// Programs, including the application itself.
         Application = "programs",
     }
 }
 
-/// Beginnings of names, by kind. Those of the first three are looked for in the innermost function
-/// alone, those of the others from the innermost function outwards.
+/// Prefixes of function names, by kind. The first three kinds are matched only against the
+/// innermost function, the others from the innermost function outwards.
 const INNERMOST: [(Kind, &str); 3] = [
     (
         Kind::Copying,
@@ -100,7 +100,7 @@ const ANYWHERE: [(Kind, &str); 6] = [
          dequeue_task enqueue_task",
     ),
 ];
-/// What a processor does while it has nothing to do.
+/// Functions of an idle processor.
 const IDLE: &str = "default_idle native_safe_halt pv_native_safe_halt intel_idle mwait_idle cpu_idle_poll \
     arch_cpu_idle acpi_idle acpi_safe_halt cpuidle_ do_idle arch_local_irq_enable";
 
@@ -127,7 +127,7 @@ pub fn kind(stack: &Stack) -> Option<Kind> {
         return Some(kind);
     }
     let kernel = stack.frames.iter().take_while(|frame| frame.in_kernel);
-    // Writing back goes through all layers: it is named wherever it stands.
+    // Writing back goes through all layers: it is recognised anywhere in the stack.
     let mut names = kernel.clone();
     if names.any(|frame| of(&frame.function, &ANYWHERE) == Some(Kind::Flushing)) {
         return Some(Kind::Flushing);
@@ -150,14 +150,14 @@ pub struct Function {
 /// A function under those that called it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
-    /// Its name; of the outermost, the thread's.
+    /// Its name; the thread's name for the outermost node.
     pub name: String,
-    /// Samples in it and in what it called.
+    /// Samples in it and its callees.
     pub samples: u64,
     /// The kind of most of its own samples; null if it has none.
     pub kind: Option<Kind>,
-    /// What it called, most samples first. Of a stack of more than 48 functions the middle is one
-    /// node, `...`: readers of JSON bound how deep it may be.
+    /// Its callees, most samples first. In a stack of more than 48 functions the middle is one
+    /// node, `...`, because readers of JSON limit its depth.
     pub children: Vec<Node>,
 }
 
@@ -169,7 +169,7 @@ pub struct Profiled {
     pub run: RunInfo,
     /// The path.
     pub path: String,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
     /// Operations in flight.
@@ -178,15 +178,15 @@ pub struct Profiled {
     pub operations: u64,
     /// Their rate.
     pub throughput_mib_s: f64,
-    /// What the samples say.
+    /// The shares of the samples.
     #[serde(flatten)]
     pub shares: Shares,
 }
 
-/// What the samples say, without the record of the run.
+/// The shares of the samples, without the record of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shares {
-    /// Samples of processors that did something.
+    /// Samples of busy processors.
     pub busy_samples: u64,
     /// Samples of idle processors.
     pub idle_samples: u64,
@@ -261,7 +261,7 @@ impl Building {
         for (from_inside, frame) in stack.frames.iter().enumerate().rev() {
             let from_outside = stack.frames.len() - 1 - from_inside;
             let name = match deep && from_inside >= DEEPEST / 2 && from_outside >= DEEPEST / 2 {
-                // The first of these is entered for all of them.
+                // The first function of the middle represents all of them.
                 true if from_outside == DEEPEST / 2 => "...",
                 true => continue,
                 false => &frame.function,
@@ -292,7 +292,7 @@ impl Building {
 }
 
 impl Profiled {
-    /// Callers and callees for Graphviz: an edge a call, as wide as its share.
+    /// The call graph for Graphviz: one edge per call, as wide as its share.
     pub fn to_dot(&self) -> String {
         let mut edges: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         let mut pending: Vec<&Node> = vec![&self.shares.tree];

@@ -1,4 +1,4 @@
-//! Takes a profile: a closed loop on one path while a sampler looks on.
+//! Takes a profile: runs a closed loop on one path under a sampler.
 
 use super::stacks::Stack;
 use super::{Profiled, shares};
@@ -12,31 +12,31 @@ use crate::stage::{Load, Open, on_stage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What looks on.
+/// A sampler.
 pub trait Sampler {
-    /// Begins to take samples, and returns when it does.
+    /// Starts sampling, and returns when samples are being taken.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn start(&mut self) -> Result<(), Missing>;
 
-    /// Ends, and gives what was taken.
+    /// Stops sampling, and returns the samples.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn stop(&mut self) -> Result<Vec<Stack>, Missing>;
 }
 
-/// What is profiled.
+/// The load to profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What is asked of it.
+    /// The access.
     pub access: Access,
-    /// Operations in flight, as far as the path can.
+    /// Operations in flight, up to the path's maximum.
     pub queue_depth: u16,
-    /// How long samples are taken.
+    /// Duration of the sampling.
     pub duration: Duration,
-    /// Offsets are spread over this much.
+    /// Length of the range of offsets.
     pub span_bytes: u64,
 }
 
@@ -50,7 +50,7 @@ struct Taken {
 /// Profiles one path.
 ///
 /// # Errors
-/// What is missing, or does not fit.
+/// Something is missing, or does not fit.
 pub fn profile(
     host: &mut dyn Host,
     path: &mut dyn Path,

@@ -1,11 +1,11 @@
-//! Stacks as `perf script -F comm,ip,sym,dso` prints them.
+//! Parses stacks as printed by `perf script -F comm,ip,sym,dso`.
 
 /// One function of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its name, or that of its file where the name is not known.
+    /// Its name, or the name of its file if unknown.
     pub function: String,
-    /// Whether it is the kernel's.
+    /// Whether it belongs to the kernel.
     pub in_kernel: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct Stack {
     pub frames: Vec<Frame>,
 }
 
-/// Reads all samples. What is no sample is left out.
+/// Parses all samples. Other lines are ignored.
 pub fn parse(text: &str) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for line in text.lines() {
@@ -37,7 +37,8 @@ pub fn parse(text: &str) -> Vec<Stack> {
     stacks
 }
 
-/// Kernel threads are many, and their numbers tell nothing: `kworker/1:1H-kblockd` is `kworker`.
+/// Removes the numbers of kernel threads, which carry no information: `kworker/1:1H-kblockd` is
+/// `kworker`.
 fn thread(name: &str) -> String {
     let kernel = [
         "kworker",
@@ -52,7 +53,7 @@ fn thread(name: &str) -> String {
     cut.map_or(name, |start| *start).to_owned()
 }
 
-/// `  ffffffff81234567 function+0x12 (object)`; `None` for an address that means nothing.
+/// `  ffffffff81234567 function+0x12 (object)`; `None` for an address without a meaning.
 fn frame(line: &str) -> Option<Frame> {
     let (_, rest) = line.trim().split_once(' ')?;
     let (function, object) = rest.rsplit_once(" (")?;

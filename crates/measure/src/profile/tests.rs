@@ -1,4 +1,4 @@
-//! Stacks are read, told apart and counted.
+//! Stacks are parsed, classified and counted.
 
 use super::stacks::parse;
 use super::*;
@@ -42,7 +42,7 @@ fn text(sample: &str) -> Option<Kind> {
 fn stacks_are_read_and_their_kinds_told() {
     let stacks = parse(TEXT);
     assert_eq!(stacks.len(), 6);
-    // The last frame of the first meant nothing.
+    // The last frame of the first stack had no meaning.
     assert_eq!(stacks[0].frames.len(), 5);
     assert!(stacks[0].frames[2].in_kernel && !stacks[0].frames[4].in_kernel);
     assert_eq!(stacks[2].thread, "kworker");
@@ -60,7 +60,7 @@ fn stacks_are_read_and_their_kinds_told() {
     assert_eq!(kinds, expected);
     let entry = "a\n\tff entry_SYSCALL_64 ([kernel.kallsyms])\n";
     assert_eq!(text(entry), Some(Kind::Kernel));
-    // An interrupt that comes while the processor is idle is no idleness.
+    // An interrupt during idleness counts as busy.
     let interrupted =
         "swapper\n\tff __do_softirq ([kernel.kallsyms])\n\tff do_idle ([kernel.kallsyms])\n";
     assert_eq!(text(interrupted), Some(Kind::Interrupt));

@@ -1,53 +1,53 @@
-//! Lines of tracefs, read.
+//! Parses the events of tracefs.
 //!
-//! With the `mono` trace clock an event has the time of `CLOCK_MONOTONIC`, as our own stamps have:
+//! With the `mono` trace clock an event has the time of `CLOCK_MONOTONIC`, like our own stamps:
 //!
 //! ```text
 //! straightway-123   [001] d..1.   123.456789: nvme_setup_cmd: nvme0: disk=nvme0n1, qid=1, ...
 //! ```
 
-/// What happened.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Our process entered a system call.
     Enter,
-    /// It left one.
+    /// Our process left a system call.
     Exit,
-    /// A command was given to the drive.
+    /// A command was submitted to the drive.
     Submit,
-    /// The driver took its completion.
+    /// The driver processed its completion.
     Complete,
     /// The drive's interrupt reached its handler.
     Interrupt,
-    /// Our process went to sleep, or another took its processor.
+    /// Our process went to sleep or was preempted.
     Sleep,
-    /// Our process was told to run on.
+    /// Our process was woken up.
     Wake,
-    /// It runs.
+    /// Our process runs.
     Resume,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// What.
+    /// The kind of event.
     pub what: What,
 }
 
-/// Whose events are looked for.
+/// The thread and the controller whose events are selected.
 #[derive(Clone, Debug)]
 pub struct Whose {
     /// The thread that calls.
     pub pid: u32,
-    /// The controller, as the kernel's driver calls it: `nvme0`.
+    /// The controller's name in the kernel's driver: `nvme0`.
     pub controller: String,
-    /// What the drive's interrupts are called: `nvme0q`, `chario0q`, `vfio-msix`.
+    /// Prefix of the drive's interrupt names: `nvme0q`, `chario0q`, `vfio-msix`.
     pub interrupt: String,
 }
 
-/// Reads the text of `trace`. Events of others, and lines that are none, are left out.
+/// Parses the text of `trace`. Other events and lines are ignored.
 pub fn parse(text: &str, whose: &Whose) -> Vec<Event> {
     let mut events: Vec<Event> = text.lines().filter_map(|line| event(line, whose)).collect();
     events.sort_by_key(|event| event.at_ns);
@@ -75,7 +75,7 @@ fn event(line: &str, whose: &Whose) -> Option<Event> {
             let is_ours = fields
                 .trim_start()
                 .starts_with(&format!("{}:", whose.controller));
-            // Queue 0 has admin commands, such as those that count.
+            // Queue 0 has admin commands, such as those for counting.
             if !is_ours || field("qid=") == Some("0") {
                 return None;
             }

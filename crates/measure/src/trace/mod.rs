@@ -1,9 +1,9 @@
 //! Where the time of each request goes.
 //!
-//! One operation at a time, stamped before its submission, after it, when the look began that
-//! found it done, and when it was back. On kernel paths a [`Probe`] (tracefs) adds what the kernel
-//! did in between; on ours the stamps are all there is to know. What the probe costs is measured
-//! in turns: the same operations with and without it.
+//! One operation at a time is stamped before and after its submission, at the start of the poll
+//! that found it done, and at its return. On kernel paths a [`Probe`] (tracefs) adds the kernel's
+//! events in between; on this project's paths there are only the stamps. The probe's overhead is
+//! measured by alternating the same operations with and without it.
 
 pub mod events;
 pub mod parts;
@@ -26,43 +26,43 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Turns with and without the probe, at least.
+/// Minimum number of turns with and without the probe.
 const TURNS: u32 = 10;
-/// Requests of a turn, at most: the kernel's buffer holds the events of this many.
+/// Maximum number of requests in a turn: the kernel's buffer holds the events of this many.
 const MOST_A_TURN: u32 = 2000;
-/// Requests that are shown one by one.
+/// Number of requests that are shown individually.
 const SHOWN: usize = 20;
 /// How long one wait may last.
 const WAIT_US: u32 = 100_000;
 
-/// What the kernel tells of requests.
+/// Records the kernel's events of requests.
 pub trait Probe {
-    /// Starts to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn start(&mut self) -> Result<(), Missing>;
 
-    /// Stops, and gives what was recorded since, and how many events were lost.
+    /// Stops, and returns the recorded events and how many were lost.
     ///
     /// # Errors
-    /// What is missing.
+    /// Something is missing.
     fn stop(&mut self) -> Result<(Vec<Event>, u64), Missing>;
 
-    /// Whether the driver tells of each command.
+    /// Whether the driver has events for each command.
     fn knows_commands(&self) -> bool;
 }
 
-/// What is traced.
+/// The requests to trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What is asked of it.
+    /// The access.
     pub access: Access,
-    /// Requests, with the probe.
+    /// Number of requests with the probe.
     pub requests: u32,
-    /// Whether a write lasts when it is done.
+    /// Whether a write is durable when it completes.
     pub durable: bool,
-    /// Offsets are spread over this much.
+    /// Length of the range of offsets.
     pub span_bytes: u64,
 }
 
@@ -89,41 +89,41 @@ pub struct Traced {
     pub run: RunInfo,
     /// The path.
     pub path: String,
-    /// What was asked of it.
+    /// The access.
     #[serde(flatten)]
     pub access: Access,
-    /// Whether a write lasts when it is done.
+    /// Whether a write is durable when it completes.
     pub durable: bool,
-    /// `tracefs` or `driver`: who told.
+    /// The source of the times: `tracefs` or `driver`.
     pub source: String,
-    /// Requests that were traced.
+    /// Number of traced requests.
     pub requests: u64,
     /// Mean time of a request.
     pub total_mean_ns: f64,
     /// The parts.
     pub parts: Vec<Part>,
-    /// What the parts make of the total.
+    /// The parts' share of the total.
     pub coverage: f64,
     /// Events that the kernel lost.
     pub lost_events: u64,
-    /// Commands of a request, mean; null if unknown.
+    /// Mean number of commands per request; null if unknown.
     pub commands_per_request: Option<f64>,
-    /// What the probe adds to the median request.
+    /// The probe's overhead on the median request.
     pub probe_cost_ns: f64,
     /// Its interval over turns; null with too few.
     pub probe_cost_ns_ci95: Ci95,
-    /// Requests one by one: nanoseconds of each part.
+    /// Individual requests: nanoseconds of each part.
     pub shown: Vec<[f64; 6]>,
     /// Total times: share that took longer.
     pub exceedance: Vec<(f64, f64)>,
-    /// Total times: a shape only.
+    /// Total times: shape only.
     pub density: Vec<(f64, f64)>,
 }
 
-/// Traces requests on one path; without a probe by the driver's stamps alone.
+/// Traces requests on one path; without a probe only by the driver's stamps.
 ///
 /// # Errors
-/// What is missing, or does not fit.
+/// Something is missing, or does not fit.
 pub fn trace(
     host: &mut dyn Host,
     path: &mut dyn Path,
@@ -171,7 +171,7 @@ fn turns(
         };
         take(&mut stamps)?;
         for turn in 0..turns {
-            // Which comes first changes from turn to turn.
+            // The order alternates from turn to turn.
             for with in [turn % 2 == 0, turn % 2 != 0] {
                 let probe = probe.as_deref_mut().filter(|_| with);
                 let Some(probe) = probe else {
@@ -212,7 +212,7 @@ fn median(stamps: &[Stamps]) -> Option<f64> {
     stats::median(&totals)
 }
 
-/// One request for each place in `stamps`; whether all were done.
+/// Runs one request for each entry of `stamps`; returns whether all were done.
 fn stamp(
     operations: &mut Operations,
     device: &mut dyn Device,
@@ -336,7 +336,7 @@ mod tests {
         assert!((sum / traced.total_mean_ns - 1.0).abs() < 1e-6);
     }
 
-    /// A probe that tells nothing.
+    /// A probe that records nothing.
     struct Blind;
 
     impl Probe for Blind {

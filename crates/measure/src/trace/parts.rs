@@ -1,8 +1,8 @@
 //! The parts of a request's time.
 //!
-//! From the application's call to its return each instant belongs to one part, decided by what has
-//! happened so far. So the parts of a request sum to its total, as long as its system calls were
-//! seen; a request whose calls were not counts as not covered.
+//! From the application's call to its return each instant belongs to one part, determined by the
+//! preceding events. So the parts of a request add up to its total if its system calls were
+//! recorded; otherwise the request counts as not covered.
 
 use super::events::{Event, What};
 
@@ -30,9 +30,9 @@ pub struct Stamps {
     pub begin_ns: u64,
     /// After it was started.
     pub started_ns: u64,
-    /// When the look began that found it done.
+    /// Start of the poll that found it done.
     pub seen_ns: u64,
-    /// When it was back.
+    /// When it returned.
     pub end_ns: u64,
 }
 
@@ -43,20 +43,20 @@ pub struct Split {
     pub parts: [f64; 6],
     /// From the call to its return.
     pub total_ns: f64,
-    /// Commands that it gave to the drive.
+    /// Number of commands that it submitted to the drive.
     pub commands: u32,
 }
 
 impl Split {
-    /// What the parts make of the total, from 0 to 1.
+    /// The parts' share of the total, from 0 to 1.
     pub fn coverage(&self) -> f64 {
         let sum: f64 = self.parts.iter().sum();
         (sum / self.total_ns.max(1.0)).min(1.0)
     }
 }
 
-/// A request by the driver's own stamps: what it does before the doorbell, the device, and what it
-/// does after the completion was there.
+/// A request by the driver's own stamps: the driver before the doorbell, the device, and the driver
+/// after the completion.
 pub fn by_stamps(stamps: &Stamps) -> Split {
     let between = |from: u64, to: u64| to.saturating_sub(from) as f64;
     let mut parts = [0.0; 6];
@@ -70,8 +70,8 @@ pub fn by_stamps(stamps: &Stamps) -> Split {
     }
 }
 
-/// A request by the events of its time. `knows_commands` is whether the driver tells of each
-/// command; if not, the device's time is what our process sleeps.
+/// A request by the events during it. `knows_commands` is whether the driver has events for each
+/// command; if not, the device's time is the time that our process sleeps.
 pub fn by_events(stamps: &Stamps, events: &[Event], knows_commands: bool) -> Split {
     let first = events.partition_point(|event| event.at_ns < stamps.begin_ns);
     let mut state = State {
@@ -94,7 +94,7 @@ pub fn by_events(stamps: &Stamps, events: &[Event], knows_commands: bool) -> Spl
     }
     split.give(state.part(), at_ns, stamps.end_ns);
     if !state.entered || state.in_call {
-        // Its calls were not seen whole: nothing is claimed.
+        // Its calls were not recorded completely: the parts are unknown.
         split.parts = [0.0; 6];
     }
     split
@@ -154,7 +154,7 @@ impl State {
                 self.outstanding = self.outstanding.saturating_sub(1);
                 self.in_handler = false;
             }
-            // Another request's, if none of ours is out.
+            // It belongs to another request if none of ours is in flight.
             What::Interrupt => self.in_handler = self.outstanding > 0,
             What::Sleep => {
                 if !self.knows_commands && self.in_call {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(split.commands, 2);
         let hit = by_events(&STAMPS, &events(&[(110, Enter), (900, Exit)]), true);
         assert_eq!(hit.parts, [110.0, 790.0, 0.0, 0.0, 0.0, 0.0]);
-        // The interrupt of another's request changes nothing.
+        // The interrupt of another request changes nothing.
         let other = events(&[(110, Enter), (300, Interrupt), (900, Exit)]);
         assert_eq!(by_events(&STAMPS, &other, true).parts, hit.parts);
     }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Folder {
     folder: PathBuf,
-    /// This system's O_DIRECT, to go past the page cache.
+    /// This system's O_DIRECT, to bypass the page cache.
     direct: Option<i32>,
 }
 
 impl Folder {
-    /// Files in `folder`; past the page cache with this system's flag for that.
+    /// Files in `folder`; with this system's O_DIRECT flag they bypass the page cache.
     pub fn new(folder: &Path, direct: Option<i32>) -> Self {
         Self {
             folder: folder.to_path_buf(),
@@ -29,7 +29,7 @@ impl Folder {
     }
 
     fn path(&self, ask: &Ask<'_>) -> PathBuf {
-        // A thousand a folder: no file system likes a million.
+        // A thousand files per folder: file systems are slow with a million.
         let thousand = (ask.number / 1000).to_string();
         let folder = self.root().join(ask.set).join(thousand);
         folder.join(ask.number.to_string())
@@ -53,7 +53,7 @@ impl Store for Folder {
         fs::create_dir(&root).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => io::Error::new(
                 error.kind(),
-                format!("{0} is there already: rm -r {0}", root.display()),
+                format!("{0} already exists: rm -r {0}", root.display()),
             ),
             _ => error,
         })

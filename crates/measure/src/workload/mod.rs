@@ -1,7 +1,7 @@
-//! Simulated applications: what they do, as TOML, and what came of it.
+//! Simulated applications: their description in TOML, and their results.
 //!
 //! A workload has sets of files and groups of threads; each thread does its group's steps in turn.
-//! The seven that Filebench made common are in `crates/measure/workloads`; their data set is scaled
+//! Filebench's seven common workloads are in `crates/measure/workloads`; their data set is scaled
 //! to the machine. A group with a rate is an open loop: each round counts from when it was due.
 
 mod folder;
@@ -34,13 +34,13 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     ("oltp", include_str!("../../workloads/oltp.toml")),
 ];
 
-/// A workload as it is written.
+/// A workload's description.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// A description in one sentence.
     pub about: String,
     /// Its sets of files.
     #[serde(rename = "set")]
@@ -56,30 +56,30 @@ pub struct Workload {
 pub struct FileSet {
     /// Its name, and that of its folder.
     pub name: String,
-    /// How many files; from the data set's size without it.
+    /// Number of files; by default from the data set's size.
     pub files: Option<u64>,
-    /// Bytes of a file, on average; from the data set's size without it.
+    /// Average bytes of a file; by default from the data set's size.
     pub mean_size: Option<u64>,
-    /// Shape of the gamma distribution of sizes; all are equal without it.
+    /// Shape of the gamma distribution of sizes; by default all sizes are equal.
     pub shape: Option<f64>,
     /// Its share of the data set's bytes.
     #[serde(default)]
     pub share: f64,
-    /// The share of files that are there at the start.
+    /// The share of files that exist at the start.
     pub filled: f64,
 }
 
-/// Threads that do the same.
+/// Threads with the same steps.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// How many.
+    /// Number of them.
     pub threads: u32,
-    /// Rounds a second, all threads together; as fast as they can without it.
+    /// Rounds per second of all threads together; by default as fast as possible.
     pub per_second: Option<f64>,
-    /// What each does in a round.
+    /// The steps of a round.
     pub steps: Vec<Step>,
 }
 
@@ -87,20 +87,20 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What is done.
+    /// The operation.
     pub op: Op,
-    /// On which set.
+    /// The set of files.
     #[serde(default)]
     pub set: String,
     /// Bytes of each operation.
     pub size: Option<u64>,
-    /// How often.
+    /// Number of repetitions.
     #[serde(default = "once")]
     pub times: u32,
-    /// Whether it lasts when it is done.
+    /// Whether it is durable when it completes.
     #[serde(default)]
     pub sync: bool,
-    /// How long a pause is.
+    /// Length of a pause.
     #[serde(default)]
     pub seconds: f64,
 }
@@ -109,7 +109,7 @@ fn once() -> u32 {
     1
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -119,7 +119,7 @@ pub enum Op {
     ReadFile,
     /// Makes a file, writes all of it, closes it.
     CreateFile,
-    /// Rewrites a file, with the length that it had.
+    /// Rewrites a file with its old length.
     Rewrite,
     /// Opens a file and writes at its end.
     Append,
@@ -129,19 +129,19 @@ pub enum Op {
     WriteBlock,
     /// Removes a file.
     Delete,
-    /// Asks for a file's length.
+    /// Queries a file's length.
     Stat,
-    /// Does nothing for a while.
+    /// Pauses.
     Pause,
 }
 
 shown_as_in_json!(Op);
 
-/// Why a text is no workload.
+/// Why a text is not a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
-    /// It is not TOML, or has other keys.
+    /// The text is not TOML, or has unknown keys.
     #[error("{0}")]
     Toml(String),
     /// Its contents are invalid.
@@ -153,7 +153,7 @@ impl Workload {
     /// Reads a workload.
     ///
     /// # Errors
-    /// It is not TOML of this form, or its contents are invalid.
+    /// The text is not TOML of this form, or its contents are invalid.
     pub fn parse(text: &str) -> Result<Self, WorkloadError> {
         let this: Self =
             toml::from_str(text).map_err(|error| WorkloadError::Toml(error.to_string()))?;
@@ -167,7 +167,7 @@ impl Workload {
                 return sense(format!("invalid name `{name}` of a set"));
             }
             if !(0.0..=1.0).contains(&set.filled) || !(0.0..=1.0).contains(&set.share) {
-                return sense(format!("shares of set {name} lie between 0 and 1"));
+                return sense(format!("shares of set {name} must be between 0 and 1"));
             }
             if set.share <= 0.0 && (set.files.is_none() || set.mean_size.is_none()) {
                 return sense(format!("set {name} needs a share, or files and mean_size"));
@@ -179,7 +179,9 @@ impl Workload {
                 .shape
                 .is_some_and(|shape| !(0.1..=100.0).contains(&shape))
             {
-                return sense(format!("the shape of set {name} lies between 0.1 and 100"));
+                return sense(format!(
+                    "the shape of set {name} must be between 0.1 and 100"
+                ));
             }
         }
         for group in &this.groups {
@@ -191,7 +193,7 @@ impl Workload {
                 .per_second
                 .is_some_and(|rate| !(rate > 0.0 && rate < 1e9))
             {
-                return sense(format!("the rate of group {name} is more than 0"));
+                return sense(format!("the rate of group {name} must be more than 0"));
             }
             for step in &group.steps {
                 let known = this.sets.iter().any(|set| set.name == step.set);
@@ -199,7 +201,7 @@ impl Workload {
                     return sense(format!("group {name} uses the unknown set `{}`", step.set));
                 }
                 if !(0.0..=3600.0).contains(&step.seconds) {
-                    return sense(format!("a pause of group {name} is 0 to 3600 s"));
+                    return sense(format!("a pause of group {name} must be 0 to 3600 s"));
                 }
             }
         }
@@ -207,20 +209,20 @@ impl Workload {
     }
 }
 
-/// What one kind of operation did.
+/// The results of one kind of operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpResult {
     /// The group.
     pub group: String,
     /// The operation, or `round` for all of a group's steps together.
     pub operation: String,
-    /// How many.
+    /// Number of them.
     pub count: u64,
-    /// How many failed.
+    /// Number of failures.
     pub errors: u64,
-    /// Bytes that were moved.
+    /// Transferred bytes.
     pub bytes: u64,
-    /// A second.
+    /// Number per second.
     pub per_second: f64,
     /// Mean time.
     pub mean_ns: f64,
@@ -236,7 +238,7 @@ pub struct OpResult {
     pub open_loop: bool,
 }
 
-/// What a simulated application did.
+/// The results of a simulated application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worked {
     /// Where and when.
@@ -244,19 +246,19 @@ pub struct Worked {
     pub run: RunInfo,
     /// The workload.
     pub workload: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
     /// The folder, or the device with the volume.
     pub folder: String,
-    /// Whether files are opened past the page cache.
+    /// Whether files bypass the page cache.
     pub direct: bool,
     /// Bytes of the files at the start.
     pub dataset_bytes: u64,
-    /// Counted time.
+    /// Measured time.
     pub elapsed_ns: u64,
-    /// Data moved by all operations.
+    /// Throughput of all operations.
     pub throughput_mib_s: f64,
-    /// Operations a second, pauses and rounds left out.
+    /// Operations per second, without pauses and rounds.
     pub operations_per_s: f64,
     /// Mean time of an operation.
     pub mean_latency_ns: f64,

@@ -1,8 +1,8 @@
 //! Runs a workload on a store.
 //!
-//! The files are made first, and the page cache is emptied; what is measured starts from there.
-//! Every thread has its own randomness, so that the seed decides what each does, though not how
-//! they meet.
+//! The files are created first, and the page cache is emptied; then the measurement starts. Every
+//! thread has its own random stream, so that the seed determines the operations of each thread, but
+//! not their interleaving.
 
 use super::sets::{Set, scale};
 use super::store::{Ask, LONGEST, Store, UNIT};
@@ -18,14 +18,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How it is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct How {
-    /// Whether the store goes past the page cache, for the report.
+    /// Whether the store bypasses the page cache, for the report.
     pub direct: bool,
-    /// Bytes of all files together.
+    /// Total bytes of all files.
     pub dataset_bytes: u64,
-    /// Counted time.
+    /// Measured time.
     pub duration: Duration,
 }
 
@@ -39,10 +39,10 @@ struct Tally {
 
 type Tallies = BTreeMap<(String, String), Tally>;
 
-/// Runs `workload` on `store`, and leaves nothing there.
+/// Runs `workload` on `store`, and removes its files.
 ///
 /// # Errors
-/// The files cannot be made, or the page cache cannot be emptied.
+/// The files cannot be created, or the page cache cannot be emptied.
 pub fn run(
     host: &mut dyn Host,
     workload: &Workload,
@@ -54,7 +54,7 @@ pub fn run(
     let failed = |doing: &str, error: &io::Error| {
         Missing::new(
             format!("{doing} {}: {error}", store.place()),
-            "a place that can be written, with room for --dataset",
+            "use a writable place with space for --dataset",
         )
     };
     store
@@ -116,17 +116,17 @@ pub fn run(
     ))
 }
 
-/// Removes the files when the run is over, whatever happened.
+/// Removes the files when the run has ended, in all cases.
 struct Remove<'a>(&'a dyn Store);
 
 impl Drop for Remove<'_> {
     fn drop(&mut self) {
-        // What is left is refused by name when the next run begins.
+        // The next run refuses remaining files, with their name.
         let _ = self.0.clear();
     }
 }
 
-/// Makes the files that are there at the start; the sets, and the bytes of all files.
+/// Creates the initial files; returns the sets, and the bytes of all files.
 fn make(
     workload: &Workload,
     store: &dyn Store,
@@ -166,7 +166,7 @@ fn make(
     Ok((sets, bytes))
 }
 
-/// Memory for one transfer, aligned as direct access wants it.
+/// Memory for one transfer, aligned as direct access requires.
 struct Aligned(Vec<u8>);
 
 impl Aligned {
@@ -174,7 +174,7 @@ impl Aligned {
         Self(vec![0; (LONGEST + UNIT) as usize])
     }
 
-    /// The first whole unit of a longer piece, and what follows.
+    /// The memory from the first whole unit of a longer piece.
     fn bytes(&mut self) -> &mut [u8] {
         let offset = self.0.as_ptr().align_offset(UNIT as usize);
         self.0
@@ -230,7 +230,7 @@ impl Shared<'_> {
         tallies
     }
 
-    /// Sleeps until a moment, or until the run is over.
+    /// Sleeps until a moment, or until the run ends.
     fn pause(&self, until_ns: u64) {
         loop {
             let now_ns = Monotonic.now_ns();
@@ -266,7 +266,8 @@ impl Shared<'_> {
                 tally.bytes += bytes;
                 tally.times_ns.push(taken);
             }
-            // Another thread removed it between our look and our call: that is the workload.
+            // Another thread removed it between our check and our call: this is part of the
+            // workload.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tally.errors += 1;
@@ -383,7 +384,7 @@ mod tests {
         folder
     }
 
-    /// What a machine must do in this time, however busy it is.
+    /// The time in which a machine must finish, however busy it is.
     const LONGEST: Duration = Duration::from_secs(60);
 
     #[test]
@@ -423,7 +424,7 @@ mod tests {
                     worked.operations
                 );
             }
-            // What is there already is never touched.
+            // Existing files are never changed.
             fs::create_dir(place.join("straightway-workload")).unwrap();
             assert!(run(&mut Here, &workload, &request, &store, &how, &cancel).is_err());
             fs::remove_dir(place.join("straightway-workload")).unwrap();

@@ -1,23 +1,23 @@
-//! The files of a workload: how many, how long, and which of them are there.
+//! The files of a workload: how many, how long, and which of them exist.
 
 use super::FileSet;
 use super::store::UNIT;
 use crate::random::Random;
 use std::sync::Mutex;
 
-/// Bytes of a data set that no workload may exceed, as a guard.
+/// Maximum size of a data set, as a safeguard.
 const MOST_FILES: u64 = 5_000_000;
 
 #[derive(Debug)]
 pub(super) struct Set {
     mean: u64,
     shape: Option<f64>,
-    /// Numbers of files that are there, and the next that is free.
+    /// Numbers of existing files, and the next free number.
     files: Mutex<(Vec<u64>, u64)>,
 }
 
 impl Set {
-    /// A set of files of `mean` bytes, none of which is there.
+    /// A set of files of `mean` bytes, none of which exists.
     pub(super) fn new(mean: u64, shape: Option<f64>) -> Self {
         Self {
             mean,
@@ -26,14 +26,14 @@ impl Set {
         }
     }
 
-    /// A draw of the length of a file.
+    /// Draws the length of a file.
     pub(super) fn size(&self, random: &mut Random) -> u64 {
         let factor = self.shape.map_or(1.0, |shape| gamma(shape, random) / shape);
         let bytes = (self.mean as f64 * factor) as u64;
         bytes.div_ceil(UNIT).max(1) * UNIT
     }
 
-    /// A file that is there.
+    /// An existing file.
     pub(super) fn any(&self, random: &mut Random) -> Option<u64> {
         let files = self.files.lock().ok()?;
         let index = random.below(files.0.len() as u64);
@@ -50,7 +50,7 @@ impl Set {
         }
     }
 
-    /// The number of a file that is to be made.
+    /// The number of a new file.
     pub(super) fn next(&self) -> u64 {
         self.files.lock().map_or(0, |mut files| {
             files.1 += 1;
@@ -85,13 +85,13 @@ fn gamma(shape: f64, random: &mut Random) -> f64 {
     shape
 }
 
-/// Files and bytes of each, for a data set of this size.
+/// Number of files and bytes of each, for a data set of this size.
 pub(super) fn scale(spec: &FileSet, dataset_bytes: u64) -> (u64, u64) {
     let bytes = (dataset_bytes as f64 * spec.share) as u64;
     let (files, mean) = match (spec.files, spec.mean_size) {
         (Some(files), Some(mean)) => (files, mean),
         (Some(files), None) => (files, bytes / files.max(1)),
-        // A small data set has fewer files, and no longer ones than it has bytes.
+        // A small data set has fewer files, none longer than the data set.
         (None, mean) => {
             let mean = mean.unwrap_or(UNIT).min(bytes.max(UNIT));
             (bytes / mean.max(1), mean)

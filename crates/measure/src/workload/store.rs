@@ -1,4 +1,4 @@
-//! Where a workload keeps its files, as the workload sees it.
+//! The interface of a workload to the place of its files.
 
 use super::Op;
 use std::io;
@@ -8,46 +8,49 @@ pub const UNIT: u64 = 4096;
 /// The longest single transfer.
 pub const LONGEST: u64 = 1 << 20;
 
-/// What is asked of a store.
+/// An operation on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask<'a> {
-    /// What is to be done; never [`Op::Pause`].
+    /// The operation; never [`Op::Pause`].
     pub op: Op,
     /// The set of the file.
     pub set: &'a str,
-    /// Which of its files.
+    /// The number of the file in its set.
     pub number: u64,
-    /// The length that a file gets that is made, in bytes, a multiple of [`UNIT`].
+    /// The length of a new file in bytes, a multiple of [`UNIT`].
     pub len_bytes: u64,
     /// Bytes of a piece, a multiple of [`UNIT`], at most [`LONGEST`].
     pub piece_bytes: u64,
-    /// Which piece, for an operation at a random place: this number modulo the pieces of the file.
+    /// The piece, for an operation at a random offset: this number modulo the number of pieces of
+    /// the file.
     pub pick: u64,
-    /// Whether it lasts when it is done.
+    /// Whether it is durable when it completes.
     pub sync: bool,
 }
 
-/// Where a workload keeps its files. Several threads ask at once.
+/// The place of a workload's files. Several threads use it concurrently.
 pub trait Store: Sync {
-    /// Where it is, for the report.
+    /// Its name, for the report.
     fn place(&self) -> String;
 
-    /// Finds out whether a workload can begin.
+    /// Checks whether a workload can begin.
     ///
     /// # Errors
-    /// Files of an earlier run are there, or it cannot be written.
+    /// Files of an earlier run exist, or the place cannot be written.
     fn begin(&self) -> io::Result<()>;
 
-    /// Does it, and says how many bytes moved. `buffer` is the thread's own: data to be written, or
-    /// room for what is read. A store with memory of its own leaves it alone.
+    /// Performs the operation, and returns how many bytes were moved. `buffer` belongs to the
+    /// thread and holds data to write or receives data; a store with its own memory does not use
+    /// it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] where another thread has removed the file; the store's.
+    /// [`io::ErrorKind::NotFound`] if another thread has removed the file; other errors of the
+    /// store.
     fn act(&self, ask: &Ask<'_>, buffer: &mut [u8]) -> io::Result<u64>;
 
-    /// Removes all that was made since [`begin`](Store::begin).
+    /// Removes everything created since [`begin`](Store::begin).
     ///
     /// # Errors
-    /// Something is left.
+    /// Something remains.
     fn clear(&self) -> io::Result<()>;
 }

@@ -1,8 +1,8 @@
-//! A host and paths that exist only on paper: a virtual clock, and costs from a table.
+//! A simulated host and simulated paths: a virtual clock, and costs from a table.
 //!
 //! The same settings give the same comparison to the last digit, in milliseconds, on any machine.
-//! That is for tests, those within the crate too, and for the example report. The figures say nothing about any
-//! real drive.
+//! They are for tests, including those within the crate, and for the example report. The figures
+//! say nothing about any real drive.
 
 use block::{
     Buffer, Completion, Device, Error, Features, Geometry, Operation, Refused, Request, Tag,
@@ -16,7 +16,7 @@ use straightway_measure::{Clock, Counters, Environment, Host, Missing, Path};
 
 /// Nanoseconds of a processor tick.
 const TICK_NS: u64 = 10_000_000;
-/// What an idle simulated machine spends, in parts of a thousand of a core.
+/// Busy time of an idle simulated machine, in thousandths of a core.
 const BACKGROUND_PERMILLE: u64 = 14;
 
 /// The state that a simulated host shares with its paths.
@@ -53,15 +53,15 @@ impl Clock for World {
 #[derive(Debug, Default)]
 pub struct SimulatedHost {
     world: Rc<World>,
-    /// What the environment is before.
+    /// The environment before.
     pub environment: Environment,
-    /// What it is after, if it changes.
+    /// The environment after, if it changes.
     pub environment_after: Option<Environment>,
     /// Groups that cannot be prepared, and why.
     pub missing_groups: BTreeMap<String, Missing>,
-    /// What other programs take, in parts of a thousand of a core.
+    /// Processor time of other programs, in thousandths of a core.
     pub others_permille: u64,
-    /// What was called, in order: `prepare NAME`, `leave NAME`, `drop caches`.
+    /// The calls, in order: `prepare NAME`, `leave NAME`, `drop caches`.
     pub log: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Host for SimulatedHost {
     }
 }
 
-/// What a simulated path costs.
+/// The costs of a simulated path.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Name of the path.
@@ -138,9 +138,9 @@ pub struct Profile {
     pub polls: bool,
     /// Whether data passes a page cache.
     pub buffered: bool,
-    /// Most operations in flight.
+    /// Maximum number of operations in flight.
     pub queue_depth: u16,
-    /// Longest request that the path takes.
+    /// Longest request that the path accepts.
     pub max_transfer_bytes: u32,
     /// Longest command that reaches the drive.
     pub command_bytes: u64,
@@ -158,7 +158,7 @@ pub struct Profile {
     pub spread: f64,
     /// Whether commands are counted.
     pub counts_commands: bool,
-    /// If it cannot be opened, why.
+    /// The reason if it cannot be opened.
     pub missing: Option<Missing>,
 }
 
@@ -296,7 +296,7 @@ impl SimulatedDevice {
         (spread * self.random.normal()).exp()
     }
 
-    /// When the drive is done with a transfer that it is told of now.
+    /// When the drive completes a transfer that is submitted now.
     fn transfer(&mut self, lba: u64, len_bytes: u64, is_read: bool) -> u64 {
         let profile = &self.profile;
         let commands = len_bytes.div_ceil(profile.command_bytes.max(1));

@@ -1,4 +1,4 @@
-//! An opened controller, whatever it is made of: a VFIO function, one without an IOMMU, a model.
+//! An opened controller of any kind: a VFIO function, a function without an IOMMU, a model.
 
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
@@ -7,12 +7,12 @@ use nvme::{
     Capabilities, CompletionMode, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart,
 };
 
-/// What a controller can do.
+/// A controller's limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What its register CAP says.
+    /// The content of register CAP.
     pub capabilities: Capabilities,
-    /// The specification's version, as register VS has it.
+    /// The specification's version, from register VS.
     pub version: u32,
     /// The longest transfer of one command.
     pub max_transfer_bytes: usize,
@@ -20,91 +20,92 @@ pub struct Limits {
     pub interrupt_vectors: u16,
 }
 
-/// An enabled controller that is ours.
-pub trait Rig {
-    /// What it is: `vfio`, `noiommu` or `model`.
+/// An enabled controller that this process drives.
+pub trait ControllerHandle {
+    /// Its kind: `vfio`, `noiommu` or `model`.
     fn name(&self) -> &'static str;
 
-    /// What the controller says of itself.
+    /// The controller's identify data.
     fn info(&self) -> &ControllerInfo;
 
-    /// What it can do.
+    /// Its limits.
     ///
     /// # Errors
-    /// It was closed.
+    /// The controller was closed.
     fn limits(&self) -> Result<Limits>;
 
-    /// Whether a queue can be waited for.
+    /// Whether queues can wait for interrupts.
     fn has_interrupts(&self) -> bool;
 
     /// The active namespaces.
     ///
     /// # Errors
-    /// What the controller answered; of the following too.
+    /// The controller refused the command.
     fn namespaces(&self) -> Result<Vec<u32>>;
 
-    /// One namespace.
+    /// The properties of a namespace.
     ///
     /// # Errors
-    /// It is not there or cannot be used.
+    /// The namespace does not exist or cannot be used.
     fn namespace(&self, nsid: u32) -> Result<NamespaceInfo>;
 
     /// Health and counters.
     ///
     /// # Errors
-    /// What the controller answered.
+    /// The controller refused the command.
     fn smart(&self) -> Result<Smart>;
 
     /// The error log, newest first.
     ///
     /// # Errors
-    /// What the controller answered.
+    /// The controller refused the command.
     fn error_log(&self) -> Result<Vec<ErrorEntry>>;
 
     /// The firmware slots.
     ///
     /// # Errors
-    /// What the controller answered.
+    /// The controller refused the command.
     fn firmware_slots(&self) -> Result<FirmwareSlots>;
 
-    /// Whether the machine wants the controller back: it is being unplugged or unbound, and the kernel
+    /// Whether the machine recalls the controller: it is being unplugged or unbound, and the kernel
     /// waits until it is closed.
     fn is_recalled(&self) -> bool;
 
-    /// What buffers are taken from.
+    /// The memory for buffers.
     fn memory(&self) -> &Memory;
 
-    /// Opens a queue on a namespace. It must be dropped before the rig is closed.
+    /// Opens a queue on a namespace. It must be dropped before the handle is closed.
     ///
     /// # Errors
     /// There is no such namespace, no queue left, or no interrupt.
     fn open_queue(&self, nsid: u32, mode: CompletionMode) -> Result<Box<dyn Device>>;
 
-    /// Shuts the drive down and gives it back to its driver.
+    /// Shuts the drive down and returns it to its driver.
     ///
     /// # Errors
-    /// The driver could not be given back.
+    /// The drive could not be returned to its driver.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Tells whether the machine wants an open drive back, which I/O alone reports at the next request only.
-/// Paths through a driver of the kernel never do: no one waits for their descriptors.
+/// Reports whether the machine recalls an open drive; without it only the next request would
+/// notice. Drives on paths through a kernel driver are never recalled: nothing waits for their
+/// descriptors.
 #[derive(Clone, Copy)]
-pub struct Recall<'r>(pub(super) Option<&'r dyn Rig>);
+pub struct Recall<'r>(pub(super) Option<&'r dyn ControllerHandle>);
 
 impl Recall<'_> {
-    /// Whether the drive is to be closed now. Costs a load, so it can be asked in a loop.
+    /// Whether the drive must be closed now. This costs one load, so it can be called in a loop.
     pub fn is_requested(self) -> bool {
-        self.0.is_some_and(Rig::is_recalled)
+        self.0.is_some_and(ControllerHandle::is_recalled)
     }
 }
 
-/// The one namespace that there is.
+/// The controller's only namespace.
 ///
 /// # Errors
-/// There is none, or several.
-pub fn only_namespace(rig: &dyn Rig) -> Result<u32> {
-    match rig.namespaces()?.as_slice() {
+/// The controller has none, or several.
+pub fn only_namespace(handle: &dyn ControllerHandle) -> Result<u32> {
+    match handle.namespaces()?.as_slice() {
         [namespace] => Ok(*namespace),
         [] => Err(Failure::missing("the controller has no active namespace")),
         several => {
