@@ -1,11 +1,11 @@
-# The standing commands. Each sets up what it needs; see CONTRIBUTING.md.
+# The common commands. Each sets up what it needs; see CONTRIBUTING.md.
 SHELL := /bin/bash
 ONLY ?=
 STATES ?= 10000000
 SEED ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
-# What is installed: another build of the command may be named.
+# The build of the command to install.
 COMMAND ?= target/release/straightway
 
 .PHONY: help demo test test-fast test-rtl soak figures check build setup install
@@ -31,7 +31,7 @@ build:
 
 # Installs what `make build` built, so that root needs no compiler.
 install:
-	@test -x $(COMMAND) || { echo "install: there is no $(COMMAND); hint: make build" >&2; exit 1; }
+	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(COMMAND) man $(DESTDIR)$(PREFIX)/share/man/man1

@@ -1,10 +1,10 @@
-"""How the tests are shared out between pytest's workers (`tools/test`), and what they say of their guests and costs.
+"""The distribution of tests over pytest's workers (`tools/test`), and reports of their guests and costs.
 
-A test goes where there is room, in the order of tools/suites/order.py. Those of a file that has a fixture of its own
-(scope="module") stay together, or each worker would make it again; so do those of a hardware file, whose benches are
-built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
-dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them. A test that does not end fails, and
-says where it stands.
+An idle worker takes the next test in the order of tools/suites/order.py. The tests of a file with a module fixture
+(scope="module") stay together, so that only one worker creates the fixture; so do those of a hardware file, whose benches
+are built into one folder. Every boot of a guest adds a line to build/lab/boots.jsonl, and every guest that a test left
+dirty one to build/lab/replaced.jsonl; the last lines of a run count and name them. A test that does not end fails, with
+a report of its processes.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class ByCost(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    # Words of the user go first: --dist loadfile and the like.
+    # Options of the user have priority, such as --dist loadfile.
     return ByCost(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
@@ -89,13 +89,13 @@ def pytest_runtest_teardown(item):
 
 # --- A test that does not end --------------------------------------------------------------------
 
-# Far beyond what the longest test takes on a busy machine: what waits has a limit of its own, and this is for a wait
-# that was forgotten. Each step of a test (set-up, call, teardown) has as much.
+# Far longer than the longest test on a busy machine: every wait has its own limit, and this one is for waits without a limit. It
+# applies to each step of a test (set-up, call, teardown).
 LIMIT_S = float(os.environ.get("STRAIGHTWAY_TEST_LIMIT_S", "1200"))
 
 
 def shown(pid):
-    """A process: its number, its parent's, its state, what it waits for in the kernel, and its words."""
+    """A process: its number, its parent's, its state, what it waits for in the kernel, and its command line."""
     try:
         folder = Path(f"/proc/{pid}")
         state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
@@ -106,7 +106,7 @@ def shown(pid):
 
 
 def end_test(number, frame):
-    """Ends what the test has started, but for guests that others will use, and fails it where it stands."""
+    """Ends the processes of the test, except guests that others will use, and fails the test."""
     pool = sys.modules.get("pool")
     idle = pool.POOL.processes() if pool else set()
     started = [child for child in process.children(os.getpid()) if child not in idle]

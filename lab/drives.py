@@ -1,7 +1,7 @@
 """The --drive options: from text to QEMU's block back ends and NVMe devices.
 
 A drive is one controller (`nvme`) with one or more namespaces (`nvme-ns`), each with a back end of
-its own. Words of QEMU go through unchanged, to the device that knows them; QEMU judges their values.
+its own. Words of QEMU are passed unchanged to the device that supports them; QEMU checks their values.
 """
 
 import json
@@ -12,7 +12,7 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What belongs to the namespace; everything else that is not ours belongs to the controller.
+# The options of the namespace; all others that are not the lab's belong to the controller.
 NAMESPACE_KEYS = frozenset(
     """
     detached discard_granularity eui64 eui64-default logical_block_size mcl min_io_size ms mset
@@ -21,7 +21,7 @@ NAMESPACE_KEYS = frozenset(
     zoned.zone_capacity zoned.zone_size zoned.zrwafg zoned.zrwas
     """.split()
 )
-# Those of them that a controller takes for a namespace of its own, which is the only kind that can be plugged.
+# Those of them that a controller accepts for its built-in namespace, which is the only kind that can be plugged.
 PLUGGED_KEYS = frozenset(
     """
     discard_granularity logical_block_size min_io_size opt_io_size physical_block_size share-rw write-cache
@@ -41,7 +41,7 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 
 class BadOption(ArgumentTypeError):
-    """An option that the user must correct; argparse shows its words as they are."""
+    """An option that the user must correct; argparse prints its message unchanged."""
 
 
 def parse_size(text: str) -> int:
@@ -139,7 +139,7 @@ def _set(drive: Drive, key: str, value: str) -> None:
             drive.port = value == "on"
         case "iops":
             if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
-                raise BadOption(f"--drive iops={value}: give commands a second, from 1 on")
+                raise BadOption(f"--drive iops={value}: give commands per second, from 1 on")
             drive.iops = int(value)
         case _ if key in RESERVED_KEYS:
             raise BadOption(f"--drive {key}=: the lab sets it itself")
@@ -150,7 +150,7 @@ def _set(drive: Drive, key: str, value: str) -> None:
 
 
 def create_files(drive: Drive, index: int, folder: Path) -> None:
-    """Makes what is missing, sparse; an existing file stays as it is."""
+    """Creates missing files, sparse; an existing file is not changed."""
     for path in drive.files(index, folder):
         if path.exists():
             size = path.stat().st_size
@@ -170,7 +170,7 @@ def create_files(drive: Drive, index: int, folder: Path) -> None:
 
 
 def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
-    """The drive as part of a command line: there when the machine starts."""
+    """The drive as part of a command line, present when the machine starts."""
     serial, controller = _controller(drive, index)
     arguments = []
     if drive.port:
@@ -208,7 +208,7 @@ def why_not_plugged(drive: Drive) -> str | None:
 
 
 def plug_commands(drive: Drive, index: int, folder: Path, bus: str) -> tuple[list[dict], list[dict]]:
-    """QMP commands that add the drive at `bus`, and those that remove what it stood on, once it is unplugged.
+    """QMP commands that add the drive at `bus`, and those that remove its back end, once it is unplugged.
 
     The namespace is the controller's own, without the UUID that `qemu_arguments` gives it."""
     if why := why_not_plugged(drive):

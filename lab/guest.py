@@ -1,8 +1,8 @@
 """One run of a guest: its folder, its job, QEMU's life, and the streams on their way to the caller.
 
 The guest's three serial ports are connected sockets, so nothing of a run has a name that another run
-could meet. A guest ends in one way: it says its command's status, its output ends with a mark that is
-made for this run, and then QEMU is told to stop, which writes back what it holds of the drives.
+could meet. A guest ends in one way: it reports its command's status, its output ends with a mark that is
+made for this run, and then QEMU is asked to stop, which writes back the drives' cached data.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ from drives import create_files
 from machine import Machine
 
 PORTS = ("status", "stdout", "stderr")
-# A guest boots in seconds, on a busy machine in half a minute; slower than this means that it never will.
+# A guest boots in seconds, on a busy machine in half a minute; if it takes longer than this, it hangs.
 BOOT_LIMIT = 120
 STOP_LIMIT = 10
 CONSOLES_KEPT = 20
@@ -55,7 +55,7 @@ class TimedOut(Exception):
 
 
 def job(machine: Machine, modules: Path, command: list[str] | None, folder: Path, end_mark: str) -> dict[str, bytes]:
-    """The two files that lab/init obeys. Without a command the guest stays up and waits for commands."""
+    """The two files that lab/init reads. Without a command the guest stays up and waits for commands."""
     host = "/host" if machine.arch != "x86_64" else ""
     # A repository below /tmp must stay visible where the guest has a /tmp of its own.
     keep = str(image.REPOSITORY) if not host and image.REPOSITORY.is_relative_to("/tmp") else ""
@@ -74,7 +74,7 @@ def job(machine: Machine, modules: Path, command: list[str] | None, folder: Path
 
 
 def command_script(machine: Machine, command: list[str], folder: Path) -> str:
-    """A shell's words that become the command, with its environment and in its folder."""
+    """The shell script that becomes the command, with its environment and in its folder."""
     script = [f"export {name}={shlex.quote(value)}" for name, value in _environment(machine).items()]
     script.append(f"cd -- {shlex.quote(str(folder))} || exit 125")
     script.append("exec " + shlex.join(command))
@@ -88,7 +88,7 @@ def _path(machine: Machine) -> str:
 
 
 def _environment(machine: Machine) -> dict[str, str]:
-    """What the command sees of the caller's environment: little, so that runs are alike."""
+    """The command's part of the caller's environment: little, so that runs are reproducible."""
     passed = {"LANG", "LC_ALL", "RUST_BACKTRACE", "RUST_LOG", "PYTHONPATH", "VIRTUAL_ENV"}
     chosen = {name: value for name, value in os.environ.items() if name in passed or name.startswith("STRAIGHTWAY_")}
     chosen["HOME"] = os.environ.get("HOME", "/root") if machine.arch == "x86_64" else "/root"
@@ -103,7 +103,7 @@ class RunFolder:
 
     A process that has several adds a suffix.
 
-    What a killed run left behind is removed by the next one: a lock goes with its process.
+    The next run removes what a killed run left behind: a lock ends with its process.
     """
 
     def __init__(self, suffix: str = "") -> None:
@@ -113,7 +113,7 @@ class RunFolder:
 
     def __enter__(self) -> "RunFolder":
         image.BUILD.mkdir(parents=True, exist_ok=True)
-        # Between making a folder and locking it, no other run may look.
+        # Between creating a folder and locking it, no other run may inspect it.
         with open(image.BUILD / ".runs.lock", "w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             _sweep(self.path)
@@ -148,7 +148,7 @@ def _sweep(mine: Path) -> None:
 
 
 def kind_of(machine: Machine) -> str:
-    """What a person calls a machine without its drives."""
+    """A human-readable name of a machine without its drives."""
     words = [machine.kernel, machine.arch, f"{machine.cpus} CPU", f"{machine.memory >> 20}M"]
     words.append(f"iommu {machine.iommu_width}" if machine.iommu else "no iommu")
     words += [machine.kernel_arguments] if machine.kernel_arguments else []
@@ -157,11 +157,11 @@ def kind_of(machine: Machine) -> str:
 
 
 def note_boot(machine: Machine, seconds: float, is_retry: bool) -> None:
-    """Adds a line to the file that LAB_BOOTS names, if it does: for a test run, which says how many guests it had."""
+    """Adds a line to the file named by LAB_BOOTS, if set: for a test run, which reports its number of guests."""
     path = os.environ.get("LAB_BOOTS")
     if not path:
         return
-    # pytest names the test that runs, and in which phase.
+    # pytest's name of the running test, and its phase.
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     line = {"kind": kind_of(machine), "seconds": round(seconds, 2), "retry": is_retry, "stays": machine.slots > 0,
             "test": test, "at": round(time.time(), 1)}  # fmt: skip
@@ -179,7 +179,7 @@ def _die_with_parent() -> None:
 
 
 def _be_undisturbed() -> None:
-    """The clean-up is short, and half of one is worse than a late reaction to a second Ctrl-C."""
+    """The clean-up is short, and an interrupted one is worse than a late reaction to a second Ctrl-C."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -195,7 +195,7 @@ class Guest:
         self._process: subprocess.Popen | None = None
         self._status = b""
         self.started = False
-        # Processor time of QEMU: tells a guest that hangs from one that gets no time.
+        # Processor time of QEMU: distinguishes a guest that hangs from one that gets no time.
         self.spent_s = 0.0
         kernel = image.find_kernel(machine.kernel, machine.arch)
         initrd = run.path / "initrd"
@@ -292,7 +292,7 @@ class Guest:
         raise GuestFailed(f"the guest stopped {when}" + (f"; QEMU says: {words}" if words else ""))
 
     def _stop(self) -> None:
-        """SIGTERM lets QEMU close the drives' files in order; it needs milliseconds for that."""
+        """SIGTERM lets QEMU close the drives' files cleanly, which takes milliseconds."""
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -333,7 +333,7 @@ class Guest:
 
 
 class Output:
-    """One stream of the command on its way out: everything before the end mark, as soon as it comes."""
+    """One output stream of the command: everything before the end mark, as soon as it arrives."""
 
     def __init__(self, descriptor: int, end_mark: str) -> None:
         self._descriptor = descriptor
@@ -351,7 +351,7 @@ class Output:
             self._held = b""
             self._send(data[:place])
             return
-        # A tail that may be the beginning of the mark waits for what follows.
+        # A tail that may be the beginning of the mark waits for more data.
         keep = next((n for n in range(min(len(self._mark) - 1, len(data)), 0, -1) if data.endswith(self._mark[:n])), 0)
         self._held = data[len(data) - keep :]
         self._send(data[: len(data) - keep])

@@ -1,4 +1,4 @@
-"""What a lab guest boots: the kernel that tools/setup unpacked and an initramfs made for it.
+"""The files that a lab guest boots: the kernel that tools/setup unpacked and an initramfs made for it.
 
 Both are cached in build/lab/cache under a name that contains a hash of their inputs, and written
 whole (temporary file, then rename), so that runs at the same time cannot see half a file. The
@@ -22,7 +22,7 @@ BUILD = REPOSITORY / "build" / "lab"
 CACHE = BUILD / "cache"
 ROOT_AARCH64 = BUILD / "root-aarch64"
 
-# What lab/init loads; their dependencies come from modules.dep.
+# The modules that lab/init loads; their dependencies come from modules.dep.
 MODULES = (
     "virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console",
     "nvme", "configfs", "ext4", "vfio-pci", "vfio_iommu_type1",
@@ -30,7 +30,7 @@ MODULES = (
 
 
 class NotSetUp(Exception):
-    """Something that tools/setup provides is not there."""
+    """Something that tools/setup provides is missing."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _add_modules(archive: "Archive", kernel: Kernel) -> None:
         archive.file(f"{top}/{path}", (kernel.modules / path).read_bytes(), 0o644)
     lines = [f"{path}: {' '.join(needs[path])}\n" for path in wanted]
     archive.file(f"{top}/modules.dep", "".join(lines).encode(), 0o644)
-    # busybox's modprobe asks these for a name that is not a module of its own.
+    # busybox's modprobe looks up names that are not modules in these.
     present = [f"{line}\n" for line in (kernel.modules / "modules.builtin").read_text().split()]
     archive.file(f"{top}/modules.builtin", "".join(present).encode(), 0o644)
 
@@ -219,7 +219,7 @@ class Archive:
 
 
 def _identity(path: Path) -> str:
-    """What changes when a file of a package is replaced, without reading it."""
+    """A key that changes when a file of a package is replaced, without reading the file."""
     info = path.stat()
     return f"{path}:{info.st_size}:{info.st_mtime_ns}:{info.st_ino}"
 
@@ -241,7 +241,7 @@ def _write_whole(target: Path, content: bytes) -> None:
 
 
 def _drop_older(target: Path) -> None:
-    """Removes what an older lab/init made for the same kernel, unless a run may be about to read it."""
+    """Removes files that an older lab/init made for the same kernel, unless a run may be about to read them."""
     stem = target.name.rpartition("-")[0]
     for path in target.parent.glob(f"{stem}-*.cpio"):
         try:

@@ -1,6 +1,6 @@
 """The virtual machine: from settings to QEMU's command line.
 
-Only words are made here: nothing is started, and no file is written.
+This only builds arguments: nothing is started, and no file is written.
 """
 
 import os
@@ -13,15 +13,15 @@ from drives import BadOption, Drive, device, qemu_arguments, root_port
 from image import REPOSITORY, ROOT_AARCH64
 
 OUT = REPOSITORY / "out"
-# The guest has its own of these, so a host folder below them is not to be seen there.
+# The guest has its own versions of these, so a host folder below them is not visible there.
 GUEST_OWN = tuple(Path(name) for name in ("/tmp", "/run", "/dev", "/proc", "/sys"))
 
-# mitigations=off, nokaslr: instruction counts and addresses are the same in every run.
-# panic=-1, oops=panic: a guest that is broken ends at once instead of running into the time limit.
+# mitigations=off, nokaslr: instruction counts and addresses are the same in every run. panic=-1, oops=panic: a broken guest ends
+# immediately instead of at the time limit.
 KERNEL_ARGUMENTS = (
     "quiet panic=-1 oops=panic mitigations=off nokaslr apparmor=0 audit=0 "
-    # QEMU keeps translated code by its address: a program that lies elsewhere each time is translated each time, which
-    # is more than half of what a short one costs (straightway info: 18,000 blocks, 0.58 s of processor time; then 400, 0.21 s).
+    # QEMU caches translated code by its address: a program at a different address each time is translated each time, which is more
+    # than half of the cost of a short program (straightway info: 18,000 blocks, 0.58 s of processor time; then 400, 0.21 s).
     "norandmaps "
     # The kernel's tests of its own ciphers and checksums are 6 % of a boot (0.2 of 3.1 s of processor time).
     "cryptomgr.notests "
@@ -32,7 +32,7 @@ KERNEL_ARGUMENTS = (
 
 @dataclass
 class Machine:
-    """What the options of lab/run ask for."""
+    """The machine requested by the options of lab/run."""
 
     arch: str = "x86_64"
     kernel: str = "stock"
@@ -73,7 +73,7 @@ def parse_trace(text: str) -> tuple[str, Path]:
 
 
 def check(machine: Machine, folder: Path) -> None:
-    """What argparse cannot see: options that do not go together, and a folder the guest has not."""
+    """Checks that argparse cannot make: options that exclude each other, and a folder that the guest does not have."""
     if machine.icount is not None and machine.cpus > 1:
         raise BadOption("--icount counts the instructions of one CPU; leave out --cpus or give --cpus 1")
     if machine.count and (machine.cpus > 1 or machine.arch != "x86_64"):
@@ -84,7 +84,7 @@ def check(machine: Machine, folder: Path) -> None:
         if share in (Path("/"), *GUEST_OWN):
             raise BadOption(f"--share {share}: the guest has its own; share a folder below it")
     for window in machine.windows:
-        # QEMU would make it, or map it rounded up.
+        # QEMU would create it, or map it rounded up.
         size = window.stat().st_size if window.is_file() else 0
         if size == 0 or size & (size - 1):
             raise BadOption(f"--window {window}: give a file whose length is a power of two")
@@ -113,18 +113,18 @@ def shares(machine: Machine) -> list[tuple[str, Path, bool]]:
 def kernel_command_line(machine: Machine) -> str:
     # With an IOMMU, pass-through for the kernel's own drivers: translation starts with VFIO.
     if machine.arch == "x86_64":
-        # QEMU derives every CPU's time stamp from one clock, but the kernel's check of that can fail
-        # between two emulation threads; then each look at the time is an access to an emulated HPET.
-        # On a host that is busy the boot's own check of the timer comes too late, and then it panics.
+        # QEMU derives every CPU's time stamp from one clock, but the kernel's check of that can fail between two emulation threads;
+        # then each reading of the time is an access to an emulated HPET. On a busy host the boot's check of the timer comes too
+        # late, and the kernel panics.
         words = ["console=ttyS0", KERNEL_ARGUMENTS, "tsc=reliable no_timer_check"]
         words += ["intel_iommu=on iommu=pt"] if machine.iommu else []
     else:
         words = ["console=ttyAMA0", KERNEL_ARGUMENTS]
         words += ["iommu.passthrough=1"] if machine.iommu else []
     if machine.count:
-        # The idle loop spins in one function, so that waiting can be told from working.
+        # The idle loop spins in one function, so that waiting can be distinguished from working.
         words.append("idle=poll")
-    # Last, so that the user's word wins.
+    # Last, so that the user's arguments have priority.
     return " ".join([*words, machine.kernel_arguments]).strip()
 
 
@@ -138,7 +138,7 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
         "-chardev", device("file", id="console", path=str(console)), "-serial", "chardev:console",
     ]  # fmt: skip
     if machine.iommu and machine.arch == "x86_64":
-        # Before every device that it shall translate for.
+        # Before every device that it must translate for.
         arguments += ["-device", f"intel-iommu,intremap=on,aw-bits={machine.iommu_width}"]
     arguments += _ports(ports)
     for tag, path, writable in shares(machine):
@@ -146,7 +146,7 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
     for index, drive in enumerate(machine.drives):
         arguments += qemu_arguments(drive, index, folder)
     for slot in range(machine.slots):
-        # Numbers that no drive's own port has.
+        # Numbers that are not used by a drive's own port.
         arguments += ["-device", root_port(f"slot{slot}", 100 + slot)]
     for index, window in enumerate(machine.windows):
         backend = device("memory-backend-file", id=f"window{index}", share="on", size=str(window.stat().st_size),
@@ -169,7 +169,7 @@ def command_line(machine: Machine, boot: dict[str, Path], folder: Path, console:
 
 
 def trace_log(machine: Machine, folder: Path) -> Path:
-    """QEMU has one log for all traces: the file itself, or what is sorted into several afterwards."""
+    """QEMU has one log for all traces: the requested file, or one that is split into several afterwards."""
     files = {path for _, path in machine.traces}
     return files.pop() if len(files) == 1 else folder / "trace.log"
 
@@ -187,11 +187,11 @@ def _processor(machine: Machine) -> str:
 
 
 def _processors(machine: Machine) -> str:
-    """How many, and how many there can be.
+    """The number of processors, and the maximum.
 
-    For a guest that can have only one, QEMU 7.2 leaves memory barriers out, although its drives run in another thread: the
-    guest and the drive then miss each other's word in the shadow doorbells (NVMe, "Doorbell Buffer Config"), and commands
-    stand still until they time out."""
+    For a guest that can have only one, QEMU 7.2 omits memory barriers, although its drives run in another thread: the
+    guest and the drive then miss each other's updates of the shadow doorbells (NVMe, "Doorbell Buffer Config"), and
+    commands stall until they time out."""
     is_counted = machine.count or machine.icount is not None
     return "1,maxcpus=2" if machine.cpus == 1 and not is_counted else str(machine.cpus)
 

@@ -1,4 +1,4 @@
-"""The options of lab/run: from words to a machine. The tests' guests that stay up take the same words."""
+"""The options of lab/run: parses arguments to a machine. The tests' guests that stay up take the same options."""
 
 import argparse
 from pathlib import Path
@@ -37,14 +37,14 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--window", type=lambda text: Path(text).absolute(), action="append", default=[], metavar="FILE",
         help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
     add("--vhost-user", type=lambda text: Path(text).absolute(), metavar="SOCKET",
-        help="the disk that a process serves there (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
+        help="the disk that a process serves at this socket (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
     add("--timeout", type=float, default=600, metavar="SECONDS", help="for the whole run, default 600")
     add("--dry-run", action="store_true", help="print QEMU's command line and do nothing")
-    add("--quiet", action="store_true", help="no remarks (there are none off a terminal)")
+    add("--quiet", action="store_true", help="no messages (there are none without a terminal)")
     arguments = parser.parse_args(options)
     if not command and not arguments.dry_run:
-        parser.error("there is no command; write it after --, for example: lab/run -- uname -a")
+        parser.error("no command; write it after --, for example: lab/run -- uname -a")
     return arguments, command
 
 

@@ -22,21 +22,21 @@ from drives import Drive, create_files, plug_commands
 from guest import Guest, GuestFailed, Output, RunFolder, TimedOut
 
 SLOTS = 2
-# For what the lab itself does in the guest: generous, because the host may be busy.
+# For the lab's own commands in the guest: generous, because the host may be busy.
 LIMIT_S = 120
-# QEMU refuses to ask a guest again for a device within five seconds.
+# QEMU refuses to repeat a request for a device within five seconds.
 ASK_AGAIN_S = 15
-# So long before its time limit a command that has not ended is looked at.
+# How long before its time limit a command that has not ended is inspected.
 LATE_S = 5
-# How a line of the look begins that says whether the kernel warned.
+# The beginning of the line of `look` that reports kernel warnings.
 WARNED = "oops or warning: "
-# A module from outside of the kernel's tree, and without a signature: CharIO's.
+# The taint of an unsigned out-of-tree module: CharIO.
 TAINT_OF_OUR_MODULES = 1 << 12 | 1 << 13
 
 
 @dataclass
 class Done:
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     stdout: str
@@ -44,7 +44,7 @@ class Done:
 
 
 class Collected(Output):
-    """A stream of which everything before the end mark is kept."""
+    """A stream; everything before the end mark is stored."""
 
     def __init__(self, end_mark: str) -> None:
         super().__init__(-1, end_mark)
@@ -72,7 +72,7 @@ class Resident(Guest):
         self._first_look: list[str] = []
 
     def boot(self) -> None:
-        """Waits until the guest takes commands; raises TimedOut, or GuestFailed."""
+        """Waits until the guest accepts commands; raises TimedOut, or GuestFailed."""
         began = time.monotonic()
         ours, theirs = socket.socketpair()
         self._streams = self._launch(theirs)
@@ -84,7 +84,7 @@ class Resident(Guest):
         self._first_look = look_of(self._lab("look"))
 
     def execute(self, command: list[str], timeout: float) -> Done:
-        """Runs a command as lab/run does. A guest that was not left by an end of the command is of no use any more."""
+        """Runs a command as lab/run does. If the command does not end, the guest is unusable."""
         return self._execute("run", guest.command_script(self._machine, command, self._folder), timeout)
 
     def plug(self, drives: list[Drive]) -> None:
@@ -100,7 +100,7 @@ class Resident(Guest):
             self._lab(f"await_drives {index + 1}")
 
     def clean_up(self) -> list[str]:
-        """Takes everything back that the last command had or left. Returns what differs from the first look."""
+        """Removes everything that the last command had or left. Returns the differences from the first look."""
         assert self._control
         self._lab("undo")
         for index in range(len(self._drives)):
@@ -121,7 +121,7 @@ class Resident(Guest):
         return path.stat().st_size if path.exists() else 0
 
     def console_since(self, size: int) -> list[str]:
-        """The console's lines since it had that size."""
+        """The console's lines after its first `size` bytes."""
         path = self._held.console
         return path.read_bytes()[size:].decode(errors="replace").splitlines() if path.exists() else []
 
@@ -138,7 +138,7 @@ class Resident(Guest):
         return self._held
 
     def _lab(self, script: str) -> str:
-        """Runs the lab's own words in the guest."""
+        """Runs the lab's own script in the guest."""
         done = self._execute("do", script, LIMIT_S)
         if done.status != 0 or done.stderr:
             raise GuestFailed(f"the lab's `{script}` ended with {done.status}: {done.stderr.strip()}")
@@ -147,7 +147,7 @@ class Resident(Guest):
     def _execute(self, what: str, script: str, timeout: float) -> Done:
         mark = f"lab-end-{secrets.token_hex(16)}"
         outputs = {"stdout": Collected(mark), "stderr": Collected(mark)}
-        # Shortly before the limit the guest says on the console where the command's threads are.
+        # Shortly before the limit the guest prints on the console where the command's threads are.
         late_s = max(int(timeout) - LATE_S, 1)
         line = f"{what} {mark} {late_s} {base64.b64encode(script.encode()).decode()}\n"
         self._status = b""
@@ -159,7 +159,7 @@ class Resident(Guest):
         return Done(status, outputs["stdout"].text, outputs["stderr"].text)
 
     def _follow(self, outputs: dict[str, Output], end: float, is_done: Callable[[], bool]) -> None:
-        """Reads what the guest sends until that is so."""
+        """Reads what the guest sends until the condition holds."""
         with selectors.DefaultSelector() as selector:
             for name, stream in self._streams.items():
                 selector.register(stream, selectors.EVENT_READ, name)
@@ -178,7 +178,7 @@ class Resident(Guest):
 
 
 def look_of(text: str) -> list[str]:
-    """What lab/init's `look` printed, without what differs from one look to the next."""
+    """The output of lab/init's `look`, without what always differs between two looks."""
     lines = []
     for line in text.splitlines():
         file, _, rest = line.partition(":")
@@ -191,7 +191,7 @@ def look_of(text: str) -> list[str]:
 
 
 class Silent(GuestFailed):
-    """QEMU says nothing of what was waited for."""
+    """QEMU did not send the expected message."""
 
 
 class Control:
@@ -217,13 +217,13 @@ class Control:
                 raise GuestFailed(f"QEMU refused {json.dumps(command)}: {message['error']['desc']}")
 
     def unplug(self, name: str) -> None:
-        """Asks the guest to give a device back and waits until it has."""
+        """Asks the guest to release a device and waits until it has."""
         self.ask({"execute": "device_del", "arguments": {"id": name}})
         self.await_unplugged(name)
 
     def await_unplugged(self, name: str) -> None:
-        """Waits until a device that the guest was asked for has left. It is asked again: now and then it does not see that
-        it was, or QEMU not that it has done it."""
+        """Waits until the guest has released a requested device. Repeats the request: occasionally the guest does not notice
+        it, or QEMU does not notice that the guest has complied."""
         until = time.monotonic() + LIMIT_S
         while True:
             with contextlib.suppress(Silent):
@@ -236,7 +236,8 @@ class Control:
             try:
                 self.ask({"execute": "device_del", "arguments": {"id": name}})
             except GuestFailed as error:
-                # It left while it was asked again, or before and QEMU does not say so: something there still refers to it.
+                # The device left during the repeated request, or before it without a message of QEMU, because something in QEMU
+                # still refers to it.
                 if name not in self._deleted and "not found" not in str(error):
                     raise
                 self._deleted.add(name)
@@ -245,14 +246,14 @@ class Control:
         self._connection.close()
 
     def _receive(self, end: float | None = None) -> dict:
-        """The next message; raises Silent if there is none until then."""
+        """The next message; raises Silent if there is none until the deadline."""
         end = time.monotonic() + LIMIT_S if end is None else end
         while b"\n" not in self._received:
             self._connection.settimeout(max(end - time.monotonic(), 0.01))
             try:
                 data = self._connection.recv(1 << 16)
             except TimeoutError as error:
-                raise Silent(f"QEMU said nothing for {LIMIT_S} s") from error
+                raise Silent(f"QEMU sent nothing for {LIMIT_S} s") from error
             if not data:
                 raise GuestFailed("QEMU closed its control socket")
             self._received += data

@@ -1,8 +1,8 @@
 """The coprocessor's machine: QEMU's riscv `virt` with three memories, one of them a file.
 
 The first is the coprocessor's own. The second is the window, shared with the host through a file.
-The third holds the device tree and nothing else: QEMU puts it at the end of memory, and it is no
-business of the main CPU's. QEMU ties each memory to harts (7.2: two for the third, or it does not
+The third holds only the device tree: QEMU puts it at the end of memory, and the main CPU must not
+see it. QEMU ties each memory to harts (7.2: two for the third, or it does not
 start); the firmware parks all but the first.
 """
 
@@ -22,7 +22,7 @@ WINDOW_BYTES = 64 << 20
 
 @dataclass
 class Coprocessor:
-    """What the options of lab/coprocessor ask for."""
+    """The machine requested by the options of lab/coprocessor."""
 
     firmware: Path
     window: Path

@@ -19,7 +19,7 @@ chario_load() { insmod build/chario/$MODULE/chario.ko "$@" || fail "the module d
 to_chario() { rc 0 $S bind $BDF --driver chario; driver_is chario; }
 counter() { cat $COUNTERS/$1; }
 pages_out() { # pinned and not given back, all together
-  # Each CPU's part is added to what is shown once a second, unless it is asked for.
+  # Each CPU's part is added to the displayed value once per second, unless it is requested.
   cat /proc/sys/vm/stat_refresh
   awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat
 }

@@ -1,4 +1,4 @@
-"""Lets the tests import their neighbour `scripted`, and what the figures share with them; ends their guests."""
+"""Lets the tests import `scripted` and the code that they share with the figures; ends their guests."""
 
 import sys
 from pathlib import Path

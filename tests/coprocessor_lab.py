@@ -17,12 +17,12 @@ COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/strai
 # Built by `tools/test firmware`.
 FILES = os.environ.get("STRAIGHTWAY_COPROCESSOR_FILES", str(ROOT / "target/release/examples/coprocessor"))
 SERIAL = "LAB1"
-# What lab/coprocessor says then.
+# The message of lab/coprocessor in this case.
 CRASHED = "lab/coprocessor: QEMU was ended by signal"
 
 
 class Running:
-    """A coprocessor that runs; `log` is what it has written so far."""
+    """A running coprocessor; `log` is its output so far."""
 
     def __init__(self, process, window):
         self.process, self.window, self.log = process, window, []
@@ -50,7 +50,7 @@ class Running:
         assert found(), f"no {text!r}: {self.log}"
 
     def crashed_at_once(self):
-        """Whether the emulator ended before what it emulates had said anything; waits until it has, or has not."""
+        """Whether the emulator ended before the emulated machine printed anything; waits until either happens."""
         with self._news:
             self._news.wait_for(lambda: self.log, 120)
             if self.log and self.log[0].startswith(CRASHED):
@@ -89,7 +89,7 @@ class Running:
 def command(window, *options):
     given = os.environ.get("STRAIGHTWAY_FIRMWARE")
     if given and not {"--bits", "--board", "--firmware"} & set(options):
-        # One that is built already, instead of asking cargo each time.
+        # An existing build, instead of calling cargo each time.
         options = ("--firmware", given, *options)
     return [ROOT / "lab" / "coprocessor", "--window", window, "--timeout", "400", *map(str, options)]
 
@@ -105,7 +105,7 @@ def start(folder, options, memory):
 
 
 def note_retry():
-    """Among the guests that were started, as lab/guest.py notes them."""
+    """Adds it to the started guests, as lab/guest.py does."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     line = {"kind": "coprocessor", "seconds": 0, "retry": True, "stays": False, "test": test, "at": round(time.time(), 1)}
     if path := os.environ.get("LAB_BOOTS"):
@@ -115,7 +115,7 @@ def note_retry():
 
 @contextmanager
 def coprocessor(folder, *options, ready="ready", memory=None):
-    """A coprocessor that serves, until the block ends; `memory`: what the window holds before."""
+    """A coprocessor that serves until the block ends; `memory` is the initial content of the window."""
     running = start(folder, options, memory)
     if running.crashed_at_once():
         note_retry()

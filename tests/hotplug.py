@@ -1,6 +1,6 @@
 """Runs a script in a guest of its own whose drive the host unplugs and plugs in again while the script runs.
 
-The script asks for it with the functions `unplug` and `plug`; both return at once, because what the drive does then is
+The script requests it with the functions `unplug` and `plug`; both return immediately, because what the drive does then is
 for the script to see. A drive comes back with its data, as soon as it has left the machine.
 """
 
@@ -31,7 +31,7 @@ class Kept(Exception):
 
 
 def obey(control, what, serial):
-    """Does what the script asked for."""
+    """Performs the script's requests."""
     if what == "unplug":
         control.ask({"execute": "device_del", "arguments": {"id": ID}})
         return
@@ -48,7 +48,7 @@ def obey(control, what, serial):
 def hotplug_guest(script, folder, *options, **more):
     """Runs `script` as `own_guest` does, with one drive in a port of its own. `folder` is the test's.
 
-    Once more, named at the run's end, if QEMU keeps a drive that was unplugged amid commands: now and then it does."""
+    Retries, and reports this at the run's end, if QEMU keeps a drive that was unplugged amid commands, as it occasionally does."""
     try:
         return run_once(script, folder / "qmp", *options, **more)
     except Kept as kept:

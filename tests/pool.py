@@ -32,14 +32,14 @@ sys.dont_write_bytecode = _WROTE
 REPLACED = image.BUILD / "replaced.jsonl"
 # Each has memory of its own; more kinds than this and the one that was longest unused ends.
 MOST_GUESTS = 4
-# Of the folders of this process's guests, whichever pool has them.
+# For the folders of this process's guests of all pools.
 NUMBERS = itertools.count(1)
-# Memory that Linux leaves alone, in every guest: a window for the tests of CharIO, so that they need no kind of their own.
+# Memory that Linux does not use, in every guest: a window for the tests of CharIO, so that they need no separate kind.
 WINDOW = "memmap=64M$0x20000000"
 
 
 class TestBroke(Exception):
-    """The guest did not survive the test's command; the message says how."""
+    """The guest did not survive the test's command; the message has the reason."""
 
     __test__ = False
 
@@ -61,18 +61,18 @@ class Pool:
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
-        # What the last command's guest was.
+        # The kind of the last command's guest.
         self.last_kind = ""
         atexit.register(self.close)
 
     def run(self, words: tuple[str, ...], command: list[str], timeout: float) -> tuple[Done, list[str]]:
-        """Runs a command in a guest that the words of lab/run ask for. Returns what came of it and the console's lines.
+        """Runs a command in a guest with these options of lab/run. Returns its result and the console's lines.
 
         Raises TestBroke when the guest did not survive the command, or warned."""
         try:
             return self._run(words, command, timeout, is_last=False)
         except guests.Crashed as crash:
-            # No guest may do that to its emulator, whatever the command did in it.
+            # A guest must not be able to crash its emulator, whatever the command did.
             note_replaced(f"{crash}: run once more")
             return self._run(words, command, timeout, is_last=True)
 
@@ -93,12 +93,12 @@ class Pool:
         except guests.TimedOut:
             raise TestBroke(f"timed out: no end within {timeout:g} s", one.console_since(console)) from None
         except guests.GuestFailed as error:
-            # A drive's own file is not as it was before the command.
+            # The command has changed the drive's own file.
             if isinstance(error, guests.Crashed) and not is_last and not any(drive.file or drive.nbd for drive in drives):
                 raise
             raise TestBroke(str(error), one.console_since(console)) from None
         finally:
-            # After a test that failed nothing is taken for granted.
+            # After a failed test the guest's state is unknown.
             if is_clean:
                 self._kept[kind] = kept
             else:
@@ -140,11 +140,11 @@ class Pool:
         raise AssertionError("unreachable")
 
     def _is_clean(self, one: Resident) -> bool:
-        """Cleans up after a test that passed. What warns fails it; what it left otherwise is told."""
+        """Cleans up after a test that passed. Kernel warnings fail it; other remains are reported."""
         try:
             differences = one.clean_up()
         except guests.GuestFailed as failure:
-            # The test itself had passed. A guest that does not let a drive go is of no use to others; it is named.
+            # The test itself passed. A guest that does not release a drive is unusable for others and is reported.
             note_replaced(str(failure).splitlines()[0])
             return False
         warned = [line for line in differences if WARNED in line]
@@ -156,7 +156,7 @@ class Pool:
 
 
 def note_replaced(why: str) -> None:
-    """Names the test that runs as one that left a guest dirty: for the end of the run."""
+    """Records that the running test left a guest dirty: for the end of the run."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "?").rpartition(" ")[0]
     with open(REPLACED, "a") as file:
         file.write(json.dumps({"test": test, "why": why, "at": time.time()}) + "\n")
@@ -175,7 +175,7 @@ def machine_for(words: tuple[str, ...]) -> tuple[Machine, list[Drive]]:
 
 
 def why_own(machine: Machine) -> str | None:
-    """Why a test with such a machine needs a guest of its own, or None."""
+    """Why a test with such a machine needs its own guest, or None."""
     if machine.arch != "x86_64":
         return "only guests of x86_64 stay up"
     for option in ("icount", "shares", "windows", "traces", "qmp", "count"):

@@ -47,7 +47,7 @@ def wait_until(condition, what):
 
 
 def content(path):
-    """All bytes of the file, or of the drive itself, past the page cache."""
+    """All bytes of the file, or of the drive itself, bypassing the page cache."""
     if not str(path).startswith("/dev/"):
         return Path(path).read_bytes()
     drive = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -65,7 +65,7 @@ def content(path):
 # --- The verbs ---------------------------------------------------------------------------------
 
 def device_verbs(device, is_file):
-    """Each verb with its words; in an order in which all of them succeed on a device that nobody uses."""
+    """Each verb with its arguments, in an order in which all of them succeed on an idle device."""
     destroy = ["--destroy-data", device if is_file else SERIAL]
     path = "file-buffered" if is_file else "block-direct"
     short = ["--span", "1M", *destroy]
@@ -97,11 +97,11 @@ def sink_verbs(source, target):
 
 
 def cell(words, reason, before=()):
-    """Runs a verb: what the table says of it. A reason of None: it must be done."""
+    """Runs a verb and returns its cell of the table. A reason of None: it must succeed."""
     done = run(*before, S, "--quiet", *words)
     told = f"{' '.join(map(str, words))}: {done.returncode} {done.stdout[-300:]} {done.stderr}"
     if reason is None:
-        # A measurement on a busy machine may be invalid, and a verdict may be no: it ran all the same.
+        # A measurement on a busy machine may be invalid, and a verdict may be negative: it ran in any case.
         ran = (0, 1, 5) if words[0] in ("compare", "sweep", "sustain", "periodic", "workload") else (0,)
         assert done.returncode in ran, told
         return "done"
@@ -191,7 +191,7 @@ def partitioned(kind):
 
 @contextlib.contextmanager
 def writer(path):
-    """Another process can write to it."""
+    """Another process has it open for writing."""
     with open(path, "r+b"):
         yield
 
@@ -205,13 +205,13 @@ def set_read_only(device, is_read_only):
 def read_only(device):
     set_read_only(device, True)
     yield
-    # A drive that was bound is another one since.
+    # A drive that was bound has a new device node.
     set_read_only(device, False)
 
 
 @contextlib.contextmanager
 def put_under_way(path):
-    """Another process of ours writes the volume."""
+    """Another straightway process writes the volume."""
     ok(S, "--quiet", "format", path, "--force")
     said = open(FOLDER / "said", "w+")
     put = subprocess.Popen([S, "put", path, "-", "slow"], stdin=subprocess.PIPE, stderr=said)
@@ -228,7 +228,7 @@ def nothing(_path):
 
 
 DRIVES = {
-    # The column, how it is made, what the refusal says.
+    # The row, how it is set up, the text of the refusal.
     "mounted": (mounted, "is mounted at"),
     "swap": (swap, "is swap space"),
     "behind a loop device": (loop, "is the backing store of loop0"),
@@ -259,9 +259,9 @@ def drive_column(name, kind, reason, rows, on_partition=False):
     with made:
         before = content(DRIVE)
         verbs = device_verbs(DRIVE, False)
-        # What is read-only may be read; and taking it from its driver changes nothing.
+        # A read-only drive may be read; and taking it from its driver changes nothing.
         may = ("read --path vfio", "bind") if kind == read_only else ()
-        # Where layers are the reason, no lock is taken before they are seen.
+        # If layers are the reason, no lock is taken before they are detected.
         workers = 4 if kind in [layer for layer, _ in DRIVES.values()] else 1
         with ThreadPoolExecutor(workers) as pool:
             tried = pool.map(lambda verb: cell(verbs[verb], None if verb in may else reason), verbs)
@@ -300,7 +300,7 @@ def files():
             disk.write_bytes(bytes(16 << 20))
             disk.chmod(0o644)
         with kind(target):
-            # A put that is under way may write; that its volume is sound is checked at its end.
+            # A running put may write; its volume is checked at its end.
             before = content(disk) if target == disk and kind != put_under_way else None
             for verb, words in device_verbs(target, True).items():
                 if name == "a directory" and verb == "workload":
@@ -367,7 +367,7 @@ def sinks():
 
 
 def report_verbs(place):
-    """Verbs that save several files in a folder: each with its words, and the one that the table is about."""
+    """Verbs that save several files in a folder: each with its arguments, and the file in the table."""
     one = ["--sizes", "4K", "--patterns", "sequential", "--rounds", "1", "--cell-duration", "1ms"]
     return {
         "compare --output": (["compare", "ram:4M", *one, "--output", place], "report.html"),
@@ -383,7 +383,7 @@ def reports():
     )
     mine = bytes(4 << 20)
     columns = {
-        # How the file is made, more words, what the refusal says.
+        # How the file is made, additional arguments, the text of the refusal.
         "nothing": (nothing, [], None),
         "of an earlier run": (nothing, [], None),
         "another file": (nothing, [], "exists"),
@@ -401,7 +401,7 @@ def reports():
         for column, (kind, force, reason) in columns.items():
             file = place / name
             if column not in ("nothing", "of an earlier run"):
-                # Without the rest of an earlier report: then it would be its own.
+                # Without the rest of an earlier report: otherwise it would count as the verb's own.
                 shutil.rmtree(place)
                 place.mkdir()
                 if column == "a directory":
@@ -444,6 +444,6 @@ for which, (heading, make) in TABLES.items():
     try:
         print(f"<!-- table: {which} -->", table(heading, make()), "<!-- end -->", sep="\n", flush=True)
     except Exception:
-        # The other tables are made all the same.
+        # The other tables are made in any case.
         traceback.print_exc(file=sys.stdout)
     print(f"{which}: made after {time.monotonic() - BEGAN:.0f} s, with {STARTED} programs so far", flush=True)

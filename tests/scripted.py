@@ -25,7 +25,7 @@ PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else os.pa
 PRELUDE = f"mkdir -p /tmp/bin; ln -s {PYTHON} /tmp/bin/python3; PATH=/tmp/bin:$PATH" + r"""
 set -u
 S=${STRAIGHTWAY_COMMAND:-target/release/straightway}
-# A program takes a tenth of a second to start under emulation: the shell's own words where they will do.
+# A program takes a tenth of a second to start under emulation: use the shell's builtins where possible.
 linked() { (cd -P "$1" 2>/dev/null && echo "${PWD##*/}"); }
 BDF=$(linked /sys/class/nvme/nvme0/device)
 fail() { echo "FAIL: $*" >&2; exit 1; }
@@ -49,7 +49,7 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 """
 
 
-# One processor takes a third less of the host's time than two. Tests whose subject are several ask for them.
+# One processor takes a third less of the host's time than two. Tests of several processors request them.
 ONE_CPU = ("--cpus", "1")
 
 
@@ -61,9 +61,9 @@ def guest(script, *options, timeout=600):
         done, console = POOL.run((*ONE_CPU, *options), ["bash", "-c", PRELUDE + script], timeout)
     except TestBroke as broke:
         why, console = broke.args
-        pytest.fail(told(why, "", "", console), pytrace=False)
+        pytest.fail(summary(why, "", "", console), pytrace=False)
     if done.status != 0:
-        pytest.fail(told(f"the script ended with {done.status}", done.stdout, done.stderr, console), pytrace=False)
+        pytest.fail(summary(f"the script ended with {done.status}", done.stdout, done.stderr, console), pytrace=False)
     return done.stdout
 
 
@@ -73,12 +73,12 @@ def own_guest(script, *options, timeout=600):
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="replace", env=os.environ)
     if done.returncode != 0:
-        pytest.fail(told(f"lab/run ended with {done.returncode}", done.stdout, done.stderr, []), pytrace=False)
+        pytest.fail(summary(f"lab/run ended with {done.returncode}", done.stdout, done.stderr, []), pytrace=False)
     return done.stdout
 
 
-def told(what, stdout, stderr, console):
-    """What a person needs to know of a script that failed: no more than a screen, and the reason last."""
+def summary(what, stdout, stderr, console):
+    """A summary of a failed script: at most a screen, with the reason last."""
     parts = [what]
     for name, lines, most in (("its output", stdout.splitlines(), 6), ("the guest's console", console, 10),
                               ("its errors", stderr.splitlines(), 18)):  # fmt: skip
@@ -89,7 +89,7 @@ def told(what, stdout, stderr, console):
 
 
 def disturbed(run):
-    """Whether all that makes this run not valid is that the machine was busy; no reason at all is fine too."""
+    """Whether a busy machine is the only reason why this run is not valid; no reason at all is fine too."""
     return all(reason.startswith("the machine was busy") for reason in run["invalid_reasons"])
 
 

@@ -1,4 +1,4 @@
-"""CharIO: the file interface, the data, the controllers that it must cope with.
+"""CharIO: the file interface, the data, the controllers that it must support.
 
 Own guests: QEMU adds no second namespace, and no zoned one, to a guest that is up.
 """
@@ -57,7 +57,7 @@ def test_the_usual_tools_work_on_the_node(kernel):
         [ -c $NODE ] || fail "cp replaced the node"
         cp $NODE /tmp/whole; same "$(stat -c %s /tmp/whole)" $((40 << 20)) "length of a copy"
         head -c 8M /tmp/whole | cmp - /tmp/data || fail "cp from it"
-        # cmp's own buffers lie at no block: the node is told to take them.
+        # cmp's own buffers are not aligned to blocks: the node is set to accept them.
         cmp -n 8M $NODE /tmp/data 2>/dev/null && fail "cmp read with a buffer that is not aligned"
         echo 4 >$CLASS/buffer_align_bytes
         cmp -n 8M $NODE /tmp/data || fail "cmp"
@@ -67,7 +67,7 @@ def test_the_usual_tools_work_on_the_node(kernel):
         echo 512 >$CLASS/buffer_align_bytes
         rm /tmp/whole
         for engine in psync libaio io_uring; do
-          # One that writes the first 8 MiB, and three that read and write places of their own behind that, at once.
+          # One process writes the first 8 MiB, and three read and write separate ranges after that, simultaneously.
           fio --filename=$NODE --ioengine=$engine --direct=1 --verify_fatal=1 --verify_state_save=0 \
             --name=v --size=8M --rw=randwrite --bsrange=4k-256k --blockalign=4k --verify=crc32c --iodepth=4 \
             --name=p --offset=8M --size=4M --rw=randrw --bs=16k --numjobs=3 --offset_increment=10M --verify=md5 \
@@ -96,7 +96,7 @@ def test_blocks_above_a_page_and_namespaces_that_are_left_alone():
         done
         BDF=0000:00:06.0; to_chario
         same "$(ls /sys/class/chario)" "" "what CharIO shows of a zoned drive"
-        dmesg | grep -q 'chario.*namespace 1: zoned (command set 2)' || fail "CharIO did not say why"
+        dmesg | grep -q 'chario.*namespace 1: zoned (command set 2)' || fail "CharIO did not report the reason"
         """,
         "--drive", f"{DRIVE},logical_block_size=8192", "--drive", "size=64M,serial=LAB2,logical_block_size=16384",
         "--drive", "size=64M,serial=ZONED,zoned=on,zoned.zone_size=16M", own=True,
@@ -120,7 +120,7 @@ def test_the_block_device_and_chario_hold_the_same_data(drive, namespace):
         same "$(checksum $BDF --namespace $N --offset 8M --length 24M)" "$(sum </tmp/data)" "by the address"
         rc 0 $S release /dev/chardisk0n$N; driver_is nvme
         dd if=/dev/nvme0n$N bs=1M skip=8 count=24 iflag=direct status=none | cmp - /tmp/data || fail "written by CharIO"
-        # Borrowed for one command and given back.
+        # Borrowed for one command and returned.
         same "$(checksum /dev/nvme0n$N --path chario --offset 8M --length 24M)" "$(sum </tmp/data)" "borrowed"
         driver_is nvme
         same "$(pages_out)" "$pinned_before" "pinned pages"
@@ -184,7 +184,7 @@ def test_a_window_in_system_ram_is_not_granted_by_the_parameter():
     chario(
         r"""
         same "$(cat $CLASS/windows)" "" "windows"
-        dmesg | grep -q 'windows=.*not granted' || fail "it did not say so"
+        dmesg | grep -q 'windows=.*not granted' || fail "it was not reported"
         """,
         "--drive", DRIVE, load="windows=0x10000000:1M,nonsense,0x1:2,0x20000000",
     )  # fmt: skip
@@ -222,7 +222,7 @@ def test_a_user_without_root_reads_what_the_node_s_owner_allows():
         r"""
         user() { setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs env HOME=/tmp XDG_RUNTIME_DIR=/tmp/u "$@"; }
         mkdir -p /tmp/u; chown 1000:1000 /tmp/u; chmod 777 /tmp
-        # This user may read nothing of the clone, as where that lies in /root: what he needs is copied, and the rest hidden.
+        # This user cannot read the clone, as if it were in /root: required files are copied, and the rest hidden.
         cp tests/chario/device.py /tmp/u; export PYTHONPATH=/tmp/u
         clone=$PWD; cd /tmp; mount -t tmpfs -o mode=700 tmpfs "$clone" || fail "the clone is not hidden"
         dd if=/dev/zero of=/dev/null count=1 status=none

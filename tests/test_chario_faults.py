@@ -1,4 +1,4 @@
-"""CharIO when drives fail, processes die and callers lie, on the stock and the RT kernel.
+"""CharIO when drives fail, processes die and callers are hostile, on the stock and the RT kernel.
 
 Own guests: one has its drive unplugged amid a command, as the lab itself does it between commands.
 """
@@ -29,7 +29,7 @@ def rules(tmp_path):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_media_error_is_told_as_the_block_layer_tells_it(rules, kernel):
+def test_a_media_error_is_reported_as_by_the_block_layer(rules, kernel):
     # Sectors 2048 (1 MiB) and 12288 (6 MiB) can never be read, 14336 (7 MiB) never written.
     rule = '[inject-error]\nevent = "{}"\nerrno = "5"\nsector = "{}"\n'
     rules.write_text(rule.format("read_aio", 2048) + rule.format("read_aio", 12288) + rule.format("write_aio", 14336))
@@ -61,7 +61,7 @@ file = d.opened()
 area = mmap.mmap(-1, 16 << 20)
 view = memoryview(area)
 command = d.info(file)["command_bytes"]
-# The command that has the bad sector fails; all before it are told, in whichever unit they are.
+# The command with the bad sector fails; the bytes of all commands before it are returned, in whichever unit they are.
 assert os.preadv(file, [view[:4 << 20]], 0) == (1 << 20) // command * command
 assert os.preadv(file, [view[:12 << 20]], 2 << 20) == 4 << 20
 assert os.pwritev(file, [view[:12 << 20]], 2 << 20) == 5 << 20
@@ -114,8 +114,8 @@ P
     )  # fmt: skip
 
 
-# iops=2: the third command of a second is late; mdts=1 makes 8 commands of 64 KiB. QEMU lets a command that
-# it cannot abort run to its end when its queue is deleted: then it has not failed.
+# iops=2: the third command of a second is late; mdts=1 makes 8 commands of 64 KiB. QEMU lets a command that it cannot abort
+# complete when its queue is deleted: then it has not failed.
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_late_commands_are_ended_once_and_the_drive_works_again(kernel):
     chario(
@@ -168,7 +168,7 @@ def test_a_killed_reader_of_a_drive_that_does_not_answer_is_gone_in_seconds():
         before=$(counter read_commands)
         dd if=$NODE of=/dev/null bs=64K status=none &
         victim=$!
-        # Not by its state: a program that is being loaded waits, too.
+        # Not by its state: a program that is being loaded also waits.
         until [ $(counter read_commands) -gt $before ]; do kill -0 $victim || fail "it ended"; done
         kill -9 $victim; began=$SECONDS
         wait $victim 2>/dev/null
@@ -254,7 +254,7 @@ P
         mkfifo /tmp/ready
         python3 /tmp/gone.py >/tmp/ready & reader=$!
         read -r word </tmp/ready
-        # Memory space off: its registers are out of reach.
+        # Memory space off: its registers are not accessible.
         setpci -s ${BDF#0000:} COMMAND=0000
         wait $reader || fail "the reader"
         same "$(cat $CLASS/state)" dead "the state"
@@ -328,7 +328,7 @@ FUZZ_CALLS = budget.states(25_000)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_hostile_arguments(kernel):
     print(f"STRAIGHTWAY_SEED={SEED}")
-    # Where a guest that is up sees a new file.
+    # A folder in which a running guest sees a new file.
     program = ROOT / "out" / "chario" / f"fuzz-{kernel}"
     program.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", ROOT / "kernel/chario",

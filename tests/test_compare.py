@@ -48,7 +48,7 @@ def test_every_path_is_compared_and_counted():
         if result["path"] in ("straightway-poll", "chario-poll"):
             assert result["interrupts"] == 0, where
         if result["path"] in ("chario", "chario-registered", "chario-phys") and result["operation"] == "read":
-            # One interrupt a call of up to 4 MiB.
+            # One interrupt per call of up to 4 MiB.
             assert result["interrupts"] == result["operations"], where
         if result["path"] == "straightway-interrupt":
             assert result["interrupts"] > 0, where
@@ -56,7 +56,7 @@ def test_every_path_is_compared_and_counted():
     assert "<svg" in page and "http" not in page.replace("http://www.w3.org", ""), "the report is one offline file"
 
 
-def test_a_path_that_is_missing_is_named_with_its_mend():
+def test_a_path_that_is_missing_is_named_with_a_hint():
     folder = ROOT / "out" / "test-compare-missing"
     guest(
         r"""

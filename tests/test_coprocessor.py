@@ -64,7 +64,7 @@ def test_the_self_test_finds_a_wrong_byte(tmp_path):
         pytest.param(["--drive", f"size=64M,logical_block_size=4096,{DRIVE}"], id="blocks-of-4096"),
         pytest.param(["--board", "virt-split", "--drive", f"size=64M,{DRIVE}"], id="buffers-elsewhere"),
         pytest.param(
-            # A port, a switch, a drive below it, and another device beside them.
+            # A port, a switch, a drive below it, and another device.
             ["--qemu=-device", "--qemu=pcie-root-port,id=up,chassis=9,slot=9",
              "--qemu=-device", "--qemu=x3130-upstream,id=switch,bus=up",
              "--qemu=-device", "--qemu=xio3130-downstream,id=down,bus=switch,chassis=10,slot=10",
@@ -105,13 +105,13 @@ def test_every_verb_works_through_the_ring(tmp_path):
         assert played["length_bytes"] == len(back.read_bytes()) > 0
         checked = json.loads(running.good("check", running.name, "--json"))
         assert checked["sound"] and not checked["findings"], checked
-        # The emulator keeps this machine busy: the figures are not valid, what was moved is right.
+        # The emulator keeps this machine busy: the figures are not valid, but the data is correct.
         status, compared, errors = running.straightway("compare", running.name, "--sizes", "128K", "--rounds", "1", "--json",
                                                        "--cell-duration", "50ms", "--patterns", "sequential")  # fmt: skip
         assert status in (0, 5), errors
         (result,) = json.loads(compared)["results"]
         assert result["path"] == "coprocessor" and result["errors"] == 0
-        # The same volume, by files of the coprocessor's own; and then by another path altogether.
+        # The same volume, by the coprocessor's own files; and then by a different path.
         running.files("put", "its own", data)
         running.files("get", "its own", back)
         assert back.read_bytes() == data.read_bytes()
@@ -137,7 +137,7 @@ def test_record_and_play_over_the_ring(tmp_path, bits):
     size = (3 << 20) + 1000
     with coprocessor(tmp_path, *bits, "--drive", f"size=96M,file={image},{DRIVE}") as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
-        # As fast as it goes; and at a rate, while another client plays.
+        # As fast as possible; and at a rate, while another client plays.
         output = running.files("record", "take", size, 0)
         assert f"durable {size}" in output and re.search(r"blocks 49 misses \d+ .* lost 0 in 0 gaps", output), output
         player = subprocess.Popen([FILES, running.window, "play", "take", back, "2000000"], stdout=subprocess.PIPE,
@@ -169,13 +169,13 @@ def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
         status, _, errors = running.straightway("play", running.name, "take", "--to", "null")
         assert status == 3 and "straightway format" in errors, errors
         running.good("format", running.name, "--destroy-data", "LAB1", "--checksums", "--node", "4K")
-        # A source that can wait is not lost, however fast it is.
+        # Data of a source that can wait is not lost, however fast the source is.
         status, said, errors = running.straightway("record", running.name, "take", "--checksums", "--acknowledge",
                                                    "--commit-bytes", "1M", *slow, stdin=data.read_bytes())  # fmt: skip
         assert status == 0 and "its own volume" in errors, errors
         acknowledged = [int(line.split()[1]) for line in said.splitlines() if line.startswith("durable ")]
         assert acknowledged == sorted(set(acknowledged)) and acknowledged[-1] == size, said
-        # One that keeps its own time, with a companion for what may be lost.
+        # A source with its own pace, with a companion for lost blocks.
         words = ["record", running.name, "paced", "--from", "pattern", "--rate", "2M", "--for", "1s", "--policy", "drop",
                  "--json", *slow]  # fmt: skip
         status, said, errors = running.straightway(*words)
@@ -189,12 +189,12 @@ def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
         assert back.read_bytes() == data.read_bytes()
         assert (played["length_bytes"], played["verified_bytes"], played["blocks"]) == (size, size, 49), played
         assert played["elapsed_us"] >= 700_000 and not played["has_gaps"], played
-        # Blocks that are no whole chunks: then checksums are compared in chunks all the same.
+        # Blocks that are not whole chunks: checksums are still verified in chunks.
         played = json.loads(running.good("play", running.name, "take", "--to", "null", "--json", "--block", "4K"))
         assert (played["verified_bytes"], played["blocks"]) == (size, 49), played
         played = json.loads(running.good("play", running.name, "take", "--to", "null", "--json", "--block", "4K", "--no-verify"))
         assert (played["verified_bytes"], played["blocks"]) == (0, 769), played
-        # What is wrong is said, and nothing is recorded.
+        # The error is reported, and nothing is recorded.
         for words, code, text in [
             (["record", running.name, "take", "--from", data, "--rate", "1M"], 9, "nothing was recorded"),
             (["record", running.name, "other", "--from", data, "--rate", "1M", "--block", "16M"], 2, "do not fit"),
@@ -206,11 +206,11 @@ def test_the_command_s_streams_are_the_coprocessor_s_own(tmp_path, bits):
             assert status == code and text in errors, (words, errors)
         names = {"take", "paced", "paced.gaps"} if report["lost_blocks"] else {"take", "paced"}
         assert {entry["name"] for entry in json.loads(running.good("ls", running.name, "--json"))["files"]} == names
-        # By blocks, where the user wants that.
+        # By blocks, if the user requests it.
         by_blocks = json.loads(running.good("play", running.name, "take", "--to", back, "--force", "--json", "--path", "coprocessor", *slow))
         assert by_blocks["path"] == "coprocessor" and back.read_bytes() == data.read_bytes()
         assert running.count("client") == 0, running.log
-        # A byte that changed on the drive.
+        # A changed byte on the drive.
         held = image.read_bytes()
         with image.open("r+b") as file:
             file.seek(held.index(data.read_bytes()[1 << 20 : (1 << 20) + 4096]))
@@ -274,7 +274,7 @@ def test_several_processes_at_once(tmp_path):
 
 
 def test_a_linux_guest_is_the_main_cpu(tmp_path):
-    """The window as a PCI function's memory: what the guest stores is in the drive's image."""
+    """The window as a PCI function's memory: data stored by the guest is in the drive's image."""
     image, data = tmp_path / "image", tmp_path / "data"
     data.write_bytes(pattern(1 << 20, 7))
     with coprocessor(tmp_path, "--drive", f"size=64M,file={image},{DRIVE}") as running:

@@ -1,4 +1,4 @@
-"""What a coprocessor and its clients do when something is missing, wrong, hostile or dead."""
+"""A coprocessor and its clients when something is missing, wrong, hostile or dead."""
 
 import contextlib
 import json
@@ -73,8 +73,8 @@ def test_no_root_complex(tmp_path):
 
 
 def test_a_drive_that_never_becomes_ready(tmp_path):
-    # The tree says that the processor reaches the bus at the end of the window, which is memory: the
-    # drive is found and placed, and its registers are these, of which CSTS.RDY stays what it is.
+    # According to the tree the processor accesses the bus at the end of the window, which is memory: the drive is found and
+    # configured, but its registers are this memory, in which CSTS.RDY never changes.
     bus, reached = 0x4000_0000, 0x84C0_0000
     tree = machine_tree(tmp_path / "tree", struct.pack(">5I", 0x0200_0000, 0, bus, 0, bus),
                         struct.pack(">5I", 0x0200_0000, 0, bus, 0, reached))  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_drive_that_never_becomes_ready(tmp_path):
         assert running.count("enable: CSTS.RDY did not change in time") == 1, running.log
         assert running.count("failed: the drive did not become ready") == 1, running.log
         refused(running, "the drive did not become ready")
-        # It was asked to, with the sizes of entries; and CC.EN was taken back.
+        # It was enabled, with the sizes of entries; and CC.EN was cleared again.
         with running.window.open("rb") as file:
             file.seek(at + 0x14)
             assert struct.unpack("<I", file.read(4))[0] == 0x46_0000
@@ -120,10 +120,10 @@ RECORDED = (3 << 20) + 1000
 
 
 def record_with_error(folder, once):
-    """Records while the drive cannot write one block of the file; the rest of the drive is well."""
+    """Records while the drive cannot write one block of the file; the rest of the drive works."""
     data = bytes(byte_at(at) for at in range(RECORDED))
     image = folder / "image"
-    # Where the block goes: the same place in each new volume.
+    # The block's address: the same in each new volume.
     with coprocessor(folder, "--drive", f"{DRIVE},file={image}") as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
         running.files("record", "take", RECORDED, 0)
@@ -138,7 +138,7 @@ def record_with_error(folder, once):
         done = subprocess.run(words, capture_output=True, text=True, timeout=120)
         durable = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("durable")]
         assert durable == sorted(durable)
-        # The volume goes on, and nothing was logged: it is the client's to know.
+        # The volume continues to work, and nothing was logged: the error is reported to the client.
         running.files("put", "after", rules)
         running.files("get", "take", folder / "back")
         assert running.count("client") == 0, running.log
@@ -161,21 +161,21 @@ def test_a_block_that_cannot_be_written_ends_the_record(tmp_path):
     done, bad, size = record_with_error(tmp_path, "off")
     assert done.returncode == 1 and "the drive answered" in done.stderr, done.stderr
     assert re.search(r" 3 writes repeated", done.stdout), done.stdout
-    # Whole blocks before the bad one are there; nothing behind it is said to be.
+    # Whole blocks before the bad one exist; nothing after it is reported as durable.
     assert 0 < size <= bad, (size, bad)
 
 
 def test_a_window_without_a_coprocessor(tmp_path):
     with coprocessor(tmp_path, "--drive", DRIVE) as running:
         running.good("info", running.name)
-    # The file is still there, and says that it is ready.
+    # The file still exists, and its header says ready.
     begin = time.monotonic()
     status, _, errors = running.straightway("info", running.name)
     assert status == 3 and "does not answer" in errors, errors
     assert time.monotonic() - begin < 60
 
 
-def test_a_machine_that_starts_anew_is_noticed(tmp_path):
+def test_a_machine_that_restarts_is_noticed(tmp_path):
     control = tmp_path / "qmp"
     with coprocessor(tmp_path, "--drive", DRIVE, "--qmp", control) as running:
         running.good("format", running.name, "--destroy-data", "LAB1", "--node", "4K")
@@ -260,7 +260,7 @@ def byte_at(at):
 
 
 def check_image(image, path, known, running):
-    """What the power cut left: it mounts, has what was acknowledged, changes, and is sound."""
+    """The state after the power cut: it mounts, has all acknowledged data, can be changed, and is sound."""
     path.write_bytes(image)
     device, copy = f"file:{path}", path.with_name("copy")
     status, _, errors = running.straightway("--quiet", "get", device, "take", copy)
@@ -287,7 +287,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes(tmp_path, client):
     choice = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="sw-") as folder:
         drive = Drive(SIZE, Path(folder) / "nbd")
-        # QEMU 7.2's drive takes force unit access and does not pass it on: fua=off.
+        # QEMU 7.2's drive accepts force unit access and does not pass it on: fua=off.
         options = ["--drive", f"nbd={drive.socket_path},serial=LAB1", "--orders", "fua=off"]
         acknowledged = []
         try:

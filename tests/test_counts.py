@@ -1,4 +1,4 @@
-"""The figures that repeat to the last digit gate every change: instructions, code size, commands."""
+"""The figures that repeat exactly gate every change: instructions, code size, commands."""
 
 import json
 import platform
@@ -17,8 +17,8 @@ GATED = {
 }
 
 
-# A volume's figures, and what they must not rise above: the promised number where it is met, and
-# else what was measured with a little room for another compiler.
+# A volume's figures and their upper limits: the target if it is met, otherwise the measured value with a small margin for another
+# compiler.
 VOLUME_INSTRUCTIONS = {
     "volume.append_128k_above_driver_instructions": 400,
     "volume.append_128k_above_driver_worst_instructions": 400,
@@ -29,7 +29,7 @@ VOLUME_INSTRUCTIONS = {
     "volume.read_4k_above_driver_instructions": 245,
     "volume.read_4k_above_driver_worst_instructions": 295,
 }
-# Commands and bytes do not depend on the compiler: they must be just these.
+# Commands and bytes do not depend on the compiler: they must be exactly these.
 VOLUME_COMMANDS = {
     "volume.memory_512_append_sync_write_amplification": 1.125,
     "volume.memory_4096_append_sync_write_amplification": 2.0,
@@ -56,7 +56,7 @@ VOLUME_COMMANDS = {
     "volume.memory_512_read_17_nodes_reads": 1,
     "volume.memory_512_read_3_nodes_reads": 1,
 }
-# Reads of a look-up: two buckets of eight slots, two members each, beside the slot and the data.
+# Reads of a look-up: two buckets of eight slots, two members each, in addition to the slot and the data.
 VOLUME_MOST = {
     "volume.memory_512_open_read_17_nodes_most_commands": 2 * 2 + 1,
     "volume.memory_512_open_read_3_nodes_most_commands": 2 * 2 * 8 + 1,
@@ -84,7 +84,7 @@ def test_instructions_and_size_are_within_their_targets(tmp_path):
 def test_a_volume_asks_no_more_of_the_drive_and_the_processor_than_it_did(tmp_path):
     figures = measure("volume-counts", tmp_path / "figures.json")
     most = VOLUME_MOST | (VOLUME_INSTRUCTIONS if platform.machine() == "x86_64" else {})
-    # A phase without a single flush or write has no line for it.
+    # A phase without any flush or write has no line for it.
     found = {name: figures.get(name, {"value": None})["value"] for name in VOLUME_COMMANDS}
     assert found == VOLUME_COMMANDS
     above = {name: figures[name]["value"] for name in most if figures[name]["value"] > most[name]}

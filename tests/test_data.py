@@ -1,4 +1,4 @@
-"""What one path writes, every other path reads, byte for byte.
+"""Every path reads the data that any other path wrote, byte for byte.
 
 Own guests: QEMU adds no second namespace to a guest that is up.
 """
@@ -7,7 +7,7 @@ import pytest
 
 from scripted import DRIVE, guest, own_guest
 
-# Each path writes a stretch of its own; then each path reads all of them.
+# Each path writes its own range; then each path reads all of them.
 EXCHANGE = r"""
 LEN=$((1 << 20))
 index=0
@@ -53,7 +53,7 @@ def test_the_second_of_two_namespaces():
     script = f"DEVICE=/dev/nvme0n2; WRITERS='vfio/poll vfio/interrupt {KERNEL}'\n" + EXCHANGE
     script += r"""
     first=$(checksum /dev/nvme0n1 --length 8M --path vfio)
-    same "$first" "$(head -c 8M /dev/zero | sum)" "the first namespace, which nobody wrote"
+    same "$first" "$(head -c 8M /dev/zero | sum)" "the first namespace, which was not written"
     """
     own_guest(script, "--drive", f"{DRIVE},namespaces=2")
 

@@ -1,4 +1,4 @@
-"""Drives that fail, processes that die, and users without rights, on a real kernel.
+"""Drives that fail, processes that die, and users without permission, on a real kernel.
 
 Own guests: QEMU adds no drive with virtual functions, zones or metadata to a guest that is up.
 """
@@ -40,11 +40,11 @@ def test_a_killed_process_leaves_nothing_bound():
         for turn in 1 2 3; do
           "$S" read $BDF --path vfio --block-size 4K --queue-depth 1 --output /dev/null >/tmp/out 2>/tmp/err &
           victim=$!
-          # Until it has the drive and reads from it.
+          # Until it has bound the drive and reads from it.
           until grep -q vfio /proc/interrupts || [ "$(driver)" = vfio-pci ]; do kill -0 $victim || fail "it ended"; done
           kill -9 $victim; wait $victim
           driver_is vfio-pci
-          # The next run gives the drive back to its driver first, then does its own work.
+          # The next run first returns the drive to its driver, then does its own work.
           same "$(checksum $BDF --length 4M --path vfio)" "$(sum </tmp/data)" "data after kill -9"
           driver_is nvme
         done
@@ -61,12 +61,12 @@ def test_a_drive_that_leaves_the_bus_in_the_middle():
         victim=$!
         until [ "$(driver)" = vfio-pci ] && grep -q path: /tmp/err; do kill -0 $victim || fail "it ended"; done
         sleep 1
-        # Memory space off: its registers read as ones, as those of a drive that was pulled.
+        # Memory space off: its registers read as ones, like those of a removed drive.
         setpci -s ${BDF#0000:} COMMAND=0000
         wait $victim; status=$?
         cat /tmp/err >&2
         same $status 3 "the exit status"
-        grep -q 'no longer answers' /tmp/err || fail "it did not say why"
+        grep -q 'no longer answers' /tmp/err || fail "the reason was not reported"
         driver_is nvme
         rc 0 $S read /dev/nvme0n1 --path vfio --length 1M --checksum
         """,
@@ -75,7 +75,7 @@ def test_a_drive_that_leaves_the_bus_in_the_middle():
 
 
 def test_a_controller_that_is_refused_at_the_first_look_goes_back():
-    # A virtual function that its physical function has given no resources: its registers are zeroes.
+    # A virtual function without resources from its physical function: its registers are zeroes.
     own_guest(
         r"""
         PF=0000:01:00.0; BDF=0000:01:00.1
@@ -83,7 +83,7 @@ def test_a_controller_that_is_refused_at_the_first_look_goes_back():
         echo 1 >/sys/bus/pci/devices/$PF/sriov_numvfs
         driver_is none
         for turn in 1 2; do
-          # A process that unbinds what it has open hangs until the guest's time is over.
+          # A process that unbinds a function that it has open hangs until the guest's time limit.
           rc 4 $S read $BDF --path vfio --length 4096 --checksum; said 'NVM command set'
           driver_is none
         done
@@ -142,7 +142,7 @@ def test_a_drive_that_is_wanted_back_amid_a_recording_is_let_go_with_what_is_dur
               --commit-ms 100 --deadline 30s --buffers 64 >/tmp/told 2>/tmp/err &
             victim=$!
             until grep -q durable /tmp/told; do kill -0 $victim || { cat /tmp/err >&2; fail "it ended"; }; done
-            # Each of these waits in the kernel until nobody has the function open.
+            # Each of these waits in the kernel until no process has the function open.
             if [ $how = unbind ]; then echo $BDF >/sys/bus/pci/drivers/vfio-pci/unbind; else echo 1 >$pci/remove; fi
             wait $victim; status=$?
             cat /tmp/err >&2
@@ -156,7 +156,7 @@ def test_a_drive_that_is_wanted_back_amid_a_recording_is_let_go_with_what_is_dur
             rc 0 $S check nvme0 --path io_uring
             rc 0 $S play nvme0 $take --to pattern --path io_uring
             rc 0 $S get nvme0 $take /tmp/take --path io_uring
-            [ $(stat -c %s /tmp/take) -ge $told ] || fail "$told bytes were durable, $(stat -c %s /tmp/take) are there"
+            [ $(stat -c %s /tmp/take) -ge $told ] || fail "$told bytes were durable, but $(stat -c %s /tmp/take) exist"
             rm /tmp/take
           done
         done

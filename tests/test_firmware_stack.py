@@ -1,4 +1,4 @@
-"""The firmware's stack: what the code can need at most lies in the section that is kept for it."""
+"""The firmware's stack: the maximum that the code can need fits into its section."""
 
 import shutil
 

@@ -52,7 +52,7 @@ def test_the_parts_of_requests_explain_their_time_on_each_kind_of_path():
             assert traced["probe_cost_ns_ci95"], path
 
 
-def test_without_tracefs_that_is_said():
+def test_without_tracefs_this_is_reported():
     guest(
         r"""
         umount /sys/kernel/tracing /sys/kernel/debug/tracing /sys/kernel/debug 2>/dev/null
@@ -67,7 +67,7 @@ def test_without_tracefs_that_is_said():
 
 
 def test_a_sweep_ranks_paths_and_fio_agrees():
-    """With fio, only paths that wait for the drive: what polls, or is memory, would take the processor for all the time."""
+    """With fio, only paths that wait for the drive: paths that poll, and memory, would keep the processor busy all the time."""
     guest(
         r"""
         rm -rf out/test-instrument/sweep out/test-instrument/sweep-fio
@@ -90,10 +90,9 @@ def test_a_sweep_ranks_paths_and_fio_agrees():
     for one in agreements:
         print(one["path"], one["block_size_bytes"], one["queue_depth"], one["ours_mean_mib_s"], one["fio_mean_mib_s"],
               f"fio itself {one['fio_own_percent']:.1f} % of a processor", one["agrees"], one["explained"])
-    # The drive takes 400 commands a second, so that both wait for it and not for this machine, which they share
-    # with whatever else runs here.
-    # On a quiet machine all intervals are sharper than the drive: after a pause it lets some commands through above its
-    # limit, which is 1.5625 MiB/s for 4 KiB, and our cells of 160 commands have them in their means.
+    # The drive accepts 400 commands per second, so that both wait for it and not for this machine, which has other load. On a quiet
+    # machine all intervals are narrower than the drive's variation: after a pause it lets some commands through above its limit,
+    # which is 1.5625 MiB/s for 4 KiB, and our cells of 160 commands have them in their means.
     ratios = [one["ours_mean_mib_s"] / one["fio_mean_mib_s"] for one in agreements]
     assert sum(one["agrees"] or one["explained"] or 0.97 < ratio < 1.03 for one, ratio in zip(agreements, ratios)) >= 4
     assert 0.5 < statistics.median(ratios) < 2
@@ -147,7 +146,7 @@ def test_a_limit_is_named_and_confirmed():
 
 
 def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
-    """Three guests, whose instructions take 1, 2 and 4 ns: memory is all work, and its rate follows to the instruction."""
+    """Three guests, whose instructions take 1, 2 and 4 ns: memory is all work, and its rate follows exactly."""
     for shift in (0, 1, 2):
         own_guest(
             rf"""
@@ -160,7 +159,7 @@ def test_the_processor_s_speed_is_told_from_guests_that_count_instructions():
     runs = [OUT / f"speed-{shift}" / "speed.json" for shift in (0, 1, 2)]
     loops = [json.loads(run.read_text())["points"][0]["loop_ns"] for run in runs]
     print("fixed loop, ns:", loops)
-    # Instructions are the clock: the loop's are the same in each guest, but for a reading of the clock.
+    # Instructions are the clock: the loop has the same number in each guest, except for a reading of the clock.
     assert abs(loops[1] / loops[0] - 2) < 0.01 and abs(loops[2] / loops[0] - 4) < 0.02
     joined = OUT / "speed"
     command = [ROOT / "target/release/straightway", "--quiet", "speed", *runs, "--output", joined]
@@ -174,7 +173,7 @@ def test_a_profile_tells_copying_from_the_rest():
     guest(
         r"""
         rm -rf out/test-instrument/profile-*
-        # A guest that gets little of the machine gets few samples in a time: then for longer, as the command advises.
+        # A guest that gets little processor time gets few samples: then it runs for longer, as the command's hint says.
         profiled() { # PATH TIME...
           local path=$1 words; shift
           while :; do
@@ -185,14 +184,14 @@ def test_a_profile_tells_copying_from_the_rest():
           done
           [ $got = 0 ] || { [ $got = 5 ] && grep -q 'the machine was busy' /tmp/err; } || { cat /tmp/err >&2; fail "profile of $path ended with $got"; }
         }
-        # Past the page cache the processor is idle for most of the time: it takes longer to get as many samples.
+        # When bypassing the page cache the processor is mostly idle: it takes longer to get as many samples.
         profiled block-buffered 500ms 2s 8s 32s
         profiled block-direct 3s 12s 48s
         ls /tmp/straightway-perf-* 2>/dev/null && fail "perf's files were left"
-        # Nor copies of what ran, which perf keeps in the user's home unless it is told not to.
+        # Nor copies of sampled programs, which perf stores in the user's home by default.
         [ ! -e /run/lab/upper$HOME/.debug ] || fail "perf left $(du -sh /run/lab/upper$HOME/.debug)"
         driver_is nvme
-        # Without permission that is said, and nothing is left.
+        # Missing permission is reported, and nothing is left.
         head -c 1M /dev/zero >/tmp/file; chmod 644 /tmp/file
         echo 2 >/proc/sys/kernel/perf_event_paranoid
         [ -e /sys/kernel/tracing/events ] || mount -t tracefs none /sys/kernel/tracing
@@ -205,7 +204,7 @@ def test_a_profile_tells_copying_from_the_rest():
     )
     kinds = {path: dict(load(f"profile-{path}", "profile.json")["kinds"]) for path in ("block-buffered", "block-direct")}
     print({path: {kind: round(share, 3) for kind, share in of.items() if share > 0.005} for path, of in kinds.items()})
-    # The page cache copies every byte; past it none are copied by the processor.
+    # The page cache copies every byte; without it the processor copies none.
     assert kinds["block-buffered"]["copying"] > 2 * kinds["block-direct"]["copying"]
     dot = (OUT / "profile-block-buffered" / "callgraph.dot").read_text()
     assert "copy" in dot and "->" in dot
@@ -229,7 +228,7 @@ def test_a_drive_in_use_is_left_alone_by_every_verb():
         said 'in use\|mounted'
         same "$(cat /tmp/m/file)" kept "the file"
         umount /tmp/m
-        # Held by somebody who opened it for himself.
+        # Opened exclusively by another process.
         python3 -c 'import os, time; os.open("/dev/nvme0n1", os.O_RDWR | os.O_EXCL); print(1, flush=True); time.sleep(600)' >/tmp/held & pid=$!
         until [ -s /tmp/held ]; do sleep 0.05; done
         rc 3 $S sweep /dev/nvme0n1 $W --operations write --sizes 4K --paths block-direct
@@ -251,7 +250,7 @@ def test_ctrl_c_leaves_a_part_that_is_marked_and_the_drive_at_its_driver():
         rf"""
         rm -rf out/test-instrument/ctrl-{verb}; : >/tmp/out
         $S {verb} /dev/nvme0n1 --span 16M {words} --output out/test-instrument/ctrl-{verb} >/tmp/out 2>/tmp/err & pid=$!
-        # It measures, or is about to, when it has taken the drive.
+        # It measures, or is about to, when it has bound the drive.
         until [ "$(driver)" = vfio-pci ]; do kill -0 $pid || {{ cat /tmp/err >&2; fail "{verb} ended early"; }}; sleep 0.05; done
         kill -INT $pid; wait $pid; same $? 130 "{verb}"
         driver_is nvme

@@ -1,4 +1,5 @@
-"""The pool of guests: what a command leaves is gone before the next, what cannot be undone is named, what fails is replaced.
+"""The pool of guests: remains of a command are removed before the next, what cannot be undone is reported, guests that fail
+are replaced.
 
 Own guests: they hang, panic and are left dirty on purpose.
 """
@@ -58,7 +59,7 @@ def test_a_command_finds_nothing_of_the_one_before(one):
         assert all(":0" in line and line.endswith(":00.0") for line in lines[2:4]), lines
         assert resident.clean_up() == []
     assert "shown" not in resident.execute(["dmesg"], 60).stdout
-    # Status, streams and arguments are as lab/run gives them.
+    # Status, streams and arguments are as in lab/run.
     words = ["sh", "-c", 'printf "%s|" "$@"; echo error >&2; kill -TERM $$', "sh", "a b", "", "'é\n*"]
     assert resident.execute(words, 60) == Done(143, "a b||'é\n*|", "error\n")
     assert resident.clean_up() == []
@@ -98,7 +99,7 @@ def test_a_qemu_that_crashes_before_the_command_is_started_once_more_and_a_panic
 
 
 class Fake:
-    """A guest of which the test says how it goes."""
+    """A fake guest whose behaviour is set by the test."""
 
     boots, ends, left = [], [], []
 
@@ -153,7 +154,7 @@ def test_a_guest_serves_until_it_is_dirty_and_then_the_test_is_named(fake, tmp_p
     assert run(fake, [], [0], [["left: a thing"]]).status == 0
     named = json.loads((tmp_path / "replaced").read_text())
     assert named["why"] == "left: a thing" and "test_a_guest_serves" in named["test"]
-    # The next has a new one; a script that fails spends it, whatever it left.
+    # The next test has a new guest; a failed script uses it up, whatever it left.
     assert run(fake, [None], [7], []).status == 7
     assert run(fake, [None], [0], [[]]).status == 0 and not Fake.boots
 
@@ -187,18 +188,18 @@ def test_a_command_during_which_qemu_crashes_is_run_once_more_and_named(fake, tm
     fake.close()
     with pytest.raises(TestBroke, match="signal 11"):
         run(fake, [None, None], [guests.Crashed("signal 11"), guests.Crashed("signal 11")], [])
-    # What the first left on a file of the test's own may fail the second, or let it pass.
+    # Remains of the first run on the test's own file may make the second fail or pass.
     with pytest.raises(TestBroke, match="signal 11"):
         Fake.boots, Fake.ends, Fake.left = [None], [guests.Crashed("signal 11")], []
         fake.run(("--drive", f"file={tmp_path / 'file'},size=1M"), ["true"], 10)
 
 
-def test_only_so_many_guests_are_up(fake):
+def test_the_number_of_guests_that_are_up_is_limited(fake):
     Fake.boots, Fake.ends, Fake.left = [None] * 9, [0] * 9, [[]] * 9
     for cpus in range(1, 8):
         fake.run(("--cpus", str(cpus)), ["true"], 10)
     assert len(fake._kept) == pool.MOST_GUESTS
-    # The last of them is still there.
+    # The last of them is still running.
     Fake.boots = []
     fake.run(("--cpus", "7"), ["true"], 10)
 
@@ -221,7 +222,7 @@ def test_a_guest_that_does_not_give_a_device_back_is_asked_again(monkeypatch):
                 command = json.loads(line)["execute"]
                 asked.append(command)
                 lines.write(b'{"return": {}}\n')
-                # The first request is lost in the guest. What comes in one piece or in two is the same.
+                # The first request is lost in the guest. Messages may arrive in one piece or in two.
                 if asked.count("device_del") == 2:
                     lines.write(b'{"event": "DEVICE_DELETED", "data": {"dev')
                     lines.write(b'ice": "nvme0"}}\n')

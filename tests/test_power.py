@@ -1,4 +1,4 @@
-"""The power goes while a recording runs: QEMU is killed, and what its drive had in a volatile write
+"""The power fails during a recording: QEMU is killed, and what its drive had in a volatile write
 cache is lost, kept or torn. Everything that was acknowledged must be there.
 
 Own guests: they die. One boot serves several moments: the drive's log of writes and flushes is cut at the real kill and at
@@ -25,8 +25,8 @@ MOMENTS = 10
 COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/straightway"))
 RECORD = {"from": "pattern", "rate": "6M", "for": "12s", "block": "32K", "buffers": "128",
           "commit-bytes": "256K", "commit-ms": "40",
-          # QEMU 7.2's drive takes the flag of force unit access and does not pass it on to what holds
-          # its data, so a write with it is still in the cache when it is answered.
+          # QEMU 7.2's drive accepts the flag of force unit access and does not pass it on to what holds its data, so a write with
+          # it is still in the cache when it is answered.
           "no-fua": ""}
 
 
@@ -43,7 +43,7 @@ def good(*words, **options):
 
 
 def qemu_of(lab):
-    """The QEMU that a lab/run started, once it is there."""
+    """The QEMU that a lab/run started, once it exists."""
     children = Path(f"/proc/{lab.pid}/task/{lab.pid}/children")
     while lab.poll() is None:
         for child in children.read_text().split():
@@ -54,8 +54,8 @@ def qemu_of(lab):
 
 
 def run_until_killed(drive, options, kill_after, delay):
-    """Records in a guest until `kill_after` acknowledgements, then kills QEMU. Gives each
-    acknowledged offset with the place in the drive's log at which it was known."""
+    """Records in a guest until `kill_after` acknowledgements, then kills QEMU. Returns
+    each acknowledged offset with the position in the drive's log at which it was known."""
     words = " ".join(f"--{name} {value}".strip() for name, value in (RECORD | options).items())
     script = PRELUDE + f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
     command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "120",
@@ -96,7 +96,7 @@ def check_pattern(data, gaps):
 
 
 def check_image(image, path, acknowledged, has_checksums):
-    """What a power cut left: mounts, plays, changes, checks."""
+    """The state after a power cut: mounts, plays, changes, checks."""
     path.write_bytes(image)
     device = f"file:{path}"
     copy = path.with_name("copy")
@@ -114,7 +114,7 @@ def check_image(image, path, acknowledged, has_checksums):
             good("--quiet", "play", device, "take.gaps", "--to", copy, "--force")
             gaps = [tuple(map(int, line.split()))[:2] for line in copy.read_text().splitlines()]
         check_pattern(data, gaps)
-    # The next change completes or undoes what was under way.
+    # The next change completes or undoes the interrupted operation.
     good("--quiet", "put", device, "-", "after", stdin=b"the power is back")
     checked = json.loads(good("--quiet", "check", device, "--json"))
     assert checked["sound"] and not checked["findings"], checked

@@ -1,7 +1,7 @@
-"""The reports, looked at by a browser: nothing overflows, plots have data, axes and a legend; in light and dark.
+"""The reports, rendered by a browser: nothing overflows, plots have data, axes and a legend; in light and dark.
 
 The runs are on memory and on the model controller, so no virtual machine is needed. Screenshots are left in
-out/test-reports for whoever wants to look."""
+out/test-reports for inspection."""
 
 import html
 import json
@@ -12,7 +12,7 @@ import pytest
 from scripted import ROOT
 
 OUT = ROOT / "out" / "test-reports"
-# Chromium's way of saying what the reader prefers.
+# Chromium's option for the reader's preference.
 DARK = "--blink-settings=preferredColorScheme=0"
 STRAIGHTWAY = ROOT / "target" / "release" / "straightway"
 RUNS = {
@@ -31,7 +31,7 @@ RUNS = {
 }  # fmt: skip
 FIGURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 100" width="900"><rect width="200" height="100" fill="#0072b2"/>
 <text x="10" y="50">made elsewhere</text></svg>"""
-# Runs within the report and tells the page around it what it sees.
+# Runs within the report and sends its findings to the page around it.
 PROBE = """<script>
 addEventListener("load", () => {
   const wide = document.documentElement.scrollWidth - innerWidth;
@@ -90,7 +90,7 @@ def report(request):
 
 
 def join_with_a_slower_one(folder):
-    """A layout needs two speeds: the second is the first with every time doubled, and is no measurement."""
+    """A layout needs two speeds: the second is the first with all times doubled, not a measurement."""
     one = json.loads((folder / "speed.json").read_text())
     for point in one["points"]:
         point["loop_ns"] *= 2
@@ -106,7 +106,7 @@ def join_with_a_slower_one(folder):
 
 
 def look(report, width, *options):
-    """What a browser sees of the report in a frame of this width."""
+    """The browser's view of the report in a frame of this width."""
     page = (report / "report.html").read_text()
     assert "<script" not in page and "http" not in page.replace("http://www.w3.org", ""), "one offline file, no script"
     probed, frame = report / "probed.html", report / f"frame-{width}.html"
@@ -121,7 +121,7 @@ def look(report, width, *options):
 def test_nothing_overflows_and_plots_are_whole(report, width):
     seen = look(report, width)
     assert seen["wide"] <= 0, f"the page is {seen['wide']} pixels wider than its window"
-    # What limits a path, and what an application did, are words and tables.
+    # The reports of explain and workload have only text and tables.
     assert seen["plots"] or report.name in ("explain", "workload")
     for plot in seen["plots"]:
         axes = 1 if "flame" in plot["name"].lower() else 2
@@ -142,7 +142,7 @@ def test_it_is_dark_where_the_reader_wants_it_dark(report):
 @pytest.mark.parametrize("size", ["light", "phone"])
 def test_screenshots(report, size):
     picture = report / f"{size}.png"
-    # No window of Chromium's is narrower than 500; the layout at 360 is tested in a frame.
+    # Chromium's windows are at least 500 wide; the layout at 360 is tested in a frame.
     window, dark = ("500,3000", [DARK]) if size == "phone" else ("1280,2400", [])
     chromium(f"--window-size={window}", f"--screenshot={picture}", *dark, (report / "report.html").as_uri())
     assert picture.stat().st_size > 20_000

@@ -1,4 +1,4 @@
-"""The tables of docs/safety.md, made by trying every cell in a guest. `SAFETY_WRITE=1` writes what came out.
+"""The tables of docs/safety.md, made by trying every cell in a guest. `SAFETY_WRITE=1` writes the results.
 
 Own guests: arrays, mappings and partitions are made of the drive, and md's module cannot be unloaded again. One guest makes
 all tables: it boots, and its Python starts, once.

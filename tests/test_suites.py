@@ -1,4 +1,4 @@
-"""The order in which the tests run, and what a run's report says of them."""
+"""The order in which the tests run, and their report."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from suites import order, process, python, result
 
 
 def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
-    # One that waits for its guest keeps a worker as one that works does.
+    # A test that waits for its guest occupies a worker like one that computes.
     costs = {"a::long": [5, "", 100], "a::stock1": [24, "stock", 24], "a::stock2": [30, "stock", 10], "a::rt1": [18, "rt", 18],
              "a::rt2": [15, "rt", 15], "a::own": [3, "", 23]}  # fmt: skip
     waiting = {name: [name] for name in [*costs, "a::new"]}
@@ -19,7 +19,7 @@ def test_long_tests_go_first_and_a_worker_keeps_to_its_guests():
     for worker in ("w0", "w1", "w1", "w1", "w0", "w0", "w1"):
         two.append(one.choose(worker, waiting))
         del waiting[two[-1]]
-    # The long one; each worker takes a kind of its own, the greater first, to its end; then what needs no guest that is up.
+    # The long one; each worker completes a different kind, the larger first; then tests that need no running guest.
     assert two == ["a::long", "a::stock1", "a::stock2", "a::rt1", "a::own", "a::new", "a::rt2"]
 
 
@@ -49,12 +49,12 @@ def test_what_runs_is_counted_for_its_suite_and_its_cost_is_kept(tmp_path, monke
     python.count(results)
     assert results["chario"].passed == 1 and results["chario"].cpu_s == 2.54
     assert results["rtl"].failed == [("test_rtl::two", "why")] and results["lab"].skipped == ["no root"]
-    # What failed says nothing of what it costs.
+    # A failed test says nothing about its cost.
     assert order.known()["tests/test_chario.py::one[rt]"] == [2.5, "rt", 3.0]
     assert "rtl/test/test_rtl.py::two" not in order.LAST.read_text("utf-8")
 
 
-def test_budgets_stand_beside_what_the_last_run_took(tmp_path, monkeypatch):
+def test_budgets_are_listed_with_what_the_last_run_took(tmp_path, monkeypatch):
     monkeypatch.setattr(result, "TAKEN", tmp_path / "taken.json")
     budgets = json.loads(result.BUDGETS.read_text("utf-8"))
     assert [line.split()[0] for line in result.budget_lines()[1:-1]] == list(budgets)
@@ -69,13 +69,13 @@ def test_a_program_s_end_output_and_cost_are_its_own(run):
     busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo done >&2; exit 3"
     done = run(["sh", "-c", busy])
     assert (done.status, done.output) == (3, "done\n")
-    # Not of what ran before in this process.
+    # Without the time of earlier programs in this process.
     assert 0 < done.cpu_s and run(["true"]).cpu_s < done.cpu_s
 
 
 def test_a_program_that_does_not_end_is_killed(monkeypatch):
     monkeypatch.setattr(process, "LIMIT_S", 0.2)
-    # What it has started goes with it.
+    # Its children are killed with it.
     done = process.kept(["sh", "-c", "echo begun; sleep 1000; true"])
     assert done.status == -9 and done.output.split("\n") == ["begun", "", "no end within 0.2 s: killed", ""]
 
@@ -91,7 +91,7 @@ def test_goes_on():
 """
 
 
-def test_a_test_that_does_not_end_fails_and_says_where(tmp_path):
+def test_a_test_that_does_not_end_fails_and_reports_where(tmp_path):
     (tmp_path / "conftest.py").write_text((order.ROOT / "conftest.py").read_text("utf-8").replace(
         "ROOT = Path(__file__).parent", f"ROOT = Path({str(order.ROOT)!r})"), "utf-8")
     (tmp_path / "test_one.py").write_text(HANGS, "utf-8")

@@ -1,4 +1,5 @@
-"""Drives that are unplugged amid a recording, by every kind of path: what is durable is said, and the drive comes back whole.
+"""Drives that are unplugged amid a recording, by every kind of path: the durable size is reported, and the drive comes back
+with its data.
 
 Own guests: drives are unplugged amid a command, by the host.
 """
@@ -24,7 +25,7 @@ lost() { # The drive is unplugged, the recording ends, and the drive is plugged 
   wait $victim; status=$?
   cat /tmp/err >&2
   same $status 3 "the exit status of $1"
-  # From here on the function leaves without anyone's help.
+  # From here on the function is removed without further action.
   until [ ! -e /sys/bus/pci/devices/$BDF ]; do sleep 0.1; done
   plug
   until [ -b /dev/nvme0n1 ] && [ -c /dev/ng0n1 ]; do sleep 0.1; done
@@ -83,7 +84,7 @@ def test_a_recording_with_a_silent_source_lets_the_drive_go(tmp_path):
       record none --path vfio --from $source --rate 1M
       until_ "the path was said" grep -q 'path: .*vfio' /tmp/err
       lost $source
-      # Before the file was made, while it was, or after.
+      # Before, during or after the creation of the file.
       said 'unplugged\|no longer answers'
       said 'nothing was recorded\|0 bytes of it are durable'
       rc 0 $S check nvme0 --path io_uring

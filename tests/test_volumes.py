@@ -1,4 +1,4 @@
-"""A volume on an emulated NVMe drive: what one path puts, every other path gets, and every verb agrees."""
+"""A volume on an emulated NVMe drive: every path gets the files that any other path puts, and every verb agrees."""
 
 import pytest
 
@@ -119,7 +119,7 @@ def test_two_processes_cannot_have_one_volume():
           $S put /dev/nvme0n1 - slow --path $path </tmp/source 2>/tmp/said & pid=$!
           exec 3>/tmp/source
           head -c 3000000 /dev/urandom | tee /tmp/data >&3
-          # The path is said once the drive is locked.
+          # The path is printed once the drive is locked.
           until grep -q path: /tmp/said; do
             kill -0 $pid || fail "the put ended: $(cat /tmp/said)"
             sleep 0.1
@@ -156,7 +156,7 @@ def test_a_put_that_is_interrupted_or_killed_leaves_a_sound_volume():
           kill -$signal $pid
           wait $pid; same $? $([ $signal = INT ] && echo 130 || echo 137) "the end by $signal"
           exec 3>&-
-          # The next command gives the drive back first, if the last one could not.
+          # The next command first returns the drive, if the last one could not.
           rc 0 $S check /dev/nvme0n1 --repair
           rc 0 $S put /dev/nvme0n1 /etc/passwd slow --force
           rc 0 $S get /dev/nvme0n1 slow -

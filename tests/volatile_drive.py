@@ -1,4 +1,4 @@
-"""A drive with a volatile write cache, for QEMU, that remembers in which order everything happened.
+"""A drive with a volatile write cache, for QEMU, that logs the order of all operations.
 
 QEMU reaches it over NBD (a Unix socket; `lab/run --drive nbd=PATH`). One thread serves each
 connection, and all of them write to one log: each write with its bytes when it is answered, and each
@@ -38,7 +38,7 @@ class Drive:
     socket_path: Path
     image: bytearray = field(init=False)
     log: list[Entry] = field(default_factory=list)
-    # Requests that came, and whose answer QEMU did not live to see, are in the log too.
+    # Requests whose answer QEMU did not receive before it was killed are in the log too.
     lock: threading.Lock = field(default_factory=threading.Lock)
     fua_writes: int = 0
 
@@ -129,7 +129,7 @@ def receive(connection, length):
 
 
 class Durable:
-    """What a log leaves on the medium, at one moment after another."""
+    """The content of the medium according to a log, at successive moments."""
 
     def __init__(self, formatted, log):
         self.medium = bytearray(formatted)
@@ -138,7 +138,7 @@ class Durable:
         self.pending = []
 
     def go_to(self, moment):
-        """The first `moment` entries of the log have happened."""
+        """Applies the first `moment` entries of the log."""
         while self.at < moment:
             entry = self.log[self.at]
             self.at += 1
@@ -147,7 +147,7 @@ class Durable:
                     self._apply(write)
                 self.pending = []
             elif entry.is_durable:
-                # It is newer than what is pending at the same place.
+                # It is newer than pending writes at the same offset.
                 self.pending = [cut for write in self.pending for cut in without(write, entry)]
                 self._apply(entry)
             else:
@@ -157,13 +157,13 @@ class Durable:
         self.medium[write.offset : write.offset + len(write.data)] = write.data
 
     def image(self, random):
-        """What may be there if the power goes now."""
+        """A possible content if the power fails now."""
         image = bytearray(self.medium)
         lose = random.choice((0.0, 0.2, 0.5, 0.9, 1.0))
         order = list(self.pending)
         for write in order:
             for start in range(0, len(write.data), BLOCK):
-                # A write of many blocks is torn at any of them.
+                # A write of several blocks may be torn at any of them.
                 if random.random() >= lose:
                     block = write.data[start : start + BLOCK]
                     image[write.offset + start : write.offset + start + len(block)] = block

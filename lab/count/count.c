@@ -1,19 +1,17 @@
 /*
  * A QEMU plugin that counts the instructions a guest executes between two markers.
  *
- * A marker is a no-operation with a marked displacement, `nopl DISPLACEMENT(%rax)`, so that a program
- * needs nothing to be counted and runs the same without this. marker.h has them. What is written at the
- * end, one line for each pair of markers in order: LABEL USER KERNEL WAITING.
+ * A marker is a no-operation with a marked displacement, `nopl DISPLACEMENT(%rax)`, so that a program needs no library to be counted and runs the same without this. marker.h has them. The output at the end is one line for each pair of markers in order: LABEL USER KERNEL WAITING.
  *
- * FILE.profile then has a line for each stretch of code that ran between markers, ADDRESS INSTRUCTIONS, all
- * labels together: with the guest's /proc/kallsyms that tells which functions the instructions were in.
+ * FILE.profile then has a line for each block of code that ran between markers, ADDRESS INSTRUCTIONS, all
+ * labels together: with the guest's /proc/kallsyms it shows which functions the instructions were in.
  *
- * Waiting is what was executed in address ranges that the program named (the idle loop, a loop that polls
+ * Waiting is the code in address ranges that the program named (the idle loop, a loop that polls
  * a ring): how long those run is the drive's time, not the path's work. A REP string instruction counts
  * once, however often it repeats. An instruction that faults counts again when it is restarted.
  *
  * Debian packages no qemu-plugin.h; the declarations below are the few of its version 1 that are used.
- * Counts are of one virtual CPU: with two they would run into each other.
+ * Counts are of one virtual CPU: with two they would be mixed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -73,7 +71,7 @@ struct counts {
 	uint64_t of[BUCKETS];
 };
 
-/* Translated code that starts at an address: which bucket it is in may be learnt after it first ran. */
+/* Translated code that starts at an address; its bucket may become known after it first ran. */
 struct code {
 	uint64_t address;
 	uint64_t executed;
@@ -94,7 +92,7 @@ static struct {
 static unsigned int range_count;
 static FILE *output, *profile;
 
-/* All instructions but repeated ones; the REP instruction that ran last, and this count then. */
+/* All instructions except repeated ones; the REP instruction that ran last, and this count then. */
 static uint64_t executed, rep_address, rep_executed;
 
 static unsigned int bucket(uint64_t address)
@@ -107,7 +105,7 @@ static unsigned int bucket(uint64_t address)
 	return address >> 63 ? KERNEL : USER;
 }
 
-/* The entry of code at this address, made if need be. A full table is the end of the run. */
+/* The entry of code at this address, created if necessary. A full table ends the run. */
 static struct code *find_code(uint64_t address)
 {
 	unsigned int place = address * 0x9e3779b97f4a7c15ull >> (64 - CODES_LOG2);
@@ -135,7 +133,7 @@ static struct counts count_now(void)
 	return now;
 }
 
-/* What ran since the last begin marker is part of the profile. */
+/* Code that ran since the last begin marker is part of the profile. */
 static void note_profile(bool is_end)
 {
 	unsigned int index;
@@ -176,7 +174,7 @@ static void on_rep(unsigned int vcpu, void *data)
 	rep_executed = ++executed;
 }
 
-/* A range is told in eight messages of 16 bits, lowest first: its first address, then its last. */
+/* A range is sent in eight messages of 16 bits, lowest first: its first address, then its last. */
 static void on_message(unsigned int part, uint16_t bits)
 {
 	static uint64_t words[2];

@@ -72,7 +72,7 @@ static int count_waits_in(const char *function, const char *module)
 			first = strtoull(line, NULL, 16);
 	rewind(symbols);
 	while (first && fgets(line, sizeof(line), symbols)) {
-		/* A module's symbols stand in no order, after all others. */
+		/* A module's symbols are unsorted, after all others. */
 		if (*module && !strchr(line, '['))
 			continue;
 		address = strtoull(line, NULL, 16);

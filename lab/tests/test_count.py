@@ -56,11 +56,11 @@ def test_instructions_between_markers_are_counted(program):
     assert len(rows) == 100
     middle = {label: statistics.median(row[1] for row in rows if row[0] == label) for label in range(1, 6)}
     waiting = {label: statistics.median(row[3] for row in rows if row[0] == label) for label in range(1, 6)}
-    # Nothing; three; one, however often it repeats, and what loads its registers.
+    # Nothing; three; one, however often it repeats, and the instructions that load its registers.
     assert middle[1] == 0 and middle[2] == 3
     assert 1 <= middle[3] <= 8, middle
     assert 2000 < middle[4] < 4100 and waiting[4] == 0, (middle, waiting)
-    # The loop, whose range was told after it had run, is told apart; what calls it is not.
+    # The loop is counted separately, although its range was sent after it had run; its caller is not.
     assert waiting[5] > 2000 and middle[5] < 50, (middle, waiting)
 
 

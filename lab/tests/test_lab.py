@@ -85,7 +85,7 @@ def test_preempt_rt_and_a_status_and_a_qemu_that_crashes_before_the_command_is_s
     done = lab("--kernel", "rt", "--", "sh", "-c", "uname -v; exit 7", check=7, env=environment)
     assert b"PREEMPT_RT" in done.stdout
     said = done.stderr.decode().splitlines()
-    assert said == ["lab/run: QEMU was ended by signal 11, before it started its command; once more"], said
+    assert said == ["lab/run: QEMU was ended by signal 11, before it started its command; retrying"], said
 
 
 def test_icount_counts_one_cpu_in_guest_time():
@@ -138,7 +138,7 @@ def test_a_file_is_kept_and_errors_are_injected(tmp_path):
 
 
 def test_temporary_drives_and_logs_are_gone():
-    # Other runs go on beside this one: only what bears its number is looked at.
+    # Other runs are active at the same time, so only files with this run's number are checked.
     command = [RUN, "--drive", "backend=null,size=1T", "--", "sh", "-c", "echo begun; test -b /dev/nvme0n1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
         assert run.stdout.readline() == b"begun\n" and (BUILD / f"run-{run.pid}").exists()
@@ -179,7 +179,7 @@ def test_a_boot_that_hangs_is_tried_once_more():
     done = lab("--kernel-args", "rdinit=/bin/busybox -- sleep 1000", "--timeout", "5", "--", "true", check=125)
     said = done.stderr.decode()
     assert said.count("did not start its command within 5 s; QEMU had") == 2, said
-    assert said.count("once more") == 1 and "lines of its console" in said, said
+    assert said.count("retrying") == 1 and "lines of its console" in said, said
     remove_console(done)
 
 
@@ -235,7 +235,7 @@ def test_a_folder_that_the_guest_hides_is_named(tmp_path):
 
 
 def test_a_guest_with_one_processor_has_memory_barriers():
-    """QEMU leaves them out where there can be only one, and its drives then miss commands (lab/machine.py)."""
+    """QEMU omits them if there can be only one processor, and its drives then miss commands (lab/machine.py)."""
     for words, processors in ((["--cpus", "1"], "1,maxcpus=2"), ([], "2"), (["--icount", "0"], "1")):
         line = shlex.split(lab("--dry-run", *words).stdout.decode())
         assert line[line.index("-smp") + 1] == processors, words

@@ -1,4 +1,4 @@
-"""One guest of lab/run, and all that its README promises of it.
+"""One guest of lab/run, and everything that README.md promises about it.
 
 Own guests: lab/run itself is tested. This one serves every test here.
 """

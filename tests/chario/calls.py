@@ -16,7 +16,7 @@ area, address = d.memory(16 << 20)
 
 
 def expected_commands(lengths):
-    """What docs/chario.md says: each stretch is split into units, each unit into commands."""
+    """The rule of docs/chario.md: each memory range is split into units, each unit into commands."""
     total = units = 0
     for length in lengths:
         while length:
@@ -149,7 +149,7 @@ def test_poll_fsync_and_fua():
     os.fdatasync(file)
     assert d.counter("flushes") == before + (2 if facts["flags"] & 2 else 0)
     assert os.pwritev(file, [memoryview(area)[:4096]], 0, os.RWF_DSYNC) == 4096
-    # A driver that only knows how to wait says so to a caller who cannot.
+    # A driver that can only wait returns an error to a caller that cannot.
     d.fails(errno.EOPNOTSUPP, os.preadv, file, [memoryview(area)[:4096]], 0, os.RWF_NOWAIT)
     assert os.preadv(file, [memoryview(area)[:4096]], 0, os.RWF_HIPRI) == 4096
 
@@ -204,7 +204,7 @@ def test_registered_buffers():
     numbers = [d.register(own, address + index * 4096, 4096) for index in range(facts["registered_max"])]
     assert numbers == list(range(facts["registered_max"]))
     d.fails(errno.ENOSPC, d.register, own, address, 4096)
-    # The file takes them with it.
+    # Closing the file unregisters them.
     os.close(own)
 
 
@@ -219,7 +219,7 @@ def test_read_and_write_find_registered_memory_by_its_address():
     done, count = counted(d.call, "pread", own, address + 4096, length, block)
     assert done == length and area[4096:4096 + length] == wrote
     assert count["read_commands"] == expected_commands([length])[0]
-    # Memory of which a part lies outside is pinned for the call, as ever.
+    # Memory that is partly outside is pinned for the call, as usual.
     for at, size_bytes in ((0, 8192), (4096 + length - 4096, 8192), (8 << 20, 8192)):
         assert d.call("pread", own, address + at, size_bytes, block) == size_bytes
         assert area[at:at + size_bytes] == wrote[:size_bytes]
@@ -229,13 +229,13 @@ def test_read_and_write_find_registered_memory_by_its_address():
 
 
 def test_windows_are_denied():
-    """Without a grant nothing physical is reached; System RAM and the interrupts' doorbells never."""
+    """Without a grant no physical memory is accessible; System RAM and the interrupts' doorbells never are."""
     d.fails(errno.EPERM, d.phys, file, 0, block, 0x20000000, 0)
     d.fails(errno.EPERM, d.call, "mmap", 0, 4096, 3, 1, file, 0x20000000)
     ram = [line for line in open("/proc/iomem") if "System RAM" in line]
     first = [int(part, 16) for part in ram[-1].split(":")[0].split("-")]
     d.fails(errno.EPERM, d.grant, file, first[0] & ~4095, 4096)
-    # What no processor here can address: who mapped it would be told that its page table is corrupt.
+    # Beyond what a processor here can address: mapping it would produce a corrupt page table.
     sizes = next((line for line in open("/proc/cpuinfo") if line.startswith("address sizes")), None)
     if sizes:
         beyond = 1 << int(re.search(r"(\d+) bits physical", sizes)[1])

@@ -5,8 +5,8 @@
  *     count MODE NODE BYTES CALLS [WINDOW]
  *
  * MODE: pread or pwrite (of a block device or of CharIO's node), with -poll and -registered (CharIO);
- * registered and phys by ioctl, with -poll; empty, which is nothing between the markers. The label is 1. Offsets go through the
- * first 64 MiB in order. The first WARM_UP of the lines are of calls that fill caches and page tables.
+ * registered and phys by ioctl, with -poll; empty, which has nothing between the markers. The label is 1. Offsets go through the
+ * first 64 MiB in order. The first WARM_UP lines are of calls that fill caches and page tables.
  */
 #define _GNU_SOURCE
 #define COUNT_MESSAGES
@@ -33,7 +33,7 @@ static int fail(const char *what)
 	return 1;
 }
 
-/* The idle loop (the lab boots with idle=poll), and the loop in which CharIO looks at a ring. */
+/* The idle loop (the lab boots with idle=poll), and the loop in which CharIO polls a ring. */
 static int tell_waits(void)
 {
 	return count_waits_in("cpu_idle_poll", "") || count_waits_in("look", "chario") < 0;
@@ -97,12 +97,12 @@ int main(int argc, char **argv)
 	if (strstr(argv[1], "-poll") && ioctl(file, CHARIO_IOC_COMPLETION, &poll))
 		return fail("polling");
 	if (!strncmp(argv[1], "registered", 10) || strstr(argv[1], "-registered")) {
-		struct chario_register wish = { .address = (uintptr_t)memory, .length = bytes };
+		struct chario_register request = { .address = (uintptr_t)memory, .length = bytes };
 
 		if (strstr(argv[1], "-registered"))
-			wish.flags = CHARIO_BY_ADDRESS;
+			request.flags = CHARIO_BY_ADDRESS;
 
-		if (ioctl(file, CHARIO_IOC_REGISTER, &wish))
+		if (ioctl(file, CHARIO_IOC_REGISTER, &request))
 			return fail("registering");
 	}
 	for (index = 0; index < calls + WARM_UP; index++) {

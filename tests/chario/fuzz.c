@@ -5,8 +5,8 @@
  *
  *     fuzz NODE SEED CALLS
  *
- * It writes to the drive. A call that fails is what is expected; a kernel that complains, a pin that stays
- * or a call that does not return is what the caller of this looks for.
+ * It writes to the drive. Calls are expected to fail; the caller of this checks for kernel warnings,
+ * remaining pins and calls that do not return.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +54,7 @@ static uint64_t below(struct thread *t, uint64_t limit)
 	return next(t) % limit;
 }
 
-/* Mostly what could be right, sometimes just beside it, sometimes anything. */
+/* Mostly values that could be valid, sometimes almost valid ones, sometimes arbitrary ones. */
 static uint64_t number(struct thread *t, uint64_t plausible)
 {
 	static const uint64_t edges[] = { 0, 1, 511, 512, 4095, 4096, 1ull << 31, 1ull << 32, 1ull << 40,
@@ -151,7 +151,7 @@ static void requests(struct thread *t, int file)
 		a.window = (struct chario_window){ WINDOW + number(t, 64ull << 20), number(t, 1ull << 22) };
 		if (below(t, 2))
 			a.window.address &= ~4095ull, a.window.length &= ~4095ull;
-		/* A window in System RAM, or beyond all memory, must be refused; nothing else is asked for. */
+		/* A window in System RAM, or beyond all memory, must be refused; nothing else is requested. */
 		request = below(t, 2) ? CHARIO_IOC_GRANT : CHARIO_IOC_REVOKE;
 		if (request == CHARIO_IOC_GRANT && (a.window.address < WINDOW ||
 		    a.window.address + a.window.length > WINDOW + (64ull << 20)))
@@ -244,7 +244,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* With nothing behind it: a read that runs past its end must not reach this program's own stacks. */
+/* With nothing mapped after it: a read past its end must not reach this program's own stacks. */
 static uint8_t *guarded(size_t bytes)
 {
 	uint8_t *area = mmap(NULL, 4 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 	holes = guarded(MEMORY);
 	if (!memory || !holes)
 		return 3;
-	/* Not the first piece: the first thread's stack would take its place, below it all is free. */
+	/* Not the first piece: the first thread's stack would be placed there; everything below it is free. */
 	for (index = 2; index < (int)(MEMORY / (128 << 10)); index += 2)
 		munmap(holes + index * (128ul << 10), 128 << 10);
 	for (index = 1; index < (int)(MEMORY / (128 << 10)); index += 4)

@@ -1,1 +1,1 @@
-"""The areas of tools/figures, and what they share."""
+"""The areas of tools/figures, and their common code."""

@@ -1,4 +1,4 @@
-"""The figures of CharIO: instructions a call, predictability, rates beside the kernel's paths.
+"""The figures of CharIO: instructions per call, predictability, rates compared with the kernel's paths.
 
 Three lab runs. `counts` boots with the counting plugin and one CPU; `predictability` reads and writes
 64 MiB by each path and counts the drive's commands and interrupts of each call; `rates` is
@@ -53,7 +53,7 @@ def counts(figures):
             moved = True
         lines.append(f"{program} {words} {size} {number} 0x20000000")
     output = OUT / "counts.txt"
-    # A drive that answers at once: what the kernel does besides while a call waits would be counted with it.
+    # A drive that answers immediately: otherwise the kernel's other work during a wait would be counted too.
     drive = ("--drive", "backend=null,size=128M")
     lab("\n".join(lines), "--count", str(output), "--icount", "0", *drive, "--kernel-args", WINDOW)
     rows = [list(map(int, line.split())) for line in output.read_text().splitlines()]
@@ -64,8 +64,8 @@ def counts(figures):
         at += WARM_UP + number
         label = f"chario.{name}_{'4k' if size == small else '2m'}"
         target = targets.get(name) if size == small else None
-        # What waits is the drive's time: the idle loop, and the loop that looks at a ring. A call that
-        # waited in the idle loop was switched away from and back to; one that was answered before was not.
+        # Waiting is the drive's time: the idle loop, and the loop that polls a ring. A call that waited in the idle loop has two
+        # context switches; a call that was answered before has none.
         slept = [user + kernel for _, user, kernel, waiting in part if waiting]
         awake = [user + kernel for _, user, kernel, waiting in part if not waiting]
         if "poll" in name:
@@ -134,7 +134,7 @@ for result in results:
 
 
 def predictability(figures):
-    """CharIO's calls against what was computed; a quarter as many of the kernel's paths show their spread."""
+    """CharIO's calls compared with the computed numbers; a quarter as many calls of the kernel's paths show their spread."""
     calls = int(os.environ.get("STRAIGHTWAY_CALLS", "200"))
     command, unit, length = 128 << 10, 4 << 20, 64 << 20
     expected = (length // command, length // unit)
@@ -181,7 +181,7 @@ def rates(figures, straightway):
             for key, label in (("throughput_mib_s", "rate"), ("mib_s_per_cpu_percent", "rate_per_cpu")):
                 value = {r["path"]: r[key] for r in cells if r.get(key)}
                 ours = {path: v for path, v in value.items() if path in ("chario", "chario-registered", "chario-phys")}
-                # ext4-buffered and block-buffered answer from memory in part: the drive is not what they measure.
+                # ext4-buffered and block-buffered answer partly from memory, so they do not measure the drive.
                 kernels = {path: v for path, v in value.items() if not path.startswith(("chario", "straightway"))
                            and not path.endswith("-buffered")}  # fmt: skip
                 if not ours or not kernels:
@@ -197,7 +197,7 @@ def built():
 
 
 def chario_counts(figures):
-    """What repeats: instructions a call."""
+    """The repeatable figures: instructions per call."""
     built()
     counts(figures)
 

@@ -1,7 +1,7 @@
 """The report of CharIO's figures, one HTML file: predictability as box plots, then every figure.
 
 The thesis's figures 4.5 and 4.6 are the two upper panels: interrupts of each call of 64 MiB, by path. Below
-them the same for the drive's commands.
+them is the same for the drive's commands.
 """
 
 from html import escape
@@ -52,7 +52,7 @@ def box_plot(groups, unit, computed):
     for tick in range(0, int(most) + 1, step):
         parts.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{TOP - 12}" y2="{height - BOTTOM}"/>')
         parts.append(f'<text x="{x(tick):.1f}" y="{height - BOTTOM + 18}" text-anchor="middle">{tick:,}</text>')
-    parts.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{height - 8}" text-anchor="middle">{unit} a call</text>')
+    parts.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{height - 8}" text-anchor="middle">{unit}/call</text>')
     parts.append(f'<text class="soft" x="{LEFT}" y="14">CharIO computed: {computed:,}</text>')
     for index, (name, values) in enumerate(groups.items()):
         y = TOP + ROW * index + ROW // 2
@@ -78,7 +78,7 @@ def panels(rows, computed):
                 if row[2] == operation:
                     name = row[1] + (", RT kernel" if row[0] == "rt" else "")
                     groups.setdefault(name, []).append(row[place])
-            # Ours first, and then as they were measured.
+            # This project's paths first, then in the order of measurement.
             groups = dict(sorted(groups.items(), key=lambda group: not group[0].startswith("chario")))
             yield f"{unit.capitalize()} of {operation}s of 64 MiB", box_plot(groups, unit, expected)
 
@@ -87,10 +87,10 @@ def report(rows, computed, figures):
     """The page. `rows`: kernel, path, operation, commands, interrupts of each call."""
     parts = ['<!doctype html><html lang="en"><head><meta charset="utf-8"><title>CharIO</title>',
              '<meta name="viewport" content="width=device-width, initial-scale=1">',
-             f"<style>{STYLE}</style></head><body><h1>CharIO: what a call costs, and how surely</h1>",
+             f"<style>{STYLE}</style></head><body><h1>CharIO: the cost of a call and its predictability</h1>",
              f'<p class="soft">{len(rows):,} calls of 64 MiB in the lab. An emulated drive: counts are exact, times are not '
-             "those of a real one. Each box has the middle half of the calls, the line in it is their median, the whiskers "
-             "reach to the least and the most.</p>"]  # fmt: skip
+             "those of a real one. Each box is the middle half of the calls, the line in it is their median, the whiskers "
+             "reach to the minimum and the maximum.</p>"]  # fmt: skip
     for title, plot in panels(rows, computed):
         parts.append(f"<h2>{title}</h2><figure>{plot}</figure>")
     parts.append('<h2>Every figure</h2><div class="wide"><table><tr><th>figure<th class="number">value<th>unit<th>target<th></tr>')

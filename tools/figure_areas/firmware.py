@@ -1,4 +1,4 @@
-"""The storage coprocessor: instructions and sizes that repeat to the last digit, and rates that do not."""
+"""The storage coprocessor: instructions and sizes, which repeat exactly, and rates, which do not."""
 
 import re
 import statistics
@@ -24,11 +24,11 @@ PROGRAMS = (
 COMMAND_BYTES = 128 << 10
 STREAM_BLOCK_BYTES = 64 << 10
 STREAM_BLOCKS = 256
-# The clock of the small processor that the targets speak of; one instruction a clock.
+# The clock of the small processor in the targets; one instruction per clock.
 CLOCK_HZ = 100_000_000
 RATE_BYTES = "256M"
 LIMITED_BYTES = "1G"
-# What the thesis measured of its drive, with the driver on the main CPU.
+# The thesis's measurements of its drive, with the driver on the main CPU.
 THESIS_MIB_PER_S = {"read": 1444, "write": 1004}
 UNLIMITED = 0
 ROUNDS = 5
@@ -68,8 +68,8 @@ def instructions(figures, bits):
 
 
 def serving(window, *words):
-    """What the coprocessor says that it executed for the last of these commands: how many of its own
-    commands that were, and the instructions, empty rounds of its loop left out."""
+    """The coprocessor's own count for the last of these commands: the number of commands that it executed, and the
+    instructions without empty rounds of its loop."""
     start = [LAB, "--firmware", build.build(32), "--drive", f"size=64M,serial=LAB1,file={window}.drive",
              "--window", window, "--orders", "mode=count", "--icount", "0"]  # fmt: skip
     machine = subprocess.Popen(start, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -77,7 +77,7 @@ def serving(window, *words):
         wait_for(machine, "ready")
         for command in words:
             run(list(map(str, command)))
-            # It comes when the coprocessor has noticed that the client is gone.
+            # It is printed when the coprocessor has noticed that the client left.
             line = wait_for(machine, "served")
     finally:
         machine.terminate()
@@ -87,15 +87,15 @@ def serving(window, *words):
 
 
 def wait_for(machine, start):
-    """The next line of the coprocessor's log that begins so."""
+    """The next line of the coprocessor's log with this beginning."""
     for line in machine.stdout:
         if line.startswith(start):
             return line
-    sys.exit(f"figures: the coprocessor never said {start!r}")
+    sys.exit(f"figures: the coprocessor never printed {start!r}")
 
 
 def ring_instructions(figures):
-    """Commands over the ring: all that the coprocessor executes for one, its driver included."""
+    """Commands over the ring: everything that the coprocessor executes for one, including its driver."""
     example = build_example("straightway-figures", "coprocessor")
     run(["cargo", "build", "--quiet", "--locked", "--release", "-p", "straightway-cli"])
     command = TARGET / "release" / "straightway"
@@ -114,7 +114,7 @@ def ring_instructions(figures):
 
 
 def host_instructions(figures):
-    """What a command over the ring costs the main CPU, submission and completion."""
+    """The main CPU's cost of a command over the ring, submission and completion."""
     program = build_example("straightway-figures", "coprocessor_count")
     for way in ("read", "write"):
         counts = dumps([program, way, "64"])
@@ -124,7 +124,7 @@ def host_instructions(figures):
 
 
 def main_cpu(figures):
-    """One table: what the main CPU spends on a MiB that is read in commands of 128 KiB, by path.
+    """One table: the main CPU's instructions for a MiB that is read in commands of 128 KiB, by path.
 
     Instructions, which repeat: of the ring and of the user-space driver under Callgrind, of the kernel's
     block device (system call, block layer, driver, interrupt) in the lab, less what waits.
@@ -151,9 +151,9 @@ def main_cpu(figures):
 def rates(figures):
     """The same drive with the ring and without, in turns: wall time, as QEMU has it on this machine.
 
-    Once a drive as fast as QEMU makes it: then the emulator is the limit, which needs two processors
-    before the client has any. And once a drive as fast as that of the thesis (table 4.4), which is the
-    limit itself, as a real one would be.
+    Once with a drive as fast as QEMU allows: then the emulator is the limit, which needs two processors
+    before the client gets any. And once with a drive as fast as that of the thesis (table 4.4), which is then
+    the limit, as a real drive would be.
     """
     both = {"read": UNLIMITED, "write": UNLIMITED}
     percentages(figures, "sequential_{}", both, RATE_BYTES)
@@ -161,10 +161,10 @@ def rates(figures):
 
 
 def percentages(figures, name, limits, size):
-    """The ring's rate as a share of the driver's alone, for drives of so many MiB/s.
+    """The ring's rate as a share of the driver's alone, for drives limited to `limit` MiB/s.
 
-    The client waits as every user of the library does: it looks for a while and then naps. One that
-    never sleeps is measured beside it.
+    The client waits like every user of the library: it polls for a while and then sleeps. A client that
+    never sleeps is measured too.
     """
     for way, limit in limits.items():
         found = [one_round(way, limit, size) for _ in range(ROUNDS)]
@@ -197,7 +197,7 @@ def one_round(way, limit, size):
 
 
 def firmware_counts(figures):
-    """What repeats to the last digit."""
+    """The figures that repeat exactly."""
     try:
         for bits in (32, 64):
             sizes(figures, bits)

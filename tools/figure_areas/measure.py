@@ -1,7 +1,7 @@
-"""The instrument: its own cost, what it sees of a stall, what it explains of a request.
+"""The measuring verbs: their overhead, what they report of a stall, how much of a request they explain.
 
 Instructions, allocations and system calls of the timed path come from Callgrind, on a device that does
-nothing: two runs of different length differ by the operations between them alone. The stall and the
+nothing: two runs of different length differ only by their operations. The stall and the
 parts of requests are measured in the lab.
 """
 
@@ -16,9 +16,9 @@ from . import freeze as frozen
 from .support import ROOT, TARGET, build_example, run
 
 OUT = ROOT / "out" / "measure"
-# Long enough that both have their records from fresh pages: the calls for those are then equal in number.
+# Long enough that both allocate their records in fresh pages: both then make the same number of calls for them.
 FEW, MANY = 30_000, 60_000
-# The timed paths, with all that they call; neither what is made before them nor what is computed after.
+# The timed paths with everything that they call, but without preparation and evaluation.
 TIMED = ("*ClosedLoop::serve*", "*OpenLoop::serve*", "count_loops::bare*")
 
 
@@ -69,7 +69,7 @@ def overhead(figures):
 
 
 def lab(script, *options, timeout=900):
-    """Runs bash in a guest; what is measured is in the files that it writes below out/."""
+    """Runs bash in a guest; the results are in the files that it writes below out/."""
     command = [ROOT / "lab/run", *options, "--timeout", str(timeout), "--", "bash", "-c", script]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -110,7 +110,7 @@ def coverage(figures, straightway):
 
 
 def measure_counts(figures):
-    """What repeats to the last digit, and so may gate a change."""
+    """The figures that repeat exactly, and so may gate a change."""
     overhead(figures)
 
 

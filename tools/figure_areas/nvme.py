@@ -1,4 +1,4 @@
-"""The driver: instructions, sizes, and 4 KiB reads in the lab beside the kernel's paths."""
+"""The driver: instructions, sizes, and 4 KiB reads in the lab compared with the kernel's paths."""
 
 import re
 import statistics
@@ -17,7 +17,7 @@ def instructions(figures):
     def split(name, count, depth):
         counts = bursts(program, name, count)
         submit, reap = counts[0::2], counts[1::2]
-        # The first burst teaches the queue the length of the transfers: told apart below.
+        # In the first burst the queue caches the length of the transfers: it is reported separately below.
         both = [(one + other) / depth for one, other in zip(submit, reap)]
         return both[0], both[1:], statistics.median(submit[1:]) / depth, statistics.median(reap[1:]) / depth
 
@@ -95,7 +95,7 @@ def rates(figures):
 
 
 def nvme_counts(figures):
-    """What repeats to the last digit, and so may gate a change."""
+    """The figures that repeat exactly, and so may gate a change."""
     instructions(figures)
     size(figures)
 

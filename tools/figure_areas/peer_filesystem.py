@@ -1,8 +1,8 @@
-"""Does to a kernel file system what crates/figures/examples/volume_io does to a volume.
+"""Runs the workload of crates/figures/examples/volume_io on a kernel file system.
 
 Runs as root in the lab: `peer_filesystem.py KIND DEVICE LARGE_MIB`, KIND being ext4 or ext2. DEVICE is
-made anew. Prints the same lines; of the counts only FUA is its own, the rest comes from the drive's
-trace, which the marks (see there) divide.
+formatted. Prints the same lines; it counts only FUA itself, the other counts come from the drive's trace, which
+the marks (see the example) divide.
 """
 
 import mmap
@@ -20,7 +20,7 @@ MOUNTED = Path("/mnt")
 
 
 class Marks:
-    """Reads past the page cache, from the end of the drive, where there is no file system."""
+    """Reads bypassing the page cache, from the end of the drive, where there is no file system."""
 
     def __init__(self, device):
         self.file = os.open(device, os.O_RDONLY | os.O_DIRECT)
@@ -75,7 +75,7 @@ def appends(marks, kind):
         os.close(file)
 
     records("growing", False)
-    # ext2 has no allocation ahead: the library writes zeroes instead.
+    # ext2 does not support allocation in advance: the library writes zeroes instead.
     if kind == "ext4":
         records("allocated", True)
 
@@ -127,7 +127,7 @@ def reads(marks, mount, large_mib):
     numbers = random.Random(1)
 
     def read(file):
-        # Past the page cache: so is a read from a volume.
+        # Bypassing the page cache, like a read from a volume.
         os.preadv(file, [page], numbers.randrange(large_mib * MIB // RECORD) * RECORD)
 
     for _ in range(COLD):
@@ -151,7 +151,7 @@ def reads(marks, mount, large_mib):
 def main():
     kind, device, large_mib = sys.argv[1], sys.argv[2], int(sys.argv[3])
     marks = Marks(device)
-    # What mkfs leaves for later would be counted with what comes later.
+    # Work that mkfs defers would be counted in later phases.
     options = ["-E", "lazy_itable_init=0" + (",lazy_journal_init=0" if kind == "ext4" else "")]
     blocks = (marks.first // 4096 // 256) * 256
     subprocess.run(["mke2fs", "-q", "-F", "-t", kind, "-b", "4096", *options, device, str(blocks)], check=True)

@@ -18,7 +18,7 @@ def raid0(figures):
 
 
 def hwfs(figures):
-    """The file system core: files in cycles beside the tables of 2012, its size."""
+    """The file system core: files in cycles compared with the tables of 2012, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/hwfs_figures.py", HWFS_RESULTS])
     for row in json.loads(HWFS_RESULTS.read_text()):
         figures.add(*row)
@@ -32,7 +32,7 @@ def sata(figures):
 
 
 def virtio(figures):
-    """The virtio-blk device: cycles of a request on a disk that costs nothing, its size."""
+    """The virtio-blk device: cycles of a request on an ideal disk, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/virtio_figures.py", VIRTIO_RESULTS])
     for row in json.loads(VIRTIO_RESULTS.read_text()):
         figures.add(*row)

@@ -1,6 +1,6 @@
 """The deepest stack of a RISC-V program, from its machine code: each function's frame and the calls
 between them. No run is needed, and nothing is guessed: a call through a register may go to every function
-that nobody calls directly, and a program with recursion has no bound and is said to have none."""
+that is never called directly, and a program with recursion is reported as unbounded."""
 
 import re
 import subprocess
@@ -71,7 +71,7 @@ def inline_routines(found):
 
 
 def constant(registers, operation, operands):
-    """Follows what a register holds, as far as frames need it: lui and addi."""
+    """Tracks the value of a register as far as frames need it: lui and addi."""
     words = operands.split(",")
     if operation == "lui" and len(words) == 2:
         registers[words[0]] = int(words[1], 16) << 12
@@ -89,7 +89,7 @@ def constant(registers, operation, operands):
 
 def link_pointers(found, taken, roots):
     """Lets each call through a register reach every function whose address is taken (it is put into a
-    register, or nobody calls it). A jump without a link is a table's, or a return."""
+    register, or it is never called). A jump without a link is a table jump or a return."""
     called = set().union(*(entry[2] for entry in found.values()))
     targets = taken | {address for address in found if address not in called}
     targets -= {address for address, entry in found.items() if entry[0] in roots}
@@ -111,7 +111,7 @@ def deepest(program, roots, interrupt=None):
         return starts[bisect.bisect_right(starts, address) - 1]
 
     def walk(root):
-        # A stack of our own: Python's is no deeper than the program's calls may be.
+        # An explicit stack: Python's recursion limit may be lower than the depth of the program's calls.
         pending = [(root, None)]
         while pending:
             address, children = pending.pop()

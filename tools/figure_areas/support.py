@@ -1,4 +1,4 @@
-"""What every area needs: the figures so far, running commands, building examples, Callgrind."""
+"""Common code of all areas: the figures so far, running commands, building examples, Callgrind."""
 
 import operator
 import os
@@ -22,7 +22,7 @@ class Figures:
         self.rows = []
 
     def add(self, name, value, unit, target=None):
-        """`target` is like `<= 90`, `< 90` or `>= 3.5`, or None where there is none."""
+        """`target` is for example `<= 90`, `< 90` or `>= 3.5`, or None."""
         verdict = "ok"
         if target is not None:
             relation, bound = target.split()
@@ -34,12 +34,12 @@ class Figures:
         self.rows.append(row)
 
     def remark(self, text):
-        """A line that is no figure."""
+        """Prints a line that is not a figure."""
         print(f"# {text}", flush=True)
 
 
 def run(command, **options):
-    """Runs a command and returns its standard output; says what failed."""
+    """Runs a command and returns its standard output; exits with an error if it fails."""
     options = {"cwd": ROOT, **options}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, **options)
     if done.returncode != 0:
@@ -53,7 +53,7 @@ def build_example(package, example, profile="release"):
 
 
 def dumps(command):
-    """What Callgrind counted in each of the program's dumps, the markers' own cost taken off."""
+    """Callgrind's counts of each of the program's dumps, less the cost of the markers."""
     with tempfile.TemporaryDirectory() as folder:
         run(
             ["valgrind", "--tool=callgrind", "--collect-atstart=no",

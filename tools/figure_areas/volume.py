@@ -1,5 +1,5 @@
 """Volumes: instructions of a data request, commands and bytes of the work, sizes; and in the lab
-the same work against kernel file systems, and the rates of whole files."""
+the same work compared with kernel file systems, and the rates of whole files."""
 
 import platform
 import statistics
@@ -19,7 +19,7 @@ class Counted:
         self.depth = depth
         counts = dumps([program, target, kind, *map(str, (length, depth, rounds))])
         rounds = [counts[at:at + 2 * depth] for at in range(0, len(counts), 2 * depth)]
-        # The first round teaches the driver and the volume their lengths.
+        # In the first round the driver and the volume cache their lengths.
         self.first, self.rounds = rounds[0], rounds[1:]
 
     def typical(self):
@@ -58,14 +58,14 @@ def instructions(figures):
         figures.add(f"volume.{name}_above_driver_instructions", above, "instructions", target)
         figures.add(f"volume.{name}_submit_above_driver_instructions", filed.submit() - alone.submit(), "instructions")
         figures.add(f"volume.{name}_poll_above_driver_instructions", filed.poll() - alone.poll(), "instructions")
-        # A round is compared with the driver's round of the same number: both learn alike.
+        # A round is compared with the driver's round of the same number, because both fill their caches in the same way.
         worst = max(
             sum(ours) - sum(own)
             for ours, own in zip([filed.first, *filed.rounds], [alone.first, *alone.rounds])
         )
         figures.add(f"volume.{name}_above_driver_worst_instructions", worst, "instructions", target)
 
-    # The bound of steps: the fourth of four extents; the 32nd of 32 appends folded at once.
+    # The maximum of steps: the fourth of four extents; the 32nd of 32 appends processed together.
     alone = count("driver", "write", APPEND)
     scattered = count("scattered", "write", APPEND, depth=4, rounds=20)
     figures.add("volume.append_128k_fourth_extent_submit_above_driver_worst_instructions",
@@ -84,7 +84,7 @@ def instructions(figures):
 
 
 def on_memory(figures):
-    """The commands of the work, on memory: these repeat to the last one."""
+    """The commands of the work, on memory, which repeat exactly."""
     program = build_example("straightway-figures", "volume_io")
     for block in (512, 4096):
         phases = Phases.parse(run([program, f"ram:{block}", "64"]))
@@ -101,7 +101,7 @@ def state(figures):
 
 
 def volume_counts(figures):
-    """What repeats to the last digit, and so may gate a change."""
+    """The figures that repeat exactly, and so may gate a change."""
     if platform.machine() == "x86_64":
         instructions(figures)
     else:

@@ -1,4 +1,4 @@
-"""Volumes in the lab: what the drive sees, beside kernel file systems; and rates of whole files."""
+"""Volumes in the lab: the drive's commands, compared with kernel file systems; and rates of whole files."""
 
 import json
 import os
@@ -17,7 +17,7 @@ LARGE_MIB = 1024
 EVENTS = ("pci_nvme_read", "pci_nvme_write", "pci_nvme_flush_ns")
 COMMAND = re.compile(r"pci_nvme_(read|write|flush_ns)\b(?:.*?opname '(\w+)')?(?:.* count (\d+) lba 0x([0-9a-f]+))?")
 
-# The table of what is promised, by block (and node) size; the rest is shown without a target.
+# The table of targets, by block (and node) size; the rest is shown without a target.
 TARGETS = {
     ("append_sync", "write_amplification"): {512: "<= 1.125", 4096: "<= 2"},
     ("append_sync", "flushes"): {512: "<= 1", 4096: "<= 1"},
@@ -27,7 +27,7 @@ TARGETS = {
 }
 LITTLEFS = (
     "littlefs 2.11, published, not measured here: 4 KiB append and sync 1.69 bytes written and 5.8 read a byte; "
-    "a commit each MiB 1.004; 2 flushes in a sync; most reads in one append 65 MiB (of a 512 MiB file)"
+    "a commit each MiB 1.004; 2 flushes in a sync; maximum reads in one append 65 MiB (of a 512 MiB file)"
 )
 
 
@@ -114,13 +114,13 @@ def commands(trace):
         elif name == "NVME_NVM_CMD_WRITE":
             yield "write", int(count), int(lba, 16)
         else:
-            # Zeroes that the drive makes itself: a command, and no bytes over the bus.
+            # Zeroes that the drive makes itself: a command without bytes over the bus.
             yield "write", 0, int(lba, 16)
 
 
 def fill_in(trace, works):
     """Counts the commands between the marks; `works` are (block, Phases), in the order in which
-    they ran. FUA stays as each program counted it: the trace does not show it."""
+    they ran. FUA is as counted by each program, because the trace does not show it."""
     stream = commands(trace)
     for block, phases in works:
         first = (DRIVE_BYTES - MARKS_BYTES) // block
@@ -148,7 +148,7 @@ def fill_in(trace, works):
 
 
 def emptied(phases):
-    """The same phases with nothing counted but FUA."""
+    """The same phases, with only FUA counted."""
     return Phases([Phase(p.name, p.operations, p.data_bytes, fua=p.fua) for p in phases.list])
 
 
@@ -163,7 +163,7 @@ def traffic(figures):
         f"echo work {names[2]} && python3 {peer} ext4 /dev/nvme2n1 {LARGE_MIB}",
         f"echo work {names[3]} && python3 {peer} ext2 /dev/nvme3n1 {LARGE_MIB}",
     ))
-    # The host need not make anything durable: the drive's trace shows each flush all the same.
+    # The host need not make anything durable: the drive's trace shows each flush in any case.
     drive = f"size={DRIVE_BYTES},cache=unsafe"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "trace"
@@ -180,7 +180,7 @@ def traffic(figures):
         ours = name.startswith("volume_")
         show(figures, "volume.lab_" + name.removeprefix("volume_") if ours else f"volume.lab_{name}", seen[name], ours)
         if ours:
-            # Two counts of the same commands: the device's user's, and the drive's.
+            # Two counts of the same commands: by the program, and by the drive.
             differ = sum(one != other for one, other in zip(told[name].list, seen[name].list))
             figures.add(f"volume.lab_{name.removeprefix('volume_')}_phases_that_differ", differ, "phases", "<= 0")
     figures.remark(LITTLEFS)
@@ -205,10 +205,10 @@ def rates(figures):
         "set -e",
         "yes straightway | head -c 1G >/tmp/input",
         f"{program} --quiet format nvme0 --size 1280M --destroy-data straightway0 >&2",
-        # The first round finds no memory behind the drive yet.
+        # In the first round the drive's memory is not allocated yet.
         *([turn] * (rounds + 1)),
     ))
-    # The drive is memory: the host's disk would be what is measured.
+    # The drive is in memory; otherwise the host's disk would be measured.
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.NamedTemporaryFile(dir=memory, prefix="straightway-") as drive:
         drive.truncate(DRIVE_BYTES)

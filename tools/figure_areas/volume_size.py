@@ -16,7 +16,7 @@ DEBIAN_CORE = ["-Zbuild-std=core,compiler_builtins", "-Zbuild-std-features=compi
 
 
 def toolchain():
-    """(cargo, its further arguments, environment), the ordinary way first; or None."""
+    """(cargo, its further arguments, environment), preferring an ordinary toolchain; or None."""
     rustup = shutil.which("rustup")
     if rustup:
         listing = subprocess.run([rustup, "target", "list", "--installed"], cwd=FOLDER,

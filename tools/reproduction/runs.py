@@ -15,14 +15,14 @@ D, S = "/dev/nvme0n1", "--destroy-data LAB1 --span 64M"
 
 @dataclass
 class Guest:
-    """One boot: the runs in it by name, each a verb and its words; `before` is bash."""
+    """One boot: the runs in it by name, each a verb and its arguments; `before` is bash."""
 
     name: str
     runs: dict
     options: tuple = DRIVE
     before: str = ""
     timeout: int = 1500
-    # An end that is an answer and no failure: 0, and 5 where a verb says that its data is too little.
+    # Exit statuses that are answers, not failures: 0, and 5 if a verb reports too little data.
     answers: tuple = field(default=(0, 5))
 
 
@@ -103,7 +103,7 @@ def commands():
 
 
 def measure(guest):
-    """Runs a guest's commands; what one says is kept beside its JSON. Whether all came to an end."""
+    """Runs a guest's commands; the output of each is saved with its JSON. Returns whether all succeeded."""
     if "chario" in guest.before:
         subprocess.run([ROOT / "kernel/chario/build", "stock-x86_64"], cwd=ROOT, check=True, capture_output=True)
     answers = "|".join(map(str, guest.answers))

@@ -1,1 +1,1 @@
-"""The test suites that `tools/test` runs: how each is started, and how what it did is counted."""
+"""The test suites that `tools/test` runs: how each is started, and how its results are counted."""

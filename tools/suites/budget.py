@@ -1,4 +1,4 @@
-"""How long a randomised test may search: STRAIGHTWAY_BUDGET, as the Rust tests have it (`crash::Budget`)."""
+"""How long a randomised test may search: STRAIGHTWAY_BUDGET, as in the Rust tests (`crash::Budget`)."""
 
 import os
 import re
@@ -7,7 +7,7 @@ VARIABLE = "STRAIGHTWAY_BUDGET"
 
 
 def seconds(default):
-    """The budget in whole seconds; a budget in states is for searches that count them, and leaves the default."""
+    """The budget in whole seconds; a budget in states only affects searches that count them, so the default is used."""
     return _of(r"(\d+)s", default)
 
 

@@ -1,8 +1,8 @@
-"""Which test goes next, and to which worker: from what each cost the last time.
+"""Which test runs next, and on which worker: from the costs of the last run.
 
 Owns the file of costs: processor time, the kind of guest and the time of each test, from the last run (build/test), or
-as committed for a machine that has no last run. Long tests go first, so that no worker is left with one at the end; a
-worker keeps to the kinds of guests that it has booted, and takes from the other's only when nothing else is left.
+as committed for a machine that has no last run. Long tests run first, so that no worker is left with one at the end; a
+worker prefers the kinds of guests that it has booted, and takes tests of other workers' kinds only when nothing else is left.
 """
 
 import json
@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "tests" / "costs.json"
 LAST = ROOT / "build" / "test" / "costs.json"
-# These go before all others.
+# These run before all others.
 LONG_S = 25.0
-# What is taken for a test that nobody has measured: as much as one that is not worth a line of the committed file.
+# The assumed cost of a test without a measurement: that of tests that are omitted from the committed file.
 UNKNOWN_S = 2.0
 
 
@@ -27,14 +27,14 @@ def known() -> dict[str, list]:
 
 
 def keep(costs: dict[str, list]) -> None:
-    """Adds to what the last runs found."""
+    """Adds to the costs of the last runs."""
     LAST.parent.mkdir(parents=True, exist_ok=True)
     last = json.loads(LAST.read_text("utf-8")) if LAST.exists() else {}
     _write(LAST, last | costs)
 
 
 def commit() -> None:
-    """Writes what the last whole run found to the file that is committed, but for what hardly matters."""
+    """Writes the costs of the last complete run to the committed file, except negligible ones."""
     last = json.loads(LAST.read_text("utf-8"))
     _write(COMMITTED, {test: cost for test, cost in last.items() if cost[1] or cost[2] >= UNKNOWN_S})
 
@@ -52,7 +52,7 @@ class Order:
         self._owner: dict[str, str] = {}
 
     def choose(self, worker: str, waiting: dict[str, list[str]]) -> str:
-        """The unit that this worker takes next, of those that wait (name to tests)."""
+        """The next unit for this worker, of the waiting ones (name to tests)."""
         units = {name: self._cost(tests) for name, tests in waiting.items()}
         totals: dict[str, float] = {}
         for seconds, kind in units.values():
@@ -68,7 +68,7 @@ class Order:
                 place = 2
             else:
                 place = 1 if self._owner[kind] == worker else 4
-            # Of new kinds the one with most to do, and all of it before another.
+            # Of new kinds the one with the most work, and all of it before another kind.
             return place, -totals[kind] if place == 2 else 0.0, -seconds, name
 
         chosen = min(units, key=rank)
@@ -78,6 +78,6 @@ class Order:
         return chosen
 
     def _cost(self, tests: list[str]) -> tuple[float, str]:
-        """How long they keep a worker, which may wait for its guest, and their kind of guest."""
+        """How long the tests occupy a worker, including waits for its guest, and their kind of guest."""
         costs = [self._costs.get(test, [0.0, "", UNKNOWN_S]) for test in tests]
         return sum(seconds for _, _, seconds in costs), next((kind for _, kind, _ in costs if kind), "")

@@ -1,4 +1,4 @@
-"""Running a program, with what it prints shown as it comes or kept for when it fails, and what it cost."""
+"""Runs a program, with its output shown immediately or stored for a failure report, and its cost."""
 
 import contextlib
 import os
@@ -17,16 +17,16 @@ class Done(NamedTuple):
 
     status: int
     output: str
-    # Processor time of it and of what it started and waited for.
+    # Processor time of the program and of the children that it waited for.
     cpu_s: float
 
 
-# No program of the suites takes as long on a busy machine: it is ended, so that the others are counted.
+# No program of the suites takes this long, even on a busy machine: it is ended, so that the others are counted.
 LIMIT_S = float(os.environ.get("STRAIGHTWAY_PROGRAM_LIMIT_S", "1800"))
 
 
 def children(pid: int) -> list[int]:
-    """The processes that this one has started, and that are still there."""
+    """The running processes that this one has started."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
@@ -35,17 +35,17 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Them, and those that these have started."""
+    """The running children and their descendants."""
     return [one for child in children(pid) for one in (child, *descendants(child))]
 
 
 def shown(command: list, env: dict[str, str] | None = None) -> Done:
-    """Runs a command in the repository, and shows what it prints as it comes, however long it takes."""
+    """Runs a command in the repository, and shows its output immediately, without a time limit."""
     return _run(command, ROOT, env, is_shown=True)
 
 
 def kept(command: list, cwd: Path = ROOT, env: dict[str, str] | None = None) -> Done:
-    """Runs a command, and keeps what it prints; one that does not end is killed."""
+    """Runs a command, and stores its output; a command that does not end is killed."""
     return _run(command, cwd, env, is_shown=False)
 
 
@@ -71,7 +71,7 @@ def _run(command: list, cwd: Path, env: dict[str, str] | None, is_shown: bool) -
             sys.stdout.buffer.flush()
     process.stdout.close()
     limit.cancel()
-    # Of this program alone: others run beside it.
+    # Only of this program: others run at the same time.
     _, status, use = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Done(process.returncode, b"".join(parts + late).decode(errors="replace"), use.ru_utime + use.ru_stime)

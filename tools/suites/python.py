@@ -1,4 +1,4 @@
-"""The tests that pytest runs: all suites' in one run, counted from the report that it writes, not from what it prints."""
+"""The tests that pytest runs: all suites in one run, counted from its report file, not from its output."""
 
 import os
 import xml.etree.ElementTree as xml
@@ -7,7 +7,7 @@ from . import order, process
 from .result import ROOT, Result
 
 REPORT = ROOT / "build" / "test" / "pytest.xml"
-# Guests are a suite of their own unless another names their file.
+# Tests with guests are a separate suite unless another suite names their file.
 FILES = {
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
     "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_firmware_stack.py"),
@@ -25,7 +25,7 @@ def run(suites, pattern=None):
     program = ROOT / "build" / "venv" / "bin" / "pytest"
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.unlink(missing_ok=True)
-    # One more than there are processors: guests wait for drives that are limited, and for each other.
+    # One more than there are processors: guests wait for drives with limits, and for each other.
     workers = str((os.cpu_count() or 1) + 1)
     command = [program, "-q", "--tb=short", "-n", workers, "--dist", "loadscope", f"--junitxml={REPORT}",
                *(["-k", pattern] if pattern else []), *words]  # fmt: skip
@@ -42,7 +42,7 @@ def run(suites, pattern=None):
 
 
 def count(results):
-    """Adds what pytest's report says, and keeps what each test cost for the order of the next run."""
+    """Adds the results of pytest's report, and stores the cost of each test for the order of the next run."""
     costs = {}
     for case in xml.parse(REPORT).getroot().iter("testcase"):
         file = case.get("classname", "").replace(".", "/") + ".py"

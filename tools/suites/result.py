@@ -1,4 +1,4 @@
-"""What a suite did, and the report that ends a run: a table, the slowest tests, one line that counts them all."""
+"""The results of a suite, and the report at the end of a run: a table, the slowest tests, one line that counts them all."""
 
 import json
 import os
@@ -11,10 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # The lab writes a line here for each guest that it starts: {"kind": ..., "seconds": ..., "retry": ..., "test": ...}.
 BOOTS = ROOT / "build" / "lab" / "boots.jsonl"
 SLOWEST = 10
-# What each suite may take, and took when it last ran whole and passed, in seconds of processor time.
+# The budget of each suite, and its cost when it last ran completely and passed, in seconds of processor time.
 BUDGETS = ROOT / "tests" / "budgets.json"
 TAKEN = ROOT / "build" / "test" / "taken.json"
-# Of a failure's text the report repeats the end, where the reason is.
+# The report repeats the end of a failure's text, where the reason is.
 FAILURE_LINES = 40
 
 
@@ -25,11 +25,11 @@ class Result:
     name: str
     passed: int = 0
     skipped: list[str] = field(default_factory=list)
-    # The test's name, and what a person needs to see of it.
+    # The test's name, and its text for the report.
     failed: list[tuple[str, str]] = field(default_factory=list)
     # Seconds, processor seconds (None: not measured) and name of each test that was timed.
     times: list[tuple[float, float | None, str]] = field(default_factory=list)
-    # Of suites whose tests share workers with others': the sum of its tests' times.
+    # For suites whose tests share workers with others: the sum of its tests' times.
     seconds: float = 0.0
     cpu_s: float = 0.0
     boots: int = 0
@@ -54,7 +54,7 @@ def boots_so_far() -> list[dict]:
 
 
 def keep_taken(results: list[Result]) -> None:
-    """Notes what each suite took that passed."""
+    """Stores the costs of the suites that passed."""
     taken = json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
     taken |= {result.name: round(result.cpu_s) for result in results if not result.failed}
     TAKEN.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def keep_taken(results: list[Result]) -> None:
 
 
 def budget_lines() -> list[str]:
-    """Each suite's budget beside what it took."""
+    """Each suite's budget and its cost."""
     budgets = json.loads(BUDGETS.read_text("utf-8"))
     taken = json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
     lines = [f"{'suite':<10}{'budget':>8}{'taken':>8}  seconds of processor time"]
@@ -79,7 +79,7 @@ def failure_text(text: str) -> str:
 
 
 def print_report(results: list[Result], wall_s: float) -> None:
-    """Prints what failed, why tests were skipped, a table of the suites, the slowest tests, and the count."""
+    """Prints failures, reasons for skipped tests, a table of the suites, the slowest tests, and the count."""
     for result in results:
         for name, text in result.failed:
             print(f"\n--- failed: {result.name}: {name}")

@@ -1,4 +1,4 @@
-"""The crates' tests. cargo builds them; this runs the programs, as many at a time as there are processors.
+"""The crates' tests. cargo builds them; this runs the programs, one per processor at a time.
 
 cargo runs one test program after the other, and each waits for its slowest test.
 """
@@ -13,16 +13,16 @@ from pathlib import Path
 from . import process
 from .result import ROOT, Result
 
-# `test NAME ... ok <0.012s>`; what a test printed without a line's end can stand before the verdict.
+# `test NAME ... ok <0.012s>`; output of a test without a line's end can precede the verdict.
 LINE = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (?:.*?)(ok|FAILED|ignored)(?:, (.*?))?(?: <([\d.]+)s>)?$", re.M)
 COUNTS = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 SKIPPED = re.compile(r"^SKIPPED: *(.*)$", re.M)
-# Times of the tests are asked for with an option that libtest has in every release, but calls unstable.
+# Times of the tests need an option that libtest has in every release, but calls unstable.
 TIMED = ["-Z", "unstable-options", "--report-time"]
-# Examples that a plain machine runs, with their arguments; volume's is in its documentation and runs with that. The
-# others are checked by clippy, and built for what uses them.
+# Examples that any machine can run, with their arguments; volume's is in its documentation and runs with that. The others are
+# checked by clippy, and built for their users.
 EXAMPLES = {"read_block": (), "record": (), "file_read": ("Cargo.toml",)}
-# How long each program took the last time: the longest go first.
+# How long each program took the last time: the longest run first.
 TIMES = ROOT / "build" / "test" / "rust.json"
 
 
@@ -86,7 +86,7 @@ def run_one(name, program, folder, pattern):
 
 
 def example(name, program, folder, pattern):
-    """Runs an example: it ends with 0."""
+    """Runs an example, which must exit with 0."""
     begin, result, named = time.monotonic(), Result("rust"), f"{name} example"
     if not pattern or pattern in named:
         status, output, cpu_s = process.kept([program, *EXAMPLES[name.partition("/")[2]]], cwd=folder)
@@ -96,7 +96,7 @@ def example(name, program, folder, pattern):
 
 
 def counted(name, done):
-    """What a program's output says of its tests."""
+    """The results of a program's tests, from its output."""
     status, output, cpu_s = done
     result = Result("rust", cpu_s=cpu_s)
     verdicts = LINE.findall(output)

@@ -3,9 +3,9 @@
 //! `coprocessor WINDOW put NAME FILE | get NAME FILE | ls | rm NAME | grow NAME | rate read|write [look] |
 //! record NAME BYTES RATE | play NAME FILE RATE`
 //!
-//! `record` records BYTES of `grow`'s pattern, in blocks of 64 KiB at RATE bytes a second (0: as fast
-//! as places come free), and prints `durable N` whenever more is durable. Blocks that find no place are
-//! gaps in NAME.gaps. `play` plays to FILE. Both print their report.
+//! `record` records BYTES of `grow`'s pattern, in blocks of 64 KiB at RATE bytes per second (0: as
+//! fast as slots become free), and prints `durable N` whenever more is durable. Blocks without a
+//! free slot are gaps in NAME.gaps. `play` plays to FILE. Both print their report.
 //!
 //! `grow` appends and syncs until it is ended and prints `durable N` each time. `rate` moves the whole
 //! drive twice, eight commands of 128 KiB in flight, and prints bytes and microseconds of the second
@@ -32,7 +32,7 @@ const DEPTH: u32 = 8;
 /// A block of a stream.
 const BLOCK: usize = 64 << 10;
 const DEADLINE_US: u64 = 1_000_000;
-/// How long a wait for the drive may take at a time.
+/// How long one wait for the drive may take.
 const WAIT_US: u32 = 1_000;
 
 type Anything<T> = Result<T, Box<dyn Error>>;
@@ -121,7 +121,8 @@ fn list(window: &Path) -> Anything<()> {
     Ok(())
 }
 
-/// Byte `at` of the file is `at` mixed a little, so that what a power cut left can be checked.
+/// Byte `at` of the file is a mix of `at`'s bits, so that the data after a power cut can be
+/// checked.
 fn fill(block: &mut [u8], from: u64) {
     for (index, place) in block.iter_mut().enumerate() {
         let at = from + index as u64;
@@ -161,7 +162,7 @@ fn record(window: &Path, name: &str, bytes: u64, rate: u64) -> Anything<()> {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                // The recording has failed; its end says why.
+                // The recording has failed; its end has the reason.
                 Err(_) => break 'producer,
             }
         }
@@ -274,7 +275,7 @@ fn rate(window: &Path, write: bool, poll: bool) -> Anything<()> {
     for _ in 0..DEPTH {
         free.push(memory.allocate(PIECE)?);
     }
-    // The first pass takes what a limited drive has saved up.
+    // The first pass uses up the burst credit of a limited drive.
     pass(&mut device, &mut free, write, poll)?;
     let begin = Instant::now();
     let bytes = pass(&mut device, &mut free, write, poll)?;
@@ -282,7 +283,7 @@ fn rate(window: &Path, write: bool, poll: bool) -> Anything<()> {
     Ok(())
 }
 
-/// Moves the whole drive once, with all of `free`; gives the bytes.
+/// Moves the whole drive once, with all of `free`; returns the bytes.
 fn pass(
     device: &mut Coprocessor,
     free: &mut Vec<Buffer>,
@@ -315,7 +316,8 @@ fn pass(
         if !moved {
             match poll {
                 true => std::thread::yield_now(),
-                // Who only looks takes a processor from the emulated machine, which needs two.
+                // A client that only polls takes a processor from the emulated machine, which needs
+                // two.
                 false => device.wait(WAIT_US),
             }
         }

@@ -2,7 +2,7 @@
 //! one boot: what `make figures ONLY=nvme` runs in the lab. It only reads.
 //!
 //! `iops DEVICE ROUNDS MILLISECONDS` prints a line `path NAME IOPS` for each path and round, then
-//! what the driver counted: doorbells in bursts, interrupts while polling, and the commands of one
+//! the driver's counters: doorbells in bursts, interrupts while polling, and the commands of one
 //! large read.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -18,7 +18,7 @@ use nvme::{Controller, Options, Platform, QueuePair, controller_memory_bytes};
 const DEPTH: usize = 32;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 16 << 20;
-/// Every path is tried with each: its best is what counts.
+/// Every path is tried with each; its best result counts.
 const BATCHES: [usize; 3] = [1, 8, 32];
 const MAX_TRANSFER: usize = 1 << 20;
 
@@ -54,7 +54,7 @@ impl Addresses {
     }
 }
 
-/// Keeps the queue full for `time`; returns operations a second. Submits again once `batch`
+/// Keeps the queue full for `time`; returns operations per second. Submits again once `batch`
 /// operations have come back: fewer, larger submissions for a little less depth.
 fn free_running(
     device: &mut impl Device,
@@ -161,7 +161,7 @@ fn interrupts() -> u64 {
         .sum()
 }
 
-/// Bursts of 32: everything submitted at once, then everything reaped.
+/// Bursts of 32: everything submitted together, then everything reaped.
 fn bursts<P: Platform>(queue: &mut Queue<'_, P>, pool: &mut Vec<Buffer>, count: u64) -> Result<()> {
     let before = *queue.statistics();
     let interrupts_before = interrupts();

@@ -1,8 +1,8 @@
-//! What `make figures ONLY=firmware` counts on the main CPU: instructions of a command over the ring.
+//! Counts the main CPU's instructions of a command over the ring, for `make figures ONLY=firmware`.
 //!
 //! The coprocessor's side runs between the counted parts, in the same process, over a RAM disk. Run
-//! as `coprocessor_count read|write ROUNDS`; the first dump is what the markers cost, then submission (with its
-//! doorbell) and completion take turns.
+//! as `coprocessor_count read|write ROUNDS`; the first dump is the cost of the markers, then
+//! submission (with its doorbell) and completion alternate.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 #[path = "../support/callgrind.rs"]
@@ -33,7 +33,7 @@ impl Clock for Still {
 #[derive(Clone)]
 struct Page([u8; 4096]);
 
-/// The three calls of a command's life; the caller that knows its device sees all of them inline.
+/// The three calls of a command; a caller with a concrete device type gets all of them inlined.
 #[inline(always)]
 fn submit(device: &mut CoprocessorDisk<Still>, write: bool, lba: u64, buffer: &mut Option<Buffer>) {
     if let Some(buffer) = buffer.take() {
@@ -67,7 +67,7 @@ fn main() {
     let rounds: u32 = words.next().map_or(64, |word| word.parse().unwrap());
 
     let pages = Box::leak(vec![Page([0; 4096]); WINDOW_BYTES / 4096].into_boxed_slice());
-    // SAFETY: leaked, aligned, and reached through the window alone.
+    // SAFETY: leaked, aligned, and accessed only through the window.
     let window = unsafe { Window::new(NonNull::from(pages).cast(), WINDOW_BYTES) };
     let mut disk = RamDisk::<_, 16>::new(vec![0; 8 << 20], 9).unwrap();
     let geometry = *disk.geometry();

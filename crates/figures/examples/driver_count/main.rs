@@ -1,12 +1,12 @@
-//! What `make figures ONLY=nvme` counts: the driver's instructions per request.
+//! Counts the driver's instructions per request, for `make figures ONLY=nvme`.
 //!
 //! Callgrind counts between two markers and writes a dump after each pair, so that every burst is
-//! counted by itself and the worst can be told from the typical. Run as `count NAME BURSTS`; the
-//! first dump is what the markers cost, then submission and reaping take turns.
+//! counted separately and the worst can be distinguished from the typical. Run as `count NAME
+//! BURSTS`; the first dump is the cost of the markers, then submission and reaping alternate.
 //!
-//! Everything that a real path does is in: range and alignment checks, command tracking, address
-//! look-up, PRPs, the deadline stamp, the doorbell, the phase and status checks, and handing the
-//! buffer back.
+//! Everything that a real path does is included: range and alignment checks, command tracking,
+//! address look-up, PRPs, the deadline stamp, the doorbell, the phase and status checks, and
+//! handing the buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 #[path = "../support/callgrind.rs"]
@@ -133,7 +133,7 @@ fn count_empty(queue: &mut Queue<'_>, polls: usize) -> bool {
     found
 }
 
-/// What the markers themselves cost, to be taken off.
+/// The cost of the markers themselves, to be subtracted.
 #[inline(never)]
 fn count_nothing() {
     callgrind::begin();

@@ -17,7 +17,7 @@ pub fn end() {
     request(TOGGLE_COLLECT);
 }
 
-/// Writes what was counted since the last dump to a file of its own.
+/// Writes the counts since the last dump to a separate file.
 #[inline(never)]
 pub fn dump() {
     request(DUMP_STATS);

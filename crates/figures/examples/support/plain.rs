@@ -1,7 +1,7 @@
-//! A drive whose registers and queues are plain memory, so that what is counted is the driver.
+//! A drive whose registers and queues are plain memory, so that only the driver is counted.
 //!
-//! It answers admin commands at once. I/O doorbells only store the index: `answer` completes what
-//! was submitted when the harness says so, outside what is counted.
+//! It answers admin commands immediately. I/O doorbells only store the index: `answer`, called by
+//! the harness outside the counted code, completes the submitted commands.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,11 +45,11 @@ impl Plain {
         self.given.set((offset + len).next_multiple_of(PAGE));
         assert!(offset + len <= self.memory.len, "out of memory");
         let start = (self.memory.start + offset) as *mut u8;
-        // SAFETY: inside the leaked memory, and each stretch is given out once.
+        // SAFETY: inside the leaked memory, and each range is allocated once.
         unsafe { Buffer::from_raw(std::ptr::NonNull::new_unchecked(start), len) }
     }
 
-    /// Where a bus address is in memory.
+    /// The memory of a bus address.
     pub fn pointer(&self, bus: u64) -> *mut u32 {
         (bus - self.memory.bus_start + self.memory.start as u64) as *mut u32
     }
@@ -77,8 +77,8 @@ impl Plain {
         self.registers[offset / 4].store(value, Ordering::Relaxed);
     }
 
-    /// Completes every I/O command that was submitted, the newest first if `reversed`. Data is not
-    /// moved, but by `carry_out`, which sees each command, oldest first.
+    /// Completes every I/O command that was submitted, the newest first if `reversed`. Data is
+    /// moved only by `carry_out`, which sees each command, oldest first.
     pub fn answer(&self, reversed: bool, mut carry_out: impl FnMut(&[u32; 16])) {
         let (sq, sq_entries, mut head) = self.submission.get();
         let (cq, cq_entries, mut tail, mut phase) = self.completion.get();
@@ -116,7 +116,7 @@ impl Plain {
                 0x06 => self.identify(prp1, word(10)),
                 _ => {}
             }
-            // An event request stays with the controller.
+            // An event request remains outstanding.
             if word(0) & 0xff != 0x0c {
                 self.complete(cq, cq_tail, 0, word(0) >> 16, phase);
                 cq_tail = (cq_tail + 1) % 16;

@@ -1,4 +1,4 @@
-//! The plain drive, with contents: a volume must find again what it wrote.
+//! The plain drive with contents: a volume must be able to read what it wrote.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,12 +16,12 @@ const SUBMISSION_DOORBELL: usize = 0x1008;
 pub struct Keeping {
     plain: Plain,
     contents: RefCell<Vec<u8>>,
-    /// Commands are carried out as they are submitted, not when the harness says so.
+    /// Whether commands are executed when they are submitted, not by the harness.
     at_once: Cell<bool>,
 }
 
 impl Keeping {
-    /// A drive that answers at once.
+    /// A drive that answers immediately.
     pub fn new(memory_bytes: usize) -> Self {
         Self {
             plain: Plain::new(memory_bytes),
@@ -35,18 +35,18 @@ impl Keeping {
         self.plain.take(len)
     }
 
-    /// Whether commands are carried out as they are submitted.
+    /// Sets whether commands are executed when they are submitted.
     pub fn answer_at_once(&self, at_once: bool) {
         self.at_once.set(at_once);
     }
 
-    /// Carries out what was submitted; completes it newest first if `reversed`.
+    /// Executes the submitted commands; completes them newest first if `reversed`.
     pub fn answer(&self, reversed: bool) {
         self.plain
             .answer(reversed, |command| self.carry_out(command));
     }
 
-    /// All buffers are contiguous on this drive's bus, so the first address says it all.
+    /// All buffers are contiguous on this drive's bus, so the first address is sufficient.
     fn carry_out(&self, command: &[u32; 16]) {
         let opcode = command[0] & 0xff;
         if opcode != WRITE && opcode != READ {

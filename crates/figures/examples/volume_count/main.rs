@@ -1,13 +1,13 @@
-//! What `make figures ONLY=volume` counts: the instructions of data requests to a volume, and of
-//! the same requests to the driver alone.
+//! Counts the instructions of data requests to a volume, and of the same requests to the driver
+//! alone, for `make figures ONLY=volume`.
 //!
 //! `volume_count TARGET KIND LENGTH DEPTH ROUNDS` under Callgrind. TARGET is `driver`; `file`, one
 //! contiguous file; `scattered`, files whose four units are four extents; or `checksums`. KIND is
-//! `write` (an append, on a volume) or `read`. The first dump is what the markers cost; then each
+//! `write` (an append, on a volume) or `read`. The first dump is the cost of the markers; then each
 //! round has one for each submission and one for each poll that finds a completion, the newest
 //! command's first.
 //!
-//! Everything that a caller pays is in: the volume's checks, the search for the extent, the
+//! Everything that a caller pays is included: the volume's checks, the search for the extent, the
 //! driver's own work, the bookkeeping of completions, and handing the buffer back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -34,7 +34,7 @@ const READ_SPAN: u64 = 16 << 20;
 type Queue<'c> = QueuePair<Keeping, &'c Controller<Keeping>, DEPTH>;
 type Files<'v, 'c> = Volume<'v, Queue<'c>>;
 
-/// What is counted: requests with or without a volume.
+/// The target: requests with or without a volume.
 trait Target {
     fn submit(&mut self, request: Wanted, buffer: Buffer) -> bool;
     fn poll(&mut self) -> Option<Buffer>;
@@ -118,7 +118,7 @@ fn count_poll(target: &mut impl Target) -> Option<Buffer> {
     buffer
 }
 
-/// What the markers themselves cost, to be taken off.
+/// The cost of the markers themselves, to be subtracted.
 #[inline(never)]
 fn count_nothing() {
     callgrind::begin();
@@ -157,7 +157,7 @@ struct Job<'j> {
 }
 
 impl Job<'_> {
-    /// The requests of a round: consecutive writes, or reads here and there in `span` bytes.
+    /// The requests of a round: consecutive writes, or scattered reads in `span` bytes.
     fn requests(&self, round: u64, span: u64) -> Vec<Wanted> {
         let len = self.len as u64;
         let number = |index| round * self.depth as u64 + index;
@@ -203,7 +203,7 @@ impl Job<'_> {
         run(volume, volume.close(file));
     }
 
-    /// A new file each round, of four extents: reservations of another one lie between.
+    /// A new file of four extents for each round, interleaved with reservations of another file.
     fn in_extents(&self, volume: &Files<'_, '_>, drive: &Keeping, pool: &mut Vec<Buffer>) {
         assert_eq!(self.depth, 4, "one request for each extent");
         let plain = CreateOptions::default();

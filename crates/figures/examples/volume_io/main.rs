@@ -1,5 +1,5 @@
-//! What a volume asks of a drive, counted: `make figures ONLY=volume` runs it in the lab, where the
-//! drive's own trace is read too, and on memory, where every count repeats.
+//! Counts a volume's commands to a drive: `make figures ONLY=volume` runs it in the lab, where the
+//! drive's own trace is read too, and on memory, where every count repeats exactly.
 //!
 //! `volume_io DEVICE LARGE_MIB` makes a volume on DEVICE (an NVMe drive, over VFIO; or `ram:512` or
 //! `ram:4096` by the block size), and prints for each phase of the work
@@ -22,12 +22,12 @@ use workload::{Marks, Result, Workload};
 const MARK_BYTES: usize = 4096;
 const MARKS_BYTES: u64 = 8 << 20;
 const MAX_TRANSFER: usize = 1 << 20;
-/// As the lab's drives.
+/// The same as the lab's drives.
 const RAM_TRANSFER: u32 = 512 << 10;
 
 type Queue<'f> = QueuePair<&'f vfio::Function, Arc<Controller<&'f vfio::Function>>, 32>;
 
-/// Memory with a write cache, so that it is asked for flushes.
+/// Memory with a write cache, so that flushes are needed.
 struct Cached {
     disk: RamDisk<Vec<u8>, 32>,
     geometry: Geometry,
@@ -139,7 +139,7 @@ fn on_drive(name: &str, large_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a mounted volume, an open file and each operation under way keep in memory.
+/// The memory of a mounted volume, an open file and each running operation.
 fn print_sizes() -> Result<()> {
     let device = size_of::<&mut dyn Device>();
     let volume = size_of::<Volume<'static, &'static mut dyn Device>>() - device;

@@ -1,4 +1,4 @@
-//! The same work on any device, phase by phase: what a volume asks of a drive.
+//! The same work on any device, phase by phase.
 
 use block::{Buffer, Device};
 use crash::{Counter, Counts};
@@ -14,12 +14,12 @@ const MIB: usize = 1 << 20;
 const RECORDS: u64 = 256;
 const FILES: u64 = 64;
 const READS: u64 = 32;
-/// Names that the large file gets, one after another: how long a look-up takes depends on it.
+/// Names that the large file gets in turn, because the time of a look-up depends on the name.
 const NAMES: u64 = 8;
 /// Records before the counting begins.
 const WARM_UP: u64 = 16;
 
-/// Tells phases apart, and prints one line for each.
+/// Separates phases, and prints one line for each.
 pub struct Marks<'m> {
     pub counter: Counter,
     /// Leaves a mark in the drive's own trace.
@@ -56,7 +56,7 @@ impl Marks<'_> {
     }
 }
 
-/// What the work needs beyond the device.
+/// What the work needs in addition to the device.
 pub struct Workload<'w> {
     pub marks: Marks<'w>,
     pub allocate: &'w mut dyn FnMut(usize) -> Result<Buffer>,
@@ -101,7 +101,7 @@ const fn reserving(bytes: u64) -> CreateOptions {
 }
 
 impl Workload<'_> {
-    /// Formats the device and does all of it.
+    /// Formats the device and runs all phases.
     pub fn run<D: Device>(mut self, mut device: D) -> Result<D> {
         let options = FormatOptions {
             volume_bytes: Some(self.volume_bytes),
@@ -112,7 +112,7 @@ impl Workload<'_> {
         let node = made?.node_bytes();
         let mut record = Some((self.allocate)(RECORD)?);
         let mut large = Some((self.allocate)(MIB)?);
-        // The least that a volume works with; and what makes look-ups short.
+        // The minimum for a volume; and what makes look-ups short.
         let small = [
             (self.allocate)(node)?,
             (self.allocate)(node)?,
@@ -217,7 +217,7 @@ impl Workload<'_> {
         run(volume, volume.remove("large"))
     }
 
-    /// Files that come and go: empty ones, and ones with 4 KiB in one extent.
+    /// Files that are created and removed: empty ones, and ones with 4 KiB in one extent.
     fn files<D: Device>(
         &mut self,
         volume: &Volume<'_, D>,
@@ -241,7 +241,7 @@ impl Workload<'_> {
         Ok(())
     }
 
-    /// The large file to read from, and some others beside it.
+    /// The large file to read from, and some others.
     fn fill<D: Device>(
         &mut self,
         volume: &Volume<'_, D>,
@@ -262,8 +262,8 @@ impl Workload<'_> {
         run(volume, volume.close(file))
     }
 
-    /// 4 KiB here and there in the large file. Cold: mounting and opening included. Warm: opened
-    /// anew for each, and not.
+    /// Random reads of 4 KiB in the large file. Cold: including mounting and opening. Warm: with
+    /// reopening for each read, and without.
     fn reads<D: Device>(
         &mut self,
         mut device: D,
