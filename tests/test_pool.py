@@ -48,11 +48,20 @@ def one():
             resident.stop()
 
 
+def execute(resident, script):
+    """Runs it; if it does not end, the console says where its threads are."""
+    size = resident.console_size()
+    try:
+        return resident.execute(["bash", "-c", script], 200)
+    except guests.TimedOut:
+        pytest.fail("\n".join(["no end within 200 s; the console:", *resident.console_since(size)[-60:]]))
+
+
 def test_a_command_finds_nothing_of_the_one_before(one):
     resident, drives = one
     for _ in range(2):
         resident.plug(drives)
-        done = resident.execute(["bash", "-c", LEAVE], 200)
+        done = execute(resident, LEAVE)
         assert (done.status, done.stderr) == (0, ""), done
         lines = done.stdout.splitlines()
         assert lines[:2] == ["ONE 131072", "TWO 65536"] and lines[4:] == ["0", "left behind"], lines
