@@ -20,7 +20,7 @@ MOUNTED = Path("/mnt")
 
 
 class Marks:
-    """Reads bypassing the page cache, from the end of the drive, where there is no file system."""
+    """Reads bypassing the page cache, from the end of the drive, outside the file system."""
 
     def __init__(self, device):
         self.file = os.open(device, os.O_RDONLY | os.O_DIRECT)

@@ -203,7 +203,7 @@ fn an_append_without_space_takes_that_of_removed_files() {
     let mut table = files();
     let disk = medium(8, MEBIBYTE, &FormatOptions::default());
     let volume = mount(disk, memory(4096, 0), &mut table, false).unwrap();
-    // In so many extents that one operation cannot remove it.
+    // In more extents than one operation can remove.
     let old = fragmented(&volume, 40, MEBIBYTE / 16);
     append(&volume, old, &pattern(5 * MEBIBYTE / 2, 1)).unwrap();
     run(&volume, volume.close(old)).unwrap();

@@ -116,7 +116,7 @@ trap_entry:
 );
 
 // What functions begin and end with, once instead of in each (the psABI's save and restore routines; the compiler calls
-// them with the feature `save-restore`): the return address and the first so many saved registers, from the top of
+// them with the feature `save-restore`): the return address and the first N saved registers, from the top of
 // the caller's frame down. A routine that keeps more registers than it was asked for does no harm.
 #[cfg(target_arch = "riscv32")]
 global_asm!(
