@@ -36,7 +36,13 @@ def test_no_drive(tmp_path):
         assert running.count("failed: there is no NVMe drive") == 1
 
 
-@pytest.mark.parametrize(("first", "starts"), [("kill -SEGV $$", 2), ("echo failed; kill -SEGV $$", 1), ("exit 1", 1)])
+@pytest.mark.parametrize(("first", "starts"), [
+    ("kill -SEGV $$", 2),
+    ("echo failed; kill -SEGV $$", 1),
+    # Its word arrives after its end was seen.
+    ("(while kill -0 $$; do :; done; echo failed) 2>/dev/null & kill -SEGV $$", 1),
+    ("exit 1", 1),
+])  # fmt: skip
 def test_an_emulator_that_dies_before_the_firmware_s_first_word_is_started_once_more(tmp_path, monkeypatch, first, starts):
     emulator = tmp_path / "qemu-system-riscv32"
     emulator.write_text(f"#!/bin/sh\necho >>{tmp_path}/starts; [ $(wc -l <{tmp_path}/starts) = 1 ] && {{ {first}; }}\n"
