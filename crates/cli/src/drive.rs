@@ -2,13 +2,15 @@
 
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
-use crate::hardware;
 use crate::units::{Size, Time};
 use linux::Roots;
 use linux::resolve::{Resolved, resolve};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The verbs that a file system in hardware supports; see [`hardware`](crate::hardware).
+const OF_HARDWARE: [&str; 5] = ["ls", "put", "get", "rm", "mv"];
 
 /// The meaning of a DEVICE argument. `Display` is one line.
 #[derive(Clone, Debug)]
@@ -47,7 +49,7 @@ impl Drive {
             Some(("ram", size)) => Ok(Self::Ram(parse_size(name, size)?)),
             Some(("coprocessor", path)) => Ok(Self::Coprocessor(window(name, path)?)),
             Some(("model", words)) => Ok(Self::Model(parse_model(name, words)?)),
-            Some(("hwfs", _)) => Err(hardware::not_served(name)),
+            Some(("hwfs", _)) => Err(no_blocks(name)),
             Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
                 "`{name}`: this version has no {scheme}: devices"
             ))
@@ -95,6 +97,15 @@ impl Drive {
 
 /// Whether a name begins with a word that could be a kind of device: `ram:`, but also `rma:`. A
 /// path or a time before the colon is part of a file's name.
+/// The error of a verb that needs blocks.
+fn no_blocks(device: &str) -> Failure {
+    Failure::unsupported(format!(
+        "`{device}`: a file system in hardware has files, not blocks; it supports only {}",
+        OF_HARDWARE.join(", ")
+    ))
+    .hint("straightway ls DEVICE")
+}
+
 fn has_scheme(name: &str) -> bool {
     name.split_once(':').is_some_and(|(scheme, _)| {
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase())

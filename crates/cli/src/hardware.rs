@@ -1,7 +1,7 @@
 //! `hwfs:PATH`: a volume that a file system in hardware serves.
 //!
-//! Such a drive has files and no blocks: [`SERVED`] lists the verbs that it supports, and
-//! [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
+//! Such a drive has files and no blocks. The verbs that it supports call [`path_of`] with their
+//! device; [`Drive::find`](crate::drive::Drive::find) refuses it for all others.
 
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::Outlet;
@@ -17,24 +17,12 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The verbs that a file system in hardware supports; each calls [`path_of`] with its device.
-pub const SERVED: [&str; 5] = ["ls", "put", "get", "rm", "mv"];
-
 /// The name of the path to such a drive in reports.
 pub const PATH: &str = "hwfs";
 
 /// The path in `device` if it is `hwfs:PATH`.
 pub fn path_of(device: &str) -> Option<&Path> {
     device.strip_prefix("hwfs:").map(Path::new)
-}
-
-/// The error of a verb that is not in [`SERVED`].
-pub fn not_served(device: &str) -> Failure {
-    Failure::unsupported(format!(
-        "`{device}`: a file system in hardware has files, not blocks; it supports only {}",
-        SERVED.join(", ")
-    ))
-    .hint("straightway ls DEVICE")
 }
 
 /// Refuses options that need blocks or that the hardware does not support; each is paired with

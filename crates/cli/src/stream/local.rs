@@ -3,11 +3,12 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::Result;
+use crate::stream::Streamed;
 use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
-use crate::stream::volume_host::{Streamed, VolumeHost};
+use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
 use crate::volume::{Checksums, Mounted, now_ns, shown};
 use volume::{CreateOptions, File};

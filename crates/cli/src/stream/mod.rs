@@ -36,6 +36,9 @@ use linux::TscClock;
 use std::time::Duration;
 use stream::Error;
 
+/// The results of a stream, or the reason why it did not begin and moved nothing.
+pub type Streamed<T> = std::result::Result<T, Failure>;
+
 /// How long one wait may last before cancellation is checked.
 pub const WAIT: Duration = Duration::from_millis(100);
 /// Default number of a stream's buffers.

@@ -2,8 +2,8 @@
 
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::stream::Streamed;
 use crate::stream::sink::{Sink, consume};
-use crate::stream::volume_host::Streamed;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::volume::{Mounted, failed};
 use block::Clock;

@@ -2,9 +2,9 @@
 
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::stream::Streamed;
 use crate::stream::producer::{Message, Plan, Produced, idle_from, lend, produce};
 use crate::stream::source::Source;
-use crate::stream::volume_host::Streamed;
 use crate::stream::{BUFFERS, WAIT, not_begun};
 use crate::units::micros;
 use crate::volume::{Mounted, now_ns};

@@ -4,12 +4,13 @@
 use crate::Context;
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
+use crate::stream::Streamed;
 use crate::stream::playing::{Played, Playing, writer_ended};
 use crate::stream::producer::{Message, idle_from, lend, produce};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::{Sink, consume};
 use crate::stream::source::Source;
-use crate::stream::volume_host::{Streamed, VolumeHost};
+use crate::stream::volume_host::VolumeHost;
 use crate::stream::{no_checksums, not_made};
 use crate::units::Size;
 use crate::units::micros;

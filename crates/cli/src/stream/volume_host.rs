@@ -2,15 +2,13 @@
 
 use crate::Context;
 use crate::drive::Drive;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::stream::Streamed;
 use crate::stream::playing::{Played, Playing};
 use crate::stream::recording::{Recorded, Recording};
 use crate::stream::sink::Sink;
 use crate::stream::source::Source;
 use crate::volume::Checksums;
-
-/// The results of a stream, or the reason why it did not begin and moved nothing.
-pub type Streamed<T> = std::result::Result<T, Failure>;
 
 /// A mounted volume, wherever it is mounted. Errors come from the volume or the path to it.
 pub trait VolumeHost {

@@ -6,22 +6,11 @@ use crate::signals::Cancel;
 use crate::transfer::Span;
 use crate::transfer::pump::{Finished, Job, Sink, drain as pump};
 use crate::volume::chunks::differences;
-use crate::volume::flow::Flow;
+use crate::volume::flow::{Flow, Sums};
 use crate::volume::{Mounted, shown};
 use indicatif::ProgressBar;
 use volume::File;
 use volume::layout::CHUNK_BYTES;
-
-/// The expected checksums of the data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sums {
-    /// Not verified.
-    Ignored,
-    /// The checksums stored on the volume.
-    Stored,
-    /// These checksums, from the file's first chunk on.
-    Given(Vec<u32>),
-}
 
 /// What to read.
 #[derive(Clone, Debug)]

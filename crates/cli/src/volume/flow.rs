@@ -7,7 +7,6 @@
 use crate::failure::Result as CommandResult;
 use crate::path::handle::Recall;
 use crate::transfer::pump::{End, Finished, Piece, State};
-use crate::volume::drain::Sums;
 use crate::volume::{AnyVolume, Mounted, failed};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,6 +21,17 @@ const STORE_BYTES: u64 = 4 << 20;
 
 /// The result of metadata work: checksums, if it read them.
 type Work<'v> = Pin<Box<dyn Future<Output = Result<Vec<u32>, Error>> + 'v>>;
+
+/// The expected checksums of the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// Not verified.
+    Ignored,
+    /// The checksums stored on the volume.
+    Stored,
+    /// These checksums, from the file's first chunk on.
+    Given(Vec<u32>),
+}
 
 /// How the checksums of the data are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
