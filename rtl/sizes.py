@@ -48,6 +48,7 @@ CONFIGURATIONS = {
     "virtio_blk_four_queues": ("virtio", "virtio_blk", {"Queues": 4}),
     "sata_phy": ("sata", "sata_phy", {}),
     "sata_host": ("sata", "sata_host", {}),
+    "sata_stream": ("sata", "sata_stream", {}),
     "hwfs_sata": ("hwfs_sata", "hwfs_sata", {}),
     "hwfs_sata_in_order": ("hwfs_sata", "hwfs_sata", {"Slots": 16}),
     "hwfs_sata_two_striped": ("hwfs_sata", "hwfs_sata", {"Disks": 2, "Slots": 8, "SlotBlocks": 32}),
