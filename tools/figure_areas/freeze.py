@@ -7,8 +7,9 @@ in it: the first writes back dirty data, which takes long on a busy machine, and
 when FOLDER/status exists, because then the measurement has ended.
 
 There are two models. One needs only the length of the stall, the schedule and the time of one write: it holds on an idle machine,
-and the figures use it. The other takes each write's own time, including the stall and the load of the machine, and computes when
-each arrival must have been served: it holds on any machine, and the tests use it.
+and the figures use it. The other takes each write's own time, including the stall and the load of the machine, and computes the
+earliest time at which each arrival can have been served. Later than that is only what the program itself was late for, when a
+server was free and an arrival waited: this time is in the samples as well. So it holds on any machine, and the tests use it.
 """
 
 import csv
@@ -67,7 +68,8 @@ class Frozen:
         self.status = int((folder / "status").read_text())
         self.stall_s, self.held_s = (float((folder / name).read_text()) for name in ("stall_s", "held_s"))
         rows = list(csv.DictReader((folder / "samples.csv").open()))
-        self.response_s, self.service_s = ([int(row[name]) / 1e9 for row in rows] for name in ("response_ns", "service_ns"))
+        columns = ("due_ns", "response_ns", "service_ns")
+        self.due_s, self.response_s, self.service_s = ([int(row[name]) / 1e9 for row in rows] for name in columns)
         control = json.loads((folder / "control" / "sustain.json").read_text())
         self.write_s = control["service"]["p50_ns"] / 1e9 / (self.run["queue_depth"] or 1)
 
@@ -102,6 +104,10 @@ class Frozen:
         """The percentile by the schedule and the writes' own times, with as many servers as the queue is deep."""
         return percentile(served_times_s(RATE, self.service_s, self.run["queue_depth"] or 1), 0.99)
 
+    def begun_late_s(self):
+        """The longest time by which the program itself had delayed an arrival, summed over the writes since the queue was last empty."""
+        return max(begun_late_s(self.due_s, self.response_s, self.service_s, self.run["queue_depth"] or 1))
+
     def error(self):
         """The relative distance of our 99th percentile from the model's range."""
         ours = self.run["response"]["p99_ns"] / 1e9
@@ -131,6 +137,21 @@ def served_times_s(rate, service_s, servers):
         heapq.heappush(free, end)
         times.append(end - due)
     return times
+
+
+def begun_late_s(due_s, response_s, service_s, servers):
+    """How long writes had begun later than an arrival and a free server allowed, summed while arrivals wait; an error if a write began
+    before."""
+    free, late_s, late = [0.0] * servers, 0.0, []
+    for due, response, service in zip(due_s, response_s, service_s):
+        possible = max(due, heapq.heappop(free))
+        begun = due + response - service
+        if begun < possible - 1e-6:
+            raise ValueError(f"the write of {due} s began at {begun} s, but no server was free before {possible} s")
+        late_s = begun - possible + (late_s if possible > due else 0.0)
+        late.append(late_s)
+        heapq.heappush(free, due + response)
+    return late
 
 
 def percentile(times, share):
