@@ -10,8 +10,8 @@
 use crate::access::{Access, Operation, Pattern};
 use crate::cell::{Tally, service_times};
 use crate::path::Counters;
-use crate::run_info::{RUN_SCHEMA_VERSION, RunInfo};
-use crate::schema::{Ci95, Comparison, DeviceInfo};
+use crate::run_info::{DeviceInfo, RUN_SCHEMA_VERSION, RunInfo};
+use crate::schema::{Ci95, Comparison};
 use crate::stats;
 use crate::summary::{Measured, Series};
 use schemars::JsonSchema;

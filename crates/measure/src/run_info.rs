@@ -5,12 +5,53 @@
 use crate::environment::Environment;
 use crate::host::Host;
 use crate::others::{Watch, is_about_others};
-use crate::schema::DeviceInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the JSON of all verbs that measure.
 pub const RUN_SCHEMA_VERSION: u32 = 2;
+
+/// The drive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceInfo {
+    /// The resolved name of the device.
+    pub name: String,
+    /// Model.
+    pub model: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Firmware revision.
+    pub firmware: Option<String>,
+    /// PCI address.
+    pub pci_address: Option<String>,
+    /// Capacity.
+    pub size_bytes: Option<u64>,
+}
+
+impl DeviceInfo {
+    /// The notice above all figures if the drive or the processor is emulated.
+    pub fn emulated(&self, environment: &Environment) -> Option<String> {
+        let is_drive = |model: &&str| model.starts_with("QEMU") || *model == MODEL_CONTROLLER;
+        let drive = self.model.as_deref().filter(is_drive);
+        let processor = environment.cpu_model.as_deref();
+        let processor = processor.filter(|model| model.starts_with("QEMU"));
+        let what = match (drive, processor) {
+            (Some(drive), Some(processor)) => {
+                format!("the drive is {drive}, the processor {processor}")
+            }
+            (Some(drive), None) => format!("the drive is {drive}"),
+            (None, Some(processor)) => format!("the processor is {processor}"),
+            (None, None) => return None,
+        };
+        Some(format!(
+            "Measured in an emulator: {what}. Times and rates are the emulator's and say nothing about hardware; \
+             counts of commands and interrupts are exact."
+        ))
+    }
+}
+
+/// The model name of a model controller.
+pub const MODEL_CONTROLLER: &str = "Straightway model controller";
 
 /// The user's request, for the record.
 #[derive(Clone, Debug, Default)]
@@ -152,5 +193,27 @@ mod tests {
         assert_eq!(run.invalid_reasons, first);
         run.invalidate("the governor changed");
         assert_eq!(run.invalid_reasons.len(), 2);
+    }
+
+    #[test]
+    fn an_emulated_drive_or_processor_is_named_and_a_real_machine_is_not() {
+        let device = |model: &str| DeviceInfo {
+            model: Some(model.to_owned()),
+            ..DeviceInfo::default()
+        };
+        let machine = |model: &str| Environment {
+            cpu_model: Some(model.to_owned()),
+            ..Environment::default()
+        };
+        let real = machine("Cortex-A72");
+        assert_eq!(device("SSD 960").emulated(&real), None);
+        let drive = device("QEMU NVMe Ctrl").emulated(&real).unwrap();
+        assert!(drive.contains("the drive is QEMU NVMe Ctrl."), "{drive}");
+        assert!(device(MODEL_CONTROLLER).emulated(&real).is_some());
+        let both = device("QEMU NVMe Ctrl").emulated(&machine("QEMU TCG CPU version 2.5+"));
+        assert!(
+            both.unwrap()
+                .contains("the processor QEMU TCG CPU version 2.5+")
+        );
     }
 }

@@ -252,7 +252,7 @@ fn namespace_of(
     };
     let device = match drive {
         Drive::Nvme(resolved) => return nvme(context, resolved, namespace),
-        Drive::Model(model) => plain(model.size_bytes, Some(measure::schema::MODEL_CONTROLLER)),
+        Drive::Model(model) => plain(model.size_bytes, Some(measure::run_info::MODEL_CONTROLLER)),
         Drive::Coprocessor(path) => {
             let opened = Coprocessor::open(path, CoprocessorOptions::default())?;
             grant.confirm(Some(opened.serial()))?;

@@ -5,10 +5,10 @@
 //! device's [`End`], and the finished piece is passed on. They move a range of a device as well as
 //! the data of a file.
 
+use crate::failure::volume::failed;
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::transfer::{Moved, Span};
-use crate::volume::failed;
 use block::Buffer;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `route` | the options for a volume's path |
 //! | `store` | a device with a volume on it, and the mount |
-//! | `failure` | the volume's errors as errors and exit codes of the command |
 //! | `flow`, `fill`, `drain` | data between a stream and a file, many buffers in flight |
 //! | `chunks` | checksums of a stream |
 //! | `checksums` | whether a new file has checksums |
@@ -19,7 +18,6 @@
 pub mod checksums;
 pub mod chunks;
 pub mod drain;
-pub mod failure;
 pub mod fill;
 pub mod findings;
 pub mod flow;
@@ -30,9 +28,9 @@ pub mod store;
 pub mod wipe;
 pub mod workload;
 
+pub use crate::failure::volume::failed;
 pub use crate::transfer::Route;
 pub use checksums::Checksums;
-pub use failure::failed;
 pub use store::{Access, AnyVolume, Mounted, Store};
 
 use crate::failure::Result;

@@ -1,4 +1,6 @@
-//! Errors as the user reads them, and exit codes.
+//! Errors as the user reads them, and exit codes; those of a volume in `volume`.
+
+pub mod volume;
 
 use std::fmt;
 use std::io;
