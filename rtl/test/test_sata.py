@@ -50,6 +50,11 @@ def test_random_requests_and_power_cuts(serial, seeds):
             pytest.fail(f"STRAIGHTWAY_SEED={seed}\n{error}")
 
 
+def test_a_power_cut_behind_a_discard_and_a_flush():
+    """The write behind them may be lost: then the block reads as discarded, and the bench expects that."""
+    assert sata_faults.run(sata_faults.bench(), "discard", str(SEED)) == "as expected\n"
+
+
 def parts(*arguments):
     program = cores.build_bench("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim",
                                 level="-O0")
