@@ -387,12 +387,28 @@ def test_the_command(front, tmp_path):
     assert target.read_bytes() == data
     run(9, "put", source, "early")
     source.write_bytes(newer)
-    assert json.loads(run(0, "put", source, "early", "--force", "--json"))["replaced"]
+    replaced = json.loads(run(0, "put", source, "early", "--force", "--verify", "--json"))
+    assert replaced["replaced"] and replaced["verified"] and not stored["verified"]
+    assert json.loads(run(0, "put", "-", "verified", "--verify", "--json", stdin=data))["verified"]
+    run(0, "rm", "verified")
     source.write_bytes(bytes(3 << 20))
     run(8, "put", source, "huge")
     listed = json.loads(run(0, "ls", "--json"))["files"]
     assert [(file["name"], file["size_bytes"], file["allocated_bytes"], file["checksums"]) for file in listed] == [
         ("early", len(newer), None, None), ("späte Datei", len(data), None, None)]
+    info = json.loads(run(0, "info", "--json"))
+    assert (info["ready"], info["size_bytes"], info["block_size_bytes"]) == (True, 2 << 20, 512)
+    assert (info["open_files"], info["name_bytes"], info["block_count"]) == (4, 64, 4096)
+    assert "4096 blocks of 512 bytes" in run(0, "info")
+    stat = json.loads(run(0, "stat", "--json"))
+    assert stat["volume"] is None and stat["file"] is None
+    assert stat["hardware"] == {"drive_bytes": 2 << 20, "block_size_bytes": 512, "data_bytes": len(newer) + len(data),
+                                "files": 2, "slots": 64}  # fmt: skip
+    assert "2 of 64" in run(0, "stat")
+    stat = json.loads(run(0, "stat", "early", "--json"))["file"]
+    assert (stat["name"], stat["size_bytes"], stat["extents"], stat["checksums"]) == ("early", len(newer), None, None)
+    assert f"{len(data)} bytes" in run(0, "stat", "späte Datei")
+    assert "`none`" in run(10, "stat", "none")
     # A stream of unknown length, which ends inside a transfer; one that does not fit leaves nothing.
     streamed = json.loads(run(0, "put", "-", "streamed", "--json", stdin=data))
     assert (streamed["length_bytes"], streamed["requests"]) == (len(data), 3)

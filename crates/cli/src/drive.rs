@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The verbs that a file system in hardware supports; see [`hardware`](crate::hardware).
-const OF_HARDWARE: [&str; 5] = ["ls", "put", "get", "rm", "mv"];
+const OF_HARDWARE: [&str; 7] = ["ls", "put", "get", "rm", "mv", "stat", "info"];
 
 /// The meaning of a DEVICE argument. `Display` is one line.
 #[derive(Clone, Debug)]
@@ -95,8 +95,6 @@ impl Drive {
     }
 }
 
-/// Whether a name begins with a word that could be a kind of device: `ram:`, but also `rma:`. A
-/// path or a time before the colon is part of a file's name.
 /// The error of a verb that needs blocks.
 fn no_blocks(device: &str) -> Failure {
     Failure::unsupported(format!(
@@ -106,6 +104,8 @@ fn no_blocks(device: &str) -> Failure {
     .hint("straightway ls DEVICE")
 }
 
+/// Whether a name begins with a word that could be a kind of device: `ram:`, but also `rma:`. A
+/// path or a time before the colon is part of a file's name.
 fn has_scheme(name: &str) -> bool {
     name.split_once(':').is_some_and(|(scheme, _)| {
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase())

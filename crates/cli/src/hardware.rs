@@ -7,15 +7,17 @@ use crate::failure::{Exit, Failure, Result};
 use crate::guard::Outlet;
 use crate::signals::Cancel;
 use crate::transfer::{IoArgs, Route};
+use crate::volume::chunks::Chunks;
 use crate::volume::source::Source;
 use crate::volume::{Access, shown};
-use ::hwfs::{Board, Error, Front, Simulation, Status};
+use ::hwfs::{Board, Error, Front, Shape, Simulation, Status};
 use indicatif::ProgressBar;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use volume::layout::CHUNK_BYTES;
 
 /// The name of the path to such a drive in reports.
 pub const PATH: &str = "hwfs";
@@ -60,10 +62,21 @@ pub fn refuse_io(io: &IoArgs) -> Result<()> {
     refuse(&[("--block-size and --queue-depth", !io.is_default())])
 }
 
+/// What the front at `path` reports about itself and its device. Mounts nothing.
+///
+/// # Errors
+/// There is no front, or another user's command is in progress.
+pub fn shape(device: &str, path: &Path) -> Result<Shape> {
+    let front = Front::new(connect(path)?);
+    let shape = front.and_then(|mut front| front.shape());
+    shape.map_err(|error| failed(device, error))
+}
+
 /// A volume in hardware while it is mounted.
 pub struct Files<'a> {
     front: Front<Box<dyn Board>>,
     device: &'a str,
+    slots: u64,
 }
 
 impl Files<'_> {
@@ -78,10 +91,14 @@ impl Files<'_> {
         body: impl FnOnce(&mut Files<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut front = Front::new(connect(path)?).map_err(|error| failed(device, error))?;
-        front
+        let slots = front
             .mount(access == Access::Read)
             .map_err(|error| failed(device, error))?;
-        let mut files = Files { front, device };
+        let mut files = Files {
+            front,
+            device,
+            slots,
+        };
         let result = body(&mut files);
         let unmounted = files.front.unmount();
         match (result, unmounted) {
@@ -89,6 +106,32 @@ impl Files<'_> {
             (Ok(_), Err(error)) => Err(failed(format_args!("unmounting {device}"), error)),
             (Ok(value), Ok(())) => Ok(value),
         }
+    }
+
+    /// The most files that the volume can have.
+    pub const fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// What the front reports about itself and its device.
+    ///
+    /// # Errors
+    /// The hardware failed.
+    pub fn shape(&mut self) -> Result<Shape> {
+        let shape = self.front.shape();
+        shape.map_err(|error| failed(format_args!("querying {}", self.device), error))
+    }
+
+    /// A file by its name.
+    ///
+    /// # Errors
+    /// The hardware failed, or the file does not exist.
+    pub fn find(&mut self, name: &str) -> Result<::hwfs::Entry> {
+        let found = self.list()?.into_iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| {
+            let missing = Error::Status(Status::NOT_FOUND, 0);
+            failed(format_args!("querying `{}`", shown(name)), missing)
+        })
     }
 
     /// All files, in the order of the volume's table.
@@ -122,18 +165,60 @@ impl Files<'_> {
         renamed.map_err(|error| failed(doing, error))
     }
 
-    /// Stores all of `source` as a file; returns its length and the number of transfers.
+    /// Stores all of `source` as a file and adds its data to `sums`, if given; returns its length and
+    /// the number of transfers.
     ///
     /// # Errors
     /// The source or the hardware failed, or the user cancelled: the incomplete file is removed.
-    pub fn put(&mut self, name: &str, source: &mut Source, stop: &Stop<'_>) -> Result<(u64, u64)> {
+    pub fn put(
+        &mut self,
+        name: &str,
+        source: &mut Source,
+        sums: Option<&mut Chunks>,
+        stop: &Stop<'_>,
+    ) -> Result<(u64, u64)> {
         let length = source.len_bytes;
         let mut data = Moving::new(source, stop);
+        data.sums = sums;
         let put = match length {
             Some(length) => self.front.put(name, length, &mut data).map(|()| length),
             None => self.front.put_stream(name, &mut data),
         };
         data.ended(put, || format!("storing `{}`", shown(name)))
+    }
+
+    /// Reads a file back and compares it with the checksums of the data that was stored. A file that
+    /// differs or cannot be read is removed.
+    ///
+    /// # Errors
+    /// The hardware failed, the data differs, or the user cancelled.
+    pub fn verify(
+        &mut self,
+        name: &str,
+        length: u64,
+        expected: &[u32],
+        stop: &Stop<'_>,
+    ) -> Result<()> {
+        let mut sums = Chunks::default();
+        let mut data = Moving::new(&mut sums, stop);
+        let read = self.front.get_part(name, 0, length, &mut data);
+        let doing = || format!("verifying `{}`", shown(name));
+        let read = data.ended(read.map(|()| length), doing);
+        let sums = sums.end();
+        let wrong = sums.iter().zip(expected).position(|(sum, one)| sum != one);
+        let failure = match (read, wrong) {
+            (Ok(_), None) => return Ok(()),
+            (Err(failure), _) => failure,
+            (Ok(_), Some(chunk)) => {
+                let offset = chunk as u64 * CHUNK_BYTES;
+                let what = format!("{}: the 64 KiB at byte {offset} differ", doing());
+                Failure::new(Exit::Rot, what).and("the device does not hold what was written to it")
+            }
+        };
+        Err(match self.front.delete(name) {
+            Ok(()) => failure,
+            Err(_) => failure.and(format_args!("it is left as `{}`", shown(name))),
+        })
     }
 
     /// A file's size in bytes.
@@ -179,6 +264,7 @@ pub struct Stop<'a> {
 struct Moving<'a, T> {
     end: &'a mut T,
     stop: &'a Stop<'a>,
+    sums: Option<&'a mut Chunks>,
     transfers: u64,
     failure: Option<Failure>,
 }
@@ -188,6 +274,7 @@ impl<'a, T> Moving<'a, T> {
         Self {
             end,
             stop,
+            sums: None,
             transfers: 0,
             failure: None,
         }
@@ -230,7 +317,7 @@ impl<'a, T> Moving<'a, T> {
 
 impl Read for Moving<'_, Source> {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
-        self.step(|source, stop| {
+        let filled = self.step(|source, stop| {
             let filled = source.fill(data, stop.cancel.flag())?;
             match filled < data.len() && source.len_bytes.is_some() {
                 true => Err(Failure::other(format!(
@@ -239,7 +326,24 @@ impl Read for Moving<'_, Source> {
                 ))),
                 false => Ok(filled),
             }
+        })?;
+        if let Some(sums) = &mut self.sums {
+            sums.add(data.get(..filled).unwrap_or_default());
+        }
+        Ok(filled)
+    }
+}
+
+impl Write for Moving<'_, Chunks> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.step(|sums, _| {
+            sums.add(data);
+            Ok(data.len())
         })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -310,27 +414,4 @@ fn failed(doing: impl Display, error: Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_has_the_software_s_exit_status() {
-        let exit = |status| failed("x", Error::Status(status, 0)).exit();
-        assert_eq!(exit(Status::NOT_FOUND), Exit::NotFound);
-        assert_eq!(exit(Status::EXISTS), Exit::Exists);
-        assert_eq!(exit(Status::TABLE_FULL), Exit::Full);
-        assert_eq!(exit(Status::NOT_A_VOLUME), Exit::Missing);
-        assert_eq!(exit(Status::NEWER_VERSION), Exit::Unsupported);
-        assert_eq!(exit(Status(7)), Exit::No);
-        assert_eq!(failed("x", Error::NoFront(0)).exit(), Exit::Missing);
-    }
-
-    #[test]
-    fn what_is_not_a_board_has_its_exit_status() {
-        let exit = |path| connect(Path::new(path)).err().map(|failure| failure.exit());
-        assert_eq!(exit(""), Some(Exit::Usage));
-        assert_eq!(exit("/nonexistent/socket"), Some(Exit::Missing));
-        assert_eq!(exit("/dev/null"), Some(Exit::Usage));
-        assert_eq!(exit("/"), Some(Exit::Unsupported));
-    }
-}
+mod tests;

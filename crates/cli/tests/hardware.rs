@@ -16,13 +16,10 @@ fn verbs_that_need_blocks_are_refused() {
     let verbs: &[&[&str]] = &[
         &["read", DEVICE, "--checksum"],
         &["write", DEVICE, "--destroy-data", "x", "--input", &input],
-        &["info", DEVICE],
         &["format", DEVICE],
         &["format", DEVICE, "--size", "1M"],
         &["check", DEVICE],
         &["check", DEVICE, "--repair"],
-        &["stat", DEVICE],
-        &["stat", DEVICE, "name"],
         &[
             "record", DEVICE, "name", "--from", "pattern", "--rate", "1M",
         ],
@@ -48,7 +45,7 @@ fn verbs_that_need_blocks_are_refused() {
         &["periodic", DEVICE, "--period", "10ms", "--block", "4K"],
     ];
     for verb in verbs {
-        refused(verb, 4, "it supports only ls, put, get, rm, mv");
+        refused(verb, 4, "it supports only ls, put, get, rm, mv, stat, info");
     }
 }
 
@@ -62,6 +59,10 @@ fn verbs_that_are_served_look_for_the_hardware() {
         &["get", DEVICE, "name", &target],
         &["rm", DEVICE, "name"],
         &["mv", DEVICE, "old", "new"],
+        &["stat", DEVICE],
+        &["stat", DEVICE, "name"],
+        &["info", DEVICE],
+        &["put", DEVICE, &input, "--verify"],
     ];
     for verb in verbs {
         refused(verb, 3, "connecting to /nonexistent/socket");
@@ -85,7 +86,7 @@ fn what_the_hardware_does_not_do_is_refused_before_it_is_asked() {
         (&["ls", DEVICE, "--namespace", "2"], "--namespace"),
         (&["rm", DEVICE, "x", "--mode", "poll"], "--mode"),
         (&["mv", DEVICE, "x", "y", "--mode", "poll"], "--mode"),
-        (&["put", DEVICE, &input, "--verify"], "--verify"),
+        (&["stat", DEVICE, "--path", "chario"], "--path"),
         (&["put", DEVICE, &input, "--checksums"], "--checksums"),
         (&["put", DEVICE, &input, "--keep-partial"], "--keep-partial"),
         (

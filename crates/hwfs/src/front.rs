@@ -22,6 +22,7 @@ mod register {
     pub const LENGTH: u32 = 0x20;
     pub const ADDRESS: u32 = 0x28;
     pub const VALUE: u32 = 0x30;
+    pub const DISK: u32 = 0x40;
     pub const NAME: u32 = 0x80;
     pub const NAME2: u32 = 0xc0;
 }
@@ -32,6 +33,7 @@ const INTERRUPT: u32 = 1 << 1;
 const ACKNOWLEDGE: u32 = 1 << 2;
 const BUSY: u32 = 1 << 0;
 const DONE: u32 = 1 << 1;
+const READY: u32 = 1 << 2;
 
 #[derive(Clone, Copy)]
 #[repr(u32)]
@@ -58,6 +60,29 @@ pub struct Entry {
     pub bytes: u64,
     /// Its slot in the volume's table.
     pub slot: u32,
+}
+
+/// What the front's registers report about it and its device, without a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Version of the registers.
+    pub version: u8,
+    /// Files that the core can have open at once.
+    pub open_files: u8,
+    /// The longest name in bytes.
+    pub name_bytes: u8,
+    /// The device's block in bytes; 0 if the front reports a size that no device has.
+    pub block_bytes: u64,
+    /// The device's blocks; `None` while it is not ready.
+    pub block_count: Option<u64>,
+}
+
+impl Shape {
+    /// The device's size in bytes; `None` while it is not ready.
+    pub fn drive_bytes(&self) -> Option<u64> {
+        let blocks = self.block_count?;
+        Some(blocks.saturating_mul(self.block_bytes))
+    }
 }
 
 /// The parameters of a command besides its operation. The file's number is always 0: one file is
@@ -113,8 +138,27 @@ impl<B: Board> Front<B> {
         Ok(Self { board })
     }
 
-    /// Mounts the volume. `read_only`: nothing on the drive is changed, not even to recover it.
-    pub fn mount(&mut self, read_only: bool) -> Result<(), Error> {
+    /// What the registers report about the front and its device.
+    pub fn shape(&mut self) -> Result<Shape, Error> {
+        let [version, open_files, block_log2, name_bytes] =
+            self.board.read(register::SHAPE)?.to_le_bytes();
+        let is_ready = self.board.read(register::STATUS)? & READY != 0;
+        let block_count = match is_ready {
+            true => Some(self.read_pair(register::DISK)?),
+            false => None,
+        };
+        Ok(Shape {
+            version,
+            open_files,
+            name_bytes,
+            block_bytes: 1u64.checked_shl(block_log2.into()).unwrap_or(0),
+            block_count,
+        })
+    }
+
+    /// Mounts the volume; the number of its slots, which is the most files it can have. `read_only`: nothing on the
+    /// drive is changed, not even to recover it.
+    pub fn mount(&mut self, read_only: bool) -> Result<u64, Error> {
         self.run(
             Operation::Mount,
             Arguments {
@@ -122,7 +166,6 @@ impl<B: Board> Front<B> {
                 ..Arguments::default()
             },
         )
-        .map(|_| ())
     }
 
     /// Unmounts the volume cleanly.
@@ -334,6 +377,12 @@ impl<B: Board> Front<B> {
         .map(|_| ())
     }
 
+    /// Reads a register of 64 bits: its low word, then its high word.
+    fn read_pair(&mut self, register: u32) -> Result<u64, Error> {
+        let low = u64::from(self.board.read(register)?);
+        Ok(low | u64::from(self.board.read(register + 4)?) << 32)
+    }
+
     /// Runs a command to its end; returns its value.
     fn run(&mut self, operation: Operation, arguments: Arguments<'_>) -> Result<u64, Error> {
         let board = &mut self.board;
@@ -372,8 +421,7 @@ impl<B: Board> Front<B> {
         if status & (BUSY | DONE) != DONE || ended != ((before >> 24) as u8).wrapping_add(1) {
             return Err(Error::OutOfStep(status));
         }
-        let value = u64::from(board.read(register::VALUE)?)
-            | u64::from(board.read(register::VALUE + 4)?) << 32;
+        let value = self.read_pair(register::VALUE)?;
         match Status((status >> 8 & 63) as u8) {
             Status::OK => Ok(value),
             failed => Err(Error::Status(failed, value)),

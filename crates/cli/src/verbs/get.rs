@@ -21,7 +21,8 @@ use volume::Error;
 #[command(after_help = "\
 A file with checksums is always verified; for a file without checksums, get reports that it was not
 verified. If data does not match its checksum, get reports the offset and delivers nothing from there
-on, and the exit status is 6.
+on, and the exit status is 6. With hwfs:PATH --verify is refused: the hardware verifies such files, but
+does not report which files have checksums.
 
 FILE appears under its name when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]

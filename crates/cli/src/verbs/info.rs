@@ -1,15 +1,19 @@
 //! `straightway info DEVICE`: everything that a drive reports about itself.
 
-use crate::Context;
 use crate::drive::Drive;
 use crate::facts::{self, Facts};
 use crate::failure::{Exit, Failure, Result};
 use crate::guard::FunctionLock;
+use crate::hardware;
 use crate::path::straight;
 use crate::units::{Size, rounded};
+use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use linux::resolve::Resolved;
-use measure::format::aligned;
+use measure::format::{aligned, yes};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::Path;
 
 /// Show everything that a drive reports.
 #[derive(Clone, Debug, Args)]
@@ -21,14 +25,103 @@ pub struct Info {
     pub json: bool,
 }
 
+/// The report of `info`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InfoReport {
+    /// An NVMe drive.
+    Nvme(Box<Facts>),
+    /// A file system in hardware, `hwfs:PATH`.
+    Hardware(HardwareFacts),
+}
+
+/// What a file system in hardware reports about itself and its drive, without a mount.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HardwareFacts {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The name of the device.
+    pub device: String,
+    /// How it was queried: `hwfs`.
+    pub asked_by: String,
+    /// Version of its registers.
+    pub register_version: u8,
+    /// Files that it can have open at once.
+    pub open_files: u8,
+    /// The longest name of a file.
+    pub name_bytes: u8,
+    /// The drive can be used.
+    pub ready: bool,
+    /// Logical block of the drive.
+    pub block_size_bytes: u64,
+    /// Logical blocks of the drive; null while it is not ready.
+    pub block_count: Option<u64>,
+    /// Size of the drive; null while it is not ready.
+    pub size_bytes: Option<u64>,
+}
+
+impl HardwareFacts {
+    fn read(device: &str, path: &Path) -> Result<Self> {
+        let shape = hardware::shape(device, path)?;
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            device: device.to_owned(),
+            asked_by: hardware::PATH.to_owned(),
+            register_version: shape.version,
+            open_files: shape.open_files,
+            name_bytes: shape.name_bytes,
+            ready: shape.block_count.is_some(),
+            block_size_bytes: shape.block_bytes,
+            block_count: shape.block_count,
+            size_bytes: shape.drive_bytes(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let drive = match (self.size_bytes, self.block_count) {
+            (Some(size), Some(count)) => format!(
+                "{}: {count} blocks of {} bytes",
+                rounded(size),
+                self.block_size_bytes
+            ),
+            _ => "not ready".to_owned(),
+        };
+        let lines = [
+            ("device", self.device.clone()),
+            ("queried by", self.asked_by.clone()),
+            ("registers", format!("version {}", self.register_version)),
+            ("open files", format!("up to {}", self.open_files)),
+            ("longest name", format!("{} bytes", self.name_bytes)),
+            ("ready", yes(self.ready)),
+            ("drive", drive),
+        ];
+        let lines = lines.map(|(name, value)| [name.to_owned(), value]);
+        aligned(&lines, usize::MAX)
+    }
+}
+
 impl Info {
     /// Runs the verb.
     ///
     /// # Errors
     /// The drive does not exist, or does not answer.
     pub fn run(&self, context: &Context) -> Result<Exit> {
+        let report = match hardware::path_of(&self.device) {
+            Some(path) => InfoReport::Hardware(HardwareFacts::read(&self.device, path)?),
+            None => InfoReport::Nvme(Box::new(self.of_drive(context)?)),
+        };
+        context
+            .console
+            .report(self.json, &report, |report| match report {
+                InfoReport::Nvme(facts) => text(facts),
+                InfoReport::Hardware(facts) => facts.text(),
+            })?;
+        Ok(Exit::Done)
+    }
+
+    fn of_drive(&self, context: &Context) -> Result<Facts> {
         let drive = Drive::find(&context.roots, &self.device)?;
-        let facts = match &drive {
+        Ok(match &drive {
             Drive::Nvme(resolved) => of_nvme(context, resolved)?,
             Drive::Model(model) => {
                 let handle = straight::open_model(model, 1 << 20)?;
@@ -43,9 +136,7 @@ impl Info {
                         .hint("model:SIZE,file=PATH is a model controller over a file"),
                 );
             }
-        };
-        context.console.report(self.json, &facts, text)?;
-        Ok(Exit::Done)
+        })
     }
 }
 

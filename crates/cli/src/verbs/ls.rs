@@ -81,7 +81,7 @@ impl FileEntry {
     }
 
     /// Converts an entry from a file system in hardware.
-    fn of_hardware(entry: ::hwfs::Entry) -> Self {
+    pub fn of_hardware(entry: ::hwfs::Entry) -> Self {
         Self {
             name: entry.name,
             size_bytes: entry.bytes,

@@ -74,7 +74,7 @@ verbs! {
     /// Show what this machine has and lacks for each path
     doctor Doctor reports doctor::Diagnosis;
     /// Show a drive's identity, limits, health, errors and firmware
-    info Info reports crate::facts::Facts;
+    info Info reports info::InfoReport;
     /// Take a drive from its kernel driver until `release`
     bind Bind reports bind::Bound;
     /// Return a drive to the driver that it had

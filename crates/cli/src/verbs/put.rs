@@ -96,7 +96,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report for a file system in hardware before the transfer; data is not verified there.
+    /// The report for a file system in hardware before the transfer.
     pub fn of_hardware(device: &str, name: &str) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -178,7 +178,6 @@ impl Put {
                 "--checksums and --no-checksums",
                 self.checksums.checksums || self.checksums.no_checksums,
             ),
-            ("--verify", self.verify),
             ("--keep-partial", self.keep_partial),
         ])?;
         Files::with(&self.device, path, Access::Write, |files| {
@@ -193,23 +192,31 @@ impl Put {
             if self.force {
                 files.remove(&unfinished)?;
             }
-            let (length_bytes, requests) = match replaced {
-                false => files.put(name, source, &stop)?,
-                true => {
-                    let moved = files.put(&unfinished, source, &stop)?;
-                    let whole = format!("the new file is complete as `{}`", shown(&unfinished));
-                    let renamed = files
-                        .remove(name)
-                        .and_then(|_| files.rename(&unfinished, name));
-                    renamed.map_err(|failure| failure.and(whole))?;
-                    moved
-                }
+            let stored = match replaced {
+                true => unfinished.as_str(),
+                false => name,
             };
+            let mut sums = self.verify.then(Chunks::default);
+            let (length_bytes, requests) = files.put(stored, source, sums.as_mut(), &stop)?;
+            let mut elapsed = began.elapsed();
+            if let Some(sums) = sums {
+                files.verify(stored, length_bytes, &sums.end(), &stop)?;
+            }
+            if replaced {
+                let began = Instant::now();
+                let whole = format!("the new file is complete as `{}`", shown(&unfinished));
+                let renamed = files
+                    .remove(name)
+                    .and_then(|_| files.rename(&unfinished, name));
+                renamed.map_err(|failure| failure.and(whole))?;
+                elapsed += began.elapsed();
+            }
             bar.finish_and_clear();
             Ok(Report {
                 length_bytes,
                 requests,
-                elapsed_us: micros(began.elapsed()),
+                elapsed_us: micros(elapsed),
+                verified: self.verify,
                 replaced,
                 ..Report::of_hardware(&self.device, name)
             })

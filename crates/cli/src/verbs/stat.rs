@@ -1,16 +1,18 @@
 //! `straightway stat DEVICE [NAME]`: the status of a volume, or of a file in it.
 
 use crate::failure::{Exit, Result};
+use crate::hardware::{self, Files};
 use crate::units::{Size, rounded};
 use crate::verbs::format::uuid_text;
 use crate::verbs::ls::{FileEntry, Listing};
 use crate::verbs::put::check_name;
-use crate::volume::{Mounted, Route, Store, route, shown};
+use crate::volume::{Access, Mounted, Route, Store, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use measure::format::{aligned, yes};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::path::Path;
 use volume::layout::{MAJOR, MINOR};
 
 /// Extents are counted up to this number; above it a file is fragmented in any case.
@@ -38,8 +40,11 @@ pub struct Status {
     pub schema_version: u32,
     /// The resolved name of the device.
     pub device: String,
-    /// The volume, if no file was named.
+    /// The volume, if no file was named; null on `hwfs:`.
     pub volume: Option<VolumeReport>,
+    /// The volume as a file system in hardware reports it, if no file was named; null on other
+    /// devices.
+    pub hardware: Option<HardwareReport>,
     /// The file, if one was named.
     pub file: Option<FileReport>,
 }
@@ -77,16 +82,31 @@ pub struct VolumeReport {
     pub checksums: bool,
 }
 
+/// A volume on `hwfs:`. The hardware does not report its label, identity, free space or unit.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HardwareReport {
+    /// Size of the drive.
+    pub drive_bytes: Option<u64>,
+    /// Block of the drive.
+    pub block_size_bytes: u64,
+    /// Bytes of data in all files.
+    pub data_bytes: u64,
+    /// Number of files.
+    pub files: u64,
+    /// Maximum number of files.
+    pub slots: u64,
+}
+
 /// A file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FileReport {
     /// The entry, as printed by `ls`.
     #[serde(flatten)]
     pub entry: FileEntry,
-    /// Number of extents; 1 if it is contiguous. At most a million are counted.
-    pub extents: u64,
-    /// Levels of map nodes under its slot: 0, 1 or 2.
-    pub map_level: u8,
+    /// Number of extents; 1 if it is contiguous. At most a million are counted. Null on `hwfs:`.
+    pub extents: Option<u64>,
+    /// Levels of map nodes under its slot: 0, 1 or 2; null on `hwfs:`.
+    pub map_level: Option<u8>,
 }
 
 impl Stat {
@@ -98,8 +118,18 @@ impl Stat {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
+        let status = match hardware::path_of(&self.device) {
+            Some(path) => self.of_hardware(path)?,
+            None => self.of_volume(context)?,
+        };
+        let console = &context.console;
+        console.report(self.json, &status, Status::text)?;
+        Ok(Exit::Done)
+    }
+
+    fn of_volume(&self, context: &Context) -> Result<Status> {
         let options = route::open_options(&self.route.with_buffers(4096, 1), false);
-        let status = Store::with(context, &self.device, &options, |mounted| {
+        Store::with(context, &self.device, &options, |mounted| {
             let (volume, file) = match &self.name {
                 None => (Some(VolumeReport::read(mounted)?), None),
                 Some(name) => (None, Some(FileReport::read(mounted, name)?)),
@@ -108,12 +138,27 @@ impl Stat {
                 schema_version: SCHEMA_VERSION,
                 device: mounted.drive.to_string(),
                 volume,
+                hardware: None,
                 file,
             })
-        })?;
-        let console = &context.console;
-        console.report(self.json, &status, Status::text)?;
-        Ok(Exit::Done)
+        })
+    }
+
+    fn of_hardware(&self, path: &Path) -> Result<Status> {
+        hardware::refuse_route(&self.route)?;
+        Files::with(&self.device, path, Access::Read, |files| {
+            let (hardware, file) = match &self.name {
+                None => (Some(HardwareReport::read(files)?), None),
+                Some(name) => (None, Some(FileReport::of_hardware(files.find(name)?))),
+            };
+            Ok(Status {
+                schema_version: SCHEMA_VERSION,
+                device: self.device.clone(),
+                volume: None,
+                hardware,
+                file,
+            })
+        })
     }
 }
 
@@ -149,15 +194,38 @@ impl VolumeReport {
     }
 }
 
+impl HardwareReport {
+    fn read(files: &mut Files<'_>) -> Result<Self> {
+        let shape = files.shape()?;
+        let listed = files.list()?;
+        let sizes = listed.iter().map(|entry| entry.bytes);
+        Ok(Self {
+            drive_bytes: shape.drive_bytes(),
+            block_size_bytes: shape.block_bytes,
+            data_bytes: sizes.fold(0, u64::saturating_add),
+            files: listed.len() as u64,
+            slots: files.slots(),
+        })
+    }
+}
+
 impl FileReport {
+    fn of_hardware(entry: ::hwfs::Entry) -> Self {
+        Self {
+            entry: FileEntry::of_hardware(entry),
+            extents: None,
+            map_level: None,
+        }
+    }
+
     fn read(mounted: &Mounted<'_, '_>, name: &str) -> Result<Self> {
         let doing = || format!("querying `{}`", shown(name));
         let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let extents = mounted.volume.extent_count(name, MOST_EXTENTS);
         Ok(Self {
             entry: FileEntry::new(&entry),
-            extents: mounted.run(doing(), extents)?,
-            map_level: entry.map_level,
+            extents: Some(mounted.run(doing(), extents)?),
+            map_level: Some(entry.map_level),
         })
     }
 }
@@ -188,16 +256,26 @@ impl Status {
                 ("format", volume.format.clone()),
             ]);
         }
+        let unknown = || "-".to_owned();
+        if let Some(volume) = &self.hardware {
+            rows.extend([
+                ("drive", volume.drive_bytes.map_or_else(unknown, rounded)),
+                ("data", rounded(volume.data_bytes)),
+                ("files", format!("{} of {}", volume.files, volume.slots)),
+                ("block", Size(volume.block_size_bytes).to_string()),
+            ]);
+        }
         if let Some(file) = &self.file {
+            let number = |value: Option<u64>| value.map_or_else(unknown, |n| n.to_string());
             rows.extend([
                 ("name", shown(&file.entry.name)),
                 ("size", format!("{} bytes", file.entry.size_bytes)),
                 ("allocated", file.entry.allocated()),
-                ("extents", file.extents.to_string()),
-                ("checksums", yes(file.entry.has_checksums())),
+                ("extents", number(file.extents)),
+                ("checksums", file.entry.checksums.map_or_else(unknown, yes)),
                 ("modified", file.entry.modified()),
                 ("slot", file.entry.slot.to_string()),
-                ("tag", file.entry.app_tag.unwrap_or_default().to_string()),
+                ("tag", number(file.entry.app_tag)),
             ]);
         }
         let rows = rows

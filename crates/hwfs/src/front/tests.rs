@@ -172,3 +172,25 @@ fn a_stream_s_file_gets_space_as_it_grows() -> Result<(), Error> {
     assert_eq!(played.operations, [3, 6, 6, 9, 10]);
     Ok(())
 }
+
+#[test]
+fn the_shape_is_what_the_registers_have() -> Result<(), Error> {
+    let mut board = Played::new(&[]);
+    board.shape = 64 << 24 | 9 << 16 | 4 << 8 | 1;
+    let shape = Front::new(&mut board)?.shape()?;
+    let expected = Shape {
+        version: 1,
+        open_files: 4,
+        name_bytes: 64,
+        block_bytes: 512,
+        block_count: None,
+    };
+    assert_eq!(shape, expected);
+    board.status |= READY;
+    let shape = Front::new(&mut board)?.shape()?;
+    assert_eq!(shape.block_count, Some(4 << 32 | 4));
+    // The widest number that the register can hold.
+    board.shape = 255 << 16 | 1;
+    assert_eq!(Front::new(&mut board)?.shape()?.block_bytes, 0);
+    Ok(())
+}
