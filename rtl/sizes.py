@@ -46,6 +46,8 @@ CONFIGURATIONS = {
     "sata_link": ("sata", "sata_link", {}),
     "virtio_blk": ("virtio", "virtio_blk", {}),
     "virtio_blk_four_queues": ("virtio", "virtio_blk", {"Queues": 4}),
+    "virtio_blk_two_requests": ("virtio", "virtio_blk", {"Requests": 2}),
+    "virtio_blk_eight_requests": ("virtio", "virtio_blk", {"Requests": 8}),
     "sata_phy": ("sata", "sata_phy", {}),
     "sata_host": ("sata", "sata_host", {}),
     "sata_stream": ("sata", "sata_stream", {}),

@@ -34,7 +34,9 @@ module fv_virtio_ring
   virtio_ring #(.Queues(1)) dut (
     .clk_i, .rst_ni, .clear_i(1'b0), .run_i(run_i & rst_ni), .features_i(features_q), .ready_i(1'b1),
     .begin_i(1'b0), .kick_i(kick_i), .queue_o(), .queue_i(queue_q), .start_o(start), .head_o(head),
-    .done_i(answered), .fail_i, .used_len_i(len_q), .used_o(used), .broken_o(broken), .idle_o(idle), .mem_o(req),
+    .hold_i(1'b0),
+    .taken_i(1'b0), .done_i(answered), .fail_i, .return_queue_i(1'b0), .return_head_i(head), .used_len_i(len_q),
+    .returned_o(), .used_o(used), .broken_o(broken), .idle_o(idle), .mem_o(req),
     .mem_i(rsp)
   );
 

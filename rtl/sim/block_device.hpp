@@ -28,6 +28,8 @@ struct DeviceModel {
     unsigned rate_cycles = 1;      // ... in rate_cycles cycles
     unsigned stall_percent = 0;    // how often each ready or valid pauses
     bool reorder = false;          // reads and responses in any order
+    bool reads_first = false;      // takes no word of a write while a read's or a response waits
+    bool writes_first = false;     // gives no word of a read while a write's are missing
     bool journal = false;          // keep what a power cut needs
 };
 
@@ -74,6 +76,7 @@ public:
     uint64_t version = 0;
     // Nothing is under way.
     bool is_idle() const { return open_ == 0; }
+    unsigned under_way() const { return open_; }
     // The writes that no flush covers, in the order in which they began: each may be lost, kept or torn by itself.
     std::vector<uint64_t> unflushed() const {
         std::vector<uint64_t> found;
@@ -106,11 +109,12 @@ public:
     }
 
     void drive() {
-        *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
-        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
-                             !random_.percent(model_.stall_percent);
         drive_read();
         drive_response();
+        *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
+        bool behind = model_.reads_first && (read_count_ != 0 || reading_ != kTags || response_ != kTags);
+        *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
+                             !behind && !random_.percent(model_.stall_percent);
     }
 
 private:
@@ -270,7 +274,8 @@ private:
     void drive_read() {
         if (read_held_) return;
         if (reading_ == kTags && read_count_ != 0) reading_ = pick(read_queue_, read_count_);
-        read_held_ = reading_ != kTags && read_debt_ < model_.rate_words + model_.rate_cycles && !random_.percent(model_.stall_percent);
+        bool behind = model_.writes_first && write_head_ != write_tail_;
+        read_held_ = reading_ != kTags && !behind && read_debt_ < model_.rate_words + model_.rate_cycles && !random_.percent(model_.stall_percent);
         *pins_.read_valid = read_held_;
         if (!read_held_) return;
         const Request& request = requests_[reading_];

@@ -21,6 +21,10 @@ SHAPES = {
     "one_queue": {},
     "three_queues_array": {"Queues": 3, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5, "Cached": 1},
     "big_blocks": {"BlockSizeLog2": 12, "DiskBlocks": 128},
+    # Several requests under way: on a device of the bench's, which reorders and fails, and on an array.
+    "four_requests": {"Requests": 4, "External": 1, "Cached": 1},
+    "three_requests_array": {"Requests": 3, "Queues": 2, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5,
+                             "Cached": 1},
 }
 
 
@@ -28,6 +32,8 @@ SHAPES = {
     ("virtio_blk", "virtio", {}),
     ("virtio_blk", "virtio", {"Queues": 3, "QueueSize": 8, "BlockSizeLog2": 6, "Platform": 0}),
     ("virtio_blk", "virtio", {"Queues": 4, "QueueSize": 1024, "BlockSizeLog2": 16}),
+    ("virtio_blk", "virtio", {"Requests": 8}),
+    ("virtio_blk", "virtio", {"Requests": 3, "Queues": 3, "QueueSize": 8, "BlockSizeLog2": 6}),
     ("virtio_sim", "virtio_sim", {"Sata": 1}),
 ])
 def test_lint(top, core, parameters):
@@ -40,7 +46,8 @@ def test_yosys_reads_it_too():
 
 
 def bench(name):
-    shape = {"Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024, "MaxTransfer": 0, "Cached": 0}
+    shape = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
+             "MaxTransfer": 0, "Cached": 0}
     return cores.build_bench(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", shape | SHAPES[name],
                              core="virtio_sim")
 
@@ -72,9 +79,16 @@ def test_hostile_rings(name):
         run(name, "hostile", str(seed), "120")
 
 
-def test_resets():
+@pytest.mark.parametrize("name", ["one_queue", "four_requests"])
+def test_resets(name):
     """A reset in the middle of anything ends soon, and no access follows it."""
-    run("one_queue", "resets", str(SEED), "100")
+    run(name, "resets", str(SEED), "100")
+
+
+def test_several_requests():
+    """Used entries in the order of the ends; one of several fails; a flush covers what had ended; a ring that breaks."""
+    for seed in range(SEED, SEED + 4):
+        run("four_requests", "parallel", str(seed))
 
 
 def test_cycles():

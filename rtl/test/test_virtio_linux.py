@@ -27,8 +27,8 @@ DISCARD = "rc 0 blkdiscard -o 8M -l 1M $D"
 # What is behind the front end: parameters of virtio_sim, whether Linux sees a cache that it must flush, and what else there is to try.
 DISKS = {
     "ram_disk": ({"DiskBlocks": 49152}, "write through", BAD),
-    "array": ({"Disks": 2, "DiskBlocks": 24576}, "write through", ""),
-    "sata": ({"Sata": 1, "DiskBlocks": 49152}, "write back", DISCARD),
+    "array": ({"Requests": 4, "Disks": 2, "DiskBlocks": 24576}, "write through", ""),
+    "sata": ({"Requests": 8, "Sata": 1, "DiskBlocks": 49152}, "write back", DISCARD),
 }
 SCRIPT = r"""
 modprobe virtio_blk && modprobe ext4
@@ -59,7 +59,7 @@ rc 0 cmp -n 1M -i 12M:0 $D /dev/zero
 def test_stock_virtio_blk(name, tmp_path):
     parameters, cache, more = DISKS[name]
     program = cores.build_bench(f"vhost_user_{name}", "virtio_sim", "virtio/vhost_user.cpp",
-                                {"Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
+                                {"Requests": 1, "Queues": 2, "BlockSizeLog2": 9, "Disks": 1, "Sata": 0} | parameters, fast=True,
                                 core="virtio_sim", level="-O1")
     socket = tmp_path / "socket"
     with open(tmp_path / "log", "w") as log:

@@ -2,8 +2,8 @@
 //
 // Registers behind AXI4-Lite (virtio over MMIO, version 2), rings and data over an AXI4 manager, the disk behind as a
 // block device with 32-bit data. rtl/virtio/README.md has the features, the limits and what happens to bad input.
-// One request at a time.
 //
+// Requests           requests under way at once on the block interface, 1 to 32
 // Queues, QueueSize  queues, and the largest size of each, a power of two from 8 to 1024
 // Platform           offer VIRTIO_F_ACCESS_PLATFORM and VIRTIO_F_ORDER_PLATFORM
 // BlockSizeLog2      log2 of the device's block in bytes, 6 to 16
@@ -12,6 +12,7 @@ module virtio_blk
   import virtio_pkg::*;
   import block_pkg::*;
 #(
+  parameter int unsigned  Requests      = 1,
   parameter int unsigned  Queues        = 1,
   parameter int unsigned  QueueSize     = 128,
   parameter bit           Platform      = 1'b1,
@@ -39,10 +40,15 @@ module virtio_blk
 );
   localparam int unsigned QueueWidth = (Queues > 1) ? $clog2(Queues) : 1;
   localparam int unsigned SlotWidth  = $clog2(QueueSize);
+  localparam int unsigned IndexWidth = (Requests > 1) ? $clog2(Requests) : 1;
+  localparam bit          Parallel   = Requests > 1;
+  // What virtio_request and virtio_move keep for a request that waits.
+  localparam int unsigned ContextWidth = 9 + LbaWidth + 2 * CountWidth + BytesWidth;
+  localparam int unsigned PlaceWidth   = SlotWidth + axi_pkg::AddressWidth + BytesWidth + 3;
 
-  logic reset, clear, run, used, broken, ring_idle;
-  logic [Queues-1:0] ready, begins, kick;
-  logic [QueueWidth-1:0] queue_index;
+  logic reset, abort, clear, run, used, broken, ring_idle, idle, hold;
+  logic [Queues-1:0] ready, begins, kick, busy;
+  logic [QueueWidth-1:0] queue_index, return_queue;
   features_t features;
   queue_t    queue;
 
@@ -50,8 +56,9 @@ module virtio_blk
     .Queues(Queues), .QueueSize(QueueSize), .Platform(Platform), .BlockSizeLog2(BlockSizeLog2)
   ) u_regs (
     .clk_i, .rst_ni, .axil_i, .axil_o, .irq_o, .geometry_i,
-    .reset_o(reset), .clear_o(clear), .idle_i(ring_idle), .run_o(run), .features_o(features), .ready_o(ready),
-    .begin_o(begins), .kick_o(kick), .queue_i(queue_index), .queue_o(queue), .used_i(used), .broken_i(broken)
+    .reset_o(reset), .clear_o(clear), .idle_i(idle), .busy_i(busy), .run_o(run), .features_o(features),
+    .ready_o(ready), .begin_o(begins), .kick_o(kick), .queue_i(queue_index), .queue_o(queue), .used_i(used),
+    .broken_i(broken)
   );
 
   // --- Who takes turns at the memory ---------------------------------------------------------------
@@ -60,20 +67,26 @@ module virtio_blk
   assign mem_req = ring_req | walk_req | move_req | status_req;
 
   virtio_mem u_mem (
-    .clk_i, .rst_ni, .abort_i(reset), .mem_i(mem_req), .mem_o(mem_rsp),
+    .clk_i, .rst_ni, .abort_i(abort), .mem_i(mem_req), .mem_o(mem_rsp),
     .axi_o, .axi_write_data_o, .axi_write_strobe_o, .axi_i, .axi_read_data_i
   );
 
   // --- A chain: read, carried out, returned --------------------------------------------------------
-  logic start, walked, walk_failed, request_done, request_failed;
-  logic [15:0] head;
+  logic start, walked, walk_failed, request_start, request_done, request_failed, request_idle, returned;
+  logic [15:0] head, return_head;
   logic [31:0] used_len;
-  chain_t chain;
+  chain_t walked_chain, chain;
+  logic park, again, resume;
+  resume_e why;
+  logic [ContextWidth-1:0] parked_context, context_now;
+  logic [PlaceWidth-1:0] parked_place, place;
+  logic [IndexWidth-1:0] index;
 
-  virtio_ring #(.Queues(Queues)) u_ring (
+  virtio_ring #(.Queues(Queues), .Parallel(Parallel)) u_ring (
     .clk_i, .rst_ni, .clear_i(clear), .run_i(run), .features_i(features), .ready_i(ready), .begin_i(begins),
-    .kick_i(kick), .queue_o(queue_index), .queue_i(queue), .start_o(start), .head_o(head),
-    .done_i((walked & walk_failed) | request_done), .fail_i(walk_failed | request_failed), .used_len_i(used_len),
+    .kick_i(kick), .queue_o(queue_index), .queue_i(queue), .start_o(start), .head_o(head), .hold_i(hold),
+    .taken_i(park), .done_i((walked & walk_failed) | request_done), .fail_i(walk_failed | request_failed),
+    .return_queue_i(return_queue), .return_head_i(return_head), .used_len_i(used_len), .returned_o(returned),
     .used_o(used), .broken_o(broken), .idle_o(ring_idle), .mem_o(ring_req), .mem_i(mem_rsp)
   );
 
@@ -83,17 +96,19 @@ module virtio_blk
 
   virtio_walk #(.Slots(QueueSize)) u_walk (
     .clk_i, .rst_ni, .start_i(start), .head_i(head), .queue_i(queue), .indirect_i(features.indirect), .done_o(walked),
-    .fail_o(walk_failed), .chain_o(chain), .mem_o(walk_req), .mem_i(mem_rsp), .segment_write_o(segment_write),
+    .fail_o(walk_failed), .chain_o(walked_chain), .mem_o(walk_req), .mem_i(mem_rsp), .segment_write_o(segment_write),
     .segment_address_o(segment_write_address), .segment_data_o(segment_in)
   );
 
-  prim_ram #(.Width(32), .Depth(4 * QueueSize)) u_segments (
+  // Each request has its part.
+  localparam int unsigned SegmentWidth = $clog2(4 * QueueSize * Requests);
+  prim_ram #(.Width(32), .Depth(4 * QueueSize * Requests)) u_segments (
     .clk_i,
     .write_i         (segment_write),
-    .write_address_i (segment_write_address),
+    .write_address_i (SegmentWidth'({index, segment_write_address})),
     .write_data_i    (segment_in),
     .read_i          (segment_read),
-    .read_address_i  (segment_read_address),
+    .read_address_i  (SegmentWidth'({index, segment_read_address})),
     .read_data_o     (segment_out)
   );
 
@@ -103,24 +118,80 @@ module virtio_blk
   logic [31:0] out_data, in_data;
 
   virtio_move #(.Slots(QueueSize)) u_move (
-    .clk_i, .rst_ni, .seek_i(seek), .slot_i(slot), .start_i(move), .push_i(push), .bytes_i(bytes), .done_o(moved),
+    .clk_i, .rst_ni, .seek_i(seek), .slot_i(slot), .load_i(resume), .place_i(parked_place), .place_o(place),
+    .start_i(move), .push_i(push), .bytes_i(bytes), .done_o(moved),
     .error_o(move_error), .out_valid_o(out_valid), .out_ready_i(out_ready), .out_data_o(out_data),
     .in_valid_i(in_valid), .in_ready_o(in_ready), .in_data_i(in_data), .segment_read_o(segment_read),
     .segment_address_o(segment_read_address), .segment_data_i(segment_out), .mem_o(move_req), .mem_i(mem_rsp)
   );
 
   host_t host;
-  virtio_request #(.BlockSizeLog2(BlockSizeLog2), .Serial(Serial), .Slots(QueueSize)) u_request (
-    .clk_i, .rst_ni, .start_i(walked & ~walk_failed), .chain_i(chain), .flush_i(features.flush),
-    .done_o(request_done), .fail_o(request_failed), .used_len_o(used_len), .seek_o(seek), .slot_o(slot), .move_o(move),
+  dev_t  dev;
+  virtio_request #(
+    .BlockSizeLog2(BlockSizeLog2), .Serial(Serial), .Slots(QueueSize), .Parallel(Parallel)
+  ) u_request (
+    .clk_i, .rst_ni, .start_i(request_start), .chain_i(chain), .flush_i(features.flush),
+    .done_o(request_done), .fail_o(request_failed), .used_len_o(used_len), .idle_o(request_idle), .abort_i(abort),
+    .returned_i(returned), .park_o(park), .again_o(again), .context_o(context_now), .resume_i(resume), .why_i(why),
+    .context_i(parked_context), .seek_o(seek), .slot_o(slot), .move_o(move),
     .push_o(push), .bytes_o(bytes), .moved_i(moved), .move_error_i(move_error), .out_valid_i(out_valid),
     .out_ready_o(out_ready), .out_data_i(out_data), .in_valid_o(in_valid), .in_ready_i(in_ready), .in_data_o(in_data),
-    .mem_o(status_req), .mem_i(mem_rsp), .geometry_i, .host_o(host), .write_data_o, .dev_i, .read_data_i
+    .mem_o(status_req), .mem_i(mem_rsp), .geometry_i, .host_o(host), .write_data_o, .dev_i(dev), .read_data_i
   );
 
-  // A reset ends what is under way (rule B13).
-  always_comb begin
-    host_o        = host;
-    host_o.cancel = reset;
+  // --- The device behind ---------------------------------------------------------------------------
+  // A reset ends what is under way (rule B13). So does a ring that is wrong: what was asked of the device before ends,
+  // and memory is not touched.
+  if (Parallel) begin : gen_parallel
+    logic [Queues-1:0] slots_busy;
+    logic    slots_idle;
+    status_e status;
+    host_t   slots_host;
+    if (Requests > NumTags) begin : gen_too_many
+      $error("a request needs a tag of its own");
+    end
+    virtio_slots #(
+      .Requests(Requests), .Queues(Queues), .SlotWidth(SlotWidth), .ContextWidth(ContextWidth), .PlaceWidth(PlaceWidth)
+    ) u_slots (
+      .clk_i, .rst_ni, .abort_i(abort), .idle_o(slots_idle), .begin_i(start), .head_i(head), .queue_i(queue_index),
+      .walked_i(walked & ~walk_failed), .walked_chain_i(walked_chain), .rest_i(ring_idle), .hold_o(hold),
+      .busy_o(slots_busy), .slot_o(index), .head_o(return_head), .queue_o(return_queue), .chain_o(chain),
+      .start_o(request_start), .resume_o(resume), .why_o(why), .context_o(parked_context), .place_o(parked_place),
+      .status_o(status), .idle_i(request_idle), .park_i(park), .again_i(again), .context_i(context_now),
+      .place_i(place), .end_i(request_done & returned), .host_i(host), .host_o(slots_host), .dev_i
+    );
+    assign abort = reset | broken;
+    assign idle  = ring_idle & slots_idle;
+    always_comb begin
+      busy = slots_busy;
+      if (!ring_idle) busy[queue_index] = 1'b1;
+      host_o        = slots_host;
+      host_o.cancel = abort;
+      // Its request is noted at once, and its response was taken before.
+      dev           = dev_i;
+      dev.req_ready = 1'b1;
+      dev.rsp_valid = 1'b1;
+      dev.rsp       = '{tag: '0, status: status, detail: '0};
+    end
+  end else begin : gen_one
+    assign abort          = reset;
+    assign idle           = ring_idle;
+    assign hold           = 1'b0;
+    assign request_start  = walked & ~walk_failed;
+    assign chain          = walked_chain;
+    assign return_head    = head;
+    assign return_queue   = queue_index;
+    assign index          = '0;
+    assign resume         = 1'b0;
+    assign why            = ResumeOffer;
+    assign parked_context = '0;
+    assign parked_place   = '0;
+    assign dev            = dev_i;
+    always_comb begin
+      busy = '0;
+      if (!ring_idle) busy[queue_index] = 1'b1;
+      host_o        = host;
+      host_o.cancel = reset;
+    end
   end
 endmodule

@@ -10,13 +10,17 @@ module virtio_move
   import virtio_pkg::*;
 #(
   parameter int unsigned Slots = 128,
-  localparam int unsigned SlotWidth = $clog2(Slots)
+  localparam int unsigned SlotWidth = $clog2(Slots),
+  localparam int unsigned PlaceWidth = SlotWidth + axi_pkg::AddressWidth + BytesWidth + 3
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
 
   input  logic                 seek_i,      // the next move begins at the start of this segment
   input  logic [SlotWidth-1:0] slot_i,
+  input  logic                 load_i,      // the next move goes on at this place, which `place_o` was
+  input  logic [PlaceWidth-1:0] place_i,
+  output logic [PlaceWidth-1:0] place_o,
   input  logic                 start_i,
   input  logic                 push_i,
   input  bytes_t               bytes_i,
@@ -62,6 +66,7 @@ module virtio_move
   assign byte_out = word_q[8*position_q+:8];
   assign done_o   = (state_q == Pick) & (left_q == '0);
   assign error_o  = error_q;
+  assign place_o  = {slot_q, address_q, length_q, position_q, error_q};
 
   assign segment_read_o    = state_q == Load;
   assign segment_address_o = {slot_q, load_q};
@@ -98,6 +103,7 @@ module virtio_move
     step_d     = step_q;
     unique case (state_q)
       Idle: begin
+        if (load_i) {slot_d, address_d, length_d, position_d, error_d} = place_i;
         if (seek_i) begin
           slot_d     = slot_i;
           length_d   = '0;

@@ -48,6 +48,14 @@ package virtio_pkg;
     address_t   device;  // used ring
   } queue_t;
 
+  // Why a request that waits goes on, where several are under way.
+  typedef enum logic [1:0] {
+    ResumeOffer,    // the next request to the device can be offered
+    ResumeWrite,    // the device takes the data of its write
+    ResumeRead,     // the device has the data of its read
+    ResumeResponse  // the device has answered
+  } resume_e;
+
   // What the driver accepted, as far as it changes what the device does.
   typedef struct packed {
     logic flush;

@@ -31,6 +31,7 @@ module virtio_regs
   output logic                  reset_o,
   output logic                  clear_o,     // the reset's last cycle
   input  logic                  idle_i,
+  input  logic [Queues-1:0]     busy_i,      // a chain of the queue is under way
   output logic                  run_o,
   output features_t             features_o,
   output logic [Queues-1:0]     ready_o,
@@ -101,8 +102,8 @@ module virtio_regs
   queue_index_t sel;
   assign sel       = queue_index_t'(sel_q);
   assign sel_there = 32'(sel_q) < Queues;
-  // A queue that was stopped is in use until the chain under way is returned.
-  assign sel_busy  = ~idle_i & (sel == queue_i);
+  // A queue that was stopped is in use until its chains are returned.
+  assign sel_busy  = busy_i[sel];
   assign sel_ready = sel_there & (ready_q[sel] | sel_busy);
 
   assign reset_o    = reset_q;

@@ -6,6 +6,9 @@
 // A transfer longer than the device's longest goes in several. Where the driver did not accept VIRTIO_BLK_F_FLUSH,
 // each change is followed by a flush if the device has a volatile cache.
 //
+// With `Parallel` a request waits for the device outside of this module: it is parked wherever it would stand still, and
+// resumed when the device goes on with it. Its `context` is what is kept meanwhile.
+//
 // BlockSizeLog2  log2 of the device's block in bytes
 // Serial         what VIRTIO_BLK_T_GET_ID gives: 20 characters
 // Slots          segments of a chain
@@ -16,7 +19,9 @@ module virtio_request
   parameter int unsigned  BlockSizeLog2 = 9,
   parameter logic [159:0] Serial        = '0,
   parameter int unsigned  Slots         = 128,
-  localparam int unsigned SlotWidth     = $clog2(Slots)
+  parameter bit           Parallel      = 1'b0,
+  localparam int unsigned SlotWidth     = $clog2(Slots),
+  localparam int unsigned ContextWidth  = 9 + LbaWidth + 2 * CountWidth + BytesWidth
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -27,6 +32,17 @@ module virtio_request
   output logic                 done_o,
   output logic                 fail_o,      // beside done_o: the status was not written
   output logic [31:0]          used_len_o,
+
+  // With `Parallel`.
+  output logic                 idle_o,
+  input  logic                 abort_i,     // ask the device for nothing more
+  input  logic                 returned_i,  // until then done_o stays
+  output logic                 park_o,
+  output logic                 again_o,     // beside park_o: it has something to ask the device for
+  output logic [ContextWidth-1:0] context_o,
+  input  logic                 resume_i,
+  input  resume_e              why_i,
+  input  logic [ContextWidth-1:0] context_i,
 
   output logic                 seek_o,
   output logic [SlotWidth-1:0] slot_o,
@@ -56,7 +72,7 @@ module virtio_request
   localparam int unsigned Coarser  = (BlockSizeLog2 > 9) ? BlockSizeLog2 - 9 : 0;   // sectors in a block, log2
 
   typedef enum logic [3:0] {
-    Idle, Header, Decide, Range, Judge, Request, Data, Response, Id, Status, Done
+    Idle, Header, Decide, Range, Judge, Request, Data, Response, Id, Status, Done, Park
   } state_e;
   typedef enum logic [2:0] {DoRead, DoWrite, DoFlush, DoRanges, DoId, DoNothing} do_e;
 
@@ -64,7 +80,7 @@ module virtio_request
   do_e         do_q, do_d;
   op_e         op_q, op_d;
   blk_status_e status_q, status_d;
-  logic        begun_q, begun_d, fail_q, fail_d, first_q, first_d;
+  logic        begun_q, begun_d, fail_q, fail_d, first_q, first_d, again_q, again_d;
   logic [3:0][31:0] words_q;     // the header, or a range
   lba_t        lba_q, lba_d;
   count_t      blocks_q, blocks_d, piece, piece_q, piece_d;
@@ -89,7 +105,7 @@ module virtio_request
   assign data       = (do_q == DoRead) ? room : payload;
   assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
   // Of what is left when the next request begins; ranges are never cut.
-  assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_q == DoRanges);
+  assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_d == DoRanges);
   assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
 
   // --- The device behind ---------------------------------------------------------------------------
@@ -124,6 +140,10 @@ module virtio_request
 
   assign done_o     = state_q == Done;
   assign fail_o     = fail_q;
+  assign idle_o     = state_q == Idle;
+  assign park_o     = state_q == Park;
+  assign again_o    = again_q;
+  assign context_o  = {do_q, op_q, status_q[1:0], first_q, lba_q, blocks_q, piece_q, rest_q};
   // What was written from the chain's first writable byte on without a gap: after an error that is the status at most.
   assign good       = status_q == BlkOk;
   assign filled     = (room == '0) | (good & ((do_q == DoRead) | ((do_q == DoId) & (room <= bytes_t'(20)))));
@@ -157,6 +177,7 @@ module virtio_request
     rest_d   = rest_q;
     first_d  = first_q;
     id_d     = id_q;
+    again_d  = again_q;
     seek_o   = 1'b0;
     move_o   = 1'b0;
     push_o   = 1'b0;
@@ -173,6 +194,21 @@ module virtio_request
           status_d = BlkIoError;
           state_d  = Status;
         end
+      end else if (Parallel && resume_i) begin
+        do_d     = do_e'(context_i[ContextWidth-1-:3]);
+        op_d     = op_e'(context_i[ContextWidth-4-:3]);
+        status_d = blk_status_e'({6'd0, context_i[ContextWidth-7-:2]});
+        {first_d, lba_d, blocks_d, piece_d, rest_d} = context_i[ContextWidth-9:0];
+        begun_d  = 1'b0;
+        fail_d   = 1'b0;
+        again_d  = 1'b0;
+        last_d   = words_t'(piece_d) << (BlockSizeLog2 - 2);
+        unique case (why_i)
+          ResumeOffer:    state_d = Request;
+          ResumeResponse: state_d = Response;
+          default:        state_d = Data;
+        endcase
+        if (abort_i && (why_i == ResumeOffer)) {status_d, state_d} = {BlkIoError, Status};
       end
       Header: begin
         seek_o  = ~begun_q;
@@ -238,7 +274,7 @@ module virtio_request
       end
       Request: if (dev_i.req_ready) begin
         last_d  = words_t'(piece_q) << (BlockSizeLog2 - 2);
-        state_d = (moves && (piece_q != '0)) ? Data : Response;
+        state_d = Parallel ? Park : (moves && (piece_q != '0)) ? Data : Response;
       end
       Data: begin
         // A read's first piece begins with the first writable byte; everything else goes on where it was.
@@ -252,7 +288,7 @@ module virtio_request
         end
         if (begun_q && moved_i) begin
           begun_d = 1'b0;
-          state_d = Response;
+          state_d = Parallel ? Park : Response;
           first_d = 1'b0;
           if (move_error_i) status_d = BlkIoError;
         end
@@ -291,9 +327,13 @@ module virtio_request
           state_d = Done;
         end
       end
+      Done: if (!Parallel || returned_i) state_d = Idle;
       default: state_d = Idle;
     endcase
-    if ((state_d == Request) && (state_q != Request)) piece_d = piece;
+    if ((state_d == Request) && (state_q != Request)) begin
+      piece_d = piece;
+      if (Parallel && (state_q != Idle)) {again_d, state_d} = {1'b1, Park};
+    end
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -314,6 +354,7 @@ module virtio_request
     rest_q   <= rest_d;
     first_q  <= first_d;
     id_q     <= id_d;
+    again_q  <= again_d;
     if (out_valid_i && out_ready_o && !in_data_state) words_q <= {out_data_i, words_q[3:1]};
   end
 endmodule

@@ -1,15 +1,20 @@
-// Serves the queues: takes chains from available rings, one at a time, and returns each in the used ring
-// (sections 2.7.6, 2.7.8, 2.7.10 and 2.7.13).
+// Serves the queues: takes chains from the available rings and returns each in the used ring (sections 2.7.6, 2.7.8,
+// 2.7.10 and 2.7.13).
 //
 // A queue is served from a notification until nothing is available; queues take turns after each chain. Every chain
 // that is handed out comes back as exactly one used entry, unless the chain or a ring is wrong: then `broken_o` stays
 // until reset and nothing more is read or written. All accesses are inside the two rings.
 //
-// Queues  number of queues
+// A chain is either returned before the next one is taken, or, with `Parallel`, set aside by `taken_i` and returned
+// later, in any order: `done_i` with its head and its queue stays until `returned_o`.
+//
+// Queues    number of queues
+// Parallel  chains are set aside
 module virtio_ring
   import virtio_pkg::*;
 #(
-  parameter int unsigned Queues = 1,
+  parameter int unsigned Queues   = 1,
+  parameter bit          Parallel = 1'b0,
   localparam int unsigned QueueWidth = (Queues > 1) ? $clog2(Queues) : 1
 ) (
   input  logic                  clk_i,
@@ -26,9 +31,14 @@ module virtio_ring
 
   output logic                  start_o,     // a chain
   output logic [15:0]           head_o,
+  input  logic                  hold_i,      // no chain may be taken now
+  input  logic                  taken_i,     // the chain is set aside
   input  logic                  done_i,
   input  logic                  fail_i,      // beside done_i: it cannot be returned
-  input  logic [31:0]           used_len_i,  // beside done_i, and until the next chain
+  input  logic [QueueWidth-1:0] return_queue_i,  // the chain that is returned: beside done_i, and until the next one
+  input  logic [15:0]           return_head_i,
+  input  logic [31:0]           used_len_i,
+  output logic                  returned_o,
 
   output logic                  used_o,      // the driver wants an interrupt
   output logic                  broken_o,
@@ -41,26 +51,40 @@ module virtio_ring
   typedef enum logic [3:0] {Idle, Index, Judge, Event, Head, Start, Chain, Used, Publish, Wanted, Tell, Broken} state_e;
 
   state_e       state_q, state_d;
-  queue_index_t queue_q, queue_d, following;
+  queue_index_t queue_q, queue_d, turn_q, following;
   logic [Queues-1:0] kicked_q, kicked_d;
-  logic [15:0]  next_q [Queues];   // the ring's next entry; available and used ring are always equally far
-  logic [15:0]  next;
+  logic [15:0]  next_q [Queues];   // the available ring's next entry
+  logic [15:0]  next, given;       // given: the used ring's
   logic         asked_q, asked_d, armed_q, armed_d, second_q, second_d;
   logic [31:0]  word_q;
   logic         advance;
 
-  assign next     = next_q[queue_q];
+  assign next       = next_q[queue_q];
+  assign returned_o = (state_q == Tell) | (state_q == Broken);
+  if (Parallel) begin : gen_given
+    logic [15:0] given_q [Queues];
+    assign given = given_q[queue_q];
+    always_ff @(posedge clk_i) begin
+      for (int unsigned i = 0; i < Queues; i++) begin
+        if (begin_i[i])                                     given_q[i] <= '0;
+        else if (advance && (queue_q == queue_index_t'(i))) given_q[i] <= given_q[i] + 16'd1;
+      end
+    end
+  end else begin : gen_equal
+    // The two rings are always equally far.
+    assign given = next;
+  end
   assign queue_o  = queue_q;
   assign idle_o   = (state_q == Idle) | (state_q == Broken);
   assign broken_o = state_q == Broken;
   assign start_o  = state_q == Start;
 
   always_comb begin
-    following = queue_q;
+    following = turn_q;
     for (int unsigned i = Queues; i > 0; i--) begin
       // The nearest behind the one that was served last wins.
-      if (kicked_q[(32'(queue_q) + i) % Queues] && ready_i[(32'(queue_q) + i) % Queues]) begin
-        following = queue_index_t'((32'(queue_q) + i) % Queues);
+      if (kicked_q[(32'(turn_q) + i) % Queues] && ready_i[(32'(turn_q) + i) % Queues]) begin
+        following = queue_index_t'((32'(turn_q) + i) % Queues);
       end
     end
   end
@@ -71,8 +95,8 @@ module virtio_ring
   logic        in_device, is_write, memory, upper_q;
   assign mask    = 16'((17'd1 << queue_i.size_log2) - 17'd1);
   assign size    = mask + 16'd1;
-  assign entry   = next & mask;
-  // The field that was read last. Nothing is read between a chain's head and its used entry.
+  assign entry   = ((state_q == Used) ? given : next) & mask;
+  // The field that was read last. Nothing is read between a chain's head and the walk.
   assign value   = upper_q ? word_q[31:16] : word_q[15:0];
   assign waiting = value - next;
   assign head_o  = value;
@@ -107,8 +131,8 @@ module virtio_ring
       mem_o.w_valid = is_write;
       mem_o.strobe  = 4'b1111;
       unique case (state_q)
-        Used:    mem_o.w_data = second_q ? used_len_i : {16'd0, head_o};
-        Publish: {mem_o.strobe, mem_o.w_data} = {4'b1100, 16'(next + 16'd1), 16'd0};
+        Used:    mem_o.w_data = second_q ? used_len_i : {16'd0, return_head_i};
+        Publish: {mem_o.strobe, mem_o.w_data} = {4'b1100, 16'(given + 16'd1), 16'd0};
         Event:   {mem_o.strobe, mem_o.w_data} = {4'b0011, 16'd0, next};
         default: mem_o.w_data = '0;
       endcase
@@ -129,7 +153,11 @@ module virtio_ring
     advance  = 1'b0;
     used_o   = 1'b0;
     unique case (state_q)
-      Idle: if (run_i && ((kicked_q & ready_i) != '0)) begin
+      Idle: if (Parallel && done_i) begin
+        queue_d  = return_queue_i;
+        second_d = 1'b0;
+        state_d  = fail_i ? Broken : Used;
+      end else if (run_i && !hold_i && ((kicked_q & ready_i) != '0)) begin
         queue_d  = following;
         // Whatever comes from now on is a reason to look again.
         kicked_d[following] = kick_i[following];
@@ -149,10 +177,15 @@ module virtio_ring
       end
       Event: if (finished) state_d = Index;
       Head: if (finished) state_d = Start;
-      Start: state_d = Chain;
+      Start: begin
+        state_d = Chain;
+        // Another chain may be available.
+        if (Parallel) kicked_d[queue_q] = 1'b1;
+      end
       Chain: begin
         second_d = 1'b0;
         if (done_i) state_d = fail_i ? Broken : Used;
+        else if (Parallel && taken_i) state_d = Idle;
       end
       Used:    if (finished) state_d = Publish;
       Publish: if (finished) begin
@@ -162,8 +195,8 @@ module virtio_ring
       Wanted: if (finished) state_d = Tell;
       Tell: begin
         // One entry was added: it is the one that the driver waits for, or none is.
-        used_o = features_i.event_index ? (value == 16'(next - 16'd1)) : ~value[0];
-        kicked_d[queue_q] = 1'b1;
+        used_o = features_i.event_index ? (value == 16'(given - 16'd1)) : ~value[0];
+        if (!Parallel) kicked_d[queue_q] = 1'b1;
         state_d = Idle;
       end
       default: ;
@@ -181,7 +214,9 @@ module virtio_ring
       queue_q  <= '0;
       kicked_q <= '0;
       asked_q  <= 1'b0;
+      turn_q   <= '0;
     end else begin
+      if (state_q == Start) turn_q <= queue_q;
       state_q  <= state_d;
       queue_q  <= queue_d;
       kicked_q <= kicked_d;
@@ -196,7 +231,7 @@ module virtio_ring
     if (memory && !is_write) upper_q <= place[1];
     for (int unsigned i = 0; i < Queues; i++) begin
       if (begin_i[i])                                  next_q[i] <= '0;
-      else if (advance && (queue_q == queue_index_t'(i))) next_q[i] <= next_q[i] + 16'd1;
+      else if ((Parallel ? state_q == Start : advance) && (queue_q == queue_index_t'(i))) next_q[i] <= next_q[i] + 16'd1;
     end
   end
 endmodule

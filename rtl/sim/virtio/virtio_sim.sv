@@ -1,15 +1,17 @@
 // The virtio-blk device on plain pins for a bench that plays the driver and its memory. Behind it: a RAM disk or an
-// array of them (`Disks`), or the Serial ATA host (`Sata`), whose drive is the bench's too. The block interface between
-// them is checked.
+// array of them (`Disks`), the Serial ATA host (`Sata`), whose drive is the bench's too, or a block device of the bench's
+// (`External`). The block interface between them is checked.
 module virtio_sim
   import block_pkg::*;
 #(
+  parameter int unsigned Requests      = 1,
   parameter int unsigned Queues        = 1,
   parameter int unsigned QueueSize     = 128,
   parameter int unsigned BlockSizeLog2 = 9,
   parameter int unsigned Disks         = 1,
   parameter int unsigned DiskBlocks    = 1024,
   parameter bit          Sata          = 1'b0,
+  parameter bit          External      = 1'b0,
   parameter int unsigned MaxTransfer   = 0,    // blocks; 0: the device's own
   parameter bit          Cached        = 1'b0, // the device says that it has a volatile cache
   parameter int unsigned TimeoutCycles = 20000
@@ -47,7 +49,9 @@ module virtio_sim
   input  logic        sata_rx_k,
   input  logic [31:0] sata_rx_data,
   output logic        sata_tx_k,
-  output logic [31:0] sata_tx_data
+  output logic [31:0] sata_tx_data,
+
+  `BLOCK_DEV_PINS(32)
 );
   axil_pkg::manager_t     axil_manager;
   axil_pkg::subordinate_t axil;
@@ -68,7 +72,7 @@ module virtio_sim
   geometry_t device, geometry;
   host_t host;
   dev_t  dev;
-  logic [31:0] write_data, read_data;
+  logic [31:0] disk_write, disk_read;
   logic disk_idle;
 
   always_comb begin
@@ -80,19 +84,19 @@ module virtio_sim
   end
 
   virtio_blk #(
-    .Queues(Queues), .QueueSize(QueueSize), .BlockSizeLog2(BlockSizeLog2)
+    .Requests(Requests), .Queues(Queues), .QueueSize(QueueSize), .BlockSizeLog2(BlockSizeLog2)
   ) u_virtio (
     .clk_i, .rst_ni, .axil_i(axil_manager), .axil_o(axil), .irq_o(irq),
     .axi_o(manager), .axi_write_data_o(m_wdata), .axi_write_strobe_o(m_wstrb), .axi_i(memory), .axi_read_data_i(m_rdata),
-    .geometry_i(geometry), .host_o(host), .write_data_o(write_data), .dev_i(dev), .read_data_i(read_data)
+    .geometry_i(geometry), .host_o(host), .write_data_o(disk_write), .dev_i(dev), .read_data_i(disk_read)
   );
-  assign idle = u_virtio.u_ring.idle_o & ((u_virtio.u_ring.kicked_q == '0) | ~u_virtio.run);
+  assign idle = u_virtio.idle & ((u_virtio.u_ring.kicked_q == '0) | ~u_virtio.run);
 
   block_checker #(
     .DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(4 * TimeoutCycles + 100000)
   ) u_check (
-    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(write_data), .dev_i(dev),
-    .read_data_i(read_data), .idle_o(disk_idle)
+    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(disk_write), .dev_i(dev),
+    .read_data_i(disk_read), .idle_o(disk_idle)
   );
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -106,14 +110,33 @@ module virtio_sim
     assign rx = '{bad: sata_rx_bad, word: '{k: sata_rx_k, data: sata_rx_data}};
     assign {sata_tx_k, sata_tx_data} = {tx.k, tx.data};
     sata #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_sata (
-      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(write_data), .dev_o(dev),
-      .read_data_o(read_data), .up_i(sata_up), .reset_o(sata_reset), .rx_i(rx), .tx_o(tx)
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .up_i(sata_up), .reset_o(sata_reset), .rx_i(rx), .tx_o(tx)
     );
-  end else begin : gen_ram
+  end else begin : gen_no_sata
     assign {sata_reset, sata_tx_k, sata_tx_data} = '0;
+  end
+
+  if (External) begin : gen_external
+    host_t pins_host;
+    dev_t  pins_dev;
+    assign device = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: lba_t'(DiskBlocks),
+                      max_transfer_blocks: count_t'(65535), volatile_write_cache: Cached, fua: 1'b0, discard: 1'b0,
+                      write_zeroes: 1'b1, read_only: 1'b0};
+    block_front #(.DataWidth(32), .BlockSizeLog2(BlockSizeLog2)) u_front (
+      .clk_i, .rst_ni, .geometry_i(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .host_o(pins_host), .write_data_o(write_data), .dev_i(pins_dev), .read_data_i(read_data)
+    );
+    block_pins_dev u_pins (.*, .host_i(pins_host), .dev_o(pins_dev));
+  end else begin : gen_no_pins
+    assign {req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, req_op, req_tag, write_tag, req_lba,
+            req_count, write_data} = '0;
+  end
+
+  if (!Sata && !External) begin : gen_ram
     ramdisks #(.Disks(Disks), .BlockSizeLog2(BlockSizeLog2), .DiskBlocks(DiskBlocks)) u_disks (
-      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(write_data), .dev_o(dev),
-      .read_data_o(read_data), .fault_i({Disks{fault}}), .fault_address_i(fault_address), .failed_o()
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .fault_i({Disks{fault}}), .fault_address_i(fault_address), .failed_o()
     );
   end
 endmodule
