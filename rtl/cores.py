@@ -154,6 +154,16 @@ def build_twin():
     return [target / "release" / "libtwin.a", "-lpthread", "-ldl", "-lm"]
 
 
+def build_virtio_driver():
+    """A virtio-blk driver in Rust as a library for C++ (crates/twin/examples/virtio_driver.rs), and what it needs of the system."""
+    done = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "straightway-twin", "--example",
+                           "virtio_driver"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"crates/twin/examples/virtio_driver.rs did not build:\n{done.stdout}")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return [target / "release" / "examples" / "libvirtio_driver.a", "-lpthread", "-ldl", "-lm"]
+
+
 def build_twin_bench():
     """The file system core and the software's volume in one process."""
     return build_bench("hwfs_twin", "hwfs_sim", "hwfs_twin_bench.cpp",

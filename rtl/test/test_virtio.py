@@ -16,6 +16,8 @@ import sizes  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
+BASE = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
+        "MaxTransfer": 0, "Cached": 0}
 # Name: what differs from one queue over a RAM disk of 512-byte blocks.
 SHAPES = {
     "one_queue": {},
@@ -46,9 +48,7 @@ def test_yosys_reads_it_too():
 
 
 def bench(name):
-    shape = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
-             "MaxTransfer": 0, "Cached": 0}
-    return cores.build_bench(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", shape | SHAPES[name],
+    return cores.build_bench(f"virtio_{name}", "virtio_sim", "virtio/virtio_bench.cpp", BASE | SHAPES[name],
                              core="virtio_sim")
 
 
@@ -89,6 +89,16 @@ def test_several_requests():
     """Used entries in the order of the ends; one of several fails; a flush covers what had ended; a ring that breaks."""
     for seed in range(SEED, SEED + 4):
         run("four_requests", "parallel", str(seed))
+
+
+@pytest.mark.parametrize("requests", [1, 4])
+def test_a_driver_of_the_registry(requests):
+    """The crate virtio-drivers, over the registers: initialisation, blocking requests, errors, several requests at once."""
+    shape = BASE | SHAPES["four_requests"] | {"Requests": requests}
+    program = cores.build_bench(f"virtio_driver_{requests}", "virtio_sim", "virtio/virtio_driver_bench.cpp", shape,
+                                core="virtio_sim", libraries=cores.build_virtio_driver())
+    done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:]
 
 
 def test_cycles():

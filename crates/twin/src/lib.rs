@@ -2,7 +2,8 @@
 //! process, on a disk in memory that can lose its power at any write or flush.
 //!
 //! [`Twin`] is that volume with its disk. [`c`] has the same for C and C++, which
-//! `rtl/sim/hwfs_twin_bench.cpp` is linked with; it is the only module with `unsafe`.
+//! `rtl/sim/hwfs_twin_bench.cpp` is linked with; it is the only module with `unsafe`. The example
+//! `virtio_driver` is another library for a bench: a virtio-blk driver over a verilated device.
 //!
 //! A status is 0 on success, and a negative number otherwise: see [`Status`].
 #![deny(unsafe_code)]
