@@ -30,16 +30,19 @@ module fv_cdc
 
   // The host: one flush at a time; it cancels until nothing is under way, or when nothing is.
   logic open_q, cancel_q;
+  logic cancelled_q;  // the request under way was cancelled
   always_comb begin
     assume (!host_i.write_valid && host_i.rsp_ready && (host_i.req.op == OpFlush) && !(host_i.req_valid && open_q));
     assume (!(cancel_q && open_q) || host_i.cancel);
   end
   always_ff @(posedge host_clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      open_q   <= 1'b0;
-      cancel_q <= 1'b0;
+      open_q      <= 1'b0;
+      cancel_q    <= 1'b0;
+      cancelled_q <= 1'b0;
     end else begin
-      cancel_q <= host_i.cancel;
+      cancel_q    <= host_i.cancel;
+      cancelled_q <= host_i.cancel | (cancelled_q & ~(host_i.req_valid & up.req_ready));
       if (host_i.req_valid && up.req_ready) open_q <= 1'b1;
       else if (up.rsp_valid)                open_q <= 1'b0;
       a_response_of_a_request: assert (!up.rsp_valid || open_q);
@@ -53,7 +56,7 @@ module fv_cdc
       down_q <= 1'b0;
     end else begin
       down_q <= host.cancel;
-      a_not_the_next: assert (!host.cancel || !host.req_valid || cancel_q || host_i.cancel);
+      a_not_the_next: assert (!host.cancel || !busy_q || cancelled_q || host_i.cancel);
       a_until_idle: assert (!down_q || !busy_q || host.cancel);
       if (host.req_valid && dev.req_ready) begin
         busy_q <= 1'b1;

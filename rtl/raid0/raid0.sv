@@ -6,7 +6,8 @@
 // reads are answered in their order, and writes, flushes and discards in theirs; neither waits for
 // the other. An error is reported on the request whose piece failed, and `error_o` names the disk.
 //
-// Does not pass `cancel` on to the disks: each piece under way ends as its disk ends it.
+// Striped, a `cancel` cancels each disk that has something under way, until the array has nothing. A mirror's disks are
+// not cancelled: a write that one copy did and another did not would leave copies that differ, or cost a disk.
 //
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
 // live disks and are read again elsewhere on an error; a disk that fails a write which another did,
@@ -266,6 +267,7 @@ module raid0
       .other_result_valid_o (other_result_valid[i]),
       .other_result_o       (other_result[i]),
       .other_retire_i       (other_retire[i]),
+      .cancel_i             (~Mirror & host.cancel),
       .host_o               (lane_host),
       .write_data_o         (lane_write_data),
       .dev_i                (lane_dev),

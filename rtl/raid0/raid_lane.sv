@@ -47,6 +47,8 @@ module raid_lane
   output result_t              other_result_o,
   input  logic                 other_retire_i,
 
+  input  logic                 cancel_i,  // of the array's host
+
   output host_t                host_o,
   output logic [DiskWidth-1:0] write_data_o,
   input  dev_t                 dev_i,
@@ -134,5 +136,13 @@ module raid_lane
   );
 
   assign host_o.rsp_ready = 1'b1;
-  assign host_o.cancel    = 1'b0;
+
+  block_cancel u_cancel (
+    .clk_i,
+    .rst_ni,
+    .cancel_i,
+    .taken_i  (host_o.req_valid & dev_i.req_ready),
+    .ended_i  (dev_i.rsp_valid),
+    .cancel_o (host_o.cancel)
+  );
 endmodule

@@ -66,7 +66,10 @@ struct Bench {
             top->eval();
             if (agents) {
                 host->sample();
-                for (auto& disk : disks) disk->sample();
+                for (unsigned i = 0; i < DISKS; ++i) {
+                    disks[i]->cancel = top->disk_cancel[i];
+                    disks[i]->sample();
+                }
             }
             top->clk_i = 1;
             top->eval();
@@ -85,6 +88,7 @@ struct Bench {
             if (next_edge[first] > time) break;
             top->disk_clk_i[first] = 0;
             top->eval();
+            disks[first]->cancel = top->disk_cancel[first];
             if (agents) disks[first]->sample();
             top->disk_clk_i[first] = 1;
             top->eval();
@@ -125,6 +129,10 @@ int random_run(uint64_t seed, uint64_t cycles) {
     model.depth = 1 + random.below(16);
     model.stall_percent = random.percent(50) ? random.below(60) : 0;
     model.rate_cycles = 1 + random.below(3);
+    // The host cancels now and then. Some requests of the disks end only by that; a mirror does not cancel its disks.
+    bool cancels = random.percent(40);
+    model.hang_percent = cancels && !MIRROR ? random.below(4) : 0;
+    model.closes_on_cancel = random.percent(50);
     Bench bench(model, 1 + random.below(16), random.percent(50) ? random.below(60) : 0, seed);
 
     uint64_t blocks = bench.top->block_count;
@@ -155,10 +163,10 @@ int random_run(uint64_t seed, uint64_t cycles) {
         return (bench.disks[disk].get()->*which).count(disk_lba) != 0;
     };
 
-    uint64_t done = 0, failed_ok = 0, refused = 0;
+    uint64_t done = 0, failed_ok = 0, refused = 0, aborted = 0, cancelled_at = 0;
     bool stop = false;
     bench.host->source = [&](Request& request) {
-        if (stop) return false;
+        if (stop || bench.top->cancel) return false;
         uint64_t longest = 1 + random.below(random.percent(10) ? 64 : 8);
         request.count = 1 + random.below(longest);
         request.lba = random.below(blocks - request.count + 1);
@@ -197,9 +205,11 @@ int random_run(uint64_t seed, uint64_t cycles) {
             if (!MIRROR && request.op == kRead) expect_error |= bad(&BlockDevice::bad_reads, lba);
             if (!MIRROR && (request.op == kWrite || request.op == kWriteZeroes)) expect_error |= bad(&BlockDevice::bad_writes, lba);
         }
-        if (request.status != kOk && (request.status != kDevice || request.detail != 0x0281)) fail("an unknown status");
+        bool was_cancelled = request.status == kAborted && !MIRROR && cancelled_at >= request.sent;
+        if (was_cancelled) ++aborted;
+        else if (request.status != kOk && (request.status != kDevice || request.detail != 0x0281)) fail("an unknown status");
         if (request.status != kOk) ++failed_ok;
-        if (!MIRROR && (request.status != kOk) != expect_error) fail("an error on the wrong request, or none where one was due");
+        if (!MIRROR && !was_cancelled && (request.status != kOk) != expect_error) fail("an error on the wrong request, or none where one was due");
         if (MIRROR && !faults && request.status != kOk) fail("an error without a fault");
         if (request.op == kDiscard) {
             // The model of a disk keeps a discarded block's bytes, but nothing is promised.
@@ -219,9 +229,15 @@ int random_run(uint64_t seed, uint64_t cycles) {
             }
         }
     };
-    for (uint64_t i = 0; i < cycles; ++i) bench.cycle();
+    auto step = [&] {
+        bench.cycle();
+        if (bench.top->cancel) cancelled_at = bench.host->now();
+        if (bench.top->cancel && bench.top->idle) bench.top->cancel = 0;
+        else if (cancels && !bench.top->idle && random.below(500) == 0) bench.top->cancel = 1;
+    };
+    for (uint64_t i = 0; i < cycles; ++i) step();
     stop = true;
-    for (uint64_t i = 0; i < 200000 && !bench.host->idle(); ++i) bench.cycle();
+    for (uint64_t i = 0; i < 200000 && !(bench.host->idle() && !bench.top->cancel); ++i) step();
     if (!bench.host->idle()) fail("requests were never answered");
     for (int i = 0; i < 10; ++i) bench.cycle();
     if (!bench.top->idle) fail("the checker still sees requests under way");
@@ -241,8 +257,9 @@ int random_run(uint64_t seed, uint64_t cycles) {
                 fail("disk " + std::to_string(copy) + " holds something else in block " + std::to_string(disk_lba));
         }
     }
-    std::printf("requests %llu failed %llu refused %llu dropped_disks %u\n", (unsigned long long)done,
-                (unsigned long long)failed_ok, (unsigned long long)refused, __builtin_popcount(bench.top->failed));
+    std::printf("requests %llu failed %llu aborted %llu refused %llu dropped_disks %u\n", (unsigned long long)done,
+                (unsigned long long)failed_ok, (unsigned long long)aborted, (unsigned long long)refused,
+                __builtin_popcount(bench.top->failed));
     return 0;
 }
 

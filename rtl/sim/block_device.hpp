@@ -31,6 +31,8 @@ struct DeviceModel {
     bool reads_first = false;      // takes no word of a write while a read's or a response waits
     bool writes_first = false;     // gives no word of a read while a write's are missing
     bool journal = false;          // keep what a power cut needs
+    unsigned hang_percent = 0;     // requests that end only when the host cancels
+    bool closes_on_cancel = false; // takes no request while the host cancels
 };
 
 class BlockDevice {
@@ -49,6 +51,8 @@ public:
     std::set<uint64_t> bad_reads, bad_writes;
     uint16_t detail = 0x0281;
     bool bad_flush = false;
+    // The host cancels (rule B13); a bench sets it before `sample`.
+    bool cancel = false;
 
     uint64_t reads = 0, writes = 0, flushes = 0, read_words = 0, write_words = 0;
 
@@ -106,12 +110,13 @@ public:
         if (*pins_.read_valid && *pins_.read_ready) take_read();
         if (*pins_.write_valid && *pins_.write_ready) take_write();
         if (*pins_.req_valid && *pins_.req_ready) open();
+        if (cancel) end_all();
     }
 
     void drive() {
         drive_read();
         drive_response();
-        *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
+        *pins_.req_ready = open_ < model_.depth && !(cancel && model_.closes_on_cancel) && !random_.percent(model_.stall_percent);
         bool behind = model_.reads_first && (read_count_ != 0 || reading_ != kTags || response_ != kTags);
         *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
                              !behind && !random_.percent(model_.stall_percent);
@@ -122,7 +127,7 @@ private:
     struct Request {
         Stage stage = Stage::kFree;
         Op op;
-        bool fua, bad;
+        bool fua, bad, aborted, hangs;
         uint64_t lba, due, order, offset, end;  // offset and end in bytes
     };
     struct Unflushed {
@@ -130,6 +135,7 @@ private:
         std::vector<uint8_t> bytes;
     };
     static constexpr unsigned kTags = 32;
+    static constexpr uint64_t kNever = 1ull << 60;
 
     bool touches(const std::set<uint64_t>& bad, uint64_t lba, uint64_t count) const {
         if (bad.empty()) return false;
@@ -147,7 +153,9 @@ private:
         request.offset = request.lba * model_.block_bytes;
         request.end = request.offset + count * model_.block_bytes;
         request.order = ++order_;
-        request.due = now_ + model_.read_latency;
+        request.aborted = false;
+        request.hangs = random_.percent(model_.hang_percent);
+        request.due = now_ + model_.read_latency + (request.hangs ? kNever : 0);
         request.stage = Stage::kData;
         ++open_;
         switch (request.op) {
@@ -165,13 +173,13 @@ private:
             ++writes;
             request.bad = touches(bad_writes, request.lba, count);
             if (!request.bad) write_zeroes(request, count);
-            request.due = now_ + model_.write_latency;
+            request.due = now_ + model_.write_latency + (request.hangs ? kNever : 0);
             answer(*pins_.req_tag);
             break;
         default:
             ++flushes;
             request.bad = request.op == kFlush && bad_flush;
-            request.due = now_ + model_.flush_latency;
+            request.due = now_ + model_.flush_latency + (request.hangs ? kNever : 0);
             answer(*pins_.req_tag);
         }
     }
@@ -256,8 +264,18 @@ private:
         }
         if (request.offset == request.end) {
             ++write_head_;
-            request.due = now_ + model_.write_latency;
+            request.due = now_ + model_.write_latency + (request.hangs && !request.aborted ? kNever : 0);
             answer(tag);
+        }
+    }
+
+    // Everything that is under way ends soon, without an effect that is promised.
+    void end_all() {
+        for (unsigned tag = 0; tag < kTags; ++tag) {
+            Request& request = requests_[tag];
+            if (request.stage == Stage::kFree || tag == response_) continue;
+            request.aborted = true;
+            request.due = std::min(request.due, now_);
         }
     }
 
@@ -282,7 +300,7 @@ private:
         *pins_.read_tag = reading_;
         *pins_.read_last = request.offset + model_.data_bytes == request.end;
         // A failed read's words are counted but not good: anything but the block's bytes.
-        if (request.bad) std::memset(pins_.read_data, 0xee, model_.data_bytes);
+        if (request.bad || request.aborted) std::memset(pins_.read_data, 0xee, model_.data_bytes);
         else std::memcpy(pins_.read_data, &bytes_[request.offset], model_.data_bytes);
     }
 
@@ -292,8 +310,9 @@ private:
         *pins_.rsp_valid = response_ != kTags;
         if (response_ == kTags) return;
         *pins_.rsp_tag = response_;
-        *pins_.rsp_status = requests_[response_].bad ? kDevice : kOk;
-        *pins_.rsp_detail = requests_[response_].bad ? detail : 0;
+        const Request& request = requests_[response_];
+        *pins_.rsp_status = request.aborted ? kAborted : request.bad ? kDevice : kOk;
+        *pins_.rsp_detail = request.bad && !request.aborted ? detail : 0;
     }
 
     Pins pins_;

@@ -25,6 +25,8 @@ module raid0_sim
   output logic [Disks-1:0] error,
   output logic [47:0] block_count,
   output logic idle,
+  input  logic cancel,
+  output logic disk_cancel [Disks],
 
   `BLOCK_HOST_PINS(UpWidth),
 
@@ -53,9 +55,12 @@ module raid0_sim
 );
   host_t host;
   dev_t  dev;
-  block_pins_host u_pins (.*, .cancel(1'b0), .host_o(host), .dev_i(dev));
+  block_pins_host u_pins (.*, .host_o(host), .dev_i(dev));
 
-  block_checker #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles)) u_check (
+  // A mirror's disks are not cancelled.
+  block_checker #(
+    .DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(TimeoutCycles), .CancelCycles(Mirror ? 0 : 3000)
+  ) u_check (
     .clk_i,
     .rst_ni,
     .geometry_i   (geometry),
@@ -84,6 +89,7 @@ module raid0_sim
     assign disk_clk[i]        = disk_clk_i[i];
     assign disk_rst_n[i]      = disk_rst_ni[i];
     assign disk_write_data[i] = disk_writes[i];
+    assign disk_cancel[i]     = disk_host[i].cancel;
     assign disk_reads[i]      = disk_read_data[i];
 
     block_pins_dev u_pins (
