@@ -37,6 +37,8 @@ SHAPES = {
     ("virtio_blk", "virtio", {"Requests": 8}),
     ("virtio_blk", "virtio", {"Requests": 3, "Queues": 3, "QueueSize": 8, "BlockSizeLog2": 6}),
     ("virtio_sim", "virtio_sim", {"Sata": 1}),
+    ("example_virtio", "example_virtio", {}),
+    ("example_virtio_sim", "virtio_sim", {}),
 ])
 def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
@@ -45,6 +47,7 @@ def test_lint(top, core, parameters):
 def test_yosys_reads_it_too():
     """The second reader: slang, in Yosys; an error or a warning of its own fails. `measure` also refuses latches."""
     assert sizes.measure("virtio_blk", "xc7")["bram"] == 0.5
+    assert sizes.measure("example_virtio", "xc7")["bram"] == 9
 
 
 def bench(name):
@@ -89,6 +92,14 @@ def test_several_requests():
     """Used entries in the order of the ends; one of several fails; a flush covers what had ended; a ring that breaks."""
     for seed in range(SEED, SEED + 4):
         run("four_requests", "parallel", str(seed))
+
+
+def test_the_example_with_a_serial_ata_drive():
+    """From the registers to single bits on the cable: many requests at once, flush, discard, a cable that is pulled."""
+    program = cores.build_bench("example_virtio", "example_virtio_sim", "virtio/example_virtio_bench.cpp",
+                                {"Requests": 8, "TimeoutCycles": 20000}, core="virtio_sim")
+    done = subprocess.run([program, str(SEED)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, f"example_virtio_bench {SEED}\n{done.stdout[-2000:]}"
 
 
 @pytest.mark.parametrize("requests", [1, 4])

@@ -1,12 +1,17 @@
 // The pins of virtio_sim, and the device's registers.
 #pragma once
 
-#include "Vvirtio_sim.h"
 #include "axi_bus.hpp"
+
+// Another top with the same pins is included and named before.
+#ifndef VIRTIO_BUS_TOP
+#include "Vvirtio_sim.h"
+#define VIRTIO_BUS_TOP Vvirtio_sim
+#endif
 
 namespace straightway::virtio {
 
-using Bus = AxiBus<Vvirtio_sim>;
+using Bus = AxiBus<VIRTIO_BUS_TOP>;
 
 // Offsets of registers (virtio 1.2, section 4.2.2).
 enum Register : uint32_t {

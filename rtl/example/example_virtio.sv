@@ -1,0 +1,201 @@
+// An example for a system with AXI, such as a Zynq: a Serial ATA drive as a disk for the processor's stock virtio-blk driver.
+// `virtio_blk` on a clock crossing on `sata_host`. The processor reaches the registers by AXI4-Lite; rings and data move over
+// one AXI4 port into memory. A transceiver is to be connected to the ports `gt_*` (rtl/sata/README.md).
+//
+// The names of the AXI ports are those that block design tools know. `sata_clk` and `gt_rx_clk` need no relation to
+// `s_axi_aclk`, which is also the clock of `m_axi`.
+//
+// Requests, Queues, QueueSize, Platform, Serial  as those of virtio_blk
+// BlockSizeLog2   log2 of the drive's logical block in bytes: 9 or 12
+// WriteWords, TimeoutCycles, Fastest, Slowest, RetryDwords  as those of sata_host
+module example_virtio
+  import block_pkg::*;
+#(
+  parameter int unsigned  Requests      = 8,
+  parameter int unsigned  Queues        = 1,
+  parameter int unsigned  QueueSize     = 128,
+  parameter bit           Platform      = 1'b1,
+  parameter logic [159:0] Serial        = "straightway-virtio-0",
+  parameter int unsigned  BlockSizeLog2 = 9,
+  parameter int unsigned  WriteWords    = 4096,
+  parameter int unsigned  TimeoutCycles = 1_500_000_000,
+  parameter int unsigned  Fastest       = 2,
+  parameter int unsigned  Slowest       = 0,
+  parameter int unsigned  RetryDwords   = 375_000
+) (
+  input  logic        s_axi_aclk,
+  input  logic        s_axi_aresetn,
+  input  logic [11:0] s_axi_awaddr,
+  input  logic [2:0]  s_axi_awprot,
+  input  logic        s_axi_awvalid,
+  output logic        s_axi_awready,
+  input  logic [31:0] s_axi_wdata,
+  input  logic [3:0]  s_axi_wstrb,
+  input  logic        s_axi_wvalid,
+  output logic        s_axi_wready,
+  output logic [1:0]  s_axi_bresp,
+  output logic        s_axi_bvalid,
+  input  logic        s_axi_bready,
+  input  logic [11:0] s_axi_araddr,
+  input  logic [2:0]  s_axi_arprot,
+  input  logic        s_axi_arvalid,
+  output logic        s_axi_arready,
+  output logic [31:0] s_axi_rdata,
+  output logic [1:0]  s_axi_rresp,
+  output logic        s_axi_rvalid,
+  input  logic        s_axi_rready,
+  output logic        irq,
+
+  output logic [47:0] m_axi_awaddr,
+  output logic [7:0]  m_axi_awlen,
+  output logic [2:0]  m_axi_awsize,
+  output logic [1:0]  m_axi_awburst,
+  output logic [3:0]  m_axi_awcache,
+  output logic [2:0]  m_axi_awprot,
+  output logic        m_axi_awvalid,
+  input  logic        m_axi_awready,
+  output logic [31:0] m_axi_wdata,
+  output logic [3:0]  m_axi_wstrb,
+  output logic        m_axi_wlast,
+  output logic        m_axi_wvalid,
+  input  logic        m_axi_wready,
+  input  logic [1:0]  m_axi_bresp,
+  input  logic        m_axi_bvalid,
+  output logic        m_axi_bready,
+  output logic [47:0] m_axi_araddr,
+  output logic [7:0]  m_axi_arlen,
+  output logic [2:0]  m_axi_arsize,
+  output logic [1:0]  m_axi_arburst,
+  output logic [3:0]  m_axi_arcache,
+  output logic [2:0]  m_axi_arprot,
+  output logic        m_axi_arvalid,
+  input  logic        m_axi_arready,
+  input  logic [31:0] m_axi_rdata,
+  input  logic [1:0]  m_axi_rresp,
+  input  logic        m_axi_rlast,
+  input  logic        m_axi_rvalid,
+  output logic        m_axi_rready,
+
+  // A dword a cycle: 37.5, 75 or 150 MHz at 1.5, 3 or 6 Gb/s.
+  input  logic        sata_clk,
+  input  logic        sata_resetn,
+  output logic [3:0]  sata_phase,    // what the link waits for: phy_phase_e
+  output logic        sata_damaged,  // a word with a wrong code or disparity
+  output logic [1:0]  gt_rate,       // the rate that is wanted: rate_e
+  input  logic [1:0]  gt_rate_now,
+  output logic [39:0] gt_tx_bits,
+  output logic        gt_tx_idle,
+  input  logic        gt_rx_clk,
+  input  logic        gt_rx_resetn,
+  input  logic [39:0] gt_rx_bits,
+  input  logic        gt_rx_idle
+);
+  axil_pkg::manager_t     axil_manager;
+  axil_pkg::subordinate_t axil;
+  assign axil_manager = '{aw_valid: s_axi_awvalid, aw_address: s_axi_awaddr, w_valid: s_axi_wvalid,
+                          w_data: s_axi_wdata, w_strobe: s_axi_wstrb, b_ready: s_axi_bready,
+                          ar_valid: s_axi_arvalid, ar_address: s_axi_araddr, r_ready: s_axi_rready};
+  assign s_axi_awready = axil.aw_ready;
+  assign s_axi_wready  = axil.w_ready;
+  assign s_axi_bvalid  = axil.b_valid;
+  assign s_axi_bresp   = axil.b_resp;
+  assign s_axi_arready = axil.ar_ready;
+  assign s_axi_rvalid  = axil.r_valid;
+  assign s_axi_rdata   = axil.r_data;
+  assign s_axi_rresp   = axil.r_resp;
+
+  axi_pkg::manager_t manager;
+  axi_pkg::memory_t  memory;
+  assign m_axi_awaddr  = manager.aw.address;
+  assign m_axi_awlen   = manager.aw.len;
+  assign m_axi_awsize  = manager.aw.size;
+  assign m_axi_awburst = 2'b01;    // incrementing
+  assign m_axi_awcache = 4'b0011;  // bufferable, not cached
+  assign m_axi_awprot  = 3'b000;
+  assign m_axi_awvalid = manager.aw_valid;
+  assign m_axi_wlast   = manager.w_last;
+  assign m_axi_wvalid  = manager.w_valid;
+  assign m_axi_bready  = manager.b_ready;
+  assign m_axi_araddr  = manager.ar.address;
+  assign m_axi_arlen   = manager.ar.len;
+  assign m_axi_arsize  = manager.ar.size;
+  assign m_axi_arburst = 2'b01;
+  assign m_axi_arcache = 4'b0011;
+  assign m_axi_arprot  = 3'b000;
+  assign m_axi_arvalid = manager.ar_valid;
+  assign m_axi_rready  = manager.r_ready;
+  assign memory = '{aw_ready: m_axi_awready, w_ready: m_axi_wready, b_valid: m_axi_bvalid,
+                    b_resp: axi_pkg::resp_e'(m_axi_bresp), ar_ready: m_axi_arready, r_valid: m_axi_rvalid,
+                    r_resp: axi_pkg::resp_e'(m_axi_rresp), r_last: m_axi_rlast};
+
+  geometry_t   geometry, sata_geometry;
+  host_t       host, sata_host_side;
+  dev_t        dev, sata_dev;
+  logic [31:0] write_data, read_data, sata_write_data, sata_read_data;
+
+  virtio_blk #(
+    .Requests(Requests), .Queues(Queues), .QueueSize(QueueSize), .Platform(Platform), .BlockSizeLog2(BlockSizeLog2),
+    .Serial(Serial)
+  ) u_virtio (
+    .clk_i              (s_axi_aclk),
+    .rst_ni             (s_axi_aresetn),
+    .axil_i             (axil_manager),
+    .axil_o             (axil),
+    .irq_o              (irq),
+    .axi_o              (manager),
+    .axi_write_data_o   (m_axi_wdata),
+    .axi_write_strobe_o (m_axi_wstrb),
+    .axi_i              (memory),
+    .axi_read_data_i    (m_axi_rdata),
+    .geometry_i         (geometry),
+    .host_o             (host),
+    .write_data_o       (write_data),
+    .dev_i              (dev),
+    .read_data_i        (read_data)
+  );
+
+  block_cdc #(.DataWidth(32)) u_cdc (
+    .host_clk_i   (s_axi_aclk),
+    .host_rst_ni  (s_axi_aresetn),
+    .host_i       (host),
+    .write_data_i (write_data),
+    .dev_o        (dev),
+    .read_data_o  (read_data),
+    .geometry_o   (geometry),
+    .dev_clk_i    (sata_clk),
+    .dev_rst_ni   (sata_resetn),
+    .host_o       (sata_host_side),
+    .write_data_o (sata_write_data),
+    .dev_i        (sata_dev),
+    .read_data_i  (sata_read_data),
+    .geometry_i   (sata_geometry)
+  );
+
+  sata_pkg::rate_e      wanted;
+  sata_pkg::phy_phase_e phase;
+  assign gt_rate    = wanted;
+  assign sata_phase = phase;
+
+  sata_host #(
+    .BlockSizeLog2(BlockSizeLog2), .WriteWords(WriteWords), .TimeoutCycles(TimeoutCycles), .Fastest(Fastest),
+    .Slowest(Slowest), .RetryDwords(RetryDwords)
+  ) u_sata (
+    .clk_i        (sata_clk),
+    .rst_ni       (sata_resetn),
+    .geometry_o   (sata_geometry),
+    .host_i       (sata_host_side),
+    .write_data_i (sata_write_data),
+    .dev_o        (sata_dev),
+    .read_data_o  (sata_read_data),
+    .phase_o      (phase),
+    .damaged_o    (sata_damaged),
+    .rate_o       (wanted),
+    .rate_i       (sata_pkg::rate_e'(gt_rate_now)),
+    .tx_bits_o    (gt_tx_bits),
+    .tx_idle_o    (gt_tx_idle),
+    .rx_clk_i     (gt_rx_clk),
+    .rx_rst_ni    (gt_rx_resetn),
+    .rx_bits_i    (gt_rx_bits),
+    .rx_idle_i    (gt_rx_idle)
+  );
+endmodule
