@@ -1,12 +1,12 @@
-// The registers of the example: what the workload generator is told, its start, what it counted. The table is in
-// rtl/example/README.md.
+// The registers of the example: configuration, start and counters of the workload generator. rtl/example/README.md has
+// the table.
 //
-// Owns the configuration. One write and one read at a time; neither waits for the other. A write to a place that
-// takes none, or to the configuration while the generator is busy, changes nothing and is answered with SLVERR; so
-// is a write of less than a word.
+// Holds the configuration. One write and one read at a time, independent of each other. A write to a read-only register,
+// a write to the configuration while the generator is busy, and a write of less than a word end with SLVERR and change
+// nothing.
 //
 // NameWords  32-bit words of a name, 1 to 16
-// Shape      what the register SHAPE shows
+// Shape      value of the register SHAPE
 module example_regs
   import workload_pkg::*;
 #(
@@ -26,14 +26,14 @@ module example_regs
   input  block_pkg::geometry_t       geometry_i,
   output logic                       irq_o
 );
-  typedef enum logic [5:0] {  // a register's byte address over 4
+  typedef enum logic [5:0] {  // byte address divided by 4
     RegId = 6'h00, RegShape = 6'h01, RegControl = 6'h02, RegStatus = 6'h03, RegRun = 6'h04, RegFileLow = 6'h05,
     RegFileHigh = 6'h06, RegBlock = 6'h07, RegCount = 6'h08, RegSeed = 6'h09, RegDiskLow = 6'h0a,
     RegDiskHigh = 6'h0b, RegCyclesLow = 6'h10, RegCyclesHigh = 6'h11, RegBytesLow = 6'h12, RegBytesHigh = 6'h13,
     RegOperations = 6'h14, RegErrors = 6'h15, RegMismatches = 6'h16, RegLatencyMin = 6'h17, RegLatencyMax = 6'h18,
     RegName = 6'h20
   } reg_e;
-  localparam logic [31:0] Id = 32'h5346_5753;  // "SWFS", the first letter in the lowest bits
+  localparam logic [31:0] Id = 32'h5346_5753;  // "SWFS", first letter in the lowest bits
 
   config_t config_q, config_d;
   logic [NameWords-1:0][31:0] name_q, name_d;
@@ -159,7 +159,7 @@ module example_regs
       start_q      <= start_d;
       irq_enable_q <= irq_enable_d;
       done_q       <= done_d;
-      // A run that is refused is over at once.
+      // A refused run ends immediately.
       busy_q       <= busy_i | start_q;
     end
   end

@@ -1,11 +1,11 @@
-// An example for a system with AXI, such as a Zynq: the workload generator on the file system core on one RAM disk
-// or an array of them, each a part of the memory behind its own AXI4 port. A processor tells it what to do through
-// AXI4-Lite registers and reads what it counted; no processor is on the data's path. To build one's own system,
-// take the generator's place with an accelerator. With `Processor` the processor itself has it: rtl/hwfs_axi, with the
-// registers of that, and a port of its own into memory (`b_axi`, in the clock of the registers).
+// An example for a system with AXI, such as a Zynq: the workload generator on the file system core, on one RAM disk or
+// an array of them, each a region of memory behind its own AXI4 port. A processor configures runs and reads counters
+// through AXI4-Lite registers; it is not on the data path. To build your own system, replace the generator by an
+// accelerator. With `Processor`, the processor uses the file system instead: rtl/hwfs_axi with its registers and its own
+// port into memory (`b_axi`, in the clock of the registers).
 //
-// The names of the ports are those that block design tools know. With `Async`, the AXI4 ports run with `m_axi_aclk`,
-// which needs no relation to `s_axi_aclk`; otherwise the two are the same clock.
+// The ports have the names that block design tools expect. With `Async`, the AXI4 ports are in the clock `m_axi_aclk`,
+// unrelated to `s_axi_aclk`; otherwise the two must be the same clock.
 //
 // Disks          1, or 2 to 8 as an array
 // Mirror         the array is a mirror, not striped
@@ -14,10 +14,10 @@
 // BlockSizeLog2  log2 of a block's bytes
 // StripeBlocks   blocks in a stripe
 // DiskBlocks     blocks of each disk
-// BaseAddress    where the first disk is in memory; each following one stands DiskStride bytes on
-// NodeLog2Max, Files, IndexSlots, Outstanding, TimeoutCycles  as those of hwfs
+// BaseAddress    address of the first disk in memory; the others follow at multiples of DiskStride bytes
+// NodeLog2Max, Files, IndexSlots, Outstanding, TimeoutCycles  as in hwfs
 // NameWords      32-bit words of a file's name
-// Processor      the processor's front in the generator's place; DataWidth is 32 then
+// Processor      rtl/hwfs_axi instead of the generator; requires DataWidth 32
 module example_top
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -65,7 +65,7 @@ module example_top
   output logic        irq,
   output logic [Disks-1:0] disk_failed,  // mirrors: these disks are stale until reset
 
-  // The processor's data; silent without `Processor`.
+  // The processor's data; unused without `Processor`.
   output logic [47:0] b_axi_awaddr,
   output logic [7:0]  b_axi_awlen,
   output logic [2:0]  b_axi_awsize,

@@ -1,13 +1,13 @@
-// An example for a system with AXI, such as a Zynq: a Serial ATA drive as a disk for the processor's stock virtio-blk driver.
-// `virtio_blk` on a clock crossing on `sata_host`. The processor reaches the registers by AXI4-Lite; rings and data move over
-// one AXI4 port into memory. A transceiver is to be connected to the ports `gt_*` (rtl/sata/README.md).
+// An example for a system with AXI, such as a Zynq: a Serial ATA drive as a disk for the processor's stock virtio-blk
+// driver: `virtio_blk`, a clock crossing, `sata_host`. The processor accesses the registers over AXI4-Lite; rings and
+// data move over one AXI4 port into memory. The ports `gt_*` connect to a transceiver (rtl/sata/README.md).
 //
-// The names of the AXI ports are those that block design tools know. `sata_clk` and `gt_rx_clk` need no relation to
+// The AXI ports have the names that block design tools expect. `sata_clk` and `gt_rx_clk` need no relation to
 // `s_axi_aclk`, which is also the clock of `m_axi`.
 //
-// Requests, Queues, QueueSize, Platform, Serial  as those of virtio_blk
+// Requests, Queues, QueueSize, Platform, Serial  as in virtio_blk
 // BlockSizeLog2   log2 of the drive's logical block in bytes: 9 or 12
-// WriteWords, TimeoutCycles, Fastest, Slowest, RetryDwords  as those of sata_host
+// WriteWords, TimeoutCycles, Fastest, Slowest, RetryDwords  as in sata_host
 module example_virtio
   import block_pkg::*;
 #(

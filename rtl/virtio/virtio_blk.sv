@@ -1,10 +1,10 @@
-// A virtio-blk device in front of any device of the block interface: stock drivers know it as a disk.
+// A virtio-blk device in front of any device of the block interface, so that stock drivers can use it as a disk.
 //
-// Registers behind AXI4-Lite (virtio over MMIO, version 2), rings and data over an AXI4 manager, the disk behind as a
-// block device with 32-bit data. rtl/virtio/README.md has the features, the limits and what happens to bad input.
+// Registers over AXI4-Lite (virtio over MMIO, version 2); rings and data over an AXI4 manager; the disk is a block device
+// with 32-bit data. rtl/virtio/README.md describes features, limits and the handling of invalid input.
 //
-// Requests           requests under way at once on the block interface, 1 to 32
-// Queues, QueueSize  queues, and the largest size of each, a power of two from 8 to 1024
+// Requests           requests in flight on the block interface, 1 to 32
+// Queues, QueueSize  number of queues, and the largest size of each, a power of two from 8 to 1024
 // Platform           offer VIRTIO_F_ACCESS_PLATFORM and VIRTIO_F_ORDER_PLATFORM
 // BlockSizeLog2      log2 of the device's block in bytes, 6 to 16
 // Serial             20 characters, the first in the lowest bits
@@ -42,7 +42,7 @@ module virtio_blk
   localparam int unsigned SlotWidth  = $clog2(QueueSize);
   localparam int unsigned IndexWidth = (Requests > 1) ? $clog2(Requests) : 1;
   localparam bit          Parallel   = Requests > 1;
-  // What virtio_request and virtio_move keep for a request that waits.
+  // The state that virtio_request and virtio_move keep for a parked request.
   localparam int unsigned ContextWidth = 9 + LbaWidth + 2 * CountWidth + BytesWidth;
   localparam int unsigned PlaceWidth   = SlotWidth + axi_pkg::AddressWidth + BytesWidth + 3;
 
@@ -61,7 +61,7 @@ module virtio_blk
     .broken_i(broken)
   );
 
-  // --- Who takes turns at the memory ---------------------------------------------------------------
+  // --- Memory accesses: one module at a time -------------------------------------------------------
   mem_req_t mem_req, ring_req, walk_req, move_req, status_req;
   mem_rsp_t mem_rsp;
   assign mem_req = ring_req | walk_req | move_req | status_req;
@@ -71,7 +71,7 @@ module virtio_blk
     .axi_o, .axi_write_data_o, .axi_write_strobe_o, .axi_i, .axi_read_data_i
   );
 
-  // --- A chain: read, carried out, returned --------------------------------------------------------
+  // --- A chain: read, executed, returned -----------------------------------------------------------
   logic start, walked, walk_failed, request_start, request_done, request_failed, request_idle, returned;
   logic [15:0] head, return_head;
   logic [31:0] used_len;
@@ -100,7 +100,7 @@ module virtio_blk
     .segment_address_o(segment_write_address), .segment_data_o(segment_in)
   );
 
-  // Each request has its part.
+  // One region for each request in flight.
   localparam int unsigned SegmentWidth = $clog2(4 * QueueSize * Requests);
   prim_ram #(.Width(32), .Depth(4 * QueueSize * Requests)) u_segments (
     .clk_i,
@@ -139,9 +139,9 @@ module virtio_blk
     .mem_o(status_req), .mem_i(mem_rsp), .geometry_i, .host_o(host), .write_data_o, .dev_i(dev), .read_data_i
   );
 
-  // --- The device behind ---------------------------------------------------------------------------
-  // A reset ends what is under way (rule B13). So does a ring that is wrong: what was asked of the device before ends,
-  // and memory is not touched.
+  // --- The disk ------------------------------------------------------------------------------------
+  // A reset cancels the requests in flight (rule B13), and so does an invalid ring, because memory must not be accessed
+  // after it.
   if (Parallel) begin : gen_parallel
     logic [Queues-1:0] slots_busy;
     logic    slots_idle;
@@ -167,7 +167,7 @@ module virtio_blk
       if (!ring_idle) busy[queue_index] = 1'b1;
       host_o        = slots_host;
       host_o.cancel = abort;
-      // Its request is noted at once, and its response was taken before.
+      // virtio_slots accepts a request at once and has already taken the response.
       dev           = dev_i;
       dev.req_ready = 1'b1;
       dev.rsp_valid = 1'b1;

@@ -1,11 +1,11 @@
-// Reads and writes runs of words in the guest's memory: an AXI4 manager for one run at a time.
+// Reads and writes runs of consecutive words in the guest's memory: an AXI4 manager for one run at a time.
 //
-// Cuts a run at borders of 1 KiB, so that no burst is longer than 256 words or crosses 4 KiB, and sends addresses
-// ahead of the data. A run that starts beyond the port's reach is not tried: its words are zeroes (or vanish) and it
-// ends with `error`. The caller makes sure that a run does not wrap.
+// Splits a run at multiples of 1 KiB, so that no burst is longer than 256 words or crosses 4 KiB, and sends addresses
+// ahead of the data. A run whose address the port cannot express is not sent: reads return zeroes, writes are dropped,
+// and it ends with `error`. The caller guarantees that a run does not wrap.
 //
-// While `abort_i`, no new burst starts: what has started is finished as AXI asks, and the rest of the run and all
-// later runs are zeroes (or vanish). So whoever counts words gets them all, and soon.
+// While `abort_i` is high no new burst starts. A burst that has started is finished, as AXI requires; the rest of the
+// run and all later runs read zeroes or are dropped, so callers that count words still receive all of them.
 module virtio_mem
   import virtio_pkg::*;
 (
@@ -42,7 +42,7 @@ module virtio_mem
   assign to_border = burst_words_t'(1 << BurstLog2) - burst_words_t'(address_q[2+:BurstLog2]);
   assign whole     = issue_q > words_t'(to_border);
   assign now       = whole ? to_border : burst_words_t'(issue_q);
-  // What is offered stays: both limits can only move away from it.
+  // An offered address stays valid: while it is offered, neither limit can be reached.
   assign room      = (ahead_q <= ahead_t'(1 << BurstLog2)) & ((bursts_q[3:2] != '1) | offer_q);
   assign offer     = busy_q & (issue_q != '0) & room & ~null_q;
   assign issued    = offer & (write_q ? axi_i.aw_ready : axi_i.ar_ready);

@@ -1,9 +1,10 @@
-// Moves bytes between a stream of words and the segments of a chain, in their order: `push_i` from the stream into the
-// guest's memory, otherwise from there into the stream.
+// Moves bytes between a stream of words and the segments of a chain, in order: with `push_i` from the stream into the
+// guest's memory, otherwise from memory into the stream.
 //
-// Segments may begin and end at any byte. Where memory and stream are both at the start of a word, words go in one
-// run; the rest goes byte by byte (drivers have none but odd ones). A move ends at a whole word of the stream, or is
-// the last of its chain: then the rest of a word for the stream has no meaning. It never touches a byte outside the segments: the caller asks for no more than they have.
+// Segments may begin and end at any byte. Where memory and stream are both at the start of a word, whole words move in
+// one run; other bytes move one by one, which common drivers never cause. A move ends at a whole word of the stream, or
+// is the last of its chain; the unused bytes of its last word are undefined. No byte outside the segments is accessed,
+// provided that the caller moves no more bytes than the segments have.
 //
 // Slots  segments of a chain, a power of two
 module virtio_move
@@ -18,14 +19,14 @@ module virtio_move
 
   input  logic                 seek_i,      // the next move begins at the start of this segment
   input  logic [SlotWidth-1:0] slot_i,
-  input  logic                 load_i,      // the next move goes on at this place, which `place_o` was
+  input  logic                 load_i,      // the next move continues at this earlier `place_o`
   input  logic [PlaceWidth-1:0] place_i,
   output logic [PlaceWidth-1:0] place_o,
   input  logic                 start_i,
   input  logic                 push_i,
   input  bytes_t               bytes_i,
   output logic                 done_o,
-  output logic                 error_o,     // memory failed, since `seek_i`
+  output logic                 error_o,     // a memory error since `seek_i`
 
   output logic                 out_valid_o,
   input  logic                 out_ready_i,
@@ -47,9 +48,9 @@ module virtio_move
   typedef enum logic [2:0] {Idle, Load, Pick, Take, Ask, Run, Give} state_e;
   state_e      state_q, state_d;
   slot_t       slot_q, slot_d;        // the next segment
-  address_t    address_q, address_d;  // what is left of this one
-  bytes_t      length_q, length_d;    // a segment is no longer than a chain
-  bytes_t      left_q, left_d;        // what is left of the move
+  address_t    address_q, address_d;  // the rest of the current segment
+  bytes_t      length_q, length_d;
+  bytes_t      left_q, left_d;        // the rest of the move
   logic        push_q, push_d, bytewise_q, bytewise_d, error_q, error_d;
   logic [1:0]  load_q, load_d, position_q, position_d;  // position: the next byte of the stream's word
   logic [31:0] word_q, word_d;        // the stream's word, while bytes are moved
@@ -117,7 +118,7 @@ module virtio_move
         end
       end
       Load: begin
-        // The word that was asked for in the cycle before: both halves of the address, then the length.
+        // The word read in the previous cycle: both halves of the address, then the length.
         load_d = load_q + 2'd1;
         if (load_q == 2'd1) address_d[31:0] = segment_data_i;
         if (load_q == 2'd2) address_d[axi_pkg::AddressWidth-1:32] = segment_data_i[15:0];

@@ -3,7 +3,7 @@ package virtio_pkg;
   import axi_pkg::address_t;
   localparam int unsigned WordsWidth = 24;
   localparam int unsigned BytesWidth = 27;
-  typedef logic [axi_pkg::AddressWidth:0] reach_t;  // the top bit: beyond what the port reaches
+  typedef logic [axi_pkg::AddressWidth:0] reach_t;  // top bit: beyond the port's address range
   typedef logic [WordsWidth-1:0] words_t;
   typedef logic [BytesWidth-1:0] bytes_t;           // of a chain; longer ones are refused (2^26 and more)
 
@@ -18,8 +18,8 @@ package virtio_pkg;
                           TypeDiscard = 32'd11, TypeWriteZeroes = 32'd13;
   typedef enum logic [7:0] {BlkOk = 8'd0, BlkIoError = 8'd1, BlkUnsupported = 8'd2} blk_status_e;
 
-  // Reading or writing a run of words in the guest's memory. `valid` until `ready`; then the words, then `done`.
-  // What is not asked for is zero, so that the requests of modules that take turns can be merged by OR.
+  // Reads or writes a run of words in the guest's memory: `valid` until `ready`, then the words, then `done`.
+  // An idle module drives zeroes, so that requests of modules that never overlap can be merged by OR.
   typedef struct packed {
     logic        valid;
     logic        write;
@@ -40,7 +40,7 @@ package virtio_pkg;
     logic        error;  // beside `done`: a word was not read or not written
   } mem_rsp_t;
 
-  // A queue as the driver set it up.
+  // A queue's configuration by the driver.
   typedef struct packed {
     logic [3:0] size_log2;
     address_t   desc;    // descriptor table
@@ -48,27 +48,27 @@ package virtio_pkg;
     address_t   device;  // used ring
   } queue_t;
 
-  // Why a request that waits goes on, where several are under way.
+  // Why a parked request is resumed.
   typedef enum logic [1:0] {
-    ResumeOffer,    // the next request to the device can be offered
-    ResumeWrite,    // the device takes the data of its write
-    ResumeRead,     // the device has the data of its read
-    ResumeResponse  // the device has answered
+    ResumeOffer,    // it can issue its next request to the disk
+    ResumeWrite,    // the disk accepted its write and takes the data
+    ResumeRead,     // the disk has data for its read
+    ResumeResponse  // the disk has responded
   } resume_e;
 
-  // What the driver accepted, as far as it changes what the device does.
+  // The accepted features that change the device's behaviour.
   typedef struct packed {
     logic flush;
     logic indirect;
     logic event_index;
   } features_t;
 
-  // A chain of descriptors that was read: its segments are in the segment memory, readable ones first.
+  // A descriptor chain after the walk. Its segments are in the segment memory, readable ones first.
   typedef struct packed {
     bytes_t      readable;
     bytes_t      writable;
-    logic        too_long;   // one of the two does not fit
-    logic [15:0] first_writable;  // its segment
+    logic        too_long;   // one of the two totals does not fit
+    logic [15:0] first_writable;  // the first writable segment
     address_t    last_byte;  // of the writable part: the status
   } chain_t;
 endpackage

@@ -1,12 +1,12 @@
 // The device's registers: virtio over MMIO, version 2 (section 4.2.2), and the block device's configuration
 // (section 5.2.4), behind AXI4-Lite.
 //
-// Owns the status, what the driver accepted, the queues' set-up and the interrupt. A write that the specification
-// does not allow (a queue in use, features after FEATURES_OK, less than a word) changes nothing. A ring that cannot be
-// (a size that is no power of two, an address that is not aligned or beyond the port's reach) sets DEVICE_NEEDS_RESET.
+// Holds the status, the accepted features, the queues' configuration and the interrupt. A write that the specification
+// does not allow (a queue in use, features after FEATURES_OK, less than a word) is ignored. An invalid ring (a size that
+// is not a power of two, an address that is not aligned or beyond the port's range) sets DEVICE_NEEDS_RESET.
 //
-// A reset takes effect when `idle_i`: until then `reset_o` is high and Status reads as it was, so that a driver that
-// reads 0 knows that the device touches no memory.
+// A reset completes when `idle_i` is high. Until then `reset_o` is high and Status keeps its value, so that a driver
+// that reads 0 knows that the device no longer accesses memory.
 //
 // Queues, QueueSize  queues, and the largest size of each, a power of two
 // Platform           offer VIRTIO_F_ACCESS_PLATFORM and VIRTIO_F_ORDER_PLATFORM, as a device on a bus should
@@ -29,22 +29,22 @@ module virtio_regs
   input  geometry_t             geometry_i,
 
   output logic                  reset_o,
-  output logic                  clear_o,     // the reset's last cycle
+  output logic                  clear_o,     // last cycle of a reset
   input  logic                  idle_i,
-  input  logic [Queues-1:0]     busy_i,      // a chain of the queue is under way
+  input  logic [Queues-1:0]     busy_i,      // a chain of this queue is in flight
   output logic                  run_o,
   output features_t             features_o,
   output logic [Queues-1:0]     ready_o,
   output logic [Queues-1:0]     begin_o,
   output logic [Queues-1:0]     kick_o,
   input  logic [QueueWidth-1:0] queue_i,     // the queue that is served
-  output queue_t                queue_o,     // its set-up
+  output queue_t                queue_o,     // its configuration
   input  logic                  used_i,
   input  logic                  broken_i
 );
   import axi_pkg::address_t;
   typedef logic [QueueWidth-1:0] queue_index_t;
-  typedef enum logic [6:0] {  // a register's byte address over 4
+  typedef enum logic [6:0] {  // byte address divided by 4
     RegMagic = 7'h00, RegVersion = 7'h01, RegDevice = 7'h02, RegVendor = 7'h03, RegDeviceFeatures = 7'h04,
     RegDeviceFeaturesSel = 7'h05, RegDriverFeatures = 7'h08, RegDriverFeaturesSel = 7'h09, RegQueueSel = 7'h0c,
     RegQueueNumMax = 7'h0d, RegQueueNum = 7'h0e, RegQueueReady = 7'h11, RegQueueNotify = 7'h14,
@@ -55,7 +55,7 @@ module virtio_regs
   localparam int unsigned StatusDriver = 1, StatusDriverOk = 2, StatusFeaturesOk = 3, StatusNeedsReset = 6;
   localparam logic [31:0] Magic = 32'h7472_6976, Vendor = 32'h4157_5453;  // "virt", "STWA"
 
-  // --- What is offered -----------------------------------------------------------------------------
+  // --- Features and configuration ------------------------------------------------------------------
   localparam int unsigned Finer   = (BlockSizeLog2 < 9) ? 9 - BlockSizeLog2 : 0;
   localparam int unsigned Coarser = (BlockSizeLog2 > 9) ? BlockSizeLog2 - 9 : 0;
   // A range's count of blocks has 24 bits; a chain's data are shorter than 2^26 bytes.
@@ -70,7 +70,7 @@ module virtio_regs
     offered[FeatureSegMax]      = 1'b1;
     offered[FeatureReadOnly]    = geometry_i.ready & geometry_i.read_only;
     offered[FeatureBlockSize]   = 1'b1;
-    // While the device is not known it may have a cache.
+    // A disk that is not ready yet may have a cache.
     offered[FeatureFlush]       = ~geometry_i.ready | geometry_i.volatile_write_cache;
     offered[FeatureQueues]      = Queues > 1;
     offered[FeatureDiscard]     = geometry_i.ready & geometry_i.discard;
@@ -87,7 +87,7 @@ module virtio_regs
   logic [7:0]   status_q, status_d;
   logic         reset_q, reset_d, features_sel_q, features_sel_d;
   logic [1:0]   driver_sel_q, driver_sel_d, irq_q, irq_d;
-  logic [2:0]   excess_q, excess_d;  // a bit was accepted that is not offered, in this word
+  logic [2:0]   excess_q, excess_d;  // the driver accepted a bit of this word that is not offered
   logic         version_q, version_d;
   features_t    features_q, features_d;
   logic [15:0]  sel_q, sel_d;
@@ -157,7 +157,7 @@ module virtio_regs
 
     if (write && (axil_i.w_strobe == '1) && (axil_i.aw_address[11:8] == '0)) begin
       unique case ({1'b0, axil_i.aw_address[7:2]})
-        // Any other word than 0 and 1 shows no features.
+        // Words other than 0 and 1 have no features.
         RegDeviceFeaturesSel: features_sel_d = data[0];
         RegDriverFeaturesSel: driver_sel_d = {data[31:1] != '0, data[0]};
         RegDriverFeatures: if (status_q[StatusDriver] && !status_q[StatusFeaturesOk]) begin
@@ -268,7 +268,7 @@ module virtio_regs
         RegQueueReady:      r_data_d = 32'(sel_ready);
         RegInterruptStatus: r_data_d = 32'(irq_q);
         RegStatus:          r_data_d = 32'(status_q);
-        RegShmLengthLow, RegShmLengthHigh: r_data_d = '1;  // there is no such region
+        RegShmLengthLow, RegShmLengthHigh: r_data_d = '1;  // no shared memory regions
         RegGeneration:      r_data_d = 32'(generation_q);
         default:            r_data_d = '0;
       endcase

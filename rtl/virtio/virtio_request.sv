@@ -1,16 +1,16 @@
-// Carries out the request of one chain (section 5.2.6): reads its header, asks the device behind, moves the data,
+// Executes the request of one chain (section 5.2.6): reads its header, issues requests to the disk, moves the data,
 // writes the status.
 //
-// Every error of the device behind is VIRTIO_BLK_S_IOERR and what it cannot do VIRTIO_BLK_S_UNSUPP. A length or sector
-// that is no whole number of blocks, or a chain without room for a header, is VIRTIO_BLK_S_IOERR and moves nothing.
-// A transfer longer than the device's longest goes in several. Where the driver did not accept VIRTIO_BLK_F_FLUSH,
-// each change is followed by a flush if the device has a volatile cache.
+// An error of the disk becomes VIRTIO_BLK_S_IOERR, an unsupported operation VIRTIO_BLK_S_UNSUPP. A length or sector that
+// is not a whole number of blocks, or a chain without room for a header, is VIRTIO_BLK_S_IOERR and moves no data. A
+// transfer longer than the disk's longest is split. If the driver did not accept VIRTIO_BLK_F_FLUSH and the disk has a
+// volatile cache, each change is followed by a flush.
 //
-// With `Parallel` a request waits for the device outside of this module: it is parked wherever it would stand still, and
-// resumed when the device goes on with it. Its `context` is what is kept meanwhile.
+// With `Parallel` this module never waits for the disk: it parks a request that would wait, hands its `context` out, and
+// gets it back when the request is resumed.
 //
 // BlockSizeLog2  log2 of the device's block in bytes
-// Serial         what VIRTIO_BLK_T_GET_ID gives: 20 characters
+// Serial         the answer to VIRTIO_BLK_T_GET_ID: 20 characters
 // Slots          segments of a chain
 module virtio_request
   import virtio_pkg::*;
@@ -28,17 +28,17 @@ module virtio_request
 
   input  logic                 start_i,
   input  chain_t               chain_i,
-  input  logic                 flush_i,     // the driver flushes by itself
+  input  logic                 flush_i,     // the driver accepted VIRTIO_BLK_F_FLUSH
   output logic                 done_o,
   output logic                 fail_o,      // beside done_o: the status was not written
   output logic [31:0]          used_len_o,
 
   // With `Parallel`.
   output logic                 idle_o,
-  input  logic                 abort_i,     // ask the device for nothing more
-  input  logic                 returned_i,  // until then done_o stays
+  input  logic                 abort_i,     // issue no more requests to the disk
+  input  logic                 returned_i,  // done_o stays high until then
   output logic                 park_o,
-  output logic                 again_o,     // beside park_o: it has something to ask the device for
+  output logic                 again_o,     // with park_o: it has another request for the disk
   output logic [ContextWidth-1:0] context_o,
   input  logic                 resume_i,
   input  resume_e              why_i,
@@ -104,11 +104,11 @@ module virtio_request
   assign count_bad  = (count_wide[31+Finer:CountWidth] != '0) | ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
   assign data       = (do_q == DoRead) ? room : payload;
   assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
-  // Of what is left when the next request begins; ranges are never cut.
+  // The next request's share of what is left. Ranges are never split.
   assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_d == DoRanges);
   assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
 
-  // --- The device behind ---------------------------------------------------------------------------
+  // --- The disk ------------------------------------------------------------------------------------
   logic moves, in_data_state, is_id, good, filled;
   logic [31:0] id_word;
   assign moves         = (op_q == OpRead) | (op_q == OpWrite);
@@ -144,7 +144,7 @@ module virtio_request
   assign park_o     = state_q == Park;
   assign again_o    = again_q;
   assign context_o  = {do_q, op_q, status_q[1:0], first_q, lba_q, blocks_q, piece_q, rest_q};
-  // What was written from the chain's first writable byte on without a gap: after an error that is the status at most.
+  // The bytes written without a gap from the first writable one: after an error at most the status.
   assign good       = status_q == BlkOk;
   assign filled     = (room == '0) | (good & ((do_q == DoRead) | ((do_q == DoId) & (room <= bytes_t'(20)))));
   assign used_len_o = chain_i.too_long ? '0 : filled ? 32'(chain_i.writable) : (good && (do_q == DoId)) ? 32'd20 : '0;
@@ -267,7 +267,7 @@ module virtio_request
         blocks_d = count_t'(count_wide);
         state_d  = Request;
         if (sector_bad || count_bad) {status_d, state_d} = {BlkIoError, Status};
-        // Section 5.2.6.2: only write zeroes has a flag, and it asks for nothing more.
+        // Section 5.2.6.2: only write zeroes has a flag (unmap), which permits but does not require anything.
         if ((words_q[3][31:1] != '0) || (words_q[3][0] && (op_q == OpDiscard))) begin
           {status_d, state_d} = {BlkUnsupported, Status};
         end
@@ -277,7 +277,7 @@ module virtio_request
         state_d = Parallel ? Park : (moves && (piece_q != '0)) ? Data : Response;
       end
       Data: begin
-        // A read's first piece begins with the first writable byte; everything else goes on where it was.
+        // A read's first piece starts at the first writable byte; everything else continues at the current position.
         push_o  = op_q == OpRead;
         seek_o  = ~begun_q & push_o & first_q;
         move_o  = ~begun_q;

@@ -1,15 +1,15 @@
 // Serves the queues: takes chains from the available rings and returns each in the used ring (sections 2.7.6, 2.7.8,
 // 2.7.10 and 2.7.13).
 //
-// A queue is served from a notification until nothing is available; queues take turns after each chain. Every chain
-// that is handed out comes back as exactly one used entry, unless the chain or a ring is wrong: then `broken_o` stays
-// until reset and nothing more is read or written. All accesses are inside the two rings.
+// A queue is served from a notification until it has no available entry; queues alternate after each chain. Each chain
+// that is handed out becomes exactly one used entry, unless the chain or a ring is invalid: then `broken_o` is high until
+// reset, and nothing more is accessed. All accesses are inside the two rings.
 //
-// A chain is either returned before the next one is taken, or, with `Parallel`, set aside by `taken_i` and returned
-// later, in any order: `done_i` with its head and its queue stays until `returned_o`.
+// Without `Parallel` a chain is returned before the next one is taken. With it, `taken_i` allows the next chain, and
+// chains are returned in any order: `done_i` with the chain's head and queue stays high until `returned_o`.
 //
 // Queues    number of queues
-// Parallel  chains are set aside
+// Parallel  several chains can be in flight
 module virtio_ring
   import virtio_pkg::*;
 #(
@@ -23,19 +23,19 @@ module virtio_ring
 
   input  logic                  run_i,       // chains may be taken
   input  features_t             features_i,
-  input  logic [Queues-1:0]     ready_i,     // the queue is set up
-  input  logic [Queues-1:0]     begin_i,     // it begins at entry 0
+  input  logic [Queues-1:0]     ready_i,     // the queue is configured
+  input  logic [Queues-1:0]     begin_i,     // start at entry 0
   input  logic [Queues-1:0]     kick_i,
-  output logic [QueueWidth-1:0] queue_o,     // this one's set-up is wanted
+  output logic [QueueWidth-1:0] queue_o,     // selects queue_i
   input  queue_t                queue_i,
 
   output logic                  start_o,     // a chain
   output logic [15:0]           head_o,
   input  logic                  hold_i,      // no chain may be taken now
-  input  logic                  taken_i,     // the chain is set aside
+  input  logic                  taken_i,     // the chain stays in flight: go on
   input  logic                  done_i,
-  input  logic                  fail_i,      // beside done_i: it cannot be returned
-  input  logic [QueueWidth-1:0] return_queue_i,  // the chain that is returned: beside done_i, and until the next one
+  input  logic                  fail_i,      // with done_i: the chain cannot be returned
+  input  logic [QueueWidth-1:0] return_queue_i,  // the chain to return: from done_i to the next one
   input  logic [15:0]           return_head_i,
   input  logic [31:0]           used_len_i,
   output logic                  returned_o,
@@ -71,7 +71,7 @@ module virtio_ring
       end
     end
   end else begin : gen_equal
-    // The two rings are always equally far.
+    // The two rings always have the same position.
     assign given = next;
   end
   assign queue_o  = queue_q;
@@ -82,7 +82,7 @@ module virtio_ring
   always_comb begin
     following = turn_q;
     for (int unsigned i = Queues; i > 0; i--) begin
-      // The nearest behind the one that was served last wins.
+      // The first one after the queue that was served last.
       if (kicked_q[(32'(turn_q) + i) % Queues] && ready_i[(32'(turn_q) + i) % Queues]) begin
         following = queue_index_t'((32'(turn_q) + i) % Queues);
       end
@@ -96,7 +96,7 @@ module virtio_ring
   assign mask    = 16'((17'd1 << queue_i.size_log2) - 17'd1);
   assign size    = mask + 16'd1;
   assign entry   = ((state_q == Used) ? given : next) & mask;
-  // The field that was read last. Nothing is read between a chain's head and the walk.
+  // The field that was read last. No other field is read between a chain's head and its walk.
   assign value   = upper_q ? word_q[31:16] : word_q[15:0];
   assign waiting = value - next;
   assign head_o  = value;
@@ -159,18 +159,18 @@ module virtio_ring
         state_d  = fail_i ? Broken : Used;
       end else if (run_i && !hold_i && ((kicked_q & ready_i) != '0)) begin
         queue_d  = following;
-        // Whatever comes from now on is a reason to look again.
+        // A notification from now on may be for an entry that this pass does not see.
         kicked_d[following] = kick_i[following];
         armed_d  = 1'b0;
         state_d  = Index;
       end
       Index: if (finished) state_d = Judge;
       Judge: begin
-        // Section 2.7.13.3: no more than the ring has.
+        // Section 2.7.13.3: at most as many as the ring has.
         if (waiting > size) state_d = Broken;
         else if (waiting != '0)          state_d = Head;
         else if (features_i.event_index && !armed_q) begin
-          // Asks for a notification, then looks again: an entry may have come between.
+          // Requests a notification, then checks again, because an entry may have been added before.
           armed_d = 1'b1;
           state_d = Event;
         end else state_d = Idle;
@@ -194,7 +194,7 @@ module virtio_ring
       end
       Wanted: if (finished) state_d = Tell;
       Tell: begin
-        // One entry was added: it is the one that the driver waits for, or none is.
+        // One entry was added, so the driver's event is this entry or not reached.
         used_o = features_i.event_index ? (value == 16'(given - 16'd1)) : ~value[0];
         if (!Parallel) kicked_d[queue_q] = 1'b1;
         state_d = Idle;

@@ -1,17 +1,17 @@
-// Keeps several requests under way on the block interface, each in a slot whose number is its tag.
+// Keeps several requests in flight on the block interface, each in a slot whose number is its tag.
 //
-// `virtio_request` and `virtio_move` work on one slot at a time. Where a request would wait for the device it is parked
-// here, and resumed when the device has answered it, has its data, or can be asked again. Slots end in any order.
+// `virtio_request` and `virtio_move` work on one slot at a time. A request that would wait for the disk is parked here,
+// and resumed when the disk has responded, has its data, or accepts another request. Slots finish in any order.
 //
-// One mover cannot take a read's data in the middle of a write's, and rule B10 does not let the device wait for that.
-// So no write is offered while a read has data to come, and no read until a write's data are given. Responses are
-// taken at once.
+// The mover cannot transfer a read's data in the middle of a write's, but rule B10 forbids a host to make the disk wait
+// for that. Therefore no write is issued while a read has data outstanding, and no read before a write's data are
+// transferred. Responses are taken immediately.
 //
-// Requests      slots
-// Queues        queues of the device
+// Requests      number of slots
+// Queues        number of queues
 // SlotWidth     bits of a segment's number
-// ContextWidth  bits that virtio_request keeps for a slot
-// PlaceWidth    bits that virtio_move keeps for a slot
+// ContextWidth  bits of virtio_request's state
+// PlaceWidth    bits of virtio_move's state
 module virtio_slots
   import virtio_pkg::*;
   import block_pkg::*;
@@ -26,20 +26,20 @@ module virtio_slots
 ) (
   input  logic                    clk_i,
   input  logic                    rst_ni,
-  input  logic                    abort_i,    // ask the device for nothing more
+  input  logic                    abort_i,    // issue no more requests to the disk
   output logic                    idle_o,     // no slot is in use
 
   // The ring's chains.
-  input  logic                    begin_i,    // this chain will be walked
+  input  logic                    begin_i,    // the walk of this chain starts
   input  logic [15:0]             head_i,
   input  logic [QueueWidth-1:0]   queue_i,
-  input  logic                    walked_i,   // it is the slot's now
+  input  logic                    walked_i,   // it succeeded: the chain occupies the slot
   input  chain_t                  walked_chain_i,
-  input  logic                    rest_i,     // the ring does nothing: a request may go on
+  input  logic                    rest_i,     // the ring is idle: a request may be resumed
   output logic                    hold_o,     // the ring may take no chain
-  output logic [Queues-1:0]       busy_o,     // chains of these queues are in slots
+  output logic [Queues-1:0]       busy_o,     // queues with chains in slots
 
-  // The request that is worked on.
+  // The request that virtio_request works on.
   output logic [IndexWidth-1:0]   slot_o,
   output logic [15:0]             head_o,
   output logic [QueueWidth-1:0]   queue_o,
@@ -50,13 +50,13 @@ module virtio_slots
   output logic [ContextWidth-1:0] context_o,
   output logic [PlaceWidth-1:0]   place_o,
   output status_e                 status_o,   // of the device's response
-  input  logic                    idle_i,     // there is none
+  input  logic                    idle_i,     // virtio_request is idle
   input  logic                    park_i,
-  input  logic                    again_i,    // beside park_i: it has something to ask the device for
+  input  logic                    again_i,    // with park_i: it has another request for the disk
   input  logic [ContextWidth-1:0] context_i,
   input  logic [PlaceWidth-1:0]   place_i,
-  input  logic                    end_i,      // it was returned
-  input  host_t                   host_i,     // its request, for a cycle; its data
+  input  logic                    end_i,      // its chain was returned
+  input  host_t                   host_i,     // its request, for one cycle, and its data
 
   output host_t                   host_o,
   input  dev_t                    dev_i
@@ -99,10 +99,10 @@ module virtio_slots
     end
   end
 
-  // --- What is asked of the device ---------------------------------------------------------------
+  // --- Requests to the disk ----------------------------------------------------------------------
   logic offer_q, data_owed_q, wait_for_reads, dropped, offered_move;
   req_t req_q;
-  logic [IndexWidth:0] reads_q;  // whose last word was not taken
+  logic [IndexWidth:0] reads_q;  // with data outstanding
   logic read_end, write_end;
   assign wait_for_reads = (req_q.op == OpWrite) & (reads_q != '0);
   assign dropped        = offer_q & wait_for_reads & abort_i;
@@ -118,7 +118,7 @@ module virtio_slots
     host_o.rsp_ready = 1'b1;
   end
 
-  // --- Which request goes on ---------------------------------------------------------------------
+  // --- Which request is resumed ------------------------------------------------------------------
   logic    pending, pick;
   index_t  next_slot;
   resume_e next_why;
@@ -133,7 +133,7 @@ module virtio_slots
     else pending = 1'b0;
   end
   assign pick   = pending & rest_i & idle_i & ~resume_q;
-  // A chain is taken only when every request has asked for what it can: so none waits behind new ones without end.
+  // No new chain while a request waits to be issued: otherwise new requests in lower slots could delay it indefinitely.
   assign hold_o = pending | resume_q | ~idle_i | (used_q == '1) | (again_q != '0);
   assign idle_o = (used_q == '0) & idle_i;
 
@@ -199,7 +199,7 @@ module virtio_slots
     if (resume_q) begin
       head_q  <= kept_q[slot_q].head;
       queue_q <= kept_q[slot_q].ring;
-      // What was readable is only looked at before a request is parked.
+      // The readable total is only used before a request is parked.
       chain_q <= '{readable: '0, writable: kept_q[slot_q].writable, too_long: 1'b0,
                    first_writable: 16'(kept_q[slot_q].first_writable), last_byte: kept_q[slot_q].last_byte};
     end

@@ -1,11 +1,11 @@
-// Reads one chain of descriptors into the segment memory and adds its lengths up (sections 2.7.5 to 2.7.7).
+// Reads one descriptor chain into the segment memory and computes its total lengths (sections 2.7.5 to 2.7.7).
 //
-// A chain has at most `Slots` segments and at most one indirect table, which is its end, so the walk ends whatever
-// the rings hold. It reads inside the descriptor table and the indirect table alone. What is wrong with a chain's
-// shape ends in `fail_o`: an index outside its table, more than `Slots` segments, a readable segment behind a
-// writable one, a table in a table, a segment that memory cannot hold, no byte for the status, an AXI error.
+// A chain has at most `Slots` segments and at most one indirect table, at its end, so the walk terminates whatever
+// memory contains. It reads only inside the descriptor table and the indirect table. An invalid chain sets `fail_o`: an
+// index outside its table, more than `Slots` segments, a readable segment after a writable one, a nested table, a
+// segment beyond the address range, no byte for the status, an AXI error.
 //
-// The segment memory has four words for each segment, as a descriptor has them.
+// The segment memory has four words for each segment, in a descriptor's layout.
 //
 // Slots  the longest chain, a power of two
 module virtio_walk
@@ -22,7 +22,7 @@ module virtio_walk
   input  queue_t               queue_i,
   input  logic                 indirect_i,  // the driver accepted indirect tables
   output logic                 done_o,
-  output logic                 fail_o,      // beside done_o
+  output logic                 fail_o,      // with done_o
   output chain_t               chain_o,
 
   output mem_req_t             mem_o,
@@ -59,7 +59,7 @@ module virtio_walk
   assign behind   = length_q - 32'd1;
   assign last     = address_q + reach_t'(behind);
   assign is_table = flags_q[FlagIndirect];
-  // The total of the side that the segment is on.
+  // The new total of the segment's direction.
   assign total    = (flags_q[FlagWrite] ? chain_q.writable : chain_q.readable) + bytes_t'(length_q[BytesWidth-2:0]);
   assign too_long = (length_q[31:BytesWidth-1] != '0) | total[BytesWidth-1];
 
@@ -113,7 +113,7 @@ module virtio_walk
       Check: begin
         state_d = Done;
         if (is_table) begin
-          // Section 2.7.5.3: not inside a table, and nothing behind it.
+          // Section 2.7.5.3: not nested, and the last descriptor of its chain.
           fail_d = ~indirect_i | nested_q | flags_q[FlagNext] | (length_q[3:0] != '0) | (length_q == '0) |
                    address_q[axi_pkg::AddressWidth] | last[axi_pkg::AddressWidth] | (address_q[1:0] != '0);
           table_d   = address_t'(address_q);
@@ -169,7 +169,7 @@ module virtio_walk
       word_q <= word_q + 2'd1;
       unique case (word_q)
         2'd0: address_q[31:0] <= mem_i.r_data;
-        // Anything above the port's reach is the top bit.
+        // The top bit replaces all address bits beyond the port's range.
         2'd1: address_q[axi_pkg::AddressWidth:32] <= {mem_i.r_data[31:16] != '0, mem_i.r_data[15:0]};
         2'd2: length_q <= mem_i.r_data;
         default: {next_q, flags_q} <= {mem_i.r_data[31:16], mem_i.r_data[2:0]};
