@@ -2,7 +2,7 @@
 //
 // The geometry crosses too: it is constant while `ready` (B14), so only `ready` needs flip-flops; a
 // device keeps `ready` low for at least eight cycles of the slower clock. `cancel` crosses alike;
-// requests wait until it has left the device's side, and the device sees it while it has something under way.
+// requests after it wait until the device's side no longer sees it.
 //
 // Each of the four channels has its own queue, so one could overtake another; two rules forbid that.
 // B4: a write's data are shown to the device only after its request was taken there. B7: a response
@@ -83,15 +83,8 @@ module block_cdc
   (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_q;
   logic cancel_q, req_open, req_ready;
 
-  block_cancel u_cancel (
-    .clk_i    (dev_clk_i),
-    .rst_ni   (dev_rst_ni),
-    .cancel_i (cancel_dev_q),
-    .taken_i  (host_o.req_valid & dev_i.req_ready),
-    .ended_i  (dev_i.rsp_valid & host_o.rsp_ready),
-    .cancel_o (host_o.cancel)
-  );
-  assign req_open        = ~host_i.cancel & ~cancel_q & ~echo_q;
+  assign host_o.cancel   = cancel_dev_q;
+  assign req_open        = host_i.cancel | (~cancel_q & ~echo_q);
   assign dev_o.req_ready = req_ready & req_open;
 
   always_ff @(posedge dev_clk_i or negedge dev_rst_ni) begin

@@ -1,5 +1,5 @@
 // block_cdc, with clocks in any relation: the device's side sees `cancel` until nothing is under way (B13), and
-// never beside a request that was offered after it ended.
+// never beside a request that was offered after it ended; requests are taken while the host cancels.
 module fv_cdc
   import block_pkg::*;
 (
@@ -45,6 +45,7 @@ module fv_cdc
       cancelled_q <= host_i.cancel | (cancelled_q & ~(host_i.req_valid & up.req_ready));
       if (host_i.req_valid && up.req_ready) open_q <= 1'b1;
       else if (up.rsp_valid)                open_q <= 1'b0;
+      a_takes_while_cancelled: assert (!host_i.cancel || up.req_ready);
       a_response_of_a_request: assert (!up.rsp_valid || open_q);
     end
   end

@@ -6,8 +6,8 @@
 // reads are answered in their order, and writes, flushes and discards in theirs; neither waits for
 // the other. An error is reported on the request whose piece failed, and `error_o` names the disk.
 //
-// Striped, a `cancel` cancels each disk that has something under way, until the array has nothing. A mirror's disks are
-// not cancelled: a write that one copy did and another did not would leave copies that differ, or cost a disk.
+// A striped array passes `cancel` on to all disks. A mirror does not: a write that one disk completed and another did
+// not would leave copies that differ, or make a disk stale.
 //
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
 // live disks and are read again elsewhere on an error; a disk that fails a write which another did,

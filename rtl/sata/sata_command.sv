@@ -319,7 +319,7 @@ module sata_command
   logic lost;
   assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
   // While a FIS ends the link sends nothing, so that `could_take` needs not know of it.
-  assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q & ~host_i.cancel &
+  assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q &
                       (use_queue | (~any & ~told_q)) & (writes_room | (host_i.req.op != OpWrite));
   assign may_take   = could_take & ~fis_valid_i;
   assign dev_o.req_ready = may_take;

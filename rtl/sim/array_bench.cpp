@@ -132,7 +132,6 @@ int random_run(uint64_t seed, uint64_t cycles) {
     // The host cancels now and then. Some requests of the disks end only by that; a mirror does not cancel its disks.
     bool cancels = random.percent(40);
     model.hang_percent = cancels && !MIRROR ? random.below(4) : 0;
-    model.closes_on_cancel = random.percent(50);
     Bench bench(model, 1 + random.below(16), random.percent(50) ? random.below(60) : 0, seed);
 
     uint64_t blocks = bench.top->block_count;
@@ -232,7 +231,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
     auto step = [&] {
         bench.cycle();
         if (bench.top->cancel) cancelled_at = bench.host->now();
-        if (bench.top->cancel && bench.top->idle) bench.top->cancel = 0;
+        if (bench.top->cancel && bench.host->idle()) bench.top->cancel = 0;  // what it offers has ended, too
         else if (cancels && !bench.top->idle && random.below(500) == 0) bench.top->cancel = 1;
     };
     for (uint64_t i = 0; i < cycles; ++i) step();

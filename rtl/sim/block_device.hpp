@@ -32,7 +32,6 @@ struct DeviceModel {
     bool writes_first = false;     // gives no word of a read while a write's are missing
     bool journal = false;          // keep what a power cut needs
     unsigned hang_percent = 0;     // requests that end only when the host cancels
-    bool closes_on_cancel = false; // takes no request while the host cancels
 };
 
 class BlockDevice {
@@ -116,7 +115,7 @@ public:
     void drive() {
         drive_read();
         drive_response();
-        *pins_.req_ready = open_ < model_.depth && !(cancel && model_.closes_on_cancel) && !random_.percent(model_.stall_percent);
+        *pins_.req_ready = open_ < model_.depth && !random_.percent(model_.stall_percent);
         bool behind = model_.reads_first && (read_count_ != 0 || reading_ != kTags || response_ != kTags);
         *pins_.write_ready = write_head_ != write_tail_ && write_debt_ < model_.rate_words + model_.rate_cycles &&
                              !behind && !random_.percent(model_.stall_percent);

@@ -55,6 +55,11 @@ def test_a_power_cut_behind_a_discard_and_a_flush():
     assert sata_faults.run(sata_faults.bench(), "discard", str(SEED)) == "as expected\n"
 
 
+def test_a_request_that_begins_while_the_host_cancels_ends():
+    """The drive may have nothing else under way; the host keeps `cancel` until the request has ended."""
+    assert sata_faults.run(sata_faults.bench(), "cancel", str(SEED)) == "each was cancelled\n"
+
+
 def parts(*arguments):
     program = cores.build_bench("sata_parts", "sata_parts_sim", "sata/sata_parts_bench.cpp", {}, core="sata_sim",
                                 level="-O0")

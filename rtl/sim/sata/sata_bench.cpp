@@ -2,7 +2,7 @@
 //
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
 // with what may be there. `sata_bench discard SEED`: a power cut behind a discard, a flush and a write.
-// `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
+// `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
 // Built with SERIAL the host has its PHY, and what is between it and the drive are bits; then the fault rows are those of
 // the line, and there are `sata_bench start FASTEST SLOWEST` (the drive's rates), which prints the rate agreed on, and
 // `sata_bench plug` (pulled and put back).
@@ -189,7 +189,7 @@ public:
 
 private:
     bool next(Request& request) {
-        if (begun_ == requests_ || !bench_.top->ready || bench_.top->cancel || paused) return false;
+        if (begun_ == requests_) return false;
         if (is_scripted_) {
             request.op = next_.op;
             request.lba = next_.lba;
@@ -199,6 +199,7 @@ private:
             ++begun_;
             return true;
         }
+        if (!bench_.top->ready || bench_.top->cancel || paused) return false;
         unsigned kind = random_.below(100);
         request.op = kind < 45 ? kRead : kind < 92 ? kWrite : kind < 97 ? kFlush : kDiscard;
         request.fua = request.op == kWrite && random_.percent(10);
@@ -308,6 +309,30 @@ int discard_run(uint64_t seed) {
     return 0;
 }
 
+// A request that is offered while the host cancels and nothing is under way: it ends, too.
+int cancel_run(uint64_t seed) {
+    for (Op op : {kRead, kWrite, kDiscard, kFlush}) {
+        for (bool queue : {false, true}) {
+            DriveModel model;
+            model.queue = queue;
+            model.command_latency = 100;
+            Bench bench(model, 1, 0, seed);
+            if (!bench.until_ready(500000)) fail("the drive never became ready");
+            Load load(bench, seed, 0, 12);
+            bench.top->cancel = 1;
+            load.one(op, 0, op == kFlush ? 0 : 4);
+            if (load.tally.by_status[kAborted] != 1) fail("a request was not cancelled");
+            bench.top->cancel = 0;
+            if (!bench.until_ready(500000)) fail("the drive did not come back");
+            load.one(kWrite, 0, 4);
+            load.one(kRead, 0, 4);
+            if (load.tally.by_status[kOk] != 2) fail("it does not work behind a cancel");
+        }
+    }
+    std::printf("each was cancelled\n");
+    return 0;
+}
+
 std::vector<sata::FaultRow> rows() { return SERIAL ? sata::line_rows() : sata::fault_rows(); }
 
 int fault_run(const std::string& name) {
@@ -332,7 +357,8 @@ int fault_run(const std::string& name) {
             if (i == 2000000) fail("requests were never answered");
             bench.cycle();
             if (row.cancel_at && load.begun() >= row.cancel_at && !cancelled && !bench.top->idle) bench.top->cancel = cancelled = true;
-            if (bench.top->cancel && bench.top->idle) bench.top->cancel = 0;
+            // As a front end that is reset: until what it offers is done, too.
+            if (bench.top->cancel && bench.host.idle()) bench.top->cancel = 0;
         }
         Tally tally = load.tally;
         resets = bench.drive.resets - resets;
@@ -446,6 +472,7 @@ int main(int argc, char** argv) {
     std::string what = argc > 1 ? argv[1] : "";
     if (what == "random" && argc == 4) return random_run(std::strtoull(argv[2], nullptr, 0), std::strtoul(argv[3], nullptr, 0));
     if (what == "discard" && argc == 3) return discard_run(std::strtoull(argv[2], nullptr, 0));
+    if (what == "cancel" && argc == 3) return cancel_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "fault" && argc == 3) return fault_run(argv[2]);
     if (what == "rate" && argc == 8)
         return rate_run(std::string(argv[2]) == "write" ? kWrite : kRead, std::string(argv[3]) == "queued",
@@ -457,6 +484,6 @@ int main(int argc, char** argv) {
         for (const sata::FaultRow& row : rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
         return 0;
     }
-    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
+    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | cancel SEED | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
     return 2;
 }
