@@ -35,7 +35,7 @@ NAMES = {1: "one_disk", 2: "two_disks"}
 
 
 def build(disks, width=32):
-    """The bench on so many RAM disks, behind streams of that width. Stripes of 512 B."""
+    """The bench on this number of RAM disks, with streams of this width. Stripes of 512 B."""
     return cores.build_bench(f"hwfs_disks_{disks}_{width}", "hwfs_disks_sim", "hwfs_disks_bench.cpp",
                              {"Disks": disks, "DataWidth": width, "DiskWidth": 32, "BlockSizeLog2": 6,
                               "StripeBlocks": 8, "DiskBlocks": (128 << 20) // 64, **MEMORY}, fast=True)
@@ -66,7 +66,7 @@ def measure(program, unit, files):
 
 
 def rows_of(disks, cells):
-    """The figures of one table: each cell below that of 2012, and the long files near what the memory allows."""
+    """The figures of one table: each cell below the one of 2012, and the long files close to the memory's limit."""
     rows = []
     for (file, direction, unit), cycles in cells.items():
         then = THEN[disks][file][COLUMNS.index((direction, unit))]

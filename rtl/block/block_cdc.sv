@@ -1,7 +1,7 @@
 // Carries one block interface from the host's clock domain into the device's.
 //
 // The geometry crosses too: it is constant while `ready` (B14), so only `ready` needs flip-flops; a
-// device keeps `ready` low for at least eight cycles of the slower clock. `cancel` crosses alike;
+// device keeps `ready` low for at least eight cycles of the slower clock. `cancel` crosses in the same way;
 // requests after it wait until the device's side no longer sees it.
 //
 // Each of the four channels has its own queue, so one could overtake another; two rules forbid that.
@@ -65,7 +65,7 @@ module block_cdc
   ends_t read_ends_host_q, rsp_ends;
   logic  rsp_valid, rsp_due;
 
-  // At most as many read transfers as tags can have ended on one side alone, so the difference tells.
+  // At most NumTags read transfers can have ended on one side only, so the wrapped difference is unambiguous.
   assign rsp_due         = (read_ends_host_q - rsp_ends) < ends_t'(NumTags + 1);
   assign dev_o.rsp_valid = rsp_valid & rsp_due;
 

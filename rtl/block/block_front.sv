@@ -1,6 +1,6 @@
-// The gate before a device: every request that passes is legal for the device's geometry, so the
-// device behind need not check. An illegal one is answered here: its write data are taken, its read
-// data are zeroes, all counted to the word (rule B6), and then comes its status.
+// The gate in front of a device: every request that passes is legal for the device's geometry, so the
+// device need not check. An illegal request is answered here: its write data is taken, its read data is
+// zeroes, exactly as many words as requested (rule B6), and then its status follows.
 //
 // Owns at most one refused request at a time; a second waits. Adds no cycle to what passes. Limits
 // the writes whose data are not complete to `OpenWrites`.
@@ -38,7 +38,7 @@ module block_front
   rsp_t   rsp_q, rsp_d;
   logic [WordsWidth-1:0] words_q, words_d;
 
-  // Request: legal ones go on, others are taken here when the one place is free.
+  // Requests: legal ones pass, others are taken here when no other refused one is in progress.
   status_e status;
   logic legal, is_write, order_ready, accept, refuse;
 
@@ -64,7 +64,7 @@ module block_front
   logic pad, pad_held_q, read_held_q;
   assign pad = (state_q == PadRead) & (pad_held_q | ~read_held_q);
 
-  // Response: likewise.
+  // Response: an offer is not taken back, either.
   logic own, own_held_q, rsp_held_q;
   assign own = (state_q == Respond) & (own_held_q | ~rsp_held_q);
 

@@ -1,4 +1,4 @@
-// The one storage interface of the hardware wing: its types, and the check that a request is legal.
+// The storage interface between all hardware modules: its types, and the check that a request is legal.
 // docs/rtl-interfaces.md has the rules (named B1 to B14 there and in block_checker).
 //
 // An interface is four ports: `host_t` and the write data go from the host (who asks) to the device
@@ -30,7 +30,7 @@ package block_pkg;
     StatusReadOnly    = 4'd5,  // the device cannot be changed
     StatusDevice      = 4'd6,  // the device failed the request: `detail` is its own code
     StatusTimedOut    = 4'd7,  // ended by a deadline: whether it took effect is not known
-    StatusAborted     = 4'd8,  // ended by another request's recovery: likewise
+    StatusAborted     = 4'd8,  // ended by another request's recovery: whether it took effect is not known
     StatusGone        = 4'd9   // the device no longer answers
   } status_e;
 
@@ -42,7 +42,7 @@ package block_pkg;
     count_t count;  // in blocks; zero for a flush
   } req_t;
 
-  // What stands beside each word of data.
+  // The tag and the end mark of each word of data.
   typedef struct packed {
     tag_t tag;
     logic last;  // the last word of this request

@@ -1,5 +1,5 @@
-// sata_code_pkg: whatever is encoded comes back, and what is accepted is what would have been sent. The line's
-// disparity is bounded: behind each symbol it is that of `positive`. No run of equal bits is longer than five, and a comma
+// sata_code_pkg: decoding returns what was encoded, and accepts only symbols that encoding produces. The line's
+// disparity is bounded: after each symbol it equals `positive`. No run of equal bits is longer than five, and a comma
 // is where a K28 begins and at no other bit, as the alignment of words needs it (K28.7 apart, which SATA does not use).
 module fv_code
   import sata_code_pkg::*;

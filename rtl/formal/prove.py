@@ -82,7 +82,7 @@ def run(proof, label, mutation=None, again=False):
 
 
 def judge(proof, number, again):
-    """Runs a proof (number 0) or one of its mutations: whether it went as it should, and the line that says so."""
+    """Runs a proof (number 0) or one of its mutations: whether the result is the expected one, and the line that reports it."""
     started = time.monotonic()
     if number == 0:
         verdict, _, is_known = run(proof, proof["name"], again=again)

@@ -48,7 +48,7 @@ module hwfs
   input  logic                 write_valid_i,  // bytes for the device, packed from lane 0 on
   output logic                 write_ready_o,
   input  logic [DataWidth-1:0] write_data_i,
-  output logic                 read_valid_o,   // bytes from the device, likewise
+  output logic                 read_valid_o,   // bytes from the device, packed in the same way
   input  logic                 read_ready_i,
   output logic [DataWidth-1:0] read_data_o,
   output logic [Bytes-1:0]     read_keep_o,

@@ -3,7 +3,7 @@
 // NUL on the way. Holds the next command back until this one is answered.
 //
 // AddressBits    log2 of the memory's bytes
-// the others     the core's parameters, told to the sequencer
+// the others     the core's parameters, passed to the sequencer
 module hwfs_intake
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -23,7 +23,7 @@ module hwfs_intake
   input  logic        cmd_valid_i,
   output logic        cmd_ready_o,
   input  cmd_t        cmd_i,
-  input  logic        name_valid_i,  // the names' bytes, four at a time; a second name begins anew
+  input  logic        name_valid_i,  // the names' bytes, four at a time; a second name begins a new word
   output logic        name_ready_o,
   input  logic [31:0] name_data_i,
 

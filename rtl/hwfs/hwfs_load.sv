@@ -4,7 +4,7 @@
 //
 // The CRC32C of a node covers the volume's identity, the node's byte address and the node without its
 // checksum (FORMAT.md, "Checksums of nodes"). Owns the identity's CRC32C. Never starts a request:
-// `hwfs_ports` does, in the same cycle as this engine is told.
+// `hwfs_ports` does, in the cycle in which this engine starts.
 //
 // DataWidth      bits of the data streams
 // AddressBits    log2 of the memory's bytes
@@ -91,8 +91,8 @@ module hwfs_load
     assign super_data = {word[RowBits-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
   end
 
-  // What stands before the checksum in its row moves over it, and zeroes lead. A node's is behind four bytes, a
-  // superblock's behind eight. Likewise a word that is half a row moves to its end.
+  // The bytes before the checksum in its row are shifted over it, and zeroes come first. A node has four such bytes, a
+  // superblock eight. In the same way, a word of half a row is shifted to the end of the row.
   always_comb begin
     crc_data = word ^ RowBits'(crc_q);
     if ((state_q == Load) && (RowWords == 2)) begin

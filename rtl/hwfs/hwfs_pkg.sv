@@ -129,12 +129,12 @@ package hwfs_pkg;
   localparam int unsigned DoSuper = 0;  // load, store, seal: a superblock, not a node
   localparam int unsigned DoRaw   = 1;  // load: whole blocks, no checksum; b of seal: bytes
   localparam int unsigned DoFua   = 2;  // store: durable when done
-  localparam int unsigned DoSums  = 1;  // readto: in parts that `sum` tells of
+  localparam int unsigned DoSums  = 1;  // readto: in parts that `sum` defines
   localparam int unsigned DoWriting = 0; // sum: of what is written
   localparam int unsigned DoHead  = 0;  // writeto: the first block's other bytes are in memory
   localparam int unsigned DoTail  = 1;  // writeto: the last block's other bytes are in memory
 
-  // What an engine is told.
+  // A command to an engine.
   typedef struct packed {
     do_e         unit;
     logic [11:0] imm;

@@ -48,7 +48,7 @@ module hwfs_ports
 
   logic [NumTags-1:0] open_q, open_d;
   write_t             write_q, writes_q;  // the next one's number; how many are under way
-  fetch_t             fetch_q, read_q;    // the next one's number; that of the one whose data come next
+  fetch_t             fetch_q, read_q;    // the next one's number; the number of the one whose data comes next
   left_t              fetches_q;          // how many are under way
   logic               req_valid_q, error_q;
   req_t               req_q;

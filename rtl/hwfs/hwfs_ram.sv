@@ -1,4 +1,4 @@
-// The core's memory: everything it knows of the volume, the nodes it works on, the index. Two readers
+// The core's memory: its state of the volume, the nodes in use, the index. Two readers
 // (each with its own copy in block RAM) and one writer, which is the load engine, the sealing engine,
 // the intake of commands or the sequencer, in this order.
 //

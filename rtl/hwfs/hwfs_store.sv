@@ -65,7 +65,7 @@ module hwfs_store
   // Of the application's stream.
   lane_t       shift_q;
   drop_t       head_q;            // whole words before the offset
-  logic [63:0] left_n_q;          // bytes of the application's owed, inverted likewise
+  logic [63:0] left_n_q;          // bytes that the application has not given yet, inverted as well
   logic        begun_q, first_q, first_d, head_ram_q, tail_ram_q;
   logic        abort_q, offered_q, aborted;
   drop_t       block_q, block_d;  // the word's place in its block

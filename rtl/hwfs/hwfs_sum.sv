@@ -17,7 +17,7 @@ module hwfs_sum
   input  logic                 rst_ni,
 
   input  logic                 read_i,    // `do_i` is a DoReadTo
-  input  logic                 write_i,   // `do_i` is a DoWriteTo, and is taken now: parts are told of behind it
+  input  logic                 write_i,   // `do_i` is a DoWriteTo, and is taken now: its parts follow
   input  logic                 part_i,    // `do_i` is a DoSum, and is taken now
   output logic                 ready_o,   // for another part
   input  do_t                  do_i,

@@ -5,7 +5,7 @@
 // until the core has answered and nothing more comes, then registers and interrupt tell of it. Where the data would lie
 // outside of what the port reaches, the core is not asked. A command ends as soon as the core and the memory let it: the
 // core answers within its `TimeoutCycles` (its data streams never stand still because of a processor), and AXI has no
-// time-out, so a memory that never answers holds the command for ever.
+// time-out, so memory that never answers blocks the command indefinitely.
 //
 // Shape  what the register SHAPE shows
 module hwfs_axi

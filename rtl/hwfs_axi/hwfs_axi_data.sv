@@ -2,7 +2,7 @@
 //
 // Owns a queue of two bursts. Asks memory for a burst only when the queue has room for it, and offers memory a burst only
 // when the queue has it: so no port of the memory ever waits for the core, whose disk may be the same memory. Words
-// that the core does not take any more are dropped, and the move ends when it is told that the core's data are `over_i`.
+// that the core does not take any more are dropped, and the move ends when `over_i` reports the end of the core's data.
 module hwfs_axi_data
   import virtio_pkg::*;
   import hwfs_axi_pkg::*;
@@ -65,7 +65,7 @@ module hwfs_axi_data
   assign out_ready     = (state_q == Drain) | (to_memory_q ? store_ready : write_ready_i);
   assign write_valid_o = out_valid & ~to_memory_q & ~idle_o & (state_q != Drain);
   assign write_data_o  = out_data;
-  // Data that nobody asked for go nowhere.
+  // Data that was not requested is dropped.
   assign read_ready_o  = idle_o | ~to_memory_q | in_ready;
 
   // --- Bursts -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ package hwfs_axi_pkg;
     logic [31:0] moved;  // bytes of data that went into memory, or came from there
   } result_t;
 
-  // The register SHAPE, of a core with so many files and such blocks.
+  // The value of the register SHAPE for a core with this number of open files and this block size.
   function automatic logic [31:0] shape(int unsigned files, int unsigned block_size_log2);
     return {8'd64, 8'(block_size_log2), 8'(files), 8'd1};
   endfunction

@@ -1,7 +1,7 @@
 // A file system in hardware on Serial ATA drives: `hwfs` in its own clock, each drive's host in that drive's clock.
 //
-// The application's side is that of `hwfs`. Each drive has decoded words, as `sata` has them; with transceivers a
-// `sata_phy` stands between (as in `sata_host`). At 150 MHz the file system moves what two drives of 3 Gb/s give.
+// The application's side is the one of `hwfs`. Each drive's side carries decoded words, like the one of `sata`; with
+// transceivers a `sata_phy` is in between (as in `sata_host`). At 150 MHz the file system keeps up with two drives of 3 Gb/s.
 //
 // What is between the file system and the drives:
 //   Slots 0    one drive: a clock crossing, no buffer. The file system reads one piece of a file at a time, so that a

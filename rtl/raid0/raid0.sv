@@ -1,5 +1,5 @@
-// Several disks as one block device: striped (RAID-0) or, with `Mirror`, each a copy (RAID-1). One disk alone whose
-// reads come in its own order: theirs is restored, and they still overlap.
+// Several disks as one block device: striped (RAID-0) or, with `Mirror`, copies (RAID-1). With a single disk that
+// reorders, the order of the reads is restored, and they still overlap.
 //
 // Takes requests of any legal length, cuts them at stripes, and keeps all disks busy at once. Read
 // data leave in the order of the reads and of their blocks, whatever order the disks answer in;
@@ -12,10 +12,10 @@
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
 // live disks and are read again elsewhere on an error; a disk that fails a write which another did,
 // or that leaves while another stays, is stale: `failed_o` is set until reset and the disk is not used. A mirror
-// begins when all enabled disks are ready. Whoever owns the array keeps
-// that in mind over a reset with `enable_i` (constant from reset on; the geometry of each enabled
-// disk counts), and copies before it enables the disk again. A power cut may leave copies that differ in what no
-// flush had covered: one is enabled then, and copied to the others.
+// begins when all enabled disks are ready. The owner of the
+// array keeps this across a reset and supplies it as `enable_i` (constant from reset on; the geometry of each enabled
+// disk counts), and copies the data before it enables the disk again. After a power cut the copies may differ in writes
+// that no flush had covered: enable one, and copy it to the others.
 //
 // Disks          1 to 8; mirrors: 2 to 8
 // UpWidth        bits of the array's data streams: DiskWidth times a power of two. At DiskWidth *
@@ -108,9 +108,9 @@ module raid0
     if ((joint.block_count >> LbaBits) != '0) joint.block_count = lba_t'(1) << LbaBits;
   end
 
-  logic begun;  // a mirror with disks that count on each other
+  logic begun;  // a mirror in which all enabled disks have been ready
   if (Mirror) begin : gen_kept
-    // A disk that leaves or comes back does not change what the host was told (B14).
+    // A disk that disappears or returns does not change the geometry that the host has seen (B14).
     logic up_q, begun_q;
     logic [3:0] generation_q;
     geometry_t  kept_q;
@@ -177,7 +177,7 @@ module raid0
     .last_o  (split_last)
   );
 
-  // --- Which lanes a piece is for -------------------------------------------------------------
+  // --- The lanes of a piece -----------------------------------------------------------------
   logic [Disks-1:0] read_free, other_free, extra_free, lanes, piece_valid;
   logic  is_read, join_read_free, join_write_free, again_valid, again_ready, taken;
   lane_t read_lane;
@@ -214,7 +214,7 @@ module raid0
     assign lanes     = (split_piece.op == OpFlush) ? '1 : Disks'(1) << read_lane;
   end
 
-  // A mirror's second reading goes first: everything waits for it.
+  // A mirror's second attempt to read goes first: everything waits for it.
   always_comb begin
     split_ready = ~again_valid;
     if (is_read) split_ready &= join_read_free & (|(lanes & read_free));
@@ -389,7 +389,7 @@ module raid0
   assign failed_o = failed_q;
   assign error_o  = read_error | write_error;
 
-  // A mirror's disk that leaves misses writes, and may lose its cache; but the last one is all that there is.
+  // A mirror's disk that disappears misses writes and may lose its cache; but the last disk stays in use.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                failed_q <= '0;
     else if (begun && (|live)) failed_q <= failed_q | write_fail | (enable_i & ~ready);

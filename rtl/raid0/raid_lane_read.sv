@@ -5,7 +5,7 @@
 // Owns the slots. A slot is free again when its data have left and its result was taken. The disk's
 // tag is the slot's number. In `Whole` mode a piece's data leave only when all are there and its
 // status is good; the head of the ring can then be dropped instead, and read from elsewhere through
-// the extra slot `Slots`, which stands outside the ring.
+// the extra slot `Slots`, which is not part of the ring.
 //
 // UpWidth, DiskWidth  bits of the two data streams; the first is a multiple of the second
 // SlotWords           words of UpWidth in a slot, a power of two

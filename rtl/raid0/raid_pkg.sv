@@ -1,4 +1,4 @@
-// What the array's parts say to each other.
+// Types of the signals between the array's modules.
 package raid_pkg;
   import block_pkg::*;
 

@@ -3,7 +3,7 @@
 //
 // Owns the order of these pieces. A piece may be for several lanes (a flush; a mirror's write). In
 // an array without mirrors any error is the request's. A mirror's request fails only when no disk
-// did it; a disk that failed one that another did is stale, and `fail_o` says so in the cycle of the
+// did it; a disk that failed one that another did is stale, and `fail_o` is high in the cycle of the
 // result, so the array stops using it before the host learns that its data are safe.
 //
 // Disks, WordsLog2 (UpWidth words in a block), PieceBlocks (the longest piece), Pieces (pieces under way at most)

@@ -140,7 +140,7 @@ module ramdisk
     .data_o  (rsp[0])
   );
 
-  // --- Writes: AW ahead of W, B in order; a flush stands in the order without a burst ---------
+  // --- Writes: AW ahead of W, B in order; a flush is in the order without a burst -----------
   logic write_start_ready, aw_valid, aw_last, aw_taken, w_open, w_order_ready, b_order_ready;
   logic b_valid, b_last, b_flush, b_taken, b_done, flush_taken, w_last, is_write, aw_zero, w_zero;
   tag_t aw_tag, b_tag;

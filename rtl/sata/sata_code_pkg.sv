@@ -24,7 +24,7 @@ package sata_code_pkg;
     6'b011011, 6'b100011, 6'b010011, 6'b110010, 6'b001011, 6'b101010, 6'b011010, 6'b111010,
     6'b110011, 6'b100110, 6'b010110, 6'b110110, 6'b001110, 6'b101110, 6'b011110, 6'b101011};
   localparam logic [5:0] SixControl = 6'b001111;  // of K28
-  // fghj of each HGF, alike; 3 has a complement too, and 7 another form where five equal bits would meet.
+  // fghj of each HGF, in the same form; 3 has a complement too, and 7 another form where five equal bits would meet.
   localparam logic [3:0] Four [8] = '{
     4'b1011, 4'b1001, 4'b0101, 4'b1100, 4'b1101, 4'b1010, 4'b0110, 4'b1110};
   localparam logic [3:0] FourOther = 4'b0111;

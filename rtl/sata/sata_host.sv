@@ -1,6 +1,6 @@
-// A Serial ATA host down to the transceiver: `sata` and its PHY. What a design has beside each transceiver.
+// A Serial ATA host down to the transceiver: `sata` and its PHY. Instantiate one for each transceiver.
 //
-// Parameters as there; times are in cycles or in dwords at 1.5 Gb/s, as each says.
+// The parameters are those of `sata` and `sata_phy`; times are in cycles, or in dwords at 1.5 Gb/s.
 module sata_host
   import block_pkg::*;
 #(

@@ -105,7 +105,7 @@ module sata_link
     else         align_q <= align_q + AlignLog2'(1);
   end
 
-  // --- The state is that of the last word sent; it and what is received now give the next ------------------
+  // --- The state belongs to the last word sent; with the word received now it determines the next -----------
   logic last_sent_q, good, bad_q, sends, one_shot;
   logic [31:0] crc_q;
   logic        crc_right;

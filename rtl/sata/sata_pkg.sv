@@ -33,7 +33,7 @@ package sata_pkg;
   // The line's rate: the core's clock has 37.5, 75 or 150 MHz, a dword a cycle.
   typedef enum logic [1:0] {Rate1500 = 2'd0, Rate3000 = 2'd1, Rate6000 = 2'd2} rate_e;
 
-  // What the PHY is doing, for whoever brings a board up.
+  // The PHY's phase, for bringing up a board.
   typedef enum logic [3:0] {
     PhyReset      = 4'd0,  // sends COMRESET
     PhyAwaitInit  = 4'd1,  // no answer yet: no drive, no power, or TX and RX swapped

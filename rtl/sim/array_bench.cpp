@@ -109,7 +109,7 @@ struct Bench {
     std::exit(1);
 }
 
-// Where a block of the array lies, worked out apart from the hardware.
+// Where a block of the array lies, computed independently of the hardware.
 void place(uint64_t lba, unsigned& disk, uint64_t& disk_lba) {
     uint64_t stripe = lba / STRIPE_BLOCKS;
     disk = MIRROR ? 0 : stripe % DISKS;

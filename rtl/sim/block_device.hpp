@@ -1,7 +1,7 @@
-// A block device in memory that plays the device's side of one interface, fast enough to be no
-// burden to a simulation: no allocation in a cycle but what a journal of unflushed writes needs.
+// A block device in memory that drives the device's side of one interface. It is fast: only the journal of
+// unflushed writes allocates memory in a cycle.
 //
-// It keeps every rule that block_checker asserts, and within them is as awkward as it is told to be:
+// It keeps every rule that block_checker asserts, and within them behaves as badly as its model asks:
 // delays, a data rate, stalls, reads and responses out of order, failing blocks, a power cut that
 // loses, keeps or tears each write that no flush had covered.
 #pragma once

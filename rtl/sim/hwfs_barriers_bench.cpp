@@ -76,7 +76,7 @@ struct Core {
         top->rst_ni = 1;
         edge();
     }
-    // `each` is called in every cycle; it ends the command where it says so.
+    // `each` is called in every cycle; it ends the command by returning true.
     template <class Each>
     bool run(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
              uint64_t offset, uint64_t length, Bytes data, Each each) {
@@ -324,7 +324,7 @@ private:
     std::set<uint64_t> seen_, kept_hashes_;
     std::vector<std::pair<Bytes, std::vector<Files>>> kept_;
     std::string at_;
-    uint64_t moments_ = 0;  // the core dies when so many have passed
+    uint64_t moments_ = 0;  // the core is reset after this many
     bool clean_ = false, keep_ = false;
 };
 

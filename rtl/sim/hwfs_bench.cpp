@@ -13,7 +13,7 @@
 //   delete NAME | rename NAME NAME | list SLOT
 //   command OP FILE FLAGS OFFSET BYTES NAME    anything, for tests of what is refused
 //   bad read|write|flush BLOCK    requests that touch that block fail; `bad none` ends it
-//   stop give|take WORDS          the application stops after so many words; -1: never
+//   stop give|take WORDS          the application stops after this many words; -1: never
 //   flip BYTE                     a bit of that byte of the device changes
 //   hang 0|1                      the device takes and gives nothing
 //   save IMAGE | cut lost|kept|torn SEED IMAGE   the bytes now, or what a power cut now leaves

@@ -1,5 +1,5 @@
-// The file system core on pins, for a test bench that plays the application and the device. The block
-// interface is checked in each cycle, the application's streams likewise (an offer stays).
+// The file system core on pins, for a test bench that drives the application's and the device's side. In
+// each cycle the block interface is checked, and that the application's offers stay.
 //
 // With `Registered` the bench's pins count a cycle later. One evaluation a cycle then settles everything, which
 // makes the simulation faster: such a bench samples after the clock's edge, drives, and so on.

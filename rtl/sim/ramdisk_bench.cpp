@@ -1,7 +1,7 @@
 // Drives ramdisk_sim: one RAM disk, or an array of them, on a memory with the model's delays.
 //
 // `ramdisk_bench single OP BLOCKS N` does N requests one after the other and prints the mean cycles
-// of one, from the cycle in which it is taken to that of its last word. `ramdisk_bench stream OP
+// of one, from the cycle in which it is taken to the one of its last word. `ramdisk_bench stream OP
 // BLOCKS CYCLES` keeps 16 requests under way and prints the words moved in each cycle. Everything
 // read is compared with what was written.
 #include <cstdio>

@@ -167,7 +167,7 @@ def run_workload(program, folder, image, commands, options):
 
 
 def share(parts):
-    """One of so many equal parts of CUTS, for `sweep`."""
+    """CUTS divided by `parts`, for `sweep`."""
     return max(1, CUTS // parts) if CUTS else 0
 
 
@@ -180,8 +180,8 @@ def cut_points(writes, flushes):
 
 
 def sweep(program, folder, image, fresh, pick, number, what, **options):
-    """Cuts the power in so many places of a workload (0: in all), chosen by `pick`; after each, the core and then the
-    command mend the volume: it is sound, and each file is as it was synced, or committed later. `fresh` gives a model
+    """Cuts the power in `number` places of a workload (0: in all), chosen by `pick`; after each, the core and then the
+    command recover the volume: it is sound, and each file is as it was synced, or committed later. `fresh` gives a model
     and the commands that change it. Between the core and the command the caller has the turn:
     (what, model, the volume as the core left it)."""
     whole = run_workload(program, folder, image, fresh()[1], options).run()

@@ -89,8 +89,7 @@ def slot_for(name, slots):
 
 
 def scatter(image, name, size, piece):
-    """Adds a file to an empty volume: `size` bytes in extents of `piece` bytes, in an order that is never that of the
-    file, under a map of one level of leaves at the volume's end. Returns where in the volume each extent begins.
+    """Adds a file to an empty volume: `size` bytes in extents of `piece` bytes, in an order other than the file's, under a map of one level of leaves at the volume's end. Returns where in the volume each extent begins.
     The data are the caller's."""
     unit, node, slots = 1 << image[48], 1 << image[49], 8 << image[50]
     slots_a, slots_b, bitmap_a, bitmap_b, data, units = (int.from_bytes(image[at:at + 8], "little")

@@ -250,7 +250,7 @@ def test_commands_that_cannot_be_carried_out(front, tmp_path):
 
 
 def test_memory_that_fails(front, tmp_path):
-    """SLVERR and DECERR are told apart, in each direction; all else goes on."""
+    """SLVERR and DECERR are distinguished, in each direction; everything else continues."""
     data = pattern(3, 6000)
     f = front({"early": data}, seed=SEED, stall=20)
     f.good(MOUNT)

@@ -52,7 +52,7 @@ class Forged:
             self.seal(table + self.number * NODE, node)
 
     def leaf(self, index, change, place=None):
-        """Both members of a leaf likewise, at another unit where `place` says so."""
+        """Changes both members of a leaf, at the unit `place` if given."""
         at = self.tables[0] + self.number * NODE + 144 + 16 * index
         unit = int.from_bytes(self.image[at + 8:at + 16], "little")
         old = self.data + unit * UNIT
@@ -63,7 +63,7 @@ class Forged:
             self.seal(self.data + (unit if place is None else place) * UNIT + member * NODE, node)
 
     def free_behind(self, count):
-        """So many units behind the last one are free, say both members of the last bitmap."""
+        """Both members of the last bitmap mark `count` units behind the last one as free."""
         group = (self.units - 1) // (4 * NODE)
         for member, table in enumerate(self.bitmaps):
             at = table + group * NODE
@@ -157,7 +157,7 @@ def test_units_that_the_volume_does_not_have(program, tmp_path, case):
     after = (tmp_path / "after").read_bytes()
     assert after[SIZE:] == before[SIZE:], f"{case}: {results}"
     if case in SLOT_CASES:
-        # Whoever looks for the file finds a damaged slot, and nothing of it changes.
+        # A command on the file finds a damaged slot, and nothing of it changes.
         wanted = [hw.OK, *[hw.CORRUPT] * 3, *[hw.NOT_OPEN] * 4, results[8], hw.CORRUPT, results[10], hw.CORRUPT]
         assert results == wanted and results[8] in (hw.OK, hw.CORRUPT), (case, results)
         forged = forge(case)

@@ -40,7 +40,7 @@ def grow(script, data, pick, turns):
 
 @pytest.fixture(scope="module")
 def stages(program, tmp_path_factory):
-    """The volume after so many turns, mounted and synced, with what the files hold; and at the end, unmounted."""
+    """The volume after each number of turns, mounted and synced, with what the files hold; and at the end, unmounted."""
     folder = tmp_path_factory.mktemp("stages")
     pick = seeded("stages")
     image = hw.make_volume(folder / "v", size="2M", slots=16)
@@ -245,8 +245,8 @@ def fetches(program, folder, image, name, units):
 
 @pytest.mark.parametrize("stage,level", [("slot_full_of_leaves", 1), ("node_full", 2)])
 def test_a_random_read_fetches_one_node_of_the_map(program, stages, tmp_path, stage, level):
-    """The slot stays, and the index node above the leaves. Opening tells which member of each pair that the slot names
-    is the newest; below an index node both members of a leaf are looked at the first time."""
+    """The slot stays, and the index node above the leaves. Opening finds the newest member of each pair that the slot
+    names; below an index node both members of a leaf are read the first time."""
     image, data = stages[stage]
     pick = seeded(f"fetches {stage}")
     assert level_of(image, "a") == level

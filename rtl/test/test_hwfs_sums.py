@@ -83,7 +83,7 @@ def test_a_core_without_the_parameter_refuses_them(tmp_path):
 
 
 def test_reads_over_the_border_of_a_span(any_width, tmp_path):
-    """Units of 512 bytes: the second checksum unit stands behind 8 MiB of data."""
+    """Units of 512 bytes: the second checksum unit is behind 8 MiB of data."""
     pick = seeded("span")
     border = 16384 * 512
     data = pick.randbytes(border + 2 * CHUNK + 77)
@@ -254,7 +254,7 @@ def test_rot_is_found(any_width, tmp_path, options):
 
 
 def test_what_fails_while_it_is_compared(program, tmp_path):
-    """A device's error is told as such; an application that stops taking is timed out; a cut checksum unit too."""
+    """A device's error is reported as such; an application that stops taking is timed out; a cut checksum unit too."""
     data = seeded("fails").randbytes(2 * CHUNK + 9)
     image = volume_with(tmp_path / "v", {"one": data})
     script = hw.Session(program, tmp_path, image)

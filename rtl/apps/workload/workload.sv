@@ -1,10 +1,10 @@
-// The workload generator: plays an accelerator that keeps its data in files. Writes and reads one named file
-// through the file system core's application interface, in sequence or at random places, makes the data and
-// checks them in hardware, and counts.
+// The workload generator: acts as an accelerator that keeps its data in files. Writes and reads one named file
+// through the file system core's application interface, in sequence or at random offsets, generates and checks
+// the data in hardware, and measures.
 //
 // Owns one run at a time, from `start_i` to the end of `busy_o`. Keeps the application's rules (rtl/hwfs/README.md):
-// what is offered stays until it is taken, and data move without waiting for the answer. An error ends the run
-// after the file was closed. A wait in which nothing moves ends after `TimeoutCycles` with TimedOut.
+// an offer stays until it is taken, and data moves without waiting for the response. After an error the run closes
+// the file and ends. A wait in which nothing moves ends after `TimeoutCycles` with TimedOut.
 //
 // DataWidth      bits of the data streams, 32 to 256
 // NameWords      32-bit words of a name
@@ -58,10 +58,10 @@ module workload
 
   state_e  state_q, state_d;
   step_e   step_q, step_d;
-  offset_t offset_q, offset_d;      // of the operation, and behind it where the next one is in sequence
+  offset_t offset_q, offset_d;      // of the operation, and after it of the next one in sequence
   offset_t length_q, length_d;
   words_t  give_q, give_d, take_q, take_d;  // words of this command
-  logic [31:0] left_q, left_d;      // operations at random places
+  logic [31:0] left_q, left_d;      // remaining operations at random offsets
   logic [31:0] place_q, place_d;    // of the next data word, with the seed
   logic [63:0] random_q, random_d;
   logic [NameWidth:0] name_q, name_d, name_words;
@@ -71,7 +71,7 @@ module workload
   logic [WaitWidth-1:0] wait_q, wait_d;
   result_t result_q, result_d;
 
-  // --- What the run is ----------------------------------------------------------------------------
+  // --- The kind of run ----------------------------------------------------------------------------
   logic named, has_body, random, writes, whole, good;
   always_comb begin
     named    = 1'b1;
@@ -89,7 +89,7 @@ module workload
   end
   assign whole = config_i.run == RunPut;
 
-  // The run makes sense: otherwise it ends at once with BadCommand.
+  // The configuration is valid; otherwise the run ends at once with BadCommand.
   always_comb begin
     good = config_i.run <= RunDelete;
     if (named) good &= (config_i.name_bytes != '0) && (32'(config_i.name_bytes) <= 4 * NameWords);
@@ -97,8 +97,8 @@ module workload
     if (random) good &= config_i.file_bytes >= offset_t'(config_i.block_bytes);
   end
 
-  // --- Places -------------------------------------------------------------------------------------
-  // A random number under the next power of two of the highest place; too high ones are drawn again.
+  // --- Random offsets ---------------------------------------------------------------------------
+  // A random number below the power of two after the highest offset; one that is too high is drawn again.
   offset_t highest, mask, drawn, rest;
   logic [31:0] align_mask;
   assign highest = config_i.file_bytes - offset_t'(config_i.block_bytes);
@@ -170,7 +170,7 @@ module workload
     assign expected[32*i+:32] = pattern(place_q + 32'(i));
   end
   for (genvar i = 0; i < Bytes; i++) begin : gen_byte
-    // All of a word, but of the last one what the length leaves.
+    // All bytes of a word; of the last one, those within the length.
     assign keep[i]  = (take_q != words_t'(1)) | (tail == '0) | (tail > (WordLog2 + 1)'(i));
     assign wrong[i] = (read_keep_i[i] != keep[i]) | (keep[i] & (read_data_i[8*i+:8] != expected[8*i+:8]));
   end
@@ -182,7 +182,7 @@ module workload
   assign operation = (step_q == Body) | whole;
   assign moved     = (cmd_valid_o & cmd_ready_i) | (name_valid_o & name_ready_i) | taken |
                      (write_valid_o & write_ready_i) | read_valid_i;
-  // Answered well, and all its data are here; or nothing more comes.
+  // The command succeeded and all its data has arrived, or no more data will come.
   assign ends      = answered_q & (take_q == '0);
 
   always_comb begin

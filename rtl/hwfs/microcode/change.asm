@@ -241,14 +241,14 @@ tag_new:
   or r1, r2
   b index_put
 
-; Likewise, of a free slot.
+; The same for a free slot.
 tag_none:
   ld [snode + SEQ]
   and r1, md, 1
   shl r1, 6
   b index_put
 
-; The name of r7 bytes at r6 becomes that of snode, whose state and level stay. Clobbers r1 to r3, r6, r7.
+; Sets the name of snode to the r7 bytes at r6; keeps its state and level. Clobbers r1 to r3, r6, r7.
 set_name:
   call zero_name
 ; The same where there was none.
@@ -293,7 +293,7 @@ commit_answer:
 commit_durably:
   mov r1, 1
   st r1, [V_DURABLE]
-; The same, durable where that says so.
+; The same, durable if V_DURABLE is set.
 commit:
   ld [file + F_SIZE]
   mov r1, md

@@ -67,7 +67,7 @@ read_member:
   shr r7, md, 16
   and r7, 127
   shl r5, r7, 16
-  add r5, 1                 ; a live file, its extents in the slot, a name of so many bytes
+  add r5, 1                 ; a live file, its extents in the slot, a name of this length
   ld [HASH]
   add r5, r5, mdh           ; and a good one: no slot is like this for a bad one
   ld [OFFSET]

@@ -17,7 +17,7 @@ KINDS = {name: code for code, name in enumerate(
 
 
 def field(value, bits, signed=False):
-    """The value as so many bits; ValueError where it does not fit."""
+    """The value as a field of `bits` bits; ValueError if it does not fit."""
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if not low <= value <= high:
         raise ValueError(f"{value} does not fit {bits} bits")

@@ -63,7 +63,7 @@ V_FLAG     = 0x550
 V_OPEN     = 0x558  ; open files
 V_DAMAGED  = 0x560  ; some slot is damaged
 V_CURSOR   = 0x568  ; where the last allocation in the bitmap of WORK ended
-V_UNDO     = 0x578  ; the slot, plus one, of a file that goes again if there is no space for it
+V_UNDO     = 0x578  ; the slot, plus one, of a file that is removed again if there is no space for it
 V_STORED   = 0x570  ; the file that is made has its data already
 
 ; --- Open files, 64 bytes each ---
@@ -78,7 +78,7 @@ F_LOGICAL  = 32     ; an extent: its first unit in the file, in the volume, its 
 F_START    = 40
 F_UNITS    = 48
 ; With checksums of data, and then there are four files at most: in what would be the place of the fourth behind.
-F_BYTES    = 0x108  ; written, of data; F_END is that of the units, while one writes
+F_BYTES    = 0x108  ; bytes of data written; F_END counts the units' bytes during a write
 F_SUM      = 0x110  ; CRC32C of the last part of these, from a multiple of 64 KiB on
 
 ; --- Variables of a map with leaves, in what the records above leave free ---

@@ -194,7 +194,7 @@ write_leaf_a:
   mov dirty, 1
   ret
 
-; r1, r7 <- addresses of the leaf pair at unit r5. B stands half the pair's length behind A: half a unit, or a
+; r1, r7 <- addresses of the leaf pair at unit r5. B is half the pair's length behind A: half a unit, or a
 ; node. Clobbers r2.
 leaf_addresses:
   shl r1, r5, unit

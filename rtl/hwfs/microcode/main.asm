@@ -50,7 +50,7 @@ main:
   and r2, md, 15
   jump r2 + commands
 
-; Each command begins with md = MISC. Its other fields are there when `command` says so.
+; Each command begins with md = MISC. Its other fields are valid when `command` is set.
 commands:
   b cmd_mount
   b cmd_unmount
@@ -176,7 +176,7 @@ fail_space:
   b undo
 fail_map:
   li r2, 29
-; A file that this command made goes again; then as any failure.
+; Removes a file that this command created; then continues as for any failure.
 undo:
   ld [V_UNDO]
   mov r1, md
@@ -266,8 +266,8 @@ settle_kept:
 settled:
   ret
 
-; Nothing moved for too long. If it was the application, all ends when its data are given up; if it
-; was the device, it stands still again.
+; Nothing moved for too long. If the application caused it, everything ends when its data is given up; if the
+; device did, nothing moves this time, either.
 timeout:
   ld [V_TIMED]
   mov r1, md

@@ -54,7 +54,7 @@ reading:
 reading_is:
   ret
 
-; The extent with unit V_T2 of the file in snode becomes that of its record.
+; Loads the extent with unit V_T2 of the file in snode into its record.
 find_extent:
   ld [V_T2]
   mov r3, md
@@ -71,7 +71,7 @@ find_extent:
   and r1, 255
   bz find_scan
   ; What a read learns of the pairs that a node in memory names, it marks there: bit 63, and bit 62 where member B is
-  ; the newest. A slot with marks is not `cslot`: whoever changes the file loads it again.
+  ; the newest. A slot with marks is not `cslot`: a command that changes the file loads it again.
   cmp slot, cslot
   bnz find_level            ; it has them already
   call reading
@@ -241,7 +241,7 @@ learn:
   ld [snode + FILE_ID]
   mov r1, md
   st r1, [V_FILEID]
-  add r8, r6, 8             ; where a pair's unit stands
+  add r8, r6, 8             ; address of a pair's unit
   shl r2, 4
   add r2, r8
   st r2, [V_T3]

@@ -7,7 +7,7 @@ cmd_mount:
   do.abort r0, r0, DROP + FORGET
   call unmounted_now
   st r0, [V_CHANGING]
-  mov dirty, 1              ; what stands in the device's cache is not known to be durable
+  mov dirty, 1              ; the content of the device's cache may not be durable
   call forget
   ; No file is open.
   st r0, [V_OPEN]

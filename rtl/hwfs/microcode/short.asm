@@ -200,7 +200,7 @@ cmd_delete:
   call slot_end
 delete_here:
   shl r5, r7, 16
-  add r5, 1                 ; a live file, its extents in the slot, a name of so many bytes
+  add r5, 1                 ; a live file, its extents in the slot, a name of this length
   ld [snode + S_STATE]
   cmp r5, mdl
   bnz delete_long
@@ -300,7 +300,7 @@ delete_name:
 ; r1 <- where the superblock with number r30 goes, r2 <- where it is.
 short_super:
   and r1, r30, 1
-  shl r1, 16                ; B stands at 65536
+  shl r1, 16                ; B is at 65536
   li r2, SB
   ret
 

@@ -70,7 +70,7 @@ seal_super:
   add r1, md, 1
   st r1, [SB + SB_SEQ]
   and r1, 1
-  shl r1, 16                ; B stands at 65536
+  shl r1, 16                ; B is at 65536
   li r2, SB
   do.seal r1, r2, SUPER
   ret
@@ -260,7 +260,7 @@ bits_run:
 bits_done:
   ret
 
-; The record: kind r1, slot `slot`, V_RUNS runs, which are there already; those behind are nobody's. Clobbers
+; The record: kind r1, slot `slot`, V_RUNS runs, which are stored already; the runs behind them are unused. Clobbers
 ; r1, r2.
 record:
   stl r1, [SB + SB_KIND]

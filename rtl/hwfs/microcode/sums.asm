@@ -55,8 +55,8 @@ sums_place:
   add r1, 1
   ret
 
-; r4 <- where in memory the two checksums are, one of which is that of the chunk with byte r30; md has them, and bit 2 of
-; r1 says which. If the block was not there (V_KEEP): r2 <- where on the device it is, r3 <- in memory. Clobbers r1 to r8.
+; r4 <- where in memory the two checksums are, one of which belongs to the chunk with byte r30; md has them, and bit 2 of
+; r1 selects it. If the block was not in memory (V_KEEP): r2 <- its address on the device, r3 <- in memory. Clobbers r1 to r8.
 sums_block:
   shr r1, r30, 16
   shl r1, 2
@@ -218,8 +218,8 @@ sums_write_more:
 ; By name.
 sums_get:
   call sums_known_here
-; In parts likewise, so that none goes past a span. A part that is no whole chunk is not compared, but where it is the
-; last that is committed.
+; In parts as well, so that none crosses a span. A part that is not a whole chunk is compared only if it is the
+; last committed one.
 sums_read:
   ld [OFFSET]
   mov r30, md               ; where the part begins

@@ -11,8 +11,8 @@
 //   'i'  waits for the interrupt, `length` cycles at most: 1 or 0 (4), nothing (4)
 //   'R'  memory             `length` bytes
 //   'W'  memory, the bytes  8 bytes, nothing
-//   'f'  from here on `length` bytes of memory fail with SLVERR (0 ends it); the rest of the world with DECERR: likewise
-//   'b'  reads and writes of the device's block `address` fail, or those of none (`length` 0): likewise
+//   'f'  from here on `length` bytes of memory fail with SLVERR (0 ends it); all outside memory with DECERR: 8 bytes, nothing
+//   'b'  reads and writes of the device's block `address` fail, or of none (`length` 0): 8 bytes, nothing
 //   'c'  cycles so far      (8)
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -103,7 +103,7 @@ private:
     void send_all(const void* from, size_t bytes) {
         for (auto at = static_cast<const char*>(from); bytes != 0;) {
             ssize_t sent = ::send(socket_, at, bytes, MSG_NOSIGNAL);
-            if (sent <= 0) return;  // the client has left: the next receive says so
+            if (sent <= 0) return;  // the client has left: the next receive reports it
             at += sent, bytes -= sent;
         }
     }

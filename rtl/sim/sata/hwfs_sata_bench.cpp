@@ -7,7 +7,7 @@
 //   load IMAGE            the volume's bytes onto the drives
 //   save IMAGE BYTES      the volume's bytes, as they are on the drives (of mirrors: on the first that counts)
 //   paint AT BYTES OFFSET SEED   what a file has from OFFSET on goes to the volume's byte AT
-//   cut CYCLES            the power goes after so many cycles from now; till `power` each command prints CUT
+//   cut CYCLES            the power fails after this many cycles; until `power` each command prints CUT
 //   power [DRIVES]        it is cut now, if it was not, and comes back; mirrors: with these drives, as bits
 //   error DISK N          the drive's N-th read or write from now fails
 //   leave DISK | return DISK     the drive is pulled, and put back
@@ -124,7 +124,7 @@ struct Bench {
         return [this](auto&&... command) -> const Answer& { return run(std::forward<decltype(command)>(command)...); };
     }
 
-    // Where the array keeps a block, worked out apart from the hardware; `copy` of a mirror.
+    // Where the array keeps a block, computed independently of the hardware; `copy` of a mirror.
     uint8_t* block(uint64_t lba, unsigned copy = 0) {
         uint64_t stripe = lba / STRIPE_BLOCKS;
         unsigned disk = MIRROR ? copy : stripe % DISKS;

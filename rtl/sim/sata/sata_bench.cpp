@@ -364,7 +364,7 @@ int fault_run(const std::string& name) {
         resets = bench.drive.resets - resets;
         if (row.usable && !row.cancel_at && !bench.drive.port.faults) fail("the fault never happened");
         if (row.cancel_at && !cancelled) fail("the host never cancelled");
-        // The fault is gone: everything works, and everything that is there is right.
+        // Without the fault everything works again, and the data is right.
         bench.drive.fault = {};
         bench.drive.port.fault = {};
         bench.drive.port.line_fault = {};

@@ -14,7 +14,7 @@ struct FaultRow {
     std::function<void(Drive&)> set;
     unsigned depth = 8;
     bool at_start = false;    // from power-up on
-    bool usable = true;       // the drive works when the fault is gone
+    bool usable = true;       // the drive works again without the fault
     unsigned cancel_at = 0;   // no fault; the host cancels when this request has begun
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
     unsigned stall_percent = 10;  // how often the host pauses

@@ -38,7 +38,7 @@ int code_run() {
             bool good = !top.bad_code && !top.bad_disparity;
             std::string name = std::to_string(bits) + " at " + (positive ? "+" : "-");
             if (good != (meaning != 0)) fail("symbol " + name + (good ? " is accepted" : " is refused"));
-            // A symbol of the other disparity is no code error: the two are told apart.
+            // A symbol of the other disparity is a disparity error, not a code error.
             if (!good && decoder.meaning[!positive][bits] && top.bad_code) fail("a code error is reported for " + name);
             if (!meaning) continue;
             ++symbols;

@@ -15,7 +15,7 @@ struct LinkFault {
     uint32_t out_primitive = 0;   // this primitive of the drive's is damaged ...
     uint64_t out_primitive_at = 0;
     uint64_t out_data_at = 0;     // a data word of the drive's has a wrong bit; the host sees it by the CRC alone
-    uint64_t out_code_at = 0;     // a data word of the drive's is no valid character
+    uint64_t out_code_at = 0;     // a data word of the drive is not a valid character
     uint32_t in_primitive = 0;    // a primitive of the host's does not arrive as such
     uint64_t in_primitive_at = 0;
     uint64_t in_data_at = 0;
@@ -37,7 +37,7 @@ struct LineFault {
     uint64_t pull_at = 0;                            // the cable is pulled, and put back 20 us later
     uint64_t error_gap = 0;                          // a bit is wrong after this many on average, anywhere
     bool deaf = false;                               // COMRESET is not answered
-    unsigned deaf_times = 0, asleep_times = 0;       // so many COMRESET, COMWAKE are not
+    unsigned deaf_times = 0, asleep_times = 0;       // this many COMRESET, COMWAKE are not answered
 };
 
 class Port {

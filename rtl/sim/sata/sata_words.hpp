@@ -1,4 +1,4 @@
-// The words of a Serial ATA link as a drive sees them: primitives, scrambling, CRC. Worked out apart from the RTL.
+// The words of a Serial ATA link as a drive sees them: primitives, scrambling, CRC. Written independently of the RTL.
 #pragma once
 
 #include <cstdint>
