@@ -1,7 +1,7 @@
 // Reads ahead from a memory that answers in the cycle after the request, and offers the words with
 // ready and valid, one in each cycle.
 //
-// Owns at most four words read ahead; asks only for words that it has room for. The order of the
+// Owns at most four words read ahead; requests only words that it has room for. The order of the
 // words is the order of the requests.
 //
 // Width  bits of a word
@@ -11,8 +11,8 @@ module prim_ahead #(
   input  logic             clk_i,
   input  logic             rst_ni,
 
-  input  logic             available_i,  // there is a word to ask for
-  output logic             fetch_o,      // it is asked for now
+  input  logic             available_i,  // there is a word to request
+  output logic             fetch_o,      // it is requested now
   input  logic             fetched_i,    // fetch_o, one cycle later: data_i is that word
   input  logic [Width-1:0] data_i,
 

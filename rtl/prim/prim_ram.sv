@@ -1,5 +1,5 @@
-// A memory with one write port and one read port in one clock domain. The word asked for comes one
-// cycle later and stays until the next is asked for. A word that is read and written in the same
+// A memory with one write port and one read port in one clock domain. The requested word comes one
+// cycle later and stays until the next request. A word that is read and written in the same
 // cycle reads as it was before, so that every vendor's block RAM fits.
 //
 // Width  bits of a word

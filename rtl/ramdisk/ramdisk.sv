@@ -1,7 +1,7 @@
-// A block device in memory, behind an AXI4 memory controller. Reads and writes go side by side;
+// A block device in memory, behind an AXI4 memory controller. Reads and writes run in parallel;
 // reads are answered in their order, and writes and flushes in theirs.
 //
-// Owns the requests in its queues, never data: words go straight between the AXI and the block
+// Owns the requests in its queues, but no data: words pass directly between AXI and the block
 // interface. A flush is answered when all writes before it are in memory. An AXI error ends the
 // request with StatusDevice, `detail` the AXI response code; its data are still counted to the word.
 //

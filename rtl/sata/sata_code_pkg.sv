@@ -4,13 +4,13 @@
 // symbols that `encode` makes at that disparity; `fv_code` proves it.
 package sata_code_pkg;
   typedef struct packed {
-    logic       positive;  // the running disparity behind the symbol
+    logic       positive;  // the running disparity after the symbol
     logic [9:0] bits;
   } symbol_t;
 
   typedef struct packed {
     logic       positive;
-    logic       bad_code;       // six or four bits that no symbol has there
+    logic       bad_code;       // six or four bits that occur in no symbol
     logic       bad_disparity;  // a symbol of the other disparity
     logic       k;
     logic [7:0] data;
@@ -36,7 +36,7 @@ package sata_code_pkg;
     return $countones(bits) < 3;
   endfunction
 
-  // Whether x.7 has its other form behind this EDCBA and disparity.
+  // Whether x.7 has its other form after this EDCBA and disparity.
   function automatic logic other_seven(logic [4:0] low, logic positive);
     return positive ? (low == 5'd11) || (low == 5'd13) || (low == 5'd14)
                     : (low == 5'd17) || (low == 5'd18) || (low == 5'd20);
@@ -60,7 +60,7 @@ package sata_code_pkg;
              bits: {four[0], four[1], four[2], four[3], six[0], six[1], six[2], six[3], six[4], six[5]}};
   endfunction
 
-  // What six and four bits mean, from the tables above: {known, value}.
+  // Decodes six and four bits by the tables above: {known, value}.
   function automatic logic [63:0][5:0] six_meanings();
     six_meanings = '0;
     for (int unsigned i = 0; i < 32; i++) begin
@@ -91,11 +91,11 @@ package sata_code_pkg;
     decoded_t   result;
     six  = {bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]};
     four = {bits[6], bits[7], bits[8], bits[9]};
-    // At the disparity behind a sub-block IEEE 802.3 counts 000111 and 0011 as positive.
+    // For the disparity after a sub-block, IEEE 802.3 counts 000111 and 0011 as positive.
     middle   = more_ones(six) | (six == ~Six[7]) | (positive & ~more_zeros(six) & (six != Six[7]));
     result.positive = (four == 4'b0011) | ($countones(four) > 2) | (middle & ($countones(four) == 2) & (four != 4'b1100));
     is_k28   = (six == SixControl) | (six == ~SixControl);
-    // Behind 110000 every form is the complement of that behind 001111.
+    // After 110000 every form is the complement of the one after 001111.
     plain    = (six == ~SixControl) ? ~four : four;
     {six_known, low}   = SixMeaning[six];
     {four_known, high} = FourMeaning[plain];

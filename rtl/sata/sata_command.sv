@@ -1,8 +1,8 @@
-// The command layer of a Serial ATA host: block requests become ATA commands (ACS-3) and their ends responses.
+// The command layer of a Serial ATA host: turns block requests into ATA commands (ACS-3), and their results into responses.
 //
 // After the link has come up: signature, IDENTIFY DEVICE, SET FEATURES; then READ and WRITE DMA EXT one at a
-// time, or, with a drive that has 32 queue places, READ and WRITE FPDMA QUEUED under the requests' own tags, in
-// the drive's order. `sata_writes` keeps the data of queued writes until the drive asks for them.
+// time, or, with a drive that has 32 queue places, READ and WRITE FPDMA QUEUED with the requests' own tags, in
+// the drive's order. `sata_writes` buffers the data of queued writes until the drive requests it.
 // FLUSH CACHE EXT and DATA SET MANAGEMENT (TRIM) wait until the queue is empty.
 //
 // Owns everything taken from the host until its response, which comes once, with every word counted (B6, B7):
@@ -10,13 +10,13 @@
 //   data damaged on the link           Device, DetailLink
 //   a drive that breaks the protocol   COMRESET, everything Device, DetailProtocol
 //   no progress in a frame             after a quarter of TimeoutCycles the frame is left by SYNC: the drive ends the command
-//   no progress for TimeoutCycles      COMRESET, everything TimedOut; a host that waits is no time-out
+//   no progress for TimeoutCycles      COMRESET, everything TimedOut; waiting for the host does not count
 //   `cancel` by the host               COMRESET, everything Aborted
 //   the link is lost                   everything Gone
 //
 // Ncq, Trim      with queued commands, with discard
-// BlockSizeLog2  log2 of a logical block's bytes; another drive is not used
-// WriteWords     words kept for queued writes, a power of two: those that fit together are under way together
+// BlockSizeLog2  log2 of a logical block's bytes; drives with another size are not used
+// WriteWords     words buffered for queued writes, a power of two: writes that fit together are under way together
 // TimeoutCycles  cycles without progress
 module sata_command
   import block_pkg::*;
@@ -63,13 +63,13 @@ module sata_command
   input  logic        data_bad_i,
   input  logic        receiving_i,
   output logic        room_o,
-  output logic        escape_o  // leave the frame under way by SYNC
+  output logic        escape_o  // end the current frame by SYNC
 );
   localparam int unsigned WordsLog2  = BlockSizeLog2 - 2;
   localparam int unsigned WordsWidth = 16 + WordsLog2;
   localparam int unsigned FrameWords = 2048;  // the longest data FIS
   localparam int unsigned ReadDepth  = 512;
-  // After HOLD the drive may send 20 dwords more, and as many as are on their way there and back.
+  // After HOLD the drive may send 20 more dwords, and those in flight in both directions.
   localparam int unsigned Slack      = 96;
   localparam int unsigned TimerWidth = $clog2(TimeoutCycles + 1);
   localparam logic [15:0] DetailLink     = 16'hFF01;
@@ -85,12 +85,12 @@ module sata_command
   kind_e  kind_q, kind_d;
   req_t   req_q, req_d;
   logic   queued_q, queued_d;    // the command is, or was last, a queued one
-  logic   pending_q, pending_d;  // a request without a tag in the queue has no response yet
+  logic   pending_q, pending_d;  // a request that is not queued has no response yet
   rsp_t   rsp_q, rsp_d;          // the response being offered
   logic   sweep_q, sweep_d;      // everything is being ended, with rsp_q's status
-  logic   named_q, named_d;      // but this tag with its own
+  logic   named_q, named_d;      // except this tag, which has its own status
   logic   ready_q, ready_d, bad_q, bad_d;
-  logic   signed_q;              // the signature has come, maybe while the rest was still being ended
+  logic   signed_q;              // the signature was received, possibly while requests were still being ended
   logic [3:0] generation_q, generation_d;
 
   // The transfer under way.
@@ -102,7 +102,7 @@ module sata_command
   assign is_pio   = (kind_q == KIdentify) | (kind_q == KLog);
   assign is_block = (kind_q == KRead) | (kind_q == KWrite) | (kind_q == KFlush) | (kind_q == KTrim);
 
-  // --- What has come in --------------------------------------------------------------------------------------------
+  // --- Received frames ---------------------------------------------------------------------------------------------
   logic got_register, got_activate, got_setup, got_data, got_bits, has_error, is_busy;
   assign got_register = fis_valid_i & (fis_type_i == FisRegD2H);
   assign got_activate = fis_valid_i & (fis_type_i == FisActivate);
@@ -130,7 +130,7 @@ module sata_command
                         volatile_write_cache: cache, fua: fua, discard: Trim & trim, write_zeroes: 1'b0,
                         read_only: 1'b0};
 
-  // --- Data in: words, zeroes where none came, to the host -----------------------------------------------------------
+  // --- Data in: words to the host, zeroes for missing ones  -----------------------------------------------------------
   logic [$clog2(ReadDepth+1)-1:0] level_q;
   logic fifo_push, fifo_pop, fifo_valid, fifo_room, came, pad, is_last;
 
@@ -158,12 +158,12 @@ module sata_command
   logic [31:0] give;
   logic [11:0] frame_q;
 
-  // Where a write ends early, what the host still has to give is dropped.
+  // If a write ends early, the words that the host still has to give are dropped.
   logic writes_room, write_take, sink, sink_word, sunk, setup_write, writes_clear, full, use_queue, may_take;
   assign sink       = (state_q == SFinish) & (words_q != '0) & ~read_q;
   assign write_take = may_take & host_i.req_valid & (host_i.req.op == OpWrite);
   if (Ncq) begin : gen_writes
-    // A write that is over reads no more ahead: the next one may come in the cycle after its response.
+    // No reading ahead after a write has ended: the next one may come in the cycle after its response.
     logic leaves, dropped;
     assign leaves    = transfer_q & ~read_q & (words_q != '0);
     assign sink_word = 1'b0;
@@ -187,7 +187,7 @@ module sata_command
     );
   end
 
-  // A drive may fail a command that it has just asked for data: the frame still goes out, with whatever is here.
+  // A drive may fail a command that it has just asked for data: the frame is still sent, with the words that are available.
   logic trim_odd, is_trim, fed;
   logic [15:0] trim_count;
   assign is_trim      = Trim & (kind_q == KTrim);
@@ -235,7 +235,7 @@ module sata_command
     assign {look_open, look_read, look_count, wrong, any, any_tag, ended_valid, ended_tag} = '0;
   end
 
-  // Responses of the queue wait until the words before them have been taken (B7). One that is not taken at once stays.
+  // Responses of the queue wait until the words before them have been taken (B7). An offered one stays until it is taken.
   logic told_q, ended, is_named;
   tag_t told_tag_q;
   assign ended_ready     = (level_q == '0) & ~told_q & (state_q != SRespond);
@@ -258,12 +258,12 @@ module sata_command
   logic overdue, progress, host_waits, waiting, stuck_q;
   assign waiting    = (state_q == SSignature) | (state_q == SIssue) | (state_q == SAck) | (state_q == SWait) |
                       (((state_q == SReady) & (any | transfer_q | sending_q)));
-  // A word that no command asked for is no progress: a frame whose end was lost would never be overdue.
+  // A word that no command requested is not progress; otherwise a frame whose end was lost would never be overdue.
   assign progress   = fis_valid_i | (word_valid_i & word_wanted_o) | sent_word;
-  // Behind the last word of a frame it is the drive that must answer.
+  // After the last word of a frame the drive must answer.
   assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o & (frame_q != '0)) |
                       (told_q & ~host_i.rsp_ready);
-  // The frame must have been under way for half of that time: one that begins late has done nothing wrong.
+  // The frame must have been under way for half of that time: a frame that begins late is not at fault.
   assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & stuck_q;
   assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -318,7 +318,7 @@ module sata_command
   // --- What to do next ---------------------------------------------------------------------------------------------------
   logic lost;
   assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
-  // While a FIS ends the link sends nothing, so that `could_take` needs not know of it.
+  // While a FIS ends the link sends nothing, so `could_take` does not depend on it.
   assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q &
                       (use_queue | (~any & ~told_q)) & (writes_room | (host_i.req.op != OpWrite));
   assign may_take   = could_take & ~fis_valid_i;
@@ -327,7 +327,7 @@ module sata_command
   assign reset_o   = state_q == SReset;
   assign lost      = ~up_i & (state_q != SDown) & (state_q != SReset) & ~sweep_q;
 
-  // Everything is ended with this status.
+  // The response that ends everything with this status.
   function automatic rsp_t ending(status_e status, logic [15:0] detail);
     return '{tag: '0, status: status, detail: detail};
   endfunction
@@ -364,7 +364,7 @@ module sata_command
     // A drive that does not stop at HOLD loses words: the request ends with an error.
     if (data_bad_i || (data_sent_i && data_failed_i) || (came && !fifo_room)) bad_d = 1'b1;
 
-    // A queued transfer begins, goes on, and ends when all its data have arrived well.
+    // A queued transfer begins, continues, and ends when all its data has arrived undamaged.
     if (got_setup && !transfer_q && look_open) begin
       transfer_d     = 1'b1;
       read_d         = look_read;
@@ -411,7 +411,7 @@ module sata_command
             end
             KActivate: state_d = SReady;
             KLog: begin
-              // The log names the command that failed; without it the drive is started again.
+              // The log names the command that failed; without it the drive is reset.
               rsp_d   = ending(StatusAborted, '0);
               named_d = log_named & complete;
               sweep_d = 1'b1;
@@ -464,7 +464,7 @@ module sata_command
         ready_d = 1'b0;
         if (!up_i) state_d = SSweep;
       end
-      // One after the other: the transfer under way, then the rest.
+      // In sequence: the current transfer, then the rest.
       SSweep: if (!ended_valid && !told_q) begin
         if (pending_q || transfer_q) begin
           rsp_d.tag = pending_q ? req_q.tag : transfer_tag_q;
@@ -497,10 +497,10 @@ module sata_command
       default: state_d = SReset;
     endcase
 
-    // What ends everything, the most severe last.
+    // Events that end everything, the most severe last.
     if (!sweep_q && (state_q != SDown) && (state_q != SReset) && (state_q != SUnusable) && (state_q != SFinish) &&
         (state_q != SRespond)) begin
-      // A queued command failed: ask which. A command that has not left yet stays behind, its tag is taken.
+      // A queued command failed: read the log to find which. A command that was not sent yet stays, its tag is taken.
       if (Ncq && (any || take) && (kind_q != KLog) && has_error && (got_bits || got_register)) begin
         kind_d   = KLog;
         queued_d = 1'b0;

@@ -1,4 +1,4 @@
-// What IDENTIFY DEVICE and the queued error log say (ACS-3, 7.12 and 9.13), caught as their dwords pass.
+// Parses IDENTIFY DEVICE and the queued error log (ACS-3, 7.12 and 9.13) as their dwords pass.
 //
 // Owns the geometry. `usable_o`: the drive has 48-bit addresses and blocks of the size that the core was built for.
 module sata_identify
@@ -13,7 +13,7 @@ module sata_identify
   input  logic        is_log_i,    // the words are the log's
   input  logic        valid_i,
   input  logic [31:0] word_i,
-  output logic        complete_o,  // all 128 dwords have come
+  output logic        complete_o,  // all 128 dwords were received
 
   output logic        usable_o,
   output lba_t        block_count_o,

@@ -2,10 +2,10 @@
 // each with its CRC, scrambled, between SOF and EOF; flow control by HOLD in both directions; two ALIGN in
 // every 256 dwords.
 //
-// Owns the state of the frame under way, the scrambler and the CRC: both directions share them, since a frame
-// goes one way only. Answers a primitive in the next dword. Never drops or repeats a word: an outgoing word is
+// Owns the state of the current frame, the scrambler and the CRC: both directions share them, since only one
+// direction has a frame at a time. Answers a primitive in the next dword. Never drops or repeats a word: an outgoing word is
 // taken when it goes out; incoming words come as they arrive, so their receiver must have room for `Slack`
-// words more when it lets `rx_room_i` fall (20 of the specification, and the way there and back).
+// more words when it lowers `rx_room_i` (20 by the specification, and those in flight in both directions).
 //
 // A primitive that repeats is sent as CONT and filler; what follows a received CONT is ignored. Power
 // management requests are refused (PMNAK). DMAT is ignored, as a transmitter may.
@@ -21,7 +21,7 @@ module sata_link
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  input  logic        up_i,  // the two ends understand each other; a frame ends when this falls
+  input  logic        up_i,  // the link is up; a frame ends when this falls
   input  rx_word_t    rx_i,
   output word_t       tx_o,
 
@@ -43,7 +43,7 @@ module sata_link
   input  logic        rx_room_i,
   input  logic        rx_refuse_i, // the frame is refused: R_ERR at its end
 
-  input  logic        escape_i     // leave the frame under way by SYNC
+  input  logic        escape_i     // end the current frame by SYNC
 );
   typedef enum logic [3:0] {
     LIdle, LSendRdy, LSof, LData, LCrc, LEof, LWait, LRcvRdy, LRcv, LGood, LBad, LPmDeny, LEscape
@@ -54,7 +54,7 @@ module sata_link
 
   state_e state_q, state_d;
 
-  // --- What is received: a primitive, or a data word (PNone), or nothing to look at (ALIGN) ---------------
+  // --- The received dword: a primitive, a data word (PNone), or one to ignore (ALIGN) ----------------------
   prim_e now, prim, last_q;
   logic  is_align, is_cont, cont_q, word_seen;
 
@@ -154,7 +154,7 @@ module sata_link
       LEscape:     if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
       default:     state_d = LIdle;
     endcase
-    // What is received in an ALIGN's place says nothing; what must go out once waits for its turn.
+    // A dword received while ALIGN is sent has no effect; a primitive that is sent once waits.
     if (is_align) begin
       if ((state_q == LRcvRdy) || (state_q == LPmDeny)) state_d = state_q;
     end
@@ -163,19 +163,19 @@ module sata_link
     if (!up_i) state_d = LIdle;
   end
 
-  // --- What is sent -----------------------------------------------------------------------------------------
+  // --- Sending ----------------------------------------------------------------------------------------------
   logic hold_seen, take, send_crc, filler, same;
   logic [31:0] sent_q;     // the primitive sent last
-  logic [1:0]  repeats_q;  // 0: once so far, 1: twice, 2: behind CONT
+  logic [1:0]  repeats_q;  // 0: once so far, 1: twice, 2: after CONT
   scramble_t scrambled;
   logic [15:0] scramble_q;
   logic [31:0] symbol;
   logic        is_data;
 
-  // With an ALIGN received the last primitive still holds.
+  // A received ALIGN leaves the last primitive in effect.
   assign hold_seen  = is_align ? (last_q == PHold) : (prim == PHold);
   assign sends      = (state_d == LData) & ~align & up_i;
-  // Behind CONT a data word would be taken for filler: the primitive once more goes first.
+  // After CONT a data word would be taken for filler, so the primitive is repeated first.
   assign filler     = repeats_q[1];
   assign tx_ready_o = sends & ~hold_seen & ~last_sent_q & ~filler;
   assign take       = tx_ready_o & tx_valid_i;
@@ -230,7 +230,7 @@ module sata_link
     end
   end
 
-  // --- Scrambler and CRC: those of the frame under way, either direction -----------------------------------
+  // --- Scrambler and CRC of the current frame, in either direction -------------------------------------------
   logic start, rx_word, framed;
   logic [31:0] plain;
 
@@ -244,7 +244,7 @@ module sata_link
       scramble_q <= ScrambleSeed;
       crc_q      <= CrcSeed;
     end else begin
-      // Between frames it runs on: the filler behind CONT.
+      // Between frames it continues, for the filler after CONT.
       if (is_data || rx_word || !framed) scramble_q <= scrambled.state;
       if (is_data || rx_word)            crc_q      <= crc(crc_q, plain);
     end

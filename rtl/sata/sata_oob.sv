@@ -1,13 +1,13 @@
-// Out-of-band signals (Serial ATA 3.x, clause "Out of band signaling"): six bursts and the idle line between them are
-// COMRESET and COMINIT, or COMWAKE, by the length of the gaps.
+// Out-of-band signals (Serial ATA 3.x, clause "Out of band signaling"): six bursts with idle gaps between them. The
+// length of the gaps distinguishes COMRESET and COMINIT from COMWAKE.
 //
-// Owns the signal being sent and what the line's last gaps were. Lengths are in dwords at 1.5 Gb/s (26.67 ns), of
-// which this clock has one, two or four cycles by the rate; a gap counts where four in a row were within the limits.
+// Owns the signal being sent and the lengths of the last received gaps. Lengths are in dwords at 1.5 Gb/s (26.67 ns), of
+// which this clock has one, two or four cycles by the rate; a signal is detected after four consecutive gaps within the limits.
 // The specification asks for COMINIT 304 to 336 ns (never below 175 or above 525), COMWAKE 101.3 to 112 ns (never
 // below 35 or above 175).
 //
-// InitGap, WakeGap          what is sent
-// InitLeast, InitMost, ...  what is accepted, from the first up to but without the second
+// InitGap, WakeGap          gaps that are sent
+// InitLeast, InitMost, ...  gaps that are accepted, from the first up to but not including the second
 module sata_oob
   import sata_pkg::*;
 #(
@@ -40,7 +40,7 @@ module sata_oob
   endfunction
 
   // --- Received ----------------------------------------------------------------------------------------------------
-  length_t    run_q;  // how long the line has been as it is
+  length_t    run_q;  // how long the line has been idle or active
   logic       line_q, is_init, is_wake;
   logic [2:0] inits_q, wakes_q;
 

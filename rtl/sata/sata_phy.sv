@@ -1,17 +1,17 @@
-// The PHY of a Serial ATA host, up to the transceiver's parallel side: brings the link up and keeps watch over it
+// The PHY of a Serial ATA host, up to the transceiver's parallel side: brings the link up and monitors it
 // (Serial ATA 3.x, clause "Phy initialization state machine", host), encodes, decodes, crosses from the line's clock.
 //
-// Owns the rate and whether the link is up. Begins at `Fastest`; where no ALIGN comes in 873.8 us it starts again one
-// rate slower, and behind `Slowest` at `Fastest`. COMINIT out of nowhere (a drive plugged in or started again), an
+// Owns the rate and the state of the link. Begins at `Fastest`; if no ALIGN arrives within 873.8 us it restarts at the
+// next slower rate, and after `Slowest` at `Fastest`. An unexpected COMINIT (a drive was plugged in or restarted), an
 // idle line and words that cannot be aligned end the link; so does `reset_i`.
 //
 // ALIGN never crosses from the line's clock: the queue is 1 in 128 ahead of the core (8 in 1,000; a drive with spread
-// spectrum is at most 6 in 1,000 fast), and where it is empty the core gets an ALIGN.
+// spectrum is at most 6 in 1,000 fast), and when it is empty the core gets an ALIGN.
 //
 // The transceiver gives and takes 40 bits a cycle, bit 0 first on the line, undecoded and unaligned; see README.md.
 //
-// RetryDwords  from COMRESET to the next where nothing answers; all times in dwords at 1.5 Gb/s, 10 ms here
-// AlignDwords  how long an answer may take behind COMWAKE
+// RetryDwords  from one COMRESET to the next while no drive answers; all times in dwords at 1.5 Gb/s, 10 ms here
+// AlignDwords  how long an answer may take after COMWAKE
 // LostDwords   how long words may be without alignment
 module sata_phy
   import sata_pkg::*;
@@ -22,7 +22,7 @@ module sata_phy
   parameter int unsigned AlignDwords = 32_768,
   parameter int unsigned LostDwords  = 2_048
 ) (
-  input  logic        clk_i,      // 37.5, 75 or 150 MHz, as `rate_i` says
+  input  logic        clk_i,      // 37.5, 75 or 150 MHz, by `rate_i`
   input  logic        rst_ni,
 
   // The link layer.
@@ -34,8 +34,8 @@ module sata_phy
   output logic        damaged_o,  // a word of a link that is up was damaged
 
   // The transceiver.
-  output rate_e       rate_o,     // the rate that is wanted ...
-  input  rate_e       rate_i,     // ... and that which `clk_i` and both directions have
+  output rate_e       rate_o,     // the requested rate ...
+  input  rate_e       rate_i,     // ... and the current rate of `clk_i` and both directions
   output logic [39:0] tx_bits_o,
   output logic        tx_idle_o,
   input  logic        rx_clk_i,
@@ -45,7 +45,7 @@ module sata_phy
 );
   import sata_code_pkg::*;
 
-  // Longer than the gaps of COMINIT, so that those are heard.
+  // Longer than the gaps of COMINIT, so that those are detected.
   localparam int unsigned QuietDwords = 24;
   localparam int unsigned TimerWidth  = $clog2(RetryDwords + AlignDwords + 1);
   typedef logic [TimerWidth-1:0] timer_t;
@@ -156,7 +156,7 @@ module sata_phy
   end
 
   // --- Sent --------------------------------------------------------------------------------------------------------
-  // Out of band, and until the drive's ALIGN, the line changes as at 1.5 Gb/s whatever the rate: D24.3, D10.2.
+  // Out of band, and until the drive's ALIGN, the line toggles as at 1.5 Gb/s at every rate: D24.3, D10.2.
   logic [39:0] slow, words;
   logic        positive_q, positive_d, half_q;
   symbol_t     symbol;

@@ -1,14 +1,14 @@
-// The receiving half of the PHY, in the clock recovered from the line: words are found by their comma, decoded, and
-// ALIGN left out.
+// The receiving half of the PHY, in the clock recovered from the line: finds words by their comma, decodes them, and
+// removes ALIGN.
 //
-// Owns where a word begins. It is looked for until an ALIGN has decoded at its place, and again after four damaged
-// words that were not four good ones apart, or when the line is idle; while it is not known no word is given.
+// Owns the word alignment. It is searched until an ALIGN has been decoded at its position, and again after four damaged
+// words with fewer than four good ones between them, or when the line is idle; without alignment no word is given.
 module sata_phy_rx
   import sata_pkg::*;
 (
   input  logic        clk_i,
   input  logic        rst_ni,
-  input  logic [39:0] bits_i,    // bit 0 was first on the line; where a word begins is not known
+  input  logic [39:0] bits_i,    // bit 0 was first on the line; with any alignment
   input  logic        idle_i,    // the line is idle (in any clock)
 
   output logic        locked_o,
@@ -17,10 +17,10 @@ module sata_phy_rx
 );
   import sata_code_pkg::*;
 
-  // --- Where a comma is --------------------------------------------------------------------------------------------
+  // --- Comma detection ---------------------------------------------------------------------------------------------
   logic [39:0] last_q, aligned_q;
   logic [79:0] window;
-  logic [45:0] changes;  // a comma is 0011111 or 1100000: seen by where the line changes, 010000
+  logic [45:0] changes;  // a comma is 0011111 or 1100000: in changes of the line, 010000
   logic [5:0]  offset_q, found;
   logic        any;
 

@@ -1,5 +1,5 @@
-// Words, primitives, scrambling and CRC of the Serial ATA link (Serial ATA 3.x, link layer), and the names that
-// the core's layers share.
+// Words, primitives, scrambling and CRC of the Serial ATA link (Serial ATA 3.x, link layer), and types that the
+// core's layers share.
 //
 // A dword travels with its lowest byte first. A primitive has a control character (K) in that byte.
 package sata_pkg;
@@ -9,7 +9,7 @@ package sata_pkg;
   } word_t;
 
   typedef struct packed {
-    logic  bad;  // a byte was no valid 10-bit character, or had the wrong disparity
+    logic  bad;  // a byte was not a valid 10-bit character, or had the wrong disparity
     word_t word;
   } rx_word_t;
 
@@ -39,14 +39,14 @@ package sata_pkg;
     PhyAwaitInit  = 4'd1,  // no answer yet: no drive, no power, or TX and RX swapped
     PhyInit       = 4'd2,  // COMINIT is on the line
     PhyWake       = 4'd3,  // sends COMWAKE
-    PhyAwaitWake  = 4'd4,  // the drive does not hear COMWAKE
+    PhyAwaitWake  = 4'd4,  // the drive does not answer COMWAKE
     PhyAwoken     = 4'd5,  // COMWAKE is on the line
     PhyAwaitAlign = 4'd6,  // no ALIGN at this rate
-    PhySendAlign  = 4'd7,  // the drive does not hear our ALIGN
+    PhySendAlign  = 4'd7,  // the drive does not answer ALIGN
     PhyReady      = 4'd8
   } phy_phase_e;
 
-  // How a frame that was sent ended.
+  // The result of a sent frame.
   typedef enum logic [1:0] {
     SentOk    = 2'd0,  // R_OK
     SentError = 2'd1,  // R_ERR: the receiver saw a wrong CRC or an unknown frame
@@ -72,7 +72,7 @@ package sata_pkg;
   endfunction
 
   // CRC of one more dword; x^32 + x^26 + ... + 1 (04C11DB7), highest bit first, no final inversion. A frame
-  // whose CRC is right comes to zero when its CRC has been taken in too.
+  // with a correct CRC yields zero when its CRC is included.
   localparam logic [31:0] CrcSeed = 32'h5232_5032;
 
   function automatic logic [31:0] crc(logic [31:0] so_far, logic [31:0] data);

@@ -1,4 +1,4 @@
-// A streaming port for a user who wants one transfer at a time: a command, its words as a stream, a status. A thin
+// A streaming port for designs that use one transfer at a time: a command, its words as a stream, a status. A thin
 // wrapper over the block interface: it is the host of `sata` or `sata_host` (or of any device of this width).
 //
 // Each command is one request with tag 0, so the drive's queue is not used. The write stream is framed: `last` is

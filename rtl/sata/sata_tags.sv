@@ -1,4 +1,4 @@
-// The queued commands under way: which tags are taken, whose data are complete, which the drive has ended.
+// The queued commands under way: which tags are taken, have all their data, or were ended by the drive.
 //
 // Owns one bit of each kind for a tag, and its length. A tag ends once: by the drive (`done_i`, then offered as
 // `rsp_*`) or by the command layer (`drop_i`).

@@ -1,11 +1,11 @@
-// The transport layer of a Serial ATA host (clause "Transport layer"): frame information structures (FIS) out of
-// commands and data, and back.
+// The transport layer of a Serial ATA host (clause "Transport layer"): turns commands and data into frame
+// information structures (FIS), and back.
 //
-// Owns the FIS under way and at most one command and one data FIS that wait; data go first. A command FIS that
+// Owns the current FIS and at most one command and one data FIS that wait; data goes first. A command FIS that
 // ended in R_ERR or was cut is sent again until it arrives or the command layer gives up. A data FIS is sent
-// once: its words are not kept. What comes in is judged by its type; an unknown one, and data that no command asked
-// for, get R_ERR; one longer than any FIS (its end was lost) is left by SYNC. A received FIS is reported only when its
-// CRC was right; its data are handed on as they come.
+// once: its words are not kept. A received FIS is handled by its type; an unknown one, and data that no command
+// requested, get R_ERR; one longer than any FIS (its end was lost) is left by SYNC. A received FIS is reported only when its
+// CRC is correct; its data is passed on as it arrives.
 module sata_transport
   import sata_pkg::*;
 (
@@ -88,7 +88,7 @@ module sata_transport
     end else begin
       if (data_start_i)               data_q <= 1'b1;
       else if (data_sent_o || !up_i)  data_q <= 1'b0;
-      // What the frame will be is decided until its first word has gone.
+      // The kind of frame can change until its first word was sent.
       if (tx_end_i || !up_i) begin
         begun_q   <= 1'b0;
         index_q   <= '0;
@@ -105,8 +105,8 @@ module sata_transport
 
   // --- In ------------------------------------------------------------------------------------------------------
   logic [7:0]  type_q;
-  logic [1:0]  at_q;      // words so far, two at most
-  logic [11:0] more_q;    // those behind: a data FIS has 2,047 at most
+  logic [1:0]  at_q;      // words so far, at most two
+  logic [11:0] more_q;    // words after those: at most 2,047 in a data FIS
   logic        is_known, refuse_q, receiving_q;
 
   assign is_known = (rx_data_i[7:0] == FisRegD2H) | (rx_data_i[7:0] == FisActivate) | (rx_data_i[7:0] == FisSetup) |

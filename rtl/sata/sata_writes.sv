@@ -1,9 +1,9 @@
-// The data of the writes under way: words come from the host in the order of its requests, and leave in the order in which
-// the drive asks for them.
+// Buffers the data of the writes under way: words arrive in the order of the host's requests, and leave in the order in
+// which the drive requests them.
 //
-// Owns a ring of words. A write that fits is taken together with others, and its place is kept until its data have left; one
-// that is longer than the ring is taken alone, and streams through. Owes the host room for every word of what was taken
-// (B10 of the block interface), so what the drive asks for always comes.
+// Owns a ring of words. Writes that fit together are taken together, and each keeps its space until its data has left; a
+// write that is longer than the ring is taken alone, and streams through. There is room for every word of the writes that
+// were taken (B10 of the block interface), so the data that the drive requests always arrives.
 //
 // Words      in the ring, a power of two; fewer than a block: every write is alone
 // WordsLog2  log2 of a block's words
@@ -27,9 +27,9 @@ module sata_writes
   input  logic        valid_i,
   output logic        ready_o,
   input  logic [31:0] data_i,
-  input  logic        sink_i,       // what comes is dropped, what has come too ...
-  output logic        dropped_o,    // ... and all of it has been: nothing is owed, nothing waits to leave
-  input  logic        clear_i,      // all writes have ended; nothing is owed
+  input  logic        sink_i,       // arriving and buffered words are dropped ...
+  output logic        dropped_o,    // ... and all have been: no word is missing or waits to leave
+  input  logic        clear_i,      // all writes have ended; no word is missing
 
   input  logic        start_i,      // this write's data are the next to leave
   input  tag_t        start_tag_i,
@@ -72,7 +72,7 @@ module sata_writes
   assign push    = valid_i & ready_o;
 
   // --- Out -------------------------------------------------------------------------------------
-  // Behind `fill_q` by up to a ring; or ahead of it, where the host has not come so far.
+  // At most a ring behind `fill_q`; or ahead of it, while the host has not given these words.
   pointer_t ready_words;
   assign ready_words = fill_q - read_q;
   assign available   = active_i & ~sink_i & (ready_words != '0) & (ready_words <= Whole) & (alone_q | (read_q != end_q));
@@ -141,7 +141,7 @@ module sata_writes
     .read_i(fetch), .read_address_i(read_q[AddressWidth-1:0]), .read_data_o(word)
   );
 
-  // Words read ahead for a write that ended early are no other write's.
+  // Words read ahead for a write that ended early must not go to another write.
   assign dropped_o = (owed_q == '0) & ~fetched_q & ~valid_o;
   prim_ahead #(.Width(32)) u_ahead (
     .clk_i, .rst_ni, .available_i(available), .fetch_o(fetch), .fetched_i(fetched_q), .data_i(word), .valid_o,
