@@ -15,7 +15,7 @@ cmd_create:
   li file, BRIEF
   tst r1, 16
   bz create_place
-  ; A put needs no place. Its data go ahead: where they go is free, whatever becomes of the command.
+  ; A put needs no entry for an open file. Its data is stored first: its units are free, so this is safe even if the command fails.
   cmp r3, 0
   bz create_search
   call create_plan
@@ -52,7 +52,7 @@ create_take:
   call take
   st r0, [V_CHANGING]       ; nothing on the device has changed yet
   call slot_end
-  ; The bitmap is sealed while the slot is made, and the superblock, where it is marked as in use already.
+  ; The bitmap is sealed while the slot is prepared, and so is the superblock if it is already marked as in use.
   ld [SB + SB_SEQ]
   add r1, md, 1
   call seal_bitmap
@@ -117,7 +117,7 @@ create_made:
   ld [MISC]
   tst md, 16
   bnz create_put
-  mov r3, 7                 ; open, to write, and the other member is that of the free slot
+  mov r3, 7                 ; open for writing, and the other member belongs to the free slot
   tst md, 32
   bz create_occupy
   mov r3, 14
@@ -136,7 +136,7 @@ create_occupy:
   shl r1, md, unit
   b done
 
-; A put: the data are stored already, or are to be stored now that the file is there.
+; A put: the data is stored already, or is stored now that the file exists.
 create_put:
   ld [V_STORED]
   mov r1, md
@@ -156,10 +156,10 @@ done_length:
   mov r1, md
   b done
 
-; Plans V_WANT units for a new file; V_T5 <- those that this operation cannot take, zero flag: none. Clobbers r1 to
+; Plans V_WANT units for a new file; V_T5 <- those that do not fit into this operation, zero flag: none. Clobbers r1 to
 ; r8.
 create_plan:
-  call order {NodesBeforeReserve}         ; nothing older is on its way when units are used again or the record is written
+  call order {NodesBeforeReserve}         ; no older request is under way when units are reused or the record is written
   mov r2, 0
   call plan
   st r2, [V_T5]
@@ -203,7 +203,7 @@ put_piece:
 put_given:
   ret
 
-; The free slot in snode becomes the one of a new file with the command's name, in memory. Clobbers
+; Makes the free slot in snode the slot of a new file with the command's name, in memory. Clobbers
 ; r1 to r7.
 new_slot:
   ld [snode + S_STATE]
@@ -359,7 +359,7 @@ close_released:
   ld [file + F_FLAGS]
   tst mdl, 4
   bz close_place
-  ; Both members say the same from now on: either may rot without loss.
+  ; Both members are equal from now on: either may become unreadable without loss.
   mov r1, 1
   st r1, [V_CHANGING]
   ld [file + F_SLOT]
@@ -393,7 +393,7 @@ delete_long:
   call remove
   b done_zero
 
-; The file in snode, slot `slot`, goes. Clobbers r1 to r8.
+; Removes the file in snode, slot `slot`. Clobbers r1 to r8.
 remove:
   mov r1, 1
   st r1, [V_CHANGING]

@@ -36,8 +36,8 @@ read_drain:
   do.respond r1, r0
   b main
 
-; Of the file with the command's name, which need not be open. Where the index names one slot, the data are asked
-; for while that is still on its way, and held back until it is proven; whatever is odd goes the plain way.
+; Reads the file with the command's name, which need not be open. If the index gives a single slot, the data is requested
+; while the slot is still being read, and held back until the slot is verified; unusual cases take the general path.
 cmd_get:
   wait hashed
   ld [HASH]
@@ -61,7 +61,7 @@ read_member:
   ; The load is under way.
   sub cslot, r0, 1
   ld [GEOMETRY]
-  tst md, IN_ORDER          ; a device that answers in another order would wait for data that are held back
+  tst md, IN_ORDER          ; a device that answers in another order would wait for data that is held back
   bz read_waits
   ld [MISC]
   shr r7, md, 16
@@ -146,7 +146,7 @@ read_name:
   add r5, 8
   cmp r5, r7
   bc read_name
-; It is what it seems, if its checksum is right: then the data go out.
+; The slot is the expected one. If its checksum is correct, the data is released.
 read_named:
   do.abort r0, r0, ARM
   add r6, r1                ; what is asked for already
@@ -160,7 +160,7 @@ read_named:
   call enter
   mov r1, r6
   b read_next
-; It is not as it seemed: what was asked for goes, and the slot, if it is whole, is in memory.
+; The prediction was wrong: the requested data is dropped; the slot, if it is valid, is in memory.
 read_held:
   do.abort r0, r0, DROP
   wait fetched
@@ -168,7 +168,7 @@ read_held:
 read_waits:
   call slot_end
   b read_plain
-; The fetch may have failed for no good reason: the plain way finds out.
+; The fetch may have failed only because of the prediction: the general path decides.
 read_forget:
   wait loaded
   do.abort r0, r0, FORGET
@@ -183,7 +183,7 @@ read_plain:
   bz read_opened
   b sums_get
 
-; r4 <- bytes of the next request, from r1 on: as many as follow one another, are wanted, and fit.
+; r4 <- bytes of the next request, from r1 on: as many as are contiguous, requested, and fit.
 piece:
   ld [V_END]
   mov r3, md
@@ -221,7 +221,7 @@ write_body:
   cmp r2, 0
   bz done_zero              ; (a put of nothing does not come here)
   call grow
-  ; What the first and the last block hold already and keep: R6 for the end of the file, and any
+  ; The bytes of the first and the last block that are kept: R6 for the end of the file, and any
   ; overwrite that is no whole block.
   ld [OFFSET]
   mov r1, md
@@ -368,7 +368,7 @@ grow:
   call load_slot
 grow_more:
   call reserve_once
-  ; This operation is whole: what the next one fails for changes nothing.
+  ; This operation is complete: an error of the next one does not affect it.
   wait written
   b.error fail_device
   st r0, [V_CHANGING]
@@ -388,7 +388,7 @@ grow_more:
 grown:
   ret
 
-; Space for LENGTH bytes behind what was written. The value is how many can be.
+; Reserves space for LENGTH bytes behind the written data. The value is the number of bytes that fit.
 cmd_reserve:
   call writable
   ld [file + F_END]

@@ -67,7 +67,7 @@ deep_near:
 deep_wrapped:
   st r0, [V_GROUP]
 deep_apart:
-  ; Another extent: which nodes that takes. The number is that of a row in deep_kinds.
+  ; Another extent: finds which nodes it needs, as the number of a row in deep_kinds.
   ld [V_LEVEL]
   mov r1, md
   mov r3, 1
@@ -119,7 +119,7 @@ deep_group:
   ld [work + B_FREE]
   cmp mdl, 0
   bz deep_over
-  ; The bitmap in memory runs ahead of the device until all is found.
+  ; The bitmap in memory is ahead of the device until all units are found.
   sub cgroup, r0, 1
   mov r3, 0
 deep_pair:
@@ -205,12 +205,12 @@ deep_counted:
   mov r1, 1
   call record
   call order {NodesBeforeReserve}         ; what the last operation wrote, before the pairs written below
-  ; The leaves hold nothing that the file owns yet: they need no order among themselves.
+  ; The leaves hold nothing that belongs to the file yet, so their order does not matter.
   ld [V_KIND]
   cmp md, 0
   bnz deep_fresh
   call extend_leaf
-  ; An entry above that is past the limit now would be within it, and name a leaf that was given back.
+  ; An entry above that is past the limit now would be within it, and name a leaf that was freed.
   ld [V_LEVEL]
   cmp md, 2
   bnz deep_record
@@ -246,7 +246,7 @@ extend_leaf:
   mov r3, md
   shl r4, r3, 4
   add r4, spare             ; L_ENTRIES - 16 from there: the last entry
-  ; That may be longer on the device than what the file owns of it.
+  ; On the device it may have more entries than belong to the file.
   ld [V_LAST]
   mov r5, md
   stl r5, [r4 + L_ENTRIES - 8]
@@ -511,7 +511,7 @@ release_group:
   ld [r3 + 0]
   shr r1, md, r2
   ret
-; V_TURN goes on; carry: there is such a run. Clobbers r1, r2.
+; Advances V_TURN; carry: there is such a run. Clobbers r1, r2.
 release_next:
   ld [V_TURN]
   add r1, md, 1

@@ -14,8 +14,8 @@ NAME2    = 0x80
 
 ; --- Variables ---
 V_SLOTS  = 0xe8     ; slots of the volume
-V_PAIRS_END = 0xf0  ; the first unit where no leaf pair can begin: it would go past the volume's last
-V_SUM      = 0xf8   ; what hwfs_sum found last: its own word, not the memory's
+V_PAIRS_END = 0xf0  ; the first unit at which no leaf pair fits before the volume's end
+V_SUM      = 0xf8   ; the last result of hwfs_sum: its own word, not in memory
 V_ZERO     = 0x100  ; a word that is zero
 V_CHANGING = 0x108  ; a change is under way: an error now leaves the volume to be mounted again
 V_INTO     = 0x110  ; where a node of a map is loaded to
@@ -77,11 +77,11 @@ F_END      = 24     ; written
 F_LOGICAL  = 32     ; an extent: its first unit in the file, in the volume, its units
 F_START    = 40
 F_UNITS    = 48
-; With checksums of data, and then there are four files at most: in what would be the place of the fourth behind.
+; Only with checksums of data, where there are at most four files: in the space of the entries after the fourth.
 F_BYTES    = 0x108  ; bytes of data written; F_END counts the units' bytes during a write
 F_SUM      = 0x110  ; CRC32C of the last part of these, from a multiple of 64 KiB on
 
-; --- Variables of a map with leaves, in what the records above leave free ---
+; --- Variables of a map with leaves, in the unused space of the records above ---
 V_LEVEL    = 0x30
 V_LEAF     = 0x238  ; see `tail`
 V_LFIRST   = 0x278
@@ -146,7 +146,7 @@ cslot  = r16        ; the slot s that is in node SLOT, or -1; with marks, which 
 cgroup = r17        ; the group whose bitmap is in node WORK, or -1; -2 - u: the index node of the pair at unit u
 mounted = r18       ; 0, 1: may be changed, 2: read-only
 dirty  = r19        ; something was written since the last flush
-; The shape, while it is mounted; else no look-up in the index finds anything.
+; The shape, while mounted; otherwise no look-up in the index finds anything.
 index  = r20        ; where the index is
 mask   = r21        ; buckets less one
 slota  = r22        ; where the slots A are

@@ -1,7 +1,7 @@
-; Leaves: the end of a map that has them, their places, and how they are written. FORMAT.md, "File map".
+; Leaves: finding the end of a map with leaves, allocating and writing them. FORMAT.md, "File map".
 
 ; Finds the end of the map in snode, which has leaves. V_LEAF, V_LFIRST <- its last leaf, which SPARE holds
-; then, V_LLIVE <- the entries there that are the file's. Of the index node above it, if there is one: V_NODE,
+; then, V_LLIVE <- its entries that belong to the file. Of the index node above it, if there is one: V_NODE,
 ; V_NFIRST, V_NLIVE (high: all its entries). r4, r5, r7 <- the last extent: its first unit in the file, in the volume, its units.
 ; Clobbers r1 to r8.
 tail:
@@ -124,7 +124,7 @@ find_pair:
   mov r4, md
   mov r5, 1
   shl r4, r5, r4            ; units of a group
-  ; A pair's bits in one word; all of it where a pair has more.
+  ; A pair's bits in one word; all bits of the word if a pair has more.
   sub r5, r0, 1
   mov r2, 64
   sub r2, r3
@@ -212,8 +212,8 @@ leaf_apart:
   add r7, r1
   ret
 
-; SPARE becomes an empty leaf of level r3, for what follows the file's last unit. Its number is above everything
-; that this file can have left at the place. Clobbers r1, r2, r4.
+; Makes SPARE an empty leaf of level r3, for the units after the file's last one. Its number is higher than that of any
+; leaf that this file can have left there. Clobbers r1, r2, r4.
 fresh_leaf:
   wait sent
   sub r1, r0, 1
@@ -244,7 +244,7 @@ fresh_zero:
   sth r3, [spare + L_COUNT]
   ret
 
-; The same with the slot's entries, which are all that the file has. Clobbers r1, r2, r4 to r7.
+; The same with the slot's entries, which are all entries of the file. Clobbers r1, r2, r4 to r7.
 moved_leaf:
   call fresh_leaf
   st r0, [spare + L_FIRST]
@@ -278,7 +278,7 @@ fresh_entry:
   stl r1, [spare + L_COUNT]
   ret
 
-; SPARE as both members of the fresh pair at unit r5, so that no left-over of an earlier use can win. Clobbers r1,
+; SPARE as both members of the fresh pair at unit r5, so that no remainder of an earlier use is taken for the newest. Clobbers r1,
 ; r2, r7.
 write_pair:
   call write_leaf

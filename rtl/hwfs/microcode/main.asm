@@ -81,7 +81,7 @@ bad_command:
   wait command
   b fail_command
 
-; Nothing is mounted, and nothing is looked up. Clobbers nothing else.
+; Marks the volume as not mounted, and the index as empty. Clobbers nothing else.
 unmounted_now:
   mov mounted, 0
   mov nfree, 0
@@ -89,7 +89,7 @@ unmounted_now:
   li index, V_ZERO
   ret
 
-; file <- the place that MISC names, which md has and then r1. Clobbers r2.
+; file <- the record of the file that MISC names; MISC is in md, and afterwards in r1. Clobbers r2.
 place:
   wait command
   mov r1, md
@@ -104,7 +104,7 @@ place_of:
   add file, r2, FILES
   ret
 
-; The same, and there is an open file in it. slot <- its slot; r3 <- its flags.
+; The same for an open file, or fails. slot <- its slot; r3 <- its flags.
 opened:
   call place
   ld [file + F_FLAGS]
@@ -114,7 +114,7 @@ opened:
   bz opened_sums            ; or nothing is open there
   ret
 
-; The same, and it may be written. A volume that is mounted read-only has no such files.
+; The same for a file that is open for writing. A volume that is mounted read-only has no such files.
 writable:
   call opened
   tst r3, 2
@@ -220,7 +220,7 @@ fail:
   do.respond r0, r2
   b main
 
-; A request failed: its status and its code are with the ports.
+; A request failed: the ports have its status and its code.
 fail_device:
   do.abort r0, r0, DROP
   call quiet
@@ -229,7 +229,7 @@ fail_device:
   do.abort r0, r0, FORGET
   b main
 
-; Waits until nothing is under way, to the application neither.
+; Waits until nothing is under way, neither to the device nor to the application.
 quiet:
   wait given
   wait sent

@@ -1,6 +1,6 @@
 ; A file's map: where in the volume a byte of the file is.
 
-; Byte r1 of `file`: r2 <- its address, r4 <- how many bytes follow one another from there on. Keeps r1.
+; Byte r1 of `file`: r2 <- its address, r4 <- how many bytes are contiguous from there on. Keeps r1.
 ; Clobbers r3 to r8 and, if the extent is not the one in the file's record, V_T1 to V_T5.
 map:
   shr r3, r1, unit
@@ -30,7 +30,7 @@ map_find:
   mov slot, mdh
   cmp slot, cslot
   bz map_there
-  ; A read takes the slot that reads have put their marks into, a change does not.
+  ; A read can use a slot with the marks of earlier reads, a change cannot.
   add r2, slot, 2
   add r2, cslot
   bnz map_load
@@ -70,7 +70,7 @@ find_extent:
   bz fail_corrupt
   and r1, 255
   bz find_scan
-  ; What a read learns of the pairs that a node in memory names, it marks there: bit 63, and bit 62 where member B is
+  ; A read marks what it finds about the pairs that a node in memory names: bit 63, and bit 62 where member B is
   ; the newest. A slot with marks is not `cslot`: a command that changes the file loads it again.
   cmp slot, cslot
   bnz find_level            ; it has them already
@@ -152,7 +152,7 @@ find_whole:
   st r7, [file + F_UNITS]
   ret
 
-; As load_leaf, for a read: r6 is where the pair's unit and its marks r7 stand. An index node goes to WORK, and stays
+; As load_leaf, for a read: r6 is the address of the pair's unit and its marks r7. An index node goes to WORK, and stays
 ; there while leaves come and go.
 load_below:
   cmp r1, 2
@@ -168,7 +168,7 @@ load_below:
   call node_there
   sub cgroup, r0, r5
   sub cgroup, 2
-; The r2 entries at r6 have no marks: a unit that looks like one becomes another that the volume does not have.
+; The r2 entries at r6 have no marks: a unit that looks like a mark is replaced by another one outside the volume.
 ; Clobbers r5, r7.
 unmarked:
   ld [SB + SB_UNITS]
@@ -225,8 +225,8 @@ node_there:
   add r6, r7, L_ENTRIES
   ret
 
-; Learns of each pair that the slot in snode names which member is the newest, so that a read fetches no other. Of what
-; cannot be read nothing is learnt: the read that needs it finds out. Clobbers r1 to r8, V_T1, V_T3.
+; Finds the newest member of each pair that the slot in snode names, so that a read fetches only that one. A pair that
+; cannot be read is left unmarked: the read that needs it reports the error. Clobbers r1 to r8, V_T1, V_T3.
 learn:
   ld [snode + S_STATE]
   mov r2, mdh

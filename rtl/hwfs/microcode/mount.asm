@@ -53,7 +53,7 @@ mount_edge:
   cmp r4, r5
   bc fail_novolume
 
-  ; Both superblocks are looked at; the newest valid one wins.
+  ; Both superblocks are read; the newest valid one is used.
   st r0, [V_SEEN]
   mov r1, 0
   call super_read
@@ -130,7 +130,7 @@ mount_pairs:
   mov r1, md
   do.identity r1, r0
 
-  ; Read-only: as asked, because of the device, or because of a feature.
+  ; Read-only: on request, because of the device, or because of a feature.
   ld [MISC]
   shr r1, md, 4
   and r1, 1
@@ -221,7 +221,7 @@ forget:
   st r3, [V_CLEAF]
   ret
 
-; Reads the superblock at r1 into SPARE. Zero flag: it is none. Clobbers r1 to r8.
+; Reads the superblock at r1 into SPARE. Zero flag: it is not a superblock. Clobbers r1 to r8.
 super_read:
   do.load r1, spare, SUPER
   wait loaded
@@ -232,7 +232,7 @@ super_read:
   ld [spare + 0]
   cmp r2, md
   bnz super_none
-  ; One of another version, or that contradicts itself, is never passed over for the older one.
+  ; A superblock of another version, or an inconsistent one, is never skipped in favour of the older one.
   ld [spare + SB_VERSION]
   mov r2, mdh
   li r3, 0xffff
@@ -366,7 +366,7 @@ unmount_files:
   mov r1, mdh
   tst r1, 1
   bnz unmounted
-  ; Both members, one after the other: from now on either may rot.
+  ; Both members, one after the other: from then on either may become unreadable.
   call no_operation
   mov r1, 1
   sth r1, [SB + SB_STATE]

@@ -103,7 +103,7 @@ load_slot:
   cmp slot, cslot
   bz slot_there
   call slot_begin
-; The load is under way. Zero flag clear: it was the other member that was good.
+; The load is under way. Zero flag clear: the other member was the valid one.
 slot_end:
   wait loaded
   b.error fail_device
@@ -117,13 +117,13 @@ slot_end:
   tst r0, 0
 slot_there:
   ret
-; The slot's header must make sense. Its units were held against the volume's at mount. Clobbers r1 to r3.
+; The slot's header must be consistent. Its units were compared with the volume's at mount. Clobbers r1 to r3.
 slot_check:
   mov cslot, slot
   call slot_head
   bnc fail_corrupt
   ret
-; Carry: the header in snode makes sense. r1 <- the map's level, r2 <- its entries. Clobbers r3.
+; Carry: the header in snode is consistent. r1 <- the map's level, r2 <- its entries. Clobbers r3.
 slot_head:
   ld [snode + S_STATE]
   and r3, mdl, 255
@@ -141,8 +141,8 @@ slot_head:
   cmp r2, r3
 slot_headed:
   ret
-; Carry: that, and all that it names lies within the volume: its extents, which are what the file owns, or its leaf
-; pairs. A slot for which that is not so is damaged, as in software. Clobbers r1 to r5.
+; Carry: that, and all that it names lies within the volume: its extents, which are the file's units, or its leaf
+; pairs. Any other slot is damaged, as in software. Clobbers r1 to r5.
 slot_root:
   call slot_head
   bnc slot_headed
@@ -186,7 +186,7 @@ slot_pairs:
 slot_paired:
   cmp r0, 1                 ; carry
   ret
-; The member that was the newest is not good any more: the other one, or damage. Keeps r6 to r8.
+; The newest member is not valid any more: use the other one, or report damage. Keeps r6 to r8.
 slot_other:
   st r6, [V_S6]
   st r7, [V_S7]
@@ -332,7 +332,7 @@ hash_done:
   ret
 
 ; Looks the command's name up: r6 is where it is (NAME or NAME2), r1 its hash word, r7 its bytes.
-; Zero flag clear: it is in `slot`, and snode has it. Set: it is not there, and V_T3 is the slot that
+; Zero flag clear: it is in `slot`, and snode has it. Set: it does not exist, and V_T3 is the slot that
 ; it may take, or -1. Clobbers r1 to r8, V_T1 to V_T3.
 search:
   cmp r7, 0
@@ -342,7 +342,7 @@ search:
   shr r2, r1, 32
   bnz fail_name
   st r1, [V_T1]
-  ; Where neither bucket has the tag, there is nothing to read.
+  ; If neither bucket has the tag, nothing is read.
   and r8, r1, mask
   shl r8, 3
   add r4, index, r8
@@ -397,7 +397,7 @@ search_nodes:
   mov r8, r2
   call search_bucket
   bnz search_found
-; It is in neither. A damaged slot may be the one that was looked for.
+; It is in neither. A damaged slot may be the one searched for.
 search_free:
   ld [V_T1]
   and r8, md, mask
@@ -420,7 +420,7 @@ search_free:
   call bucket_damage
   b search_choose
 
-; Fails where one of the eight slots is damaged of which the index has r1. Clobbers r1.
+; Fails if one of the eight slots whose index bytes are in r1 is damaged. Clobbers r1.
 bucket_damage:
   tst r1, 128
   bnz fail_corrupt
@@ -507,7 +507,7 @@ name_first:
   li r6, NAME
   ret
 
-; slot <- the file of the command's name, in snode; fails where there is none.
+; slot <- the file of the command's name, in snode; fails if there is none.
 find:
   call name_first
   call search
