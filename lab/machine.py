@@ -121,6 +121,8 @@ def kernel_command_line(machine: Machine) -> str:
     else:
         words = ["console=ttyAMA0", KERNEL_ARGUMENTS]
         words += ["iommu.passthrough=1"] if machine.iommu else []
+    # A busy host can keep the guest's processor from running for half a minute, which its kernel takes for its own lockup.
+    words.append("watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 sysctl.kernel.hung_task_timeout_secs=600")
     if machine.count:
         # The idle loop spins in one function, so that waiting can be distinguished from working.
         words.append("idle=poll")

@@ -22,8 +22,11 @@ from volatile_drive import Drive, Durable
 
 SIZE = 96 << 20
 MOMENTS = 10
+# The power fails at the latest here, long before the recording ends by itself.
+MOST_BYTES = 48 << 20
 COMMAND = os.environ.get("STRAIGHTWAY_COMMAND", str(ROOT / "target/release/straightway"))
-RECORD = {"from": "pattern", "rate": "6M", "for": "12s", "block": "32K", "buffers": "128",
+# On a busy machine the drive does not keep up: then blocks are dropped and recorded as such, and the recording goes on.
+RECORD = {"from": "pattern", "rate": "6M", "size": "84M", "policy": "drop", "block": "32K", "buffers": "128",
           "commit-bytes": "256K", "commit-ms": "40",
           # QEMU 7.2's drive accepts the flag of force unit access and does not pass it on to what holds its data, so a write with
           # it is still in the cache when it is answered.
@@ -54,22 +57,23 @@ def qemu_of(lab):
 
 
 def run_until_killed(drive, options, kill_after, delay):
-    """Records in a guest until `kill_after` acknowledgements, then kills QEMU. Returns
+    """Records in a guest until `kill_after` acknowledgements or MOST_BYTES, then kills QEMU. Returns
     each acknowledged offset with the position in the drive's log at which it was known."""
     words = " ".join(f"--{name} {value}".strip() for name, value in (RECORD | options).items())
     script = PRELUDE + f'exec "$S" record /dev/nvme0n1 take --acknowledge {words}'
-    command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "120",
+    command = [ROOT / "lab" / "run", *ONE_CPU, "--drive", f"nbd={drive.socket_path},serial=LAB1", "--timeout", "600",
                "--", "bash", "-c", script]
     lab = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, errors="replace")
-    acknowledged = []
+    acknowledged, is_killed = [], False
     try:
         for line in lab.stdout:
             word, offset = line.split()
             assert word == "durable", line
             with drive.lock:
                 acknowledged.append((len(drive.log), int(offset)))
-            if len(acknowledged) == kill_after:
+            if len(acknowledged) == kill_after or int(offset) >= MOST_BYTES:
+                is_killed = True
                 # Anywhere between two acknowledgements.
                 time.sleep(delay)
                 os.kill(qemu_of(lab), signal.SIGKILL)
@@ -79,7 +83,7 @@ def run_until_killed(drive, options, kill_after, delay):
         status = lab.wait(timeout=30)
     finally:
         lab.kill()
-    assert len(acknowledged) == kill_after, f"the recording ended by itself: {errors[-3000:]}"
+    assert is_killed, f"the recording ended by itself: {errors[-3000:]}"
     assert status == 125, f"lab/run ended with {status}: {errors[-2000:]}"
     return acknowledged
 
@@ -128,7 +132,7 @@ def check_image(image, path, acknowledged, has_checksums):
     [
         pytest.param({"path": "vfio"}, id="vfio"),
         pytest.param({"path": "io_uring"}, id="io_uring"),
-        pytest.param({"path": "vfio", "checksums": "", "policy": "drop"}, id="vfio-checksums-drop"),
+        pytest.param({"path": "vfio", "checksums": ""}, id="vfio-checksums"),
         pytest.param({"path": "sync", "block": "128K"}, id="sync"),
         pytest.param({"path": "vfio", "mode": "interrupt", "block": "4K", "rate": "1M", "commit-bytes": "64K"},
                      id="vfio-4k-blocks"),
