@@ -1,0 +1,78 @@
+//! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
+//! then: `cargo run -p straightway-map --example map_soak -- [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
+
+use std::error::Error;
+use std::thread;
+use straightway_map::block::{Buffer, RamDisk, blocking};
+use straightway_map::{Map, Options, Range, map};
+
+const PAGE: usize = 4096;
+const PAGES: usize = 64;
+
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let rounds = std::env::args()
+        .nth(1)
+        .unwrap_or("20000".to_owned())
+        .parse()?;
+    let seed = std::env::var("STRAIGHTWAY_SEED")
+        .ok()
+        .map(|text| text.parse());
+    let seed = seed.transpose()?.unwrap_or_else(|| fastrand::u64(..));
+    println!("STRAIGHTWAY_SEED={seed}");
+    let disk = RamDisk::<_, 8>::new(vec![0; PAGES * PAGE], 9)?;
+    let options = Options {
+        writable: true,
+        resident_bytes: 16 * PAGE,
+        dirty_bytes: 4 * PAGE,
+        ..Options::default()
+    };
+    let range = Range {
+        lba: 0,
+        size_bytes: (PAGES * PAGE) as u64,
+    };
+    let buffer = || Buffer::from_static(vec![0; PAGE].leak());
+    let (map, server) = map(disk, range, &options, (0..4).map(|_| buffer()).collect())?;
+    let (mut disk, copy) = thread::scope(|scope| {
+        let user = scope.spawn(move || work(&map, rounds, seed));
+        let (disk, _) = server.run()?;
+        let copy = user.join().map_err(|_| "the user's thread panicked")??;
+        Ok::<_, Box<dyn Error + Send + Sync>>((disk, copy))
+    })?;
+    for (page, expected) in copy.chunks(PAGE).enumerate() {
+        let read = blocking::read(&mut disk, (page * PAGE / 512) as u64, buffer());
+        read.result?;
+        if read.buffer[..] != *expected {
+            return Err(format!("page {page} is not on the disk").into());
+        }
+    }
+    println!("{rounds} rounds, and the disk has every store");
+    Ok(())
+}
+
+fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut copy = vec![0; PAGES * PAGE];
+    for round in 0..rounds {
+        let at = random.usize(..copy.len());
+        // SAFETY: inside the map, which this thread alone uses.
+        let byte = unsafe { map.as_ptr().add(at) };
+        // SAFETY: as above.
+        let loaded = unsafe { byte.read_volatile() };
+        if loaded != copy[at] {
+            return Err(format!("round {round}: byte {at} is {loaded}, not {}", copy[at]).into());
+        }
+        if random.bool() {
+            copy[at] = random.u8(..);
+            // SAFETY: as above, and the map is writable.
+            unsafe { byte.write_volatile(copy[at]) };
+        }
+        if random.u8(..200) == 0 {
+            map.sync()?;
+        }
+        let resident = map.resident_bytes()?;
+        if resident > 16 * PAGE as u64 {
+            return Err(format!("round {round}: {resident} bytes are in memory").into());
+        }
+    }
+    Ok(copy)
+}

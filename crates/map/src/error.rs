@@ -1,0 +1,58 @@
+//! What can go wrong with a map.
+
+use std::io;
+
+/// Why a map could not be made, or has ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The range or the options are not possible; nothing was mapped.
+    #[error("{0}")]
+    Options(&'static str),
+    /// The kernel does not let this process serve page faults.
+    #[error("userfaultfd: {0}; run it as root, or set vm.unprivileged_userfaultfd=1")]
+    NotPermitted(io::Error),
+    /// The kernel cannot track stores: a map that may be stored to needs Linux 5.19 on x86-64.
+    #[error(
+        "this kernel has no userfaultfd with write protection for shared memory; map it to read only"
+    )]
+    NoWriteProtection,
+    /// A system call failed.
+    #[error("{doing}: {error}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Stores could not be written; they are kept in memory, and the next sync tries again.
+    #[error("{pages} pages could not be written, the first at byte {offset_bytes}: {error}")]
+    Unwritten {
+        /// Number of pages.
+        pages: usize,
+        /// Offset of the first in the map.
+        offset_bytes: u64,
+        /// The device's error there.
+        error: block::Error,
+    },
+    /// The device did not make completed writes durable.
+    #[error("the device's flush failed: {0}")]
+    Flush(block::Error),
+    /// The pager has ended, so accesses are errors.
+    #[error("the map's pager has ended")]
+    Ended,
+}
+
+/// The result of a call on a map.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An access that could not be served, or a page that could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Offset of the page in the map.
+    pub offset_bytes: u64,
+    /// Whether its write failed; its read otherwise, and accesses to it get SIGBUS.
+    pub write: bool,
+    /// The device's error.
+    pub error: block::Error,
+}

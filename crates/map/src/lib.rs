@@ -1,0 +1,42 @@
+//! A range of a block device, or a file of a volume, as memory: an application loads and stores, and the device is read and
+//! written behind it, by the kernel's userfaultfd.
+//!
+//! ```text
+//!  a thread touches a page --> the kernel stops it --> Userfault (sys): a fault
+//!                                                          |
+//!        it goes on  <-- the page has its content <-- Pager: Pages decides, the device reads
+//! ```
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `map` | [`map()`], [`Map`] for the users, [`Server`] for the thread with the device |
+//! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
+//! | `pages` | the states of pages, and which one loses its memory |
+//! | `space` | what the pager needs of memory |
+//! | `sys` | this memory by userfaultfd |
+//! | `file` | [`FileDevice`]: a file of a volume as the device |
+//! | `error` | errors, and failures that are told |
+//!
+//! Compared with the page cache's `mmap`: a limit on memory that holds exactly, no thread of the
+//! kernel that writes at its own time, and errors with an address and a reason.
+#![deny(unsafe_code)]
+
+/// The block interface, whose devices are mapped, and volumes, whose files are.
+pub use {block, volume};
+
+mod error;
+mod file;
+mod map;
+mod pager;
+mod pages;
+mod space;
+mod sys;
+
+pub use error::{Error, Failure, Result};
+pub use file::FileDevice;
+pub use map::{Map, Options, Server, map};
+pub use pager::{Counters, Range};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

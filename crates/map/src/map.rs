@@ -1,0 +1,241 @@
+//! A map and the loop that serves it.
+//!
+//! The device stays on the thread that opened it: that thread runs the [`Server`], and any other
+//! thread uses the [`Map`].
+
+use crate::error::{Error, Failure, Result};
+use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
+use crate::sys::{Region, Userfault};
+use block::{Buffer, Device};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+
+/// How long a server without work sleeps before it looks for its users' end, in milliseconds.
+const IDLE_MS: u32 = 1000;
+/// How long a server sleeps for a request that is under way before it looks for faults.
+const POLL_US: u32 = 50;
+
+/// How a range is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether threads may store. Needs write protection by userfaultfd: Linux 5.19 on x86-64.
+    pub writable: bool,
+    /// Bytes of a page, which is what one fault reads: a power of two from 4 KiB to 2 MiB, at
+    /// least a page of the kernel.
+    pub page_bytes: usize,
+    /// The most bytes of memory that hold the map's content; at least a page.
+    pub resident_bytes: usize,
+    /// Above this many bytes that were stored to, the server writes the oldest of them.
+    pub dirty_bytes: usize,
+}
+
+impl Default for Options {
+    /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty.
+    fn default() -> Self {
+        Self {
+            writable: false,
+            page_bytes: 4 << 10,
+            resident_bytes: 64 << 20,
+            dirty_bytes: 32 << 20,
+        }
+    }
+}
+
+/// A user's order to the server.
+enum Order {
+    Sync(SyncSender<Result<()>>),
+}
+
+/// A range of a device as memory.
+///
+/// Accesses are loads and stores through [`as_ptr`](Map::as_ptr); the [`Server`] serves them while
+/// it runs. An access that cannot be served, because the device fails or the server has ended, gets
+/// SIGBUS with the address, and [`take_failures`](Map::take_failures) has the reason. A child
+/// process does not inherit the map: after a fork its accesses get SIGSEGV.
+#[derive(Debug)]
+pub struct Map {
+    region: Arc<Region>,
+    size_bytes: u64,
+    orders: std::sync::mpsc::Sender<Order>,
+    reports: Arc<Reports>,
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sync")
+    }
+}
+
+impl Map {
+    /// The first byte. Until the map is dropped, `size_bytes` bytes from there on can be loaded
+    /// from, and stored to if it is writable; threads that do so at once synchronise as with any
+    /// memory.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.region.start()
+    }
+
+    /// Length in bytes.
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Whether stores are possible.
+    pub fn is_writable(&self) -> bool {
+        self.region.is_writable()
+    }
+
+    /// Bytes of memory that hold content now.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let resident = self.region.resident_bytes();
+        resident.map_err(|error| Error::System {
+            doing: "fstat",
+            error,
+        })
+    }
+
+    /// Writes what was stored until now, and makes it durable.
+    ///
+    /// # Errors
+    /// [`Error::Unwritten`], [`Error::Flush`] or [`Error::Ended`].
+    pub fn sync(&self) -> Result<()> {
+        let (answer, result) = sync_channel(1);
+        self.orders
+            .send(Order::Sync(answer))
+            .map_err(|_| Error::Ended)?;
+        self.region.ring();
+        result.recv().map_err(|_| Error::Ended)?
+    }
+
+    /// Accesses that were errors and pages that could not be written, since the last call; the
+    /// oldest thousand.
+    pub fn take_failures(&self) -> Vec<Failure> {
+        self.reports.take_failures()
+    }
+
+    /// What the server has done so far.
+    pub fn counters(&self) -> Counters {
+        self.reports.counters()
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // The channel's end is noticed at the next turn.
+        let (orders, _) = channel();
+        self.orders = orders;
+        self.region.ring();
+    }
+}
+
+/// Serves a map's faults.
+#[derive(Debug)]
+pub struct Server<D> {
+    pager: Pager<D, Userfault>,
+    orders: Receiver<Order>,
+    syncs: VecDeque<SyncSender<Result<()>>>,
+}
+
+/// Maps `range` of `device`. `buffers` are memory that the device reaches, of a page each: as many
+/// as requests may be under way.
+///
+/// # Errors
+/// [`Error::Options`], or those of the kernel.
+pub fn map<D: Device>(
+    device: D,
+    range: Range,
+    options: &Options,
+    buffers: Vec<Buffer>,
+) -> Result<(Map, Server<D>)> {
+    let page = options.page_bytes;
+    let limits = Limits {
+        page_bytes: page,
+        resident_pages: options.resident_bytes.checked_div(page).unwrap_or(0),
+        dirty_pages: options.dirty_bytes.checked_div(page).unwrap_or(0),
+    };
+    check(device.geometry(), range, limits, &buffers)?;
+    if page % rustix::param::page_size() != 0 {
+        return Err(Error::Options("a page has at least a page of the kernel"));
+    }
+    if options.writable && device.geometry().features.read_only {
+        return Err(Error::Options("the device is read-only"));
+    }
+    let len = usize::try_from(range.size_bytes).ok();
+    let len = len.and_then(|len| len.checked_next_multiple_of(page));
+    let len = len.filter(|&len| isize::try_from(len).is_ok());
+    let len = len.ok_or(Error::Options("the map is too long"))?;
+    let space = Userfault::new(len, page, options.writable)?;
+    let region = Arc::clone(space.region());
+    let reports = Arc::new(Reports::default());
+    let pager = Pager::new(device, space, range, limits, buffers, Arc::clone(&reports));
+    let (orders, received) = channel();
+    let map = Map {
+        region,
+        size_bytes: range.size_bytes,
+        orders,
+        reports: Arc::clone(&reports),
+    };
+    let server = Server {
+        pager,
+        orders: received,
+        syncs: VecDeque::new(),
+    };
+    Ok((map, server))
+}
+
+impl<D: Device> Server<D> {
+    /// Serves the map until it is dropped, then writes what was stored and makes it durable, and
+    /// returns the device and the buffers.
+    ///
+    /// # Errors
+    /// [`Error::System`]: a system call failed, and the map has ended. [`Error::Unwritten`] or
+    /// [`Error::Flush`]: the last sync failed.
+    pub fn run(mut self) -> Result<(D, Vec<Buffer>)> {
+        let serving = |error| Error::System {
+            doing: "serving page faults",
+            error,
+        };
+        let mut is_last = false;
+        let last = loop {
+            let has_moved = self.pager.turn().map_err(serving)?;
+            let synced = self.pager.take_synced();
+            let mut is_idle = !has_moved;
+            if let Some(result) = synced {
+                is_idle = false;
+                match self.syncs.pop_front() {
+                    // A user that has gone does not wait for its answer.
+                    Some(answer) => drop(answer.send(result)),
+                    None => break result,
+                }
+            }
+            match self.orders.try_recv() {
+                Ok(Order::Sync(answer)) => {
+                    self.syncs.push_back(answer);
+                    is_idle = false;
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => is_last = true,
+            }
+            if !self.pager.is_syncing() && (is_last || !self.syncs.is_empty()) {
+                self.pager.begin_sync();
+                is_idle = false;
+            }
+            match (is_idle, self.pager.is_busy()) {
+                (true, true) => self.pager.wait(POLL_US),
+                (true, false) => self.pager.space_mut().wait(IDLE_MS).map_err(serving)?,
+                (false, _) => {}
+            }
+        };
+        while self.pager.is_busy() {
+            if !self.pager.turn().map_err(serving)? {
+                self.pager.wait(POLL_US);
+            }
+        }
+        let closed = self.pager.close().map_err(serving)?;
+        last.map(|()| closed)
+    }
+}

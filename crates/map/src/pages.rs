@@ -1,0 +1,497 @@
+//! The states of a map's pages, and which page makes space for another. No memory and no device is
+//! touched here: each answer says what its caller does.
+//!
+//! ```text
+//!            fault                read            store                 write
+//!   absent ---------> reading ----------> clean ----------> dirty <--------------> writing
+//!     ^                  |                  |                 ^    done: clean        |
+//!     +------ evicted ---|------------------+                 +---- stored to --- rewritten
+//!                        +-- failed --> poisoned              +---- failed ------ kept
+//! ```
+//!
+//! Memory is taken from pages by second chance, as CLOCK does: a clean page is unmapped first, and
+//! loses its memory some steps later unless a thread has touched it. The pages that are unmapped are
+//! an eighth of all, so each fault has a bounded number of steps, and a page that was stored to is
+//! written before.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// One of so many pages is unmapped and may lose its memory next.
+const UNMAPPED_SHARE: usize = 8;
+/// The most pages that are unmapped before one loses its memory.
+const UNMAPPED_AT_ONCE: usize = 2;
+
+/// The state of a page that is not absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// A read is under way, for a thread that stores if `stored`.
+    Reading {
+        /// A thread that waits is about to store.
+        stored: bool,
+    },
+    /// The same as on the device. Not writable; not even readable unless `mapped`.
+    Clean {
+        /// Threads can load from it without a fault.
+        mapped: bool,
+    },
+    /// Stored to since it was read or written.
+    Dirty,
+    /// A write of its content is under way; not writable.
+    Writing,
+    /// The same, and stored to since the write began.
+    Rewritten,
+    /// Dirty, and its last write failed: only a sync tries again.
+    Kept,
+    /// Could not be read: an access is an error.
+    Poisoned,
+}
+
+/// What a thread that touched a page needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The page's content: [`Pages::begin_read`] as soon as there is memory for it.
+    Load,
+    /// Nothing yet: a read is under way.
+    Wait,
+    /// The page that is in memory, mapped again.
+    Remap {
+        /// Stores to it must fault.
+        protected: bool,
+    },
+    /// The page writable.
+    Unprotect,
+    /// Nothing: another thread's fault has been served since.
+    Wake,
+    /// The error of an access that cannot be served.
+    Poison,
+}
+
+/// A step towards memory for another page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Take the memory of this page, which is absent now.
+    Evict(u64),
+    /// Unmap this page, and ask again.
+    Unmap(u64),
+    /// Write this page, and ask again.
+    Write(u64),
+}
+
+/// What follows a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// Give the content to the threads that wait.
+    Install {
+        /// Stores to it must fault.
+        protected: bool,
+    },
+    /// Give them the error.
+    Poison,
+}
+
+/// All pages of a map that are not absent, by number.
+#[derive(Debug)]
+pub struct Pages {
+    states: HashMap<u64, State>,
+    /// Pages with memory, each in one of the two: in `unmapped` those that were unmapped, even if they
+    /// were touched since. A page is moved, or dropped if it has no memory, when it is met.
+    mapped: VecDeque<u64>,
+    unmapped: VecDeque<u64>,
+    unmapped_at_once: usize,
+    /// Pages that became dirty, the oldest first, each once; some have been written since.
+    aged: VecDeque<u64>,
+    is_aged: HashSet<u64>,
+    resident: usize,
+    dirty: usize,
+    writing: usize,
+    limit: usize,
+}
+
+impl Pages {
+    /// None of the pages is in memory, and at most `limit` may be at once; at least one.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            states: HashMap::new(),
+            mapped: VecDeque::new(),
+            unmapped: VecDeque::new(),
+            unmapped_at_once: 0,
+            aged: VecDeque::new(),
+            is_aged: HashSet::new(),
+            resident: 0,
+            dirty: 0,
+            writing: 0,
+            limit: limit.max(1),
+        }
+    }
+
+    /// The state of a page; None if it is absent.
+    pub fn state(&self, page: u64) -> Option<State> {
+        self.states.get(&page).copied()
+    }
+
+    /// Number of pages with memory.
+    #[cfg(test)]
+    pub const fn resident(&self) -> usize {
+        self.resident
+    }
+
+    /// Number of pages whose content is not on the device.
+    #[cfg(test)]
+    pub const fn dirty(&self) -> usize {
+        self.dirty
+    }
+
+    /// Number of pages that differ from the device and whose write is not under way.
+    pub const fn unwritten(&self) -> usize {
+        self.dirty - self.writing
+    }
+
+    /// Whether another page needs [`Pages::step`] first.
+    pub const fn is_full(&self) -> bool {
+        self.resident >= self.limit
+    }
+
+    /// Pages that differ from the device, in no order.
+    pub fn dirty_pages(&self) -> impl Iterator<Item = u64> {
+        let differs = |(&page, &state): (&u64, &State)| is_dirty(state).then_some(page);
+        self.states.iter().filter_map(differs)
+    }
+
+    fn set(&mut self, page: u64, state: State) {
+        let before = self.states.insert(page, state);
+        self.dirty -= usize::from(before.is_some_and(is_dirty));
+        self.dirty += usize::from(is_dirty(state));
+        self.writing -= usize::from(before == Some(State::Writing));
+        self.writing += usize::from(state == State::Writing);
+        if state == State::Dirty && self.is_aged.insert(page) {
+            self.aged.push_back(page);
+            // Pages that were written otherwise are still in it.
+            if self.aged.len() > 2 * self.limit {
+                let (aged, states) = (&mut self.aged, &self.states);
+                aged.retain(|page| states.get(page) == Some(&State::Dirty));
+                self.is_aged = self.aged.iter().copied().collect();
+            }
+        }
+    }
+
+    /// A thread touched `page` and waits; `store` if it is about to change it.
+    pub fn fault(&mut self, page: u64, store: bool) -> Answer {
+        let Some(state) = self.state(page) else {
+            return Answer::Load;
+        };
+        match (state, store) {
+            (State::Reading { stored }, _) => {
+                self.set(
+                    page,
+                    State::Reading {
+                        stored: stored | store,
+                    },
+                );
+                Answer::Wait
+            }
+            (State::Clean { mapped: true }, false) => Answer::Wake,
+            (State::Clean { mapped: true }, true) => {
+                self.set(page, State::Dirty);
+                Answer::Unprotect
+            }
+            (State::Clean { mapped: false }, _) => {
+                self.set(
+                    page,
+                    if store {
+                        State::Dirty
+                    } else {
+                        State::Clean { mapped: true }
+                    },
+                );
+                Answer::Remap { protected: !store }
+            }
+            (State::Writing, true) => {
+                self.set(page, State::Rewritten);
+                Answer::Unprotect
+            }
+            (State::Kept, true) => Answer::Unprotect,
+            (State::Dirty | State::Rewritten, _) | (State::Writing | State::Kept, false) => {
+                Answer::Wake
+            }
+            (State::Poisoned, _) => Answer::Poison,
+        }
+    }
+
+    /// A read of an absent page begins. There must be memory for it.
+    pub fn begin_read(&mut self, page: u64, store: bool) {
+        debug_assert!(!self.is_full() && self.state(page).is_none());
+        self.set(page, State::Reading { stored: store });
+        self.mapped.push_back(page);
+        self.resident += 1;
+    }
+
+    /// The read of a page has ended.
+    pub fn end_read(&mut self, page: u64, succeeded: bool) -> Loaded {
+        let state = self.state(page);
+        debug_assert!(matches!(state, Some(State::Reading { .. })), "{state:?}");
+        let stored = state == Some(State::Reading { stored: true });
+        if !succeeded {
+            self.poison(page);
+            return Loaded::Poison;
+        }
+        self.set(
+            page,
+            if stored {
+                State::Dirty
+            } else {
+                State::Clean { mapped: true }
+            },
+        );
+        Loaded::Install { protected: !stored }
+    }
+
+    /// An access to the page is an error from now on, and it has no memory.
+    pub fn poison(&mut self, page: u64) {
+        let before = self.state(page);
+        if before != Some(State::Poisoned) {
+            self.resident -= usize::from(before.is_some());
+            self.set(page, State::Poisoned);
+        }
+    }
+
+    /// A write of a dirty page begins, if it is dirty and none is under way.
+    pub fn begin_write(&mut self, page: u64) -> bool {
+        let begins = matches!(self.state(page), Some(State::Dirty | State::Kept));
+        if begins {
+            self.set(page, State::Writing);
+        }
+        begins
+    }
+
+    /// The write of a page has ended.
+    pub fn end_write(&mut self, page: u64, succeeded: bool) {
+        let state = self.state(page);
+        debug_assert!(
+            matches!(state, Some(State::Writing | State::Rewritten)),
+            "{state:?}"
+        );
+        let after = match (state, succeeded) {
+            (_, false) => State::Kept,
+            (Some(State::Writing), true) => State::Clean { mapped: true },
+            (_, true) => State::Dirty,
+        };
+        self.set(page, after);
+    }
+
+    /// The page that has been dirty for longest, whose write has begun when this returns.
+    pub fn write_oldest(&mut self) -> Option<u64> {
+        while let Some(page) = self.aged.pop_front() {
+            self.is_aged.remove(&page);
+            if self.state(page) == Some(State::Dirty) {
+                self.set(page, State::Writing);
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// The next step towards memory for another page, which has begun when this returns; None if
+    /// each page is being read or written, or is kept.
+    pub fn step(&mut self) -> Option<Step> {
+        let target = (self.limit / UNMAPPED_SHARE).max(1);
+        if self.unmapped.len() < target && self.unmapped_at_once < UNMAPPED_AT_ONCE {
+            if let Some(step) = self.unmap() {
+                return Some(step);
+            }
+        }
+        for _ in 0..self.unmapped.len() {
+            let page = self.unmapped.pop_front()?;
+            match self.state(page) {
+                Some(State::Clean { mapped: false }) => {
+                    self.states.remove(&page);
+                    self.resident -= 1;
+                    self.unmapped_at_once = 0;
+                    return Some(Step::Evict(page));
+                }
+                Some(State::Poisoned) | None => {}
+                Some(_) => self.mapped.push_back(page),
+            }
+        }
+        self.unmap()
+    }
+
+    /// Unmaps the first clean page, unless a dirty one comes first, which is written.
+    fn unmap(&mut self) -> Option<Step> {
+        for _ in 0..self.mapped.len() {
+            let page = self.mapped.pop_front()?;
+            match self.state(page) {
+                Some(State::Clean { .. }) => {
+                    self.set(page, State::Clean { mapped: false });
+                    self.unmapped.push_back(page);
+                    self.unmapped_at_once += 1;
+                    return Some(Step::Unmap(page));
+                }
+                Some(State::Dirty) => {
+                    self.set(page, State::Writing);
+                    self.mapped.push_back(page);
+                    return Some(Step::Write(page));
+                }
+                Some(State::Poisoned) | None => {}
+                Some(_) => self.mapped.push_back(page),
+            }
+        }
+        None
+    }
+}
+
+const fn is_dirty(state: State) -> bool {
+    matches!(
+        state,
+        State::Dirty | State::Writing | State::Rewritten | State::Kept
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// What threads and the device can do to three pages with memory for two, as numbers.
+    const EVENTS: usize = 3 * 6 + 1;
+
+    /// The pages after `history`, and what a plain model says of them: which contents are newer in
+    /// memory than on the device.
+    fn replay(history: &[usize]) -> (Pages, [bool; 3]) {
+        let mut pages = Pages::new(2);
+        let mut newer = [false; 3];
+        for &event in history {
+            apply(&mut pages, &mut newer, event);
+        }
+        (pages, newer)
+    }
+
+    fn apply(pages: &mut Pages, newer: &mut [bool; 3], event: usize) {
+        let (page, what) = ((event / 6) as u64, event % 6);
+        let at = page as usize;
+        if event == EVENTS - 1 {
+            let before: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
+            match pages.step() {
+                Some(Step::Evict(page)) => {
+                    assert_eq!(before[page as usize], Some(State::Clean { mapped: false }));
+                    assert!(!newer[page as usize], "{page} was lost");
+                }
+                Some(Step::Unmap(page)) => assert!(!newer[page as usize]),
+                Some(Step::Write(page)) => assert!(newer[page as usize]),
+                None => {}
+            }
+            return;
+        }
+        let state = pages.state(page);
+        match what {
+            0 | 1 => {
+                let store = what == 1;
+                let answer = pages.fault(page, store);
+                if answer == Answer::Load && !pages.is_full() {
+                    pages.begin_read(page, store);
+                }
+                // From here on the thread stores without another fault.
+                newer[at] |= store
+                    && matches!(
+                        answer,
+                        Answer::Unprotect | Answer::Remap { protected: false }
+                    );
+                assert_eq!(answer == Answer::Poison, state == Some(State::Poisoned));
+            }
+            2 | 3 if matches!(state, Some(State::Reading { .. })) => {
+                let loaded = pages.end_read(page, what == 2);
+                newer[at] = loaded == Loaded::Install { protected: false };
+                assert_eq!(loaded == Loaded::Poison, what == 3);
+            }
+            4 | 5 if matches!(state, Some(State::Writing | State::Rewritten)) => {
+                pages.end_write(page, what == 4);
+                newer[at] = what == 5 || state == Some(State::Rewritten);
+            }
+            4 if pages.begin_write(page) => assert!(newer[at]),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
+        let mut seen = HashSet::new();
+        let mut open: Vec<Vec<usize>> = vec![Vec::new()];
+        while let Some(history) = open.pop() {
+            for event in 0..EVENTS {
+                let (mut pages, mut newer) = replay(&history);
+                apply(&mut pages, &mut newer, event);
+                let states: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
+                let resident =
+                    |state: &&Option<State>| !matches!(state, None | Some(State::Poisoned));
+                assert_eq!(
+                    pages.resident(),
+                    states.iter().filter(resident).count(),
+                    "{history:?} {event}"
+                );
+                assert!(pages.resident() <= 2, "{history:?} {event}");
+                assert_eq!(pages.dirty(), pages.dirty_pages().count());
+                for (page, state) in states.iter().enumerate() {
+                    let is_newer = newer[page];
+                    assert!(
+                        !is_newer || state.is_some_and(is_dirty),
+                        "{page} {state:?} {history:?} {event}"
+                    );
+                }
+                let key = (states, pages.mapped.clone(), pages.unmapped.clone(), newer);
+                if seen.insert(key) {
+                    open.push([&history[..], &[event]].concat());
+                }
+            }
+        }
+        assert!(seen.len() > 1000, "{} states", seen.len());
+    }
+
+    #[test]
+    fn a_page_that_is_touched_survives_the_hand_and_the_other_does_not() {
+        let mut pages = Pages::new(2);
+        for page in 0..2 {
+            assert_eq!(pages.fault(page, false), Answer::Load);
+            pages.begin_read(page, false);
+            assert_eq!(
+                pages.end_read(page, true),
+                Loaded::Install { protected: true }
+            );
+        }
+        assert_eq!(pages.step(), Some(Step::Unmap(0)));
+        assert_eq!(pages.fault(0, false), Answer::Remap { protected: true });
+        assert_eq!(pages.step(), Some(Step::Unmap(1)));
+        assert_eq!(pages.step(), Some(Step::Evict(1)));
+        assert_eq!(pages.resident(), 1);
+    }
+
+    #[test]
+    fn the_page_that_has_been_dirty_for_longest_is_written_first() {
+        let mut pages = Pages::new(3);
+        for page in [2, 0, 1] {
+            pages.begin_read(page, true);
+            assert_eq!(
+                pages.end_read(page, true),
+                Loaded::Install { protected: false }
+            );
+        }
+        assert!(pages.begin_write(0));
+        assert_eq!((pages.dirty(), pages.unwritten()), (3, 2));
+        assert_eq!(pages.write_oldest(), Some(2));
+        assert_eq!(pages.fault(2, true), Answer::Unprotect);
+        assert_eq!(
+            (pages.write_oldest(), pages.write_oldest()),
+            (Some(1), None)
+        );
+        pages.end_write(2, true);
+        assert_eq!(
+            (pages.state(2), pages.write_oldest()),
+            (Some(State::Dirty), Some(2))
+        );
+        // However often pages become dirty, the order has each once.
+        for _ in 0..100 {
+            pages.end_write(2, true);
+            assert_eq!(pages.fault(2, true), Answer::Unprotect);
+            assert!(pages.begin_write(2));
+        }
+        assert!(pages.aged.len() <= 6, "{}", pages.aged.len());
+    }
+}

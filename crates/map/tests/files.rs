@@ -1,0 +1,189 @@
+//! Maps of a volume's files.
+
+use block::{Buffer, Device, RamDisk};
+use std::io::Write;
+use std::thread;
+use straightway_map::{Error, FileDevice, Map, Options, Range, map};
+use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking};
+
+const PAGE: usize = 4096;
+
+fn buffer(len: usize) -> Buffer {
+    Buffer::from_static(vec![0; len].leak())
+}
+
+type Disk = RamDisk<Vec<u8>, 8>;
+
+/// A volume with two files that grew in turns, so that both are in many pieces, with the bytes of
+/// the first.
+fn volume_with_files() -> (Disk, Vec<u8>) {
+    let mut disk = Disk::new(vec![0; 4 << 20], 9).expect("a RAM disk");
+    let options = FormatOptions {
+        checksums: true,
+        ..FormatOptions::default()
+    };
+    volume::format(&mut disk, buffer(4096), &options)
+        .0
+        .expect("a volume");
+    let mut files = [const { OpenFile::new() }; 2];
+    let volume = mounted(disk, &mut files);
+    let plain = CreateOptions::default();
+    let one = blocking::run(&volume, volume.create("one", &plain)).expect("a file");
+    let summed = CreateOptions {
+        checksums: true,
+        ..plain
+    };
+    let two = blocking::run(&volume, volume.create("summed", &summed)).expect("a file");
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut content = Vec::new();
+    // The file's last block is not full.
+    for piece in 0..40 {
+        let len = if piece == 39 { 1000 } else { 8192 };
+        let mut data = buffer(8192);
+        random.fill(&mut data);
+        content.extend_from_slice(&data[..len]);
+        blocking::append(&volume, one, data, len)
+            .result
+            .expect("an append");
+        blocking::append(&volume, two, buffer(8192), 8192)
+            .result
+            .expect("an append");
+        blocking::run(&volume, volume.sync(one)).expect("a sync");
+    }
+    for file in [one, two] {
+        blocking::run(&volume, volume.close(file)).expect("closed");
+    }
+    (volume.unmount().device, content)
+}
+
+fn mounted<'f>(disk: Disk, files: &'f mut [OpenFile]) -> Volume<'f, Disk> {
+    let nodes = [(); 3].map(|()| buffer(4096));
+    let mounted = Volume::mount(disk, nodes, files, &MountOptions::default());
+    mounted
+        .map_err(|unmounted| unmounted.result)
+        .expect("a mount")
+}
+
+fn options(writable: bool) -> Options {
+    Options {
+        writable,
+        resident_bytes: 6 * PAGE,
+        dirty_bytes: 2 * PAGE,
+        ..Options::default()
+    }
+}
+
+/// Runs `body` with a map of all of `device` on another thread.
+fn with_map<D: Device>(
+    device: D,
+    writable: bool,
+    body: impl FnOnce(Map) + Send,
+) -> Result<(), Error> {
+    let size_bytes = device.geometry().size_bytes();
+    let buffers = (0..4).map(|_| buffer(PAGE)).collect();
+    let (map, server) = map(
+        device,
+        Range { lba: 0, size_bytes },
+        &options(writable),
+        buffers,
+    )?;
+    thread::scope(|scope| {
+        let user = scope.spawn(|| body(map));
+        let ended = server.run();
+        user.join().expect("the test's own thread");
+        ended.map(drop)
+    })
+}
+
+fn load(map: &Map, at: usize) -> u8 {
+    // SAFETY: inside the map, whose bytes only this test changes, on this thread.
+    unsafe { map.as_ptr().add(at).read_volatile() }
+}
+
+#[test]
+fn a_file_in_many_pieces_is_one_range_of_memory() {
+    let (disk, content) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open("one")).expect("the file");
+    let device = FileDevice::new(&volume, file, false).expect("a device");
+    assert_eq!(device.size_bytes(), content.len() as u64);
+    let ended = with_map(device, false, |map| {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..3000 {
+            let at = random.usize(..content.len());
+            assert_eq!(load(&map, at), content[at], "byte {at}");
+        }
+        // The rest of the last block and of the last page.
+        for at in [content.len(), content.len().next_multiple_of(PAGE) - 1] {
+            assert_eq!(load(&map, at), 0);
+        }
+        // A system call reads it as it reads any memory.
+        // SAFETY: as for `load`.
+        let all = unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr(), content.len()) };
+        let mut copy = Vec::new();
+        copy.write_all(all).expect("memory");
+        assert!(copy == content);
+    });
+    ended.expect("a clean end");
+    blocking::run(&volume, volume.close(file)).expect("closed");
+    volume.unmount().result.expect("unmounted");
+}
+
+#[test]
+fn stores_change_the_file_and_nothing_else() {
+    let (disk, mut content) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open_to_write("one")).expect("the file");
+    let device = FileDevice::new(&volume, file, true).expect("a device");
+    let expected = &mut content;
+    let ended = with_map(device, true, |map| {
+        let mut random = fastrand::Rng::with_seed(2);
+        for round in 0..1500 {
+            let at = random.usize(..expected.len());
+            assert_eq!(load(&map, at), expected[at], "round {round}, byte {at}");
+            expected[at] = random.u8(..);
+            // SAFETY: as for `load`.
+            unsafe { map.as_ptr().add(at).write_volatile(expected[at]) };
+            if round % 300 == 0 {
+                map.sync().expect("a sync");
+            }
+        }
+    });
+    ended.expect("a clean end");
+    blocking::run(&volume, volume.close(file)).expect("closed");
+    let disk = volume.unmount().device;
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open("one")).expect("the file");
+    let read = blocking::read(
+        &volume,
+        file,
+        0,
+        buffer(content.len().next_multiple_of(512)),
+    );
+    read.result.expect("the file");
+    assert!(read.buffer[..content.len()] == content[..]);
+    blocking::run(&volume, volume.close(file)).expect("closed");
+    let (mut scratch, mut findings) = (vec![0; 4096], Vec::new());
+    let mut report = |finding| findings.push(finding);
+    blocking::run(&volume, volume.check(&mut scratch, &mut report)).expect("a check");
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn files_that_cannot_be_mapped_are_refused() {
+    let (disk, _) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 2];
+    let volume = mounted(disk, &mut files);
+    let summed = blocking::run(&volume, volume.open_to_write("summed")).expect("the file");
+    let refused = FileDevice::new(&volume, summed, true).map(drop);
+    assert_eq!(refused, Err(volume::Error::Unsupported));
+    let device = FileDevice::new(&volume, summed, false).expect("to read");
+    let refused = with_map(device, true, |_| {});
+    assert!(refused.is_err_and(|error| error.to_string().contains("read-only")));
+    let empty = blocking::run(&volume, volume.create("empty", &CreateOptions::default()));
+    let refused = FileDevice::new(&volume, empty.expect("a file"), false).map(drop);
+    assert_eq!(refused, Err(volume::Error::PastEnd));
+}

@@ -1,0 +1,417 @@
+//! Maps over a RAM disk and over faulty devices, with real page faults.
+
+use block::{Buffer, Device, RamDisk, blocking};
+use crash::{Fault, Faulty, Kind, On, Rule};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use straightway_map::{Error, Failure, Map, Options, Range, Result, map};
+
+const PAGE: usize = 4096;
+
+fn buffers(count: usize, page: usize) -> Vec<Buffer> {
+    let buffer = |_| Buffer::from_static(vec![0; page].leak());
+    (0..count).map(buffer).collect()
+}
+
+/// A disk of `pages` whose every byte is known: the number of its page, and not zero.
+fn disk(pages: usize) -> RamDisk<Vec<u8>, 8> {
+    let memory = (0..pages * PAGE).map(|at| value(at / PAGE)).collect();
+    RamDisk::new(memory, 9).expect("a RAM disk")
+}
+
+fn value(page: usize) -> u8 {
+    (page % 255) as u8 + 1
+}
+
+/// The bytes of a map that its test alone accesses.
+fn bytes(map: &Map) -> &[AtomicU8] {
+    // SAFETY: the map lives as long as the slice, and its memory is only accessed as atomics.
+    unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr().cast(), map.size_bytes() as usize) }
+}
+
+fn load(map: &Map, at: usize) -> u8 {
+    bytes(map)[at].load(Ordering::Relaxed)
+}
+
+fn store(map: &Map, at: usize, value: u8) {
+    bytes(map)[at].store(value, Ordering::Relaxed);
+}
+
+/// Maps the first `size_bytes` of `device`, runs `body` on another thread, and returns the device
+/// with the server's result.
+fn with_map<D: Device>(
+    device: D,
+    size_bytes: u64,
+    options: Options,
+    body: impl FnOnce(Map) + Send,
+) -> Result<D> {
+    let range = Range { lba: 0, size_bytes };
+    let (map, server) = map(device, range, &options, buffers(4, options.page_bytes))?;
+    thread::scope(|scope| {
+        let user = scope.spawn(|| body(map));
+        let ended = server.run();
+        user.join().expect("the test's own thread");
+        ended.map(|(device, buffers)| {
+            assert_eq!(buffers.len(), 4);
+            device
+        })
+    })
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("STRAIGHTWAY_SEED").ok();
+    let seed = given.and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("STRAIGHTWAY_SEED={seed}");
+    seed
+}
+
+#[test]
+fn loads_see_the_device_within_the_limit_of_memory() {
+    let pages = 64;
+    for page_bytes in [PAGE, 4 * PAGE] {
+        let options = Options {
+            page_bytes,
+            resident_bytes: 4 * page_bytes,
+            ..Options::default()
+        };
+        let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
+            for round in 0..3 {
+                for page in 0..pages {
+                    let at = page * PAGE + round * 7;
+                    assert_eq!(load(&map, at), value(page));
+                    assert!(
+                        map.resident_bytes().expect("a count") <= options.resident_bytes as u64
+                    );
+                }
+            }
+            assert_eq!(map.take_failures(), []);
+            assert!(map.counters().evictions > 0);
+        });
+        ended.expect("a clean end");
+    }
+}
+
+#[test]
+fn a_last_page_that_is_short_ends_with_zeroes() {
+    let ended = with_map(disk(2), PAGE as u64 + 512, Options::default(), |map| {
+        assert_eq!(load(&map, PAGE + 511), value(1));
+        // SAFETY: the mapping has whole pages.
+        let past = unsafe { map.as_ptr().add(PAGE + 512).read_volatile() };
+        assert_eq!(past, 0);
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn random_stores_are_on_the_device_after_each_sync_and_at_the_end() {
+    let (pages, mut random) = (24, fastrand::Rng::with_seed(seed()));
+    let options = Options {
+        writable: true,
+        resident_bytes: 5 * PAGE,
+        dirty_bytes: 2 * PAGE,
+        ..Options::default()
+    };
+    let mut expected: Vec<u8> = (0..pages * PAGE).map(|at| value(at / PAGE)).collect();
+    let size_bytes = expected.len() as u64;
+    let ended = with_map(disk(pages), size_bytes, options, |map| {
+        for round in 0..4000 {
+            let at = random.usize(..expected.len());
+            assert_eq!(load(&map, at), expected[at], "round {round}, byte {at}");
+            if random.bool() {
+                expected[at] = random.u8(..);
+                store(&map, at, expected[at]);
+            }
+            assert!(map.resident_bytes().expect("a count") <= options.resident_bytes as u64);
+            if random.u8(..100) == 0 {
+                map.sync().expect("a sync");
+            }
+        }
+        drop(map);
+    });
+    let mut device = ended.expect("a clean end");
+    for page in 0..pages {
+        let buffer = buffers(1, PAGE).pop().expect("a buffer");
+        let read = blocking::read(&mut device, (page * PAGE / 512) as u64, buffer);
+        assert_eq!(read.result, Ok(()));
+        assert_eq!(
+            read.buffer[..],
+            expected[page * PAGE..][..PAGE],
+            "page {page}"
+        );
+    }
+}
+
+#[test]
+fn threads_that_touch_the_same_pages_all_go_on() {
+    let pages = 16;
+    let options = Options {
+        writable: true,
+        resident_bytes: 3 * PAGE,
+        dirty_bytes: PAGE,
+        ..Options::default()
+    };
+    let seed = seed();
+    let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let map = &map;
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed + thread as u64);
+                    // Each thread has bytes of its own in all pages.
+                    let mut mine: Vec<u8> = (0..pages).map(value).collect();
+                    for _ in 0..1500 {
+                        let page = random.usize(..pages);
+                        let at = page * PAGE + thread;
+                        assert_eq!(load(map, at), mine[page]);
+                        mine[page] = random.u8(..);
+                        store(map, at, mine[page]);
+                    }
+                });
+            }
+        });
+    });
+    ended.expect("a clean end");
+}
+
+/// Whether an access to a page is possible, without its signal: the kernel returns EFAULT from a
+/// system call where the thread itself would get SIGBUS.
+fn is_served(map: &Map, page: usize) -> bool {
+    let (mut reader, mut writer) = UnixStream::pair().expect("sockets");
+    // SAFETY: only the kernel reads these bytes.
+    let byte = unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr().add(page * PAGE), 1) };
+    match writer.write(byte) {
+        Ok(1) => {
+            let mut read = [0];
+            reader.read_exact(&mut read).expect("the byte");
+            true
+        }
+        result => {
+            let error = result.expect_err("no byte was written");
+            assert_eq!(error.raw_os_error(), Some(libc::EFAULT), "{error}");
+            false
+        }
+    }
+}
+
+/// The blocks of a page.
+fn blocks(page: u64) -> std::ops::Range<u64> {
+    page * 8..page * 8 + 8
+}
+
+const MEDIUM: block::Error = block::Error::Nvme { status: 0x281 };
+
+#[test]
+fn a_page_that_cannot_be_read_is_an_error_with_its_reason_and_the_others_are_served() {
+    let rule = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(3));
+    let ended = with_map(
+        Faulty::new(disk(8), [rule]),
+        8 * PAGE as u64,
+        Options::default(),
+        |map| {
+            assert!(is_served(&map, 2));
+            assert!(!is_served(&map, 3));
+            assert!(is_served(&map, 4));
+            let failure = Failure {
+                offset_bytes: 3 * PAGE as u64,
+                write: false,
+                error: MEDIUM,
+            };
+            assert_eq!(map.take_failures(), [failure]);
+            // It is not read again, and stays an error.
+            assert!(!is_served(&map, 3));
+            assert_eq!(
+                (map.take_failures(), map.counters().failures),
+                (Vec::new(), 1)
+            );
+        },
+    );
+    ended.expect("a clean end");
+}
+
+#[test]
+fn stores_that_cannot_be_written_are_kept_and_a_later_sync_writes_them() {
+    let rules = [1, 2]
+        .map(|at| Rule::once(On::Kind(Kind::Write), at, Fault::Fail(MEDIUM)).within(blocks(5)));
+    let options = Options {
+        writable: true,
+        resident_bytes: 4 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(
+        Faulty::new(disk(16), rules),
+        16 * PAGE as u64,
+        options,
+        |map| {
+            store(&map, 5 * PAGE, 77);
+            store(&map, 6 * PAGE, 78);
+            for _ in 0..2 {
+                let error = map.sync().expect_err("a write fails");
+                let Error::Unwritten {
+                    pages: 1,
+                    offset_bytes,
+                    error: MEDIUM,
+                } = error
+                else {
+                    unreachable!("{error}");
+                };
+                assert_eq!(offset_bytes, 5 * PAGE as u64);
+                // However many other pages are needed, this one stays.
+                for page in 0..16 {
+                    assert!(is_served(&map, page));
+                }
+                assert_eq!((load(&map, 5 * PAGE), load(&map, 6 * PAGE)), (77, 78));
+            }
+            assert_eq!(map.take_failures().len(), 2);
+            map.sync().expect("the device is well again");
+        },
+    );
+    let mut device = ended.expect("a clean end");
+    let buffer = buffers(1, PAGE).pop().expect("a buffer");
+    let read = blocking::read(&mut device, blocks(5).start, buffer);
+    assert_eq!((read.result, read.buffer[0]), (Ok(()), 77));
+}
+
+#[test]
+fn a_flush_that_fails_is_told() {
+    let rule = Rule::once(On::Kind(Kind::Flush), 1, Fault::Fail(MEDIUM));
+    let options = Options {
+        writable: true,
+        ..Options::default()
+    };
+    let ended = with_map(
+        Faulty::new(disk(2), [rule]),
+        2 * PAGE as u64,
+        options,
+        |map| {
+            store(&map, 0, 7);
+            assert!(matches!(map.sync(), Err(Error::Flush(MEDIUM))));
+            map.sync().expect("the next one");
+        },
+    );
+    ended.expect("a clean end");
+}
+
+#[test]
+fn a_device_that_disappears_ends_every_access_and_the_server() {
+    let rule = Rule::once(On::Kind(Kind::Read), 3, Fault::Remove);
+    let options = Options {
+        writable: true,
+        resident_bytes: 3 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(
+        Faulty::new(disk(8), [rule]),
+        8 * PAGE as u64,
+        options,
+        |map| {
+            store(&map, 0, 1);
+            store(&map, PAGE, 2);
+            for page in 2..8 {
+                assert!(!is_served(&map, page));
+            }
+            // What is in memory stays there.
+            assert_eq!((load(&map, 0), load(&map, PAGE)), (1, 2));
+            assert!(matches!(map.sync(), Err(Error::Unwritten { pages: 2, .. })));
+            // With all memory kept, there is none for another page.
+            store(&map, 2, 3);
+            assert!(!is_served(&map, 7));
+        },
+    );
+    let error = ended.map(drop).expect_err("the last sync");
+    assert!(
+        matches!(
+            error,
+            Error::Unwritten {
+                pages: 2,
+                offset_bytes: 0,
+                error: block::Error::Gone
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_a_server_every_access_is_an_error() {
+    let range = Range {
+        lba: 0,
+        size_bytes: PAGE as u64,
+    };
+    let (map, server) = map(disk(1), range, &Options::default(), buffers(1, PAGE)).expect("a map");
+    drop(server);
+    assert!(!is_served(&map, 0));
+    assert!(matches!(map.sync(), Err(Error::Ended)));
+}
+
+#[test]
+fn threads_amid_failing_reads_and_writes_all_come_to_an_end() {
+    let pages = 16;
+    let options = Options {
+        writable: true,
+        resident_bytes: 6 * PAGE,
+        dirty_bytes: PAGE,
+        ..Options::default()
+    };
+    let seed = seed();
+    let mut rules: Vec<Rule> = [40, 90, 160]
+        .map(|at| Rule::once(On::Kind(Kind::Read), at, Fault::Fail(MEDIUM)))
+        .to_vec();
+    rules.extend(
+        (0..40).map(|at| Rule::once(On::Kind(Kind::Write), 5 * at + 3, Fault::Fail(MEDIUM))),
+    );
+    let ended = with_map(
+        Faulty::new(disk(pages), rules),
+        (pages * PAGE) as u64,
+        options,
+        |map| {
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let map = &map;
+                    scope.spawn(move || {
+                        let mut random = fastrand::Rng::with_seed(seed + thread);
+                        for _ in 0..400 {
+                            is_served(map, random.usize(..pages));
+                            if random.u8(..20) == 0 {
+                                let _ = map.sync();
+                            }
+                        }
+                    });
+                }
+            });
+            let poisoned = (0..pages).filter(|&page| !is_served(&map, page)).count();
+            assert!(poisoned <= 3, "{poisoned}");
+        },
+    );
+    ended.expect("a clean end: nothing was stored");
+}
+
+#[test]
+fn impossible_maps_are_refused_with_a_reason() {
+    let refused = |size_bytes: u64, options: Options, buffers: Vec<Buffer>| {
+        let refused = map(disk(4), Range { lba: 0, size_bytes }, &options, buffers);
+        refused.map(drop).expect_err("it is refused").to_string()
+    };
+    let usual = Options::default();
+    let good = || buffers(1, PAGE);
+    assert!(refused(0, usual, good()).contains("whole blocks"));
+    assert!(refused(100, usual, good()).contains("whole blocks"));
+    assert!(refused(5 * PAGE as u64, usual, good()).contains("past the device"));
+    assert!(refused(u64::MAX - 511, usual, good()).contains("past the device"));
+    for page_bytes in [0, 5000, 4 << 20] {
+        let options = Options {
+            page_bytes,
+            ..usual
+        };
+        assert!(!refused(4096, options, good()).is_empty());
+    }
+    let options = Options {
+        resident_bytes: 4095,
+        ..usual
+    };
+    assert!(refused(4096, options, good()).contains("one page in memory"));
+    assert!(refused(4096, usual, Vec::new()).contains("one buffer"));
+    assert!(refused(4096, usual, buffers(1, 512)).contains("as long as a page"));
+}
