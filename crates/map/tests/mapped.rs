@@ -1,10 +1,12 @@
 //! Maps over a RAM disk and over faulty devices, with real page faults.
 
-use block::{Buffer, Device, RamDisk, blocking};
+use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};
 use crash::{Fault, Faulty, Kind, On, Rule};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use straightway_map::{Error, Failure, Map, Options, Range, Result, map};
 
@@ -414,4 +416,85 @@ fn impossible_maps_are_refused_with_a_reason() {
     assert!(refused(4096, options, good()).contains("one page in memory"));
     assert!(refused(4096, usual, Vec::new()).contains("one buffer"));
     assert!(refused(4096, usual, buffers(1, 512)).contains("as long as a page"));
+}
+
+/// A disk whose writes reach it some time after they are let go, and the first byte of the last one
+/// that has.
+struct Late {
+    disk: RamDisk<Vec<u8>, 8>,
+    held: VecDeque<(u32, Request)>,
+    let_go: Arc<AtomicBool>,
+    reached: Arc<AtomicU8>,
+}
+
+impl Device for Late {
+    fn geometry(&self) -> &Geometry {
+        self.disk.geometry()
+    }
+
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
+        match &request.operation {
+            Operation::Write { .. } => {
+                self.held.push_back((POLLS, request));
+                Ok(())
+            }
+            _ => self.disk.submit(request),
+        }
+    }
+
+    fn kick(&mut self) {
+        self.disk.kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        if let Some((polls, _)) = self.held.front_mut() {
+            *polls -= u32::from(self.let_go.load(Ordering::Relaxed));
+            if *polls == 0 {
+                let (_, request) = self.held.pop_front()?;
+                if let Operation::Write { buffer, .. } = &request.operation {
+                    self.reached.store(buffer[0], Ordering::Relaxed);
+                }
+                self.disk.submit(request).expect("a place in its queue");
+                self.disk.kick();
+            }
+        }
+        self.disk.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.disk.outstanding() + self.held.len()
+    }
+}
+
+/// How often the device is polled until a write that was let go reaches it.
+const POLLS: u32 = 50_000;
+
+#[test]
+fn a_sync_writes_what_was_stored_during_a_write_as_well() {
+    let reached = Arc::new(AtomicU8::new(0));
+    let let_go = Arc::new(AtomicBool::new(false));
+    let device = Late {
+        disk: disk(2),
+        held: VecDeque::new(),
+        let_go: Arc::clone(&let_go),
+        reached: Arc::clone(&reached),
+    };
+    // Each store is written at once.
+    let options = Options {
+        writable: true,
+        dirty_bytes: 0,
+        ..Options::default()
+    };
+    let ended = with_map(device, PAGE as u64, options, |map| {
+        for value in 100..108 {
+            // The write of what was there before is under way when the second value is stored.
+            let_go.store(false, Ordering::Relaxed);
+            store(&map, 0, value - 50);
+            store(&map, 0, value);
+            let_go.store(true, Ordering::Relaxed);
+            map.sync().expect("a sync");
+            assert_eq!(reached.load(Ordering::Relaxed), value);
+        }
+    });
+    ended.map(drop).expect("a clean end");
 }
