@@ -135,7 +135,7 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
                 });
             }
         } else if let Err(error) = result {
-            // Without the map, none of those that wait can go on.
+            // Without the map, none of the waiting transfers can continue.
             for (_, transfer) in &mut self.flight {
                 if !transfer.is_submitted() {
                     transfer.fail(error);

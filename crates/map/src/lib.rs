@@ -4,7 +4,7 @@
 //! ```text
 //!  a thread touches a page --> the kernel stops it --> Userfault (sys): a fault
 //!                                                          |
-//!        it goes on  <-- the page has its content <-- Pager: Pages decides, the device reads
+//!        it continues <- the page has its content <-- Pager: Pages decides, the device reads
 //! ```
 //!
 //! | module | contents |
@@ -15,7 +15,7 @@
 //! | `space` | what the pager needs of memory |
 //! | `sys` | this memory by userfaultfd |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
-//! | `error` | errors, and failures that are told |
+//! | `error` | errors, and reported failures |
 //!
 //! Compared with the page cache's `mmap`: a limit on memory that holds exactly, no thread of the
 //! kernel that writes at its own time, and errors with an address and a reason.

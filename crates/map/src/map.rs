@@ -107,7 +107,7 @@ impl Map {
         self.orders
             .send(Order::Sync(answer))
             .map_err(|_| Error::Ended)?;
-        self.region.ring();
+        self.region.notify();
         result.recv().map_err(|_| Error::Ended)?
     }
 
@@ -128,7 +128,7 @@ impl Drop for Map {
         // The channel's end is noticed at the next turn.
         let (orders, _) = channel();
         self.orders = orders;
-        self.region.ring();
+        self.region.notify();
     }
 }
 
@@ -207,7 +207,7 @@ impl<D: Device> Server<D> {
             if let Some(result) = synced {
                 is_idle = false;
                 match self.syncs.pop_front() {
-                    // A user that has gone does not wait for its answer.
+                    // A user that no longer waits has dropped the other end.
                     Some(answer) => drop(answer.send(result)),
                     None => break result,
                 }

@@ -224,7 +224,7 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// Serves what can be served now; returns whether there was something.
     ///
     /// # Errors
-    /// A system call failed: the map cannot go on.
+    /// A system call failed: the map has ended.
     pub fn turn(&mut self) -> io::Result<bool> {
         let mut has_moved = false;
         while let Some(completion) = self.device.poll() {
@@ -320,7 +320,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         has_place.then(|| self.slots.iter().position(is_free))?
     }
 
-    /// Writes a page that was stored to; its state says so already.
+    /// Writes a page whose state is [`State::Writing`].
     fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<()> {
         self.space.protect(page)?;
         self.counters.writes += 1;
@@ -425,7 +425,7 @@ impl<D: Device, S: Space> Pager<D, S> {
                 let Err(error) = installed else {
                     return Ok(());
                 };
-                // No memory, for one: this page's threads get the error, and the map goes on.
+                // For example, no memory: an error for this page's threads, not for the whole map.
                 let errno = error.raw_os_error().unwrap_or_default();
                 self.fail(page, false, block::Error::Os { errno });
                 self.pages.poison(page);

@@ -16,7 +16,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// One of so many pages is unmapped and may lose its memory next.
+/// One of this number of pages is unmapped and may lose its memory next.
 const UNMAPPED_SHARE: usize = 8;
 /// The most pages that are unmapped before one loses its memory.
 const UNMAPPED_AT_ONCE: usize = 2;

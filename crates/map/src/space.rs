@@ -12,7 +12,7 @@ pub struct Fault {
 }
 
 /// Memory whose pages are given and taken by the pager. Each call but the first two lets the
-/// threads that wait for the page go on, where it changes what they wait for.
+/// threads that wait for the page continue, if it changes what they wait for.
 ///
 /// Errors are those of the system calls.
 pub trait Space {

@@ -277,7 +277,7 @@ fn stores_that_cannot_be_written_are_kept_and_a_later_sync_writes_them() {
 }
 
 #[test]
-fn a_flush_that_fails_is_told() {
+fn a_flush_that_fails_is_reported() {
     let rule = Rule::once(On::Kind(Kind::Flush), 1, Fault::Fail(MEDIUM));
     let options = Options {
         writable: true,

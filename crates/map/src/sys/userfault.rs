@@ -27,11 +27,11 @@ pub struct Region {
     /// The content: sparse, as long as the mapping.
     memory: OwnedFd,
     /// Wakes a pager that waits for faults.
-    bell: OwnedFd,
+    wakeup: OwnedFd,
 }
 
-// SAFETY: the mapping is shared memory that belongs to no thread; what threads do with its bytes is
-// the business of those who get a pointer.
+// SAFETY: the mapping is shared memory that belongs to no thread; whoever uses the pointer
+// synchronises the accesses to its bytes.
 unsafe impl Send for Region {}
 // SAFETY: as for Send; `&Region` gives out numbers and a pointer only.
 unsafe impl Sync for Region {}
@@ -56,10 +56,10 @@ impl Region {
         Ok(u64::try_from(status.st_blocks).unwrap_or(0) * 512)
     }
 
-    /// Lets a pager that waits go on.
-    pub fn ring(&self) {
-        // It fails only if it rings already, 2^64 - 1 times.
-        let _ = write(&self.bell, &1u64.to_ne_bytes());
+    /// Wakes a pager that waits.
+    pub fn notify(&self) {
+        // It fails only if 2^64 - 1 notifications are pending.
+        let _ = write(&self.wakeup, &1u64.to_ne_bytes());
     }
 
     fn protection(&self) -> ProtFlags {
@@ -107,7 +107,7 @@ impl Userfault {
         ftruncate(&memory, len as u64).map_err(failed("setting the size of memory"))?;
         let empty = memfd_create("straightway-map-error", MemfdFlags::CLOEXEC)
             .map_err(failed("memfd_create"))?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(failed("eventfd"))?;
         let uffd = open(is_writable)?;
         let mut region = Region {
@@ -115,7 +115,7 @@ impl Userfault {
             len: 0,
             is_writable,
             memory,
-            bell,
+            wakeup,
         };
         // SAFETY: no address is requested, so no existing mapping changes.
         let start = unsafe {
@@ -165,14 +165,14 @@ impl Userfault {
         &self.region
     }
 
-    /// Sleeps until a thread waits, the bell rings, or `timeout_ms` have passed.
+    /// Sleeps until a thread waits, it is notified, or `timeout_ms` have passed.
     ///
     /// # Errors
     /// The system call failed.
     pub fn wait(&self, timeout_ms: u32) -> io::Result<()> {
         let mut files = [
             PollFd::new(&self.uffd, PollFlags::IN),
-            PollFd::new(&self.region.bell, PollFlags::IN),
+            PollFd::new(&self.region.wakeup, PollFlags::IN),
         ];
         let timeout = Timespec {
             tv_sec: i64::from(timeout_ms / 1000),
@@ -183,7 +183,7 @@ impl Userfault {
             Err(error) => return Err(error.into()),
         }
         let mut count = [0; 8];
-        match read(&self.region.bell, &mut count) {
+        match read(&self.region.wakeup, &mut count) {
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -297,7 +297,7 @@ impl Userfault {
     }
 
     fn wake_range(&self, mut range: abi::Range) -> io::Result<()> {
-        // SAFETY: it lets threads go on, which fault again if they have to.
+        // SAFETY: it lets threads continue, which fault again if they have to.
         unsafe { self.request(abi::UFFDIO_WAKE, &mut range) }
     }
 }
