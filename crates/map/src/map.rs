@@ -10,7 +10,7 @@ use block::{Buffer, Device};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 
 /// How long a server without work sleeps before it looks for its users' end, in milliseconds.
 const IDLE_MS: u32 = 1000;
@@ -44,6 +44,7 @@ impl Default for Options {
 }
 
 /// A user's order to the server.
+#[derive(Debug)]
 enum Order {
     Sync(SyncSender<Result<()>>),
 }
@@ -58,14 +59,8 @@ enum Order {
 pub struct Map {
     region: Arc<Region>,
     size_bytes: u64,
-    orders: std::sync::mpsc::Sender<Order>,
+    orders: Sender<Order>,
     reports: Arc<Reports>,
-}
-
-impl std::fmt::Debug for Order {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sync")
-    }
 }
 
 impl Map {

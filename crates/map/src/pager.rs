@@ -287,7 +287,8 @@ impl<D: Device, S: Space> Pager<D, S> {
                 None if self.is_busy() => return Ok(false),
                 // All memory has data that the device refuses.
                 None => {
-                    self.fail(page, false, block::Error::Gone);
+                    let errno = libc::ENOMEM;
+                    self.fail(page, false, block::Error::Os { errno });
                     self.pages.poison(page);
                     self.space.poison(page)?;
                     return Ok(true);
