@@ -1,0 +1,54 @@
+//! What a map's users can ask for without waiting for its pager.
+
+use crate::error::Failure;
+use std::sync::{Mutex, PoisonError};
+
+/// Failures that are kept until they are asked for.
+const MOST_FAILURES: usize = 1024;
+
+/// Counters since the map was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Faults of threads.
+    pub faults: u64,
+    /// Pages read.
+    pub reads: u64,
+    /// Those of them that no thread had touched: read ahead, prefetched or pinned.
+    pub reads_ahead: u64,
+    /// Pages written.
+    pub writes: u64,
+    /// Pages whose memory was taken.
+    pub evictions: u64,
+    /// Accesses and writes that failed.
+    pub failures: u64,
+}
+
+/// What a map's users can ask for at any time. A failure is here before the access that it ends.
+#[derive(Debug, Default)]
+pub struct Reports(Mutex<(Counters, Vec<Failure>)>);
+
+impl Reports {
+    fn with<T>(&self, body: impl FnOnce(&mut (Counters, Vec<Failure>)) -> T) -> T {
+        // What it holds is consistent after each statement.
+        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn publish(&self, now: Counters, failure: Option<Failure>) {
+        self.with(|(counters, failures)| {
+            *counters = now;
+            if failures.len() < MOST_FAILURES {
+                failures.extend(failure);
+            }
+        });
+    }
+
+    /// The counters after the last turn.
+    pub fn counters(&self) -> Counters {
+        self.with(|(counters, _)| *counters)
+    }
+
+    /// Accesses and writes that failed since the last call.
+    pub fn take_failures(&self) -> Vec<Failure> {
+        self.with(|(_, failures)| std::mem::take(failures))
+    }
+}
