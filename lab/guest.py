@@ -5,6 +5,7 @@ could meet. A guest ends in one way: it reports its command's status, its output
 made for this run, and then QEMU is asked to stop, which writes back the drives' cached data.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -314,6 +315,18 @@ class Guest:
             return 0.0
         ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def threads(self) -> list[str]:
+        """QEMU's threads: name, state, processor time in seconds, and the function of the host's kernel that each waits in."""
+        lines = []
+        for task in sorted(Path(f"/proc/{self.process_id()}/task").glob("*")):
+            # A thread can end at any time.
+            with contextlib.suppress(OSError):
+                name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+                words = rest.split()
+                seconds = sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+                lines.append(f"{name} {words[0]} {seconds:.2f} s {(task / 'wchan').read_text()}")
+        return lines
 
     def _sort_traces(self) -> None:
         traces = self._machine.traces

@@ -8,6 +8,7 @@ other end.
 import base64
 import contextlib
 import json
+import re
 import secrets
 import selectors
 import socket
@@ -124,6 +125,17 @@ class Resident(Guest):
         """The console's lines after its first `size` bytes."""
         path = self._held.console
         return path.read_bytes()[size:].decode(errors="replace").splitlines() if path.exists() else []
+
+    def whereabouts(self) -> list[str]:
+        """Where a guest is that says nothing: QEMU's threads, and the registers and timers of the guest's processors."""
+        lines = [f"qemu: {line}" for line in self.threads()]
+        for command in ("info registers -a", *(f"info lapic {cpu}" for cpu in range(self._machine.cpus))):
+            try:
+                text = self._control.ask({"execute": "human-monitor-command", "arguments": {"command-line": command}})
+            except (GuestFailed, OSError) as error:
+                return [*lines, f"qemu: no answer to {command}: {error}"]
+            lines += [f"qemu: {line.strip()}" for line in text.splitlines() if re.search(r"^CPU#|HLT=|LVTT\t|ISR|IRR|count", line)]
+        return lines
 
     def stop(self) -> None:
         self._stop()

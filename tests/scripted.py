@@ -80,7 +80,7 @@ def own_guest(script, *options, timeout=600):
 def summary(what, stdout, stderr, console):
     """A summary of a failed script: at most a screen, with the reason last."""
     parts = [what]
-    for name, lines, most in (("its output", stdout.splitlines(), 6), ("the guest's console", console, 10),
+    for name, lines, most in (("its output", stdout.splitlines(), 6), ("the guest's console", console, 30),
                               ("its errors", stderr.splitlines(), 18)):  # fmt: skip
         if lines:
             parts += [f"--- {name}" + (f", the last {most} of {len(lines)} lines" if len(lines) > most else "")]

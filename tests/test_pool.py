@@ -95,6 +95,9 @@ def test_a_command_that_hangs_is_given_up(one):
         time.sleep(0.1)
         said = resident.console_since(console)
     assert all(sum(word in line for line in said) == 1 for word in want), said
+    # And of a guest that says nothing itself: QEMU's threads and the guest's processors, two as by default.
+    where = resident.whereabouts()
+    assert sum("HLT=" in line for line in where) == 2 and any(" s " in line for line in where), where
 
 
 def test_a_qemu_that_crashes_before_the_command_is_started_once_more_and_a_panic_is_the_test_s(tmp_path, monkeypatch):

@@ -1,0 +1,403 @@
+//! Serves the page faults of a map from a device: one loop that never waits inside.
+//!
+//! Every fault is answered by [`Pages`]; what its answer says is done to the [`Space`] or asked of
+//! the device. Reads and writes of many pages are under way at once, each with a buffer of its own.
+//! A fault that lacks memory or a buffer waits in order and is tried again.
+
+use crate::error::{Error, Failure, Result};
+use crate::pages::{Answer, Loaded, Pages, State, Step};
+use crate::space::{Fault, Space};
+use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag};
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The tag of a flush; the others are the numbers of buffers.
+const FLUSH: Tag = Tag::MAX;
+
+/// What is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// First logical block of the device.
+    pub lba: u64,
+    /// Length in bytes, whole blocks.
+    pub size_bytes: u64,
+}
+
+/// Sizes and limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a page, which is what a fault reads: a power of two from 4 KiB to 2 MiB.
+    pub page_bytes: usize,
+    /// The most pages in memory.
+    pub resident_pages: usize,
+    /// Above this number of pages that were stored to, the pager writes some of them.
+    pub dirty_pages: usize,
+}
+
+/// What the buffer of this number is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Read(u64),
+    Write(u64),
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free(Buffer),
+    Lent(Job, Lent),
+    /// The device kept its buffer.
+    Lost,
+}
+
+/// The pages of a map, its memory and its device.
+#[derive(Debug)]
+pub struct Pager<D, S> {
+    device: D,
+    space: S,
+    pages: Pages,
+    range: Range,
+    limits: Limits,
+    slots: Vec<Slot>,
+    waiting: VecDeque<Fault>,
+    sync: Option<Sync>,
+    synced: Option<Result<()>>,
+    counters: Counters,
+    reports: Arc<Reports>,
+}
+
+/// Checks what is mapped, and how, against the device.
+///
+/// # Errors
+/// [`Error::Options`].
+pub fn check(geometry: &Geometry, range: Range, limits: Limits, buffers: &[Buffer]) -> Result<()> {
+    let block = geometry.block_size_bytes();
+    let end = range.size_bytes.checked_div(block as u64);
+    let end = end.and_then(|blocks| blocks.checked_add(range.lba));
+    let page = limits.page_bytes;
+    let problem = if !page.is_power_of_two() || !(4 << 10..=2 << 20).contains(&page) {
+        "a page has 4 KiB to 2 MiB, a power of two"
+    } else if page < block || page > geometry.max_transfer_bytes() {
+        "a page has at least a block of the device, and at most its largest transfer"
+    } else if range.size_bytes == 0 || range.size_bytes % block as u64 != 0 {
+        "a map has whole blocks of the device, at least one"
+    } else if end.is_none_or(|end| end > geometry.block_count) {
+        "the range ends past the device"
+    } else if buffers.is_empty() || buffers.iter().any(|buffer| buffer.len() != page) {
+        "a map has at least one buffer, each as long as a page"
+    } else if limits.resident_pages == 0 {
+        "a map has at least one page in memory"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Options(problem))
+}
+
+impl<D: Device, S: Space> Pager<D, S> {
+    /// A pager over `range` of `device`, with one buffer of a page for each request that may be
+    /// under way. They have passed [`check`].
+    pub fn new(
+        device: D,
+        space: S,
+        range: Range,
+        limits: Limits,
+        buffers: Vec<Buffer>,
+        reports: Arc<Reports>,
+    ) -> Self {
+        debug_assert!(check(device.geometry(), range, limits, &buffers).is_ok());
+        Self {
+            device,
+            space,
+            pages: Pages::new(limits.resident_pages),
+            range,
+            limits,
+            slots: buffers.into_iter().map(Slot::Free).collect(),
+            waiting: VecDeque::new(),
+            sync: None,
+            synced: None,
+            counters: Counters::default(),
+            reports,
+        }
+    }
+
+    /// The memory.
+    pub fn space_mut(&mut self) -> &mut S {
+        &mut self.space
+    }
+
+    /// Whether requests are under way, and the device should be waited for rather than a fault.
+    pub fn is_busy(&self) -> bool {
+        self.device.outstanding() > 0
+    }
+
+    /// Sleeps until a request may have ended, at most about `timeout_us` microseconds.
+    pub fn wait(&mut self, timeout_us: u32) {
+        self.device.wait(timeout_us);
+    }
+
+    /// Serves what can be served now; returns whether there was something.
+    ///
+    /// # Errors
+    /// A system call failed: the map has ended.
+    pub fn turn(&mut self) -> io::Result<bool> {
+        let mut has_moved = false;
+        while let Some(completion) = self.device.poll() {
+            has_moved = true;
+            self.end(completion)?;
+        }
+        while let Some(fault) = self.space.next_fault()? {
+            self.counters.faults += 1;
+            self.waiting.push_back(fault);
+        }
+        for _ in 0..self.waiting.len() {
+            let Some(fault) = self.waiting.pop_front() else {
+                break;
+            };
+            match self.serve(fault)? {
+                true => has_moved = true,
+                false => self.waiting.push_back(fault),
+            }
+        }
+        has_moved |= self.go_on_with_sync()?;
+        has_moved |= self.write_behind()?;
+        self.device.kick();
+        if has_moved {
+            self.reports.publish(self.counters, None);
+        }
+        Ok(has_moved)
+    }
+
+    /// Serves a fault; false if it lacks memory or a buffer.
+    fn serve(&mut self, fault: Fault) -> io::Result<bool> {
+        let Fault { page, store } = fault;
+        if self.pages.state(page).is_none() {
+            return self.load(fault);
+        }
+        match self.pages.fault(page, store) {
+            Answer::Load | Answer::Wait => {}
+            Answer::Remap { protected } => self.space.remap(page, protected)?,
+            Answer::Unprotect => self.space.unprotect(page)?,
+            Answer::Wake | Answer::Poison => self.space.wake(page)?,
+        }
+        Ok(true)
+    }
+
+    fn load(&mut self, Fault { page, store }: Fault) -> io::Result<bool> {
+        let Some(slot) = self.free_slot() else {
+            return Ok(false);
+        };
+        while self.pages.is_full() {
+            match self.pages.step() {
+                Some(Step::Evict(page)) => {
+                    self.space.evict(page)?;
+                    self.counters.evictions += 1;
+                }
+                Some(Step::Unmap(page)) => self.space.unmap(page)?,
+                // Its buffer is used; the fault is tried again.
+                Some(Step::Write(other)) => {
+                    self.submit_write(slot, other)?;
+                    return Ok(false);
+                }
+                None if self.is_busy() => return Ok(false),
+                // All memory has data that the device refuses.
+                None => {
+                    let errno = libc::ENOMEM;
+                    self.fail(page, false, block::Error::Os { errno });
+                    self.pages.poison(page);
+                    self.space.poison(page)?;
+                    return Ok(true);
+                }
+            }
+        }
+        self.pages.begin_read(page, store);
+        self.counters.reads += 1;
+        let (lba, len) = self.place(page);
+        self.submit(slot, Job::Read(page), len, |buffer| Operation::Read {
+            lba,
+            buffer,
+        })?;
+        Ok(true)
+    }
+
+    /// The first block of a page, and its length in bytes: the last one may be shorter.
+    fn place(&self, page: u64) -> (u64, usize) {
+        let bytes = self.limits.page_bytes as u64;
+        let offset = page * bytes;
+        let len = bytes.min(self.range.size_bytes.saturating_sub(offset));
+        let block = self.device.geometry().block_size_log2;
+        (self.range.lba + (offset >> block), len as usize)
+    }
+
+    /// The number of a buffer for a request that the device has a place for.
+    fn free_slot(&self) -> Option<usize> {
+        let has_place = self.device.outstanding() < usize::from(self.device.geometry().queue_depth);
+        let is_free = |slot: &Slot| matches!(slot, Slot::Free(_));
+        has_place.then(|| self.slots.iter().position(is_free))?
+    }
+
+    /// Writes a page whose state is [`State::Writing`].
+    fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<()> {
+        self.space.protect(page)?;
+        self.counters.writes += 1;
+        if let Some(Slot::Free(buffer)) = self.slots.get_mut(slot) {
+            self.space.copy_out(page, &mut buffer[..])?;
+        }
+        let (lba, len) = self.place(page);
+        let fua = false;
+        self.submit(slot, Job::Write(page), len, |buffer| Operation::Write {
+            lba,
+            buffer,
+            fua,
+        })
+    }
+
+    /// Submits a request with the first `len` bytes of a free slot's buffer.
+    fn submit(
+        &mut self,
+        slot: usize,
+        job: Job,
+        len: usize,
+        operation: impl Fn(Buffer) -> Operation,
+    ) -> io::Result<()> {
+        let tag = slot as Tag;
+        let Some(place) = self.slots.get_mut(slot) else {
+            return Ok(());
+        };
+        let Slot::Free(buffer) = std::mem::replace(place, Slot::Lost) else {
+            debug_assert!(false, "slot {slot} is not free");
+            return Ok(());
+        };
+        let mut lent = Lent::new(buffer);
+        let operation = operation(lent.lend(len));
+        *place = Slot::Lent(job, lent);
+        match self.device.submit(Request { tag, operation }) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.end(Completion {
+                tag,
+                buffer: refused.request.operation.into_buffer(),
+                result: Err(refused.error),
+            }),
+        }
+    }
+
+    /// A request has ended.
+    fn end(
+        &mut self,
+        Completion {
+            tag,
+            buffer,
+            result,
+        }: Completion,
+    ) -> io::Result<()> {
+        if tag == FLUSH {
+            let sync = self.sync.take().unwrap_or_default();
+            self.synced = Some(outcome(&sync.failed, result));
+            return Ok(());
+        }
+        let Some(place) = self.slots.get_mut(tag as usize) else {
+            debug_assert!(false, "tag {tag}");
+            return Ok(());
+        };
+        let Slot::Lent(job, mut lent) = std::mem::replace(place, Slot::Lost) else {
+            debug_assert!(false, "slot {tag} is not lent");
+            return Ok(());
+        };
+        let is_back = buffer.is_some_and(|buffer| lent.give_back(buffer).is_ok());
+        let whole = if is_back {
+            lent.into_whole().ok()
+        } else {
+            None
+        };
+        match job {
+            Job::Read(page) => self.loaded(page, result, whole.as_deref())?,
+            Job::Write(page) => self.written(page, result),
+        }
+        if let (Some(place), Some(buffer)) = (self.slots.get_mut(tag as usize), whole) {
+            *place = Slot::Free(buffer);
+        }
+        Ok(())
+    }
+
+    fn loaded(
+        &mut self,
+        page: u64,
+        result: Result<(), block::Error>,
+        data: Option<&[u8]>,
+    ) -> io::Result<()> {
+        let data = data.ok_or(block::Error::Gone);
+        let data = result.and(data);
+        match (self.pages.end_read(page, data.is_ok()), data) {
+            (Loaded::Install { protected }, Ok(data)) => {
+                let (_, len) = self.place(page);
+                let installed = if len < data.len() {
+                    // The rest of the last page.
+                    let mut padded = data.to_vec();
+                    padded[len..].fill(0);
+                    self.space.install(page, &padded, protected)
+                } else {
+                    self.space.install(page, data, protected)
+                };
+                let Err(error) = installed else {
+                    return Ok(());
+                };
+                // For example, no memory: an error for this page's threads, not for the whole map.
+                let errno = error.raw_os_error().unwrap_or_default();
+                self.fail(page, false, block::Error::Os { errno });
+                self.pages.poison(page);
+            }
+            (_, data) => {
+                self.fail(page, false, data.err().unwrap_or(block::Error::Gone));
+            }
+        }
+        self.space.poison(page)
+    }
+
+    fn written(&mut self, page: u64, result: Result<(), block::Error>) {
+        self.pages.end_write(page, result.is_ok());
+        let failure = result.err().map(|error| self.fail(page, true, error));
+        if let Some(sync) = &mut self.sync {
+            if sync.awaited.remove(&page) {
+                sync.failed.extend(failure);
+            }
+        }
+    }
+
+    fn fail(&mut self, page: u64, write: bool, error: block::Error) -> Failure {
+        let failure = Failure {
+            offset_bytes: page * self.limits.page_bytes as u64,
+            write,
+            error,
+        };
+        self.counters.failures += 1;
+        self.reports.publish(self.counters, Some(failure));
+        failure
+    }
+
+    /// Writes the oldest pages while more than the limit are dirty.
+    fn write_behind(&mut self) -> io::Result<bool> {
+        let mut has_moved = false;
+        while self.pages.unwritten() > self.limits.dirty_pages {
+            let Some(slot) = self.free_slot() else { break };
+            let Some(page) = self.pages.write_oldest() else {
+                break;
+            };
+            self.submit_write(slot, page)?;
+            has_moved = true;
+        }
+        Ok(has_moved)
+    }
+
+    /// Ends the map: each access is an error from now on. Returns the device and the buffers that
+    /// came back.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn close(mut self) -> io::Result<(D, Vec<Buffer>)> {
+        self.space.close()?;
+        let back = self.slots.into_iter().filter_map(|slot| match slot {
+            Slot::Free(buffer) => Some(buffer),
+            _ => None,
+        });
+        Ok((self.device, back.collect()))
+    }
+}
