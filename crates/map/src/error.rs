@@ -35,6 +35,14 @@ pub enum Error {
         /// The device's error there.
         error: block::Error,
     },
+    /// A page that was to be pinned could not be read.
+    #[error("byte {offset_bytes} of the map could not be read: {error}")]
+    Unread {
+        /// Offset of the page in the map.
+        offset_bytes: u64,
+        /// The device's error there.
+        error: block::Error,
+    },
     /// The device did not make completed writes durable.
     #[error("the device's flush failed: {0}")]
     Flush(block::Error),

@@ -7,10 +7,13 @@ use crate::error::{Error, Failure, Result};
 use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
 use crate::sys::{Region, Userfault};
 use block::{Buffer, Device};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::{Duration, Instant};
 
 /// How long a server without work sleeps before it looks for its users' end, in milliseconds.
 const IDLE_MS: u32 = 1000;
@@ -29,16 +32,24 @@ pub struct Options {
     pub resident_bytes: usize,
     /// Above this many bytes that were stored to, the server writes the oldest of them.
     pub dirty_bytes: usize,
+    /// A page is written when its first store is this old.
+    pub dirty_age: Option<Duration>,
+    /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
+    /// thread that follows finds its pages in memory, and one fault for half of these bytes.
+    pub read_ahead_bytes: usize,
 }
 
 impl Default for Options {
-    /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty.
+    /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any time,
+    /// without read-ahead.
     fn default() -> Self {
         Self {
             writable: false,
             page_bytes: 4 << 10,
             resident_bytes: 64 << 20,
             dirty_bytes: 32 << 20,
+            dirty_age: None,
+            read_ahead_bytes: 0,
         }
     }
 }
@@ -47,6 +58,12 @@ impl Default for Options {
 #[derive(Debug)]
 enum Order {
     Sync(SyncSender<Result<()>>),
+    /// Pages, as in all of these.
+    Prefetch(ops::Range<u64>),
+    Pin(ops::Range<u64>, SyncSender<Result<()>>),
+    Unpin(ops::Range<u64>),
+    Evict(ops::Range<u64>),
+    Resident(SyncSender<Vec<u64>>),
 }
 
 /// A range of a device as memory.
@@ -59,6 +76,7 @@ enum Order {
 pub struct Map {
     region: Arc<Region>,
     size_bytes: u64,
+    page_bytes: u64,
     orders: Sender<Order>,
     reports: Arc<Reports>,
 }
@@ -98,12 +116,87 @@ impl Map {
     /// # Errors
     /// [`Error::Unwritten`], [`Error::Flush`] or [`Error::Ended`].
     pub fn sync(&self) -> Result<()> {
-        let (answer, result) = sync_channel(1);
-        self.orders
-            .send(Order::Sync(answer))
-            .map_err(|_| Error::Ended)?;
+        self.ask(Order::Sync)?
+    }
+
+    /// Reads a range soon, without waiting: as much of it, from its start, as there is memory for. A
+    /// page that cannot be read is tried again when it is touched.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
+    pub fn prefetch(&self, bytes: ops::Range<u64>) -> Result<()> {
+        self.tell(Order::Prefetch(self.pages(bytes)?))
+    }
+
+    /// Reads a range and keeps it in memory until it is unpinned: accesses to it do not wait, but for
+    /// stores to pages that are being written. A page is pinned or not, however often this is
+    /// called.
+    ///
+    /// # Errors
+    /// The range is not pinned: [`Error::Options`] if it is not in the map, or if all pinned pages
+    /// would leave no memory for others; [`Error::Unread`]; [`Error::Ended`].
+    pub fn pin(&self, bytes: ops::Range<u64>) -> Result<()> {
+        let pages = self.pages(bytes)?;
+        self.ask(|answer| Order::Pin(pages, answer))?
+    }
+
+    /// Lets the memory of a range be used for others again.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
+    pub fn unpin(&self, bytes: ops::Range<u64>) -> Result<()> {
+        self.tell(Order::Unpin(self.pages(bytes)?))
+    }
+
+    /// Gives back the memory of a range that is not needed soon. Pages that are pinned, or that were
+    /// stored to since their last write, stay.
+    ///
+    /// # Errors
+    /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
+    pub fn evict(&self, bytes: ops::Range<u64>) -> Result<()> {
+        self.tell(Order::Evict(self.pages(bytes)?))
+    }
+
+    /// What is in memory now, in ascending ranges of bytes: a working set that the next run can
+    /// [`prefetch`](Self::prefetch).
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn resident_ranges(&self) -> Result<Vec<ops::Range<u64>>> {
+        let pages = self.ask(Order::Resident)?;
+        let mut ranges: Vec<ops::Range<u64>> = Vec::new();
+        for page in pages {
+            let start = page * self.page_bytes;
+            let end = (start + self.page_bytes).min(self.size_bytes);
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => ranges.push(start..end),
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// The pages that a range of bytes touches.
+    fn pages(&self, bytes: ops::Range<u64>) -> Result<ops::Range<u64>> {
+        if bytes.start > bytes.end || bytes.end > self.size_bytes {
+            return Err(Error::Options("the range is not in the map"));
+        }
+        if bytes.is_empty() {
+            return Ok(0..0);
+        }
+        Ok(bytes.start / self.page_bytes..bytes.end.div_ceil(self.page_bytes))
+    }
+
+    fn tell(&self, order: Order) -> Result<()> {
+        self.orders.send(order).map_err(|_| Error::Ended)?;
         self.region.notify();
-        result.recv().map_err(|_| Error::Ended)?
+        Ok(())
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Result<T> {
+        let (answer, result) = sync_channel(1);
+        self.tell(order(answer))?;
+        result.recv().map_err(|_| Error::Ended)
     }
 
     /// Accesses that were errors and pages that could not be written, since the last call; the
@@ -133,6 +226,9 @@ pub struct Server<D> {
     pager: Pager<D, Userfault>,
     orders: Receiver<Order>,
     syncs: VecDeque<SyncSender<Result<()>>>,
+    pins: HashMap<u64, SyncSender<Result<()>>>,
+    next_pin: u64,
+    started: Instant,
 }
 
 /// Maps `range` of `device`. `buffers` are memory that the device reaches, of a page each: as many
@@ -151,6 +247,8 @@ pub fn map<D: Device>(
         page_bytes: page,
         resident_pages: options.resident_bytes.checked_div(page).unwrap_or(0),
         dirty_pages: options.dirty_bytes.checked_div(page).unwrap_or(0),
+        dirty_age_us: options.dirty_age.map(micros),
+        read_ahead_pages: options.read_ahead_bytes.checked_div(page).unwrap_or(0),
     };
     check(device.geometry(), range, limits, &buffers)?;
     if page % rustix::param::page_size() != 0 {
@@ -171,6 +269,7 @@ pub fn map<D: Device>(
     let map = Map {
         region,
         size_bytes: range.size_bytes,
+        page_bytes: page as u64,
         orders,
         reports: Arc::clone(&reports),
     };
@@ -178,8 +277,15 @@ pub fn map<D: Device>(
         pager,
         orders: received,
         syncs: VecDeque::new(),
+        pins: HashMap::new(),
+        next_pin: 0,
+        started: Instant::now(),
     };
     Ok((map, server))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl<D: Device> Server<D> {
@@ -196,7 +302,8 @@ impl<D: Device> Server<D> {
         };
         let mut is_last = false;
         let last = loop {
-            let has_moved = self.pager.turn().map_err(serving)?;
+            let now_us = micros(self.started.elapsed());
+            let has_moved = self.pager.turn(now_us).map_err(serving)?;
             let synced = self.pager.take_synced();
             let mut is_idle = !has_moved;
             if let Some(result) = synced {
@@ -208,12 +315,18 @@ impl<D: Device> Server<D> {
                 }
             }
             match self.orders.try_recv() {
-                Ok(Order::Sync(answer)) => {
-                    self.syncs.push_back(answer);
+                Ok(order) => {
+                    self.take(order).map_err(serving)?;
                     is_idle = false;
                 }
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => is_last = true,
+            }
+            while let Some((ticket, result)) = self.pager.take_pinned() {
+                is_idle = false;
+                if let Some(answer) = self.pins.remove(&ticket) {
+                    drop(answer.send(result));
+                }
             }
             if !self.pager.is_syncing() && (is_last || !self.syncs.is_empty()) {
                 self.pager.begin_sync();
@@ -221,16 +334,39 @@ impl<D: Device> Server<D> {
             }
             match (is_idle, self.pager.is_busy()) {
                 (true, true) => self.pager.wait(POLL_US),
-                (true, false) => self.pager.space_mut().wait(IDLE_MS).map_err(serving)?,
+                (true, false) => {
+                    let due_us = self.pager.due_us();
+                    let left_ms = due_us.map(|due_us| due_us.saturating_sub(now_us).div_ceil(1000));
+                    let sleep_ms = left_ms.map_or(IDLE_MS, |left| IDLE_MS.min(left as u32));
+                    self.pager.space_mut().wait(sleep_ms).map_err(serving)?;
+                }
                 (false, _) => {}
             }
         };
+        self.pager.end_ahead();
         while self.pager.is_busy() {
-            if !self.pager.turn().map_err(serving)? {
+            let now_us = micros(self.started.elapsed());
+            if !self.pager.turn(now_us).map_err(serving)? {
                 self.pager.wait(POLL_US);
             }
         }
         let closed = self.pager.close().map_err(serving)?;
         last.map(|()| closed)
+    }
+
+    fn take(&mut self, order: Order) -> io::Result<()> {
+        match order {
+            Order::Sync(answer) => self.syncs.push_back(answer),
+            Order::Prefetch(pages) => self.pager.prefetch(pages),
+            Order::Pin(pages, answer) => {
+                self.pins.insert(self.next_pin, answer);
+                self.pager.begin_pin(self.next_pin, pages);
+                self.next_pin += 1;
+            }
+            Order::Unpin(pages) => self.pager.unpin(pages),
+            Order::Evict(pages) => self.pager.evict(&pages)?,
+            Order::Resident(answer) => drop(answer.send(self.pager.resident_pages())),
+        }
+        Ok(())
     }
 }

@@ -12,7 +12,10 @@
 //! Memory is taken from pages by second chance, as CLOCK does: a clean page is unmapped first, and
 //! loses its memory some steps later unless a thread has touched it. The pages that are unmapped are
 //! an eighth of all, so each fault has a bounded number of steps, and a page that was stored to is
-//! written before.
+//! written before. A pinned page is passed over.
+//!
+//! A page that is read although no thread has touched it is absent again if that fails: nobody has
+//! asked for its content, and the next access tries again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -24,8 +27,10 @@ const UNMAPPED_AT_ONCE: usize = 2;
 /// The state of a page that is not absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// A read is under way, for a thread that stores if `stored`.
+    /// A read is under way.
     Reading {
+        /// A thread waits for it, or it is for a pin.
+        asked: bool,
         /// A thread that waits is about to store.
         stored: bool,
     },
@@ -87,10 +92,12 @@ pub enum Loaded {
     },
     /// Give them the error.
     Poison,
+    /// Nothing: nobody waits, and the page is absent.
+    Forget,
 }
 
 /// All pages of a map that are not absent, by number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pages {
     states: HashMap<u64, State>,
     /// Pages with memory, each in one of the two: in `unmapped` those that were unmapped, even if they
@@ -98,9 +105,14 @@ pub struct Pages {
     mapped: VecDeque<u64>,
     unmapped: VecDeque<u64>,
     unmapped_at_once: usize,
-    /// Pages that became dirty, the oldest first, each once; some have been written since.
-    aged: VecDeque<u64>,
+    /// Pages that are in one of the two: once each, also if they lost their memory and have it again.
+    queued: HashSet<u64>,
+    /// Pages that keep their memory. They leave the two when they are met there.
+    pinned: HashSet<u64>,
+    /// Pages that became dirty and when, the oldest first, each once; some have been written since.
+    aged: VecDeque<(u64, u64)>,
     is_aged: HashSet<u64>,
+    now_us: u64,
     resident: usize,
     dirty: usize,
     writing: usize,
@@ -115,8 +127,11 @@ impl Pages {
             mapped: VecDeque::new(),
             unmapped: VecDeque::new(),
             unmapped_at_once: 0,
+            queued: HashSet::new(),
+            pinned: HashSet::new(),
             aged: VecDeque::new(),
             is_aged: HashSet::new(),
+            now_us: 0,
             resident: 0,
             dirty: 0,
             writing: 0,
@@ -146,6 +161,23 @@ impl Pages {
         self.dirty - self.writing
     }
 
+    /// The most pages that may be in memory.
+    pub const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The time from which on pages become dirty, in microseconds of any clock that does not go back.
+    pub const fn set_time(&mut self, now_us: u64) {
+        self.now_us = now_us;
+    }
+
+    /// Pages with memory, in no order.
+    pub fn resident_pages(&self) -> impl Iterator<Item = u64> {
+        let has_memory =
+            |(&page, &state): (&u64, &State)| (state != State::Poisoned).then_some(page);
+        self.states.iter().filter_map(has_memory)
+    }
+
     /// Whether another page needs [`Pages::step`] first.
     pub const fn is_full(&self) -> bool {
         self.resident >= self.limit
@@ -164,12 +196,12 @@ impl Pages {
         self.writing -= usize::from(before == Some(State::Writing));
         self.writing += usize::from(state == State::Writing);
         if state == State::Dirty && self.is_aged.insert(page) {
-            self.aged.push_back(page);
+            self.aged.push_back((page, self.now_us));
             // Pages that were written otherwise are still in it.
             if self.aged.len() > 2 * self.limit {
                 let (aged, states) = (&mut self.aged, &self.states);
-                aged.retain(|page| states.get(page) == Some(&State::Dirty));
-                self.is_aged = self.aged.iter().copied().collect();
+                aged.retain(|(page, _)| states.get(page) == Some(&State::Dirty));
+                self.is_aged = self.aged.iter().map(|&(page, _)| page).collect();
             }
         }
     }
@@ -180,13 +212,9 @@ impl Pages {
             return Answer::Load;
         };
         match (state, store) {
-            (State::Reading { stored }, _) => {
-                self.set(
-                    page,
-                    State::Reading {
-                        stored: stored | store,
-                    },
-                );
+            (State::Reading { stored, .. }, _) => {
+                let (asked, stored) = (true, stored | store);
+                self.set(page, State::Reading { asked, stored });
                 Answer::Wait
             }
             (State::Clean { mapped: true }, false) => Answer::Wake,
@@ -217,32 +245,102 @@ impl Pages {
         }
     }
 
-    /// A read of an absent page begins. There must be memory for it.
+    /// A read of an absent page begins, for a thread that loads or stores. There must be memory for
+    /// it.
     pub fn begin_read(&mut self, page: u64, store: bool) {
+        self.begin(page, true, store);
+    }
+
+    /// The same, although no thread has touched the page.
+    pub fn begin_read_ahead(&mut self, page: u64) {
+        self.begin(page, self.pinned.contains(&page), false);
+    }
+
+    fn begin(&mut self, page: u64, asked: bool, stored: bool) {
         debug_assert!(!self.is_full() && self.state(page).is_none());
-        self.set(page, State::Reading { stored: store });
-        self.mapped.push_back(page);
+        self.set(page, State::Reading { asked, stored });
+        self.enqueue(page);
         self.resident += 1;
+    }
+
+    fn enqueue(&mut self, page: u64) {
+        if self.queued.insert(page) {
+            self.mapped.push_back(page);
+        }
     }
 
     /// The read of a page has ended.
     pub fn end_read(&mut self, page: u64, succeeded: bool) -> Loaded {
         let state = self.state(page);
         debug_assert!(matches!(state, Some(State::Reading { .. })), "{state:?}");
-        let stored = state == Some(State::Reading { stored: true });
-        if !succeeded {
-            self.poison(page);
-            return Loaded::Poison;
+        match (state, succeeded) {
+            (Some(State::Reading { stored: true, .. }), true) => {
+                self.set(page, State::Dirty);
+                Loaded::Install { protected: false }
+            }
+            (_, true) => {
+                self.set(page, State::Clean { mapped: true });
+                Loaded::Install { protected: true }
+            }
+            (Some(State::Reading { asked: false, .. }), false) => {
+                self.forget(page);
+                Loaded::Forget
+            }
+            (_, false) => {
+                self.poison(page);
+                Loaded::Poison
+            }
         }
-        self.set(
-            page,
-            if stored {
-                State::Dirty
-            } else {
-                State::Clean { mapped: true }
-            },
-        );
-        Loaded::Install { protected: !stored }
+    }
+
+    /// A page is absent from now on.
+    fn forget(&mut self, page: u64) {
+        self.resident -= usize::from(self.states.remove(&page).is_some());
+    }
+
+    /// The next access to a page that was just read is a fault, although it has its content: its
+    /// mapping has been removed.
+    pub fn hide(&mut self, page: u64) {
+        debug_assert_eq!(self.state(page), Some(State::Clean { mapped: true }));
+        self.set(page, State::Clean { mapped: false });
+    }
+
+    /// Lets a page keep its memory, once it has some, until [`unpin`](Self::unpin). False if this
+    /// would leave no page for others.
+    pub fn pin(&mut self, page: u64) -> bool {
+        let is_possible = self.pinned.contains(&page) || self.pinned.len() + 1 < self.limit;
+        if is_possible {
+            self.pinned.insert(page);
+            if let Some(&State::Reading { stored, .. }) = self.states.get(&page) {
+                self.set(
+                    page,
+                    State::Reading {
+                        asked: true,
+                        stored,
+                    },
+                );
+            }
+        }
+        is_possible
+    }
+
+    /// Lets the memory of a page be taken again.
+    pub fn unpin(&mut self, page: u64) {
+        let has_memory = !matches!(self.state(page), None | Some(State::Poisoned));
+        if self.pinned.remove(&page) && has_memory {
+            self.enqueue(page);
+        }
+    }
+
+    /// Takes the memory of a page that is the same as on the device and not pinned: whether it is
+    /// absent now, and was not before.
+    pub fn take(&mut self, page: u64) -> bool {
+        let is_clean = matches!(self.state(page), Some(State::Clean { .. }));
+        let takes = is_clean && !self.pinned.contains(&page);
+        if takes {
+            self.forget(page);
+        }
+        takes
     }
 
     /// An access to the page is an error from now on, and it has no memory.
@@ -280,12 +378,22 @@ impl Pages {
 
     /// The page that has been dirty for longest, whose write has begun when this returns.
     pub fn write_oldest(&mut self) -> Option<u64> {
-        while let Some(page) = self.aged.pop_front() {
-            self.is_aged.remove(&page);
+        let (page, _) = self.oldest()?;
+        self.aged.pop_front();
+        self.is_aged.remove(&page);
+        self.set(page, State::Writing);
+        Some(page)
+    }
+
+    /// The page that has been dirty for longest, of those whose write has neither begun nor failed,
+    /// and since when at most.
+    pub fn oldest(&mut self) -> Option<(u64, u64)> {
+        while let Some(&(page, since_us)) = self.aged.front() {
             if self.state(page) == Some(State::Dirty) {
-                self.set(page, State::Writing);
-                return Some(page);
+                return Some((page, since_us));
             }
+            self.aged.pop_front();
+            self.is_aged.remove(&page);
         }
         None
     }
@@ -301,24 +409,39 @@ impl Pages {
         }
         for _ in 0..self.unmapped.len() {
             let page = self.unmapped.pop_front()?;
+            if self.passes_over(page) {
+                continue;
+            }
             match self.state(page) {
                 Some(State::Clean { mapped: false }) => {
-                    self.states.remove(&page);
-                    self.resident -= 1;
+                    self.forget(page);
+                    self.queued.remove(&page);
                     self.unmapped_at_once = 0;
                     return Some(Step::Evict(page));
                 }
-                Some(State::Poisoned) | None => {}
+                Some(State::Poisoned) | None => drop(self.queued.remove(&page)),
                 Some(_) => self.mapped.push_back(page),
             }
         }
         self.unmap()
     }
 
+    /// Whether a page that was met in one of the queues is pinned: then it is in neither from now on.
+    fn passes_over(&mut self, page: u64) -> bool {
+        let is_pinned = self.pinned.contains(&page);
+        if is_pinned {
+            self.queued.remove(&page);
+        }
+        is_pinned
+    }
+
     /// Unmaps the first clean page, unless a dirty one comes first, which is written.
     fn unmap(&mut self) -> Option<Step> {
         for _ in 0..self.mapped.len() {
             let page = self.mapped.pop_front()?;
+            if self.passes_over(page) {
+                continue;
+            }
             match self.state(page) {
                 Some(State::Clean { .. }) => {
                     self.set(page, State::Clean { mapped: false });
@@ -331,7 +454,7 @@ impl Pages {
                     self.mapped.push_back(page);
                     return Some(Step::Write(page));
                 }
-                Some(State::Poisoned) | None => {}
+                Some(State::Poisoned) | None => drop(self.queued.remove(&page)),
                 Some(_) => self.mapped.push_back(page),
             }
         }
@@ -351,22 +474,15 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// What threads and the device can do to three pages with memory for two, as numbers.
-    const EVENTS: usize = 3 * 6 + 1;
-
-    /// The pages after `history`, and what a plain model says of them: which contents are newer in
-    /// memory than on the device.
-    fn replay(history: &[usize]) -> (Pages, [bool; 3]) {
-        let mut pages = Pages::new(2);
-        let mut newer = [false; 3];
-        for &event in history {
-            apply(&mut pages, &mut newer, event);
-        }
-        (pages, newer)
-    }
+    /// What threads and the device can do to three pages with memory for two, and the user's advice
+    /// to one of them, as numbers.
+    const EVENTS: usize = 3 * 6 + 4 + 1;
 
     fn apply(pages: &mut Pages, newer: &mut [bool; 3], event: usize) {
-        let (page, what) = ((event / 6) as u64, event % 6);
+        let (page, what) = match event {
+            0..18 => ((event / 6) as u64, event % 6),
+            _ => (0, event - 12),
+        };
         let at = page as usize;
         if event == EVENTS - 1 {
             let before: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
@@ -374,8 +490,11 @@ mod tests {
                 Some(Step::Evict(page)) => {
                     assert_eq!(before[page as usize], Some(State::Clean { mapped: false }));
                     assert!(!newer[page as usize], "{page} was lost");
+                    assert!(!pages.pinned.contains(&page));
                 }
-                Some(Step::Unmap(page)) => assert!(!newer[page as usize]),
+                Some(Step::Unmap(page)) => {
+                    assert!(!newer[page as usize] && !pages.pinned.contains(&page));
+                }
                 Some(Step::Write(page)) => assert!(newer[page as usize]),
                 None => {}
             }
@@ -400,7 +519,20 @@ mod tests {
             2 | 3 if matches!(state, Some(State::Reading { .. })) => {
                 let loaded = pages.end_read(page, what == 2);
                 newer[at] = loaded == Loaded::Install { protected: false };
-                assert_eq!(loaded == Loaded::Poison, what == 3);
+                let is_asked = matches!(state, Some(State::Reading { asked: true, .. }));
+                assert_eq!(loaded == Loaded::Poison, what == 3 && is_asked);
+                assert_eq!(loaded == Loaded::Forget, what == 3 && !is_asked);
+            }
+            6 if state.is_none() && !pages.is_full() => pages.begin_read_ahead(page),
+            6 if state == Some(State::Clean { mapped: true }) => pages.hide(page),
+            7 => {
+                let others = (0..3).filter(|&other| other != page && pages.pinned.contains(&other));
+                assert_eq!(others.count() == 0, pages.pin(page));
+            }
+            8 => pages.unpin(page),
+            9 => {
+                let takes = pages.take(page);
+                assert!(!takes || !newer[at] && !pages.pinned.contains(&page));
             }
             4 | 5 if matches!(state, Some(State::Writing | State::Rewritten)) => {
                 pages.end_write(page, what == 4);
@@ -414,10 +546,11 @@ mod tests {
     #[test]
     fn no_sequence_of_events_loses_a_store_or_exceeds_the_limit() {
         let mut seen = HashSet::new();
-        let mut open: Vec<Vec<usize>> = vec![Vec::new()];
-        while let Some(history) = open.pop() {
+        // A plain model beside each: which contents are newer in memory than on the device.
+        let mut open = vec![(Pages::new(2), [false; 3])];
+        while let Some((from, newer_before)) = open.pop() {
             for event in 0..EVENTS {
-                let (mut pages, mut newer) = replay(&history);
+                let (mut pages, mut newer) = (from.clone(), newer_before);
                 apply(&mut pages, &mut newer, event);
                 let states: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
                 let resident =
@@ -425,23 +558,41 @@ mod tests {
                 assert_eq!(
                     pages.resident(),
                     states.iter().filter(resident).count(),
-                    "{history:?} {event}"
+                    "{from:?} {event}"
                 );
-                assert!(pages.resident() <= 2, "{history:?} {event}");
+                assert!(pages.resident() <= 2, "{from:?} {event}");
                 assert_eq!(pages.dirty(), pages.dirty_pages().count());
                 for (page, state) in states.iter().enumerate() {
                     let is_newer = newer[page];
                     assert!(
                         !is_newer || state.is_some_and(is_dirty),
-                        "{page} {state:?} {history:?} {event}"
+                        "{page} {state:?} {from:?} {event}"
                     );
                 }
-                let key = (states, pages.mapped.clone(), pages.unmapped.clone(), newer);
+                let queues = pages.mapped.iter().chain(&pages.unmapped).copied();
+                let queued: HashSet<u64> = queues.clone().collect();
+                assert_eq!(
+                    (queues.count(), &queued),
+                    (queued.len(), &pages.queued),
+                    "{from:?} {event}"
+                );
+                let is_lost = |page: u64| !queued.contains(&page) && !pages.pinned.contains(&page);
+                assert!(!pages.resident_pages().any(is_lost));
+                let mut pinned: Vec<u64> = pages.pinned.iter().copied().collect();
+                pinned.sort_unstable();
+                let key = (
+                    states,
+                    pages.mapped.clone(),
+                    pages.unmapped.clone(),
+                    pinned,
+                    newer,
+                );
                 if seen.insert(key) {
-                    open.push([&history[..], &[event]].concat());
+                    open.push((pages, newer));
                 }
             }
         }
+        println!("{} states", seen.len());
         assert!(seen.len() > 1000, "{} states", seen.len());
     }
 
@@ -466,7 +617,8 @@ mod tests {
     #[test]
     fn the_page_that_has_been_dirty_for_longest_is_written_first() {
         let mut pages = Pages::new(3);
-        for page in [2, 0, 1] {
+        for (now_us, page) in [(10, 2), (20, 0), (30, 1)] {
+            pages.set_time(now_us);
             pages.begin_read(page, true);
             assert_eq!(
                 pages.end_read(page, true),
@@ -475,12 +627,14 @@ mod tests {
         }
         assert!(pages.begin_write(0));
         assert_eq!((pages.dirty(), pages.unwritten()), (3, 2));
+        assert_eq!(pages.oldest(), Some((2, 10)));
         assert_eq!(pages.write_oldest(), Some(2));
         assert_eq!(pages.fault(2, true), Answer::Unprotect);
         assert_eq!(
             (pages.write_oldest(), pages.write_oldest()),
             (Some(1), None)
         );
+        assert_eq!(pages.oldest(), None);
         pages.end_write(2, true);
         assert_eq!(
             (pages.state(2), pages.write_oldest()),

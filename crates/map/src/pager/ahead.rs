@@ -105,6 +105,11 @@ impl<D: Device, S: Space> Pager<D, S> {
         Ok(())
     }
 
+    /// Begins no more reads that no thread waits for.
+    pub fn end_ahead(&mut self) {
+        self.ahead = Ahead::default();
+    }
+
     /// Pages with memory, in ascending order.
     pub fn resident_pages(&self) -> Vec<u64> {
         let mut pages: Vec<u64> = self.pages.resident_pages().collect();
@@ -219,8 +224,11 @@ impl<D: Device, S: Space> Pager<D, S> {
             while pin.done < pin.pages.end && pin.failed.is_none() {
                 match self.pages.state(pin.done) {
                     None | Some(State::Reading { .. }) => break,
-                    // Its error was reported to the thread that touched it.
-                    Some(State::Poisoned) => pin.failed = Some((pin.done, block::Error::Device)),
+                    // It could not be read before, and its error was reported then.
+                    Some(State::Poisoned) => {
+                        let errno = libc::EIO;
+                        pin.failed = Some((pin.done, block::Error::Os { errno }));
+                    }
                     Some(_) => pin.done += 1,
                 }
             }

@@ -4,13 +4,21 @@
 //! the device. Reads and writes of many pages are under way at once, each with a buffer of its own.
 //! A fault that lacks memory or a buffer waits in order and is tried again.
 
+mod ahead;
+mod reports;
+mod sync;
+
+pub use reports::{Counters, Reports};
+
 use crate::error::{Error, Failure, Result};
 use crate::pages::{Answer, Loaded, Pages, State, Step};
 use crate::space::{Fault, Space};
+use ahead::Ahead;
 use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use sync::{Sync, outcome};
 
 /// The tag of a flush; the others are the numbers of buffers.
 const FLUSH: Tag = Tag::MAX;
@@ -33,6 +41,10 @@ pub struct Limits {
     pub resident_pages: usize,
     /// Above this number of pages that were stored to, the pager writes some of them.
     pub dirty_pages: usize,
+    /// A page that was stored to this many microseconds ago is written.
+    pub dirty_age_us: Option<u64>,
+    /// Pages that are read behind one that a thread touched.
+    pub read_ahead_pages: usize,
 }
 
 /// What the buffer of this number is used for.
@@ -60,10 +72,20 @@ pub struct Pager<D, S> {
     limits: Limits,
     slots: Vec<Slot>,
     waiting: VecDeque<Fault>,
+    ahead: Ahead,
     sync: Option<Sync>,
     synced: Option<Result<()>>,
     counters: Counters,
     reports: Arc<Reports>,
+}
+
+/// Whether a page can be read now.
+enum Room {
+    Ready,
+    /// A page is being written, or all are in use.
+    Later,
+    /// All memory has data that the device refuses.
+    Full,
 }
 
 /// Checks what is mapped, and how, against the device.
@@ -113,6 +135,7 @@ impl<D: Device, S: Space> Pager<D, S> {
             limits,
             slots: buffers.into_iter().map(Slot::Free).collect(),
             waiting: VecDeque::new(),
+            ahead: Ahead::default(),
             sync: None,
             synced: None,
             counters: Counters::default(),
@@ -135,11 +158,20 @@ impl<D: Device, S: Space> Pager<D, S> {
         self.device.wait(timeout_us);
     }
 
-    /// Serves what can be served now; returns whether there was something.
+    /// The time at which a page becomes too old, by the clock of [`turn`](Self::turn).
+    pub fn due_us(&mut self) -> Option<u64> {
+        let age_us = self.limits.dirty_age_us?;
+        let (_, since_us) = self.pages.oldest()?;
+        Some(since_us.saturating_add(age_us))
+    }
+
+    /// Serves what can be served now; returns whether there was something. `now_us` are
+    /// microseconds of any clock that does not go back.
     ///
     /// # Errors
     /// A system call failed: the map has ended.
-    pub fn turn(&mut self) -> io::Result<bool> {
+    pub fn turn(&mut self, now_us: u64) -> io::Result<bool> {
+        self.pages.set_time(now_us);
         let mut has_moved = false;
         while let Some(completion) = self.device.poll() {
             has_moved = true;
@@ -159,7 +191,8 @@ impl<D: Device, S: Space> Pager<D, S> {
             }
         }
         has_moved |= self.go_on_with_sync()?;
-        has_moved |= self.write_behind()?;
+        has_moved |= self.write_behind(now_us)?;
+        has_moved |= self.read_ahead()?;
         self.device.kick();
         if has_moved {
             self.reports.publish(self.counters, None);
@@ -171,8 +204,13 @@ impl<D: Device, S: Space> Pager<D, S> {
     fn serve(&mut self, fault: Fault) -> io::Result<bool> {
         let Fault { page, store } = fault;
         if self.pages.state(page).is_none() {
-            return self.load(fault);
+            let is_served = self.load(fault)?;
+            if is_served {
+                self.read_ahead_of(page);
+            }
+            return Ok(is_served);
         }
+        self.reached(page);
         match self.pages.fault(page, store) {
             Answer::Load | Answer::Wait => {}
             Answer::Remap { protected } => self.space.remap(page, protected)?,
@@ -186,27 +224,15 @@ impl<D: Device, S: Space> Pager<D, S> {
         let Some(slot) = self.free_slot() else {
             return Ok(false);
         };
-        while self.pages.is_full() {
-            match self.pages.step() {
-                Some(Step::Evict(page)) => {
-                    self.space.evict(page)?;
-                    self.counters.evictions += 1;
-                }
-                Some(Step::Unmap(page)) => self.space.unmap(page)?,
-                // Its buffer is used; the fault is tried again.
-                Some(Step::Write(other)) => {
-                    self.submit_write(slot, other)?;
-                    return Ok(false);
-                }
-                None if self.is_busy() => return Ok(false),
-                // All memory has data that the device refuses.
-                None => {
-                    let errno = libc::ENOMEM;
-                    self.fail(page, false, block::Error::Os { errno });
-                    self.pages.poison(page);
-                    self.space.poison(page)?;
-                    return Ok(true);
-                }
+        match self.make_room(slot)? {
+            Room::Ready => {}
+            Room::Later => return Ok(false),
+            Room::Full => {
+                let errno = libc::ENOMEM;
+                self.fail(page, false, block::Error::Os { errno });
+                self.pages.poison(page);
+                self.space.poison(page)?;
+                return Ok(true);
             }
         }
         self.pages.begin_read(page, store);
@@ -217,6 +243,26 @@ impl<D: Device, S: Space> Pager<D, S> {
             buffer,
         })?;
         Ok(true)
+    }
+
+    /// Takes memory for a page that is absent, and the buffer if a page must be written before.
+    fn make_room(&mut self, slot: usize) -> io::Result<Room> {
+        while self.pages.is_full() {
+            match self.pages.step() {
+                Some(Step::Evict(page)) => {
+                    self.space.evict(page)?;
+                    self.counters.evictions += 1;
+                }
+                Some(Step::Unmap(page)) => self.space.unmap(page)?,
+                Some(Step::Write(page)) => {
+                    self.submit_write(slot, page)?;
+                    return Ok(Room::Later);
+                }
+                None if self.is_busy() => return Ok(Room::Later),
+                None => return Ok(Room::Full),
+            }
+        }
+        Ok(Room::Ready)
     }
 
     /// The first block of a page, and its length in bytes: the last one may be shorter.
@@ -233,6 +279,11 @@ impl<D: Device, S: Space> Pager<D, S> {
         let has_place = self.device.outstanding() < usize::from(self.device.geometry().queue_depth);
         let is_free = |slot: &Slot| matches!(slot, Slot::Free(_));
         has_place.then(|| self.slots.iter().position(is_free))?
+    }
+
+    fn free_slots(&self) -> usize {
+        let is_free = |slot: &&Slot| matches!(slot, Slot::Free(_));
+        self.slots.iter().filter(is_free).count()
     }
 
     /// Writes a page whose state is [`State::Writing`].
@@ -326,7 +377,13 @@ impl<D: Device, S: Space> Pager<D, S> {
     ) -> io::Result<()> {
         let data = data.ok_or(block::Error::Gone);
         let data = result.and(data);
+        let is_asked = self.pages.state(page)
+            != Some(State::Reading {
+                asked: false,
+                stored: false,
+            });
         match (self.pages.end_read(page, data.is_ok()), data) {
+            (Loaded::Forget, _) => return Ok(()),
             (Loaded::Install { protected }, Ok(data)) => {
                 let (_, len) = self.place(page);
                 let installed = if len < data.len() {
@@ -337,13 +394,23 @@ impl<D: Device, S: Space> Pager<D, S> {
                 } else {
                     self.space.install(page, data, protected)
                 };
-                let Err(error) = installed else {
-                    return Ok(());
-                };
-                // For example, no memory: an error for this page's threads, not for the whole map.
-                let errno = error.raw_os_error().unwrap_or_default();
-                self.fail(page, false, block::Error::Os { errno });
-                self.pages.poison(page);
+                match installed {
+                    Ok(()) if !is_asked && self.is_marker(page) => {
+                        self.pages.hide(page);
+                        return self.space.unmap(page);
+                    }
+                    Ok(()) => return Ok(()),
+                    Err(_) if !is_asked => {
+                        self.pages.take(page);
+                        return self.space.evict(page);
+                    }
+                    Err(error) => {
+                        // For example, no memory: an error for this page's threads, not for the whole map.
+                        let errno = error.raw_os_error().unwrap_or_default();
+                        self.fail(page, false, block::Error::Os { errno });
+                        self.pages.poison(page);
+                    }
+                }
             }
             (_, data) => {
                 self.fail(page, false, data.err().unwrap_or(block::Error::Gone));
@@ -363,6 +430,9 @@ impl<D: Device, S: Space> Pager<D, S> {
     }
 
     fn fail(&mut self, page: u64, write: bool, error: block::Error) -> Failure {
+        if !write {
+            self.fail_pins(page, error);
+        }
         let failure = Failure {
             offset_bytes: page * self.limits.page_bytes as u64,
             write,
@@ -373,10 +443,12 @@ impl<D: Device, S: Space> Pager<D, S> {
         failure
     }
 
-    /// Writes the oldest pages while more than the limit are dirty.
-    fn write_behind(&mut self) -> io::Result<bool> {
+    /// Writes the oldest pages while more than the limit are dirty, and those that are too old.
+    fn write_behind(&mut self, now_us: u64) -> io::Result<bool> {
         let mut has_moved = false;
-        while self.pages.unwritten() > self.limits.dirty_pages {
+        while self.pages.unwritten() > self.limits.dirty_pages
+            || self.due_us().is_some_and(|due_us| due_us <= now_us)
+        {
             let Some(slot) = self.free_slot() else { break };
             let Some(page) = self.pages.write_oldest() else {
                 break;

@@ -1,5 +1,7 @@
 //! Maps over a RAM disk and over faulty devices, with real page faults.
 
+mod advice;
+#[path = "../permitted/mod.rs"]
 mod permitted;
 
 use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};

@@ -1,0 +1,195 @@
+//! What a user says of the future: read-ahead, prefetched and pinned ranges, memory given back.
+
+use super::{MEDIUM, PAGE, blocks, disk, is_served, load, permitted, store, value, with_map};
+use crash::{Fault, Faulty, Kind, On, Rule};
+use std::time::{Duration, Instant};
+use straightway_map::{Error, Map, Options};
+
+const PAGES: usize = 64;
+
+fn bytes_of(pages: std::ops::Range<usize>) -> std::ops::Range<u64> {
+    (pages.start * PAGE) as u64..(pages.end * PAGE) as u64
+}
+
+/// Waits for what the server does by itself.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn resident_pages(map: &Map) -> Vec<std::ops::Range<u64>> {
+    map.resident_ranges().expect("a server")
+}
+
+#[test]
+fn a_reader_in_order_faults_once_for_half_a_range_and_reads_each_page_once() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        read_ahead_bytes: 8 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        // The first page and eight more, the fifth of which is the marker; then four for each marker.
+        let mut end = 9;
+        for page in 0..PAGES {
+            assert_eq!(load(&map, page * PAGE), value(page));
+            if page > 0 && page % 5 == 0 {
+                end = (page + 9).min(PAGES);
+            }
+            wait_until("the range", || resident_pages(&map) == [bytes_of(0..end)]);
+            let counters = map.counters();
+            assert_eq!(counters.faults as usize, 1 + page / 5, "page {page}");
+        }
+        let counters = map.counters();
+        assert_eq!((counters.reads, counters.reads_ahead), (64, 63));
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn a_prefetched_working_set_is_loaded_from_without_a_fault() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let (size_bytes, options) = ((PAGES * PAGE) as u64, Options::default());
+    let mut set = Vec::new();
+    let recorded = with_map(disk(PAGES), size_bytes, options, |map| {
+        for page in [3, 4, 5, 40] {
+            load(&map, page * PAGE);
+        }
+        set = resident_pages(&map);
+    });
+    recorded.expect("a clean end");
+    assert_eq!(set, [bytes_of(3..6), bytes_of(40..41)]);
+    let ended = with_map(disk(PAGES), size_bytes, options, |map| {
+        for range in &set {
+            map.prefetch(range.clone()).expect("a server");
+        }
+        wait_until("the set", || resident_pages(&map) == set);
+        let loaded = [3, 4, 5, 40].map(|page| load(&map, page * PAGE));
+        assert_eq!(loaded, [value(3), value(4), value(5), value(40)]);
+        let counters = map.counters();
+        assert_eq!((counters.faults, counters.reads_ahead), (0, 4));
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn pinned_pages_keep_their_memory_and_leave_some_for_the_others() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        resident_bytes: 4 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        map.pin(bytes_of(10..13)).expect("memory for three");
+        let error = map.pin(bytes_of(20..21)).expect_err("none for a fourth");
+        assert!(matches!(error, Error::Options(_)), "{error}");
+        for page in 0..PAGES {
+            assert_eq!(load(&map, page * PAGE), value(page));
+            assert!(map.resident_bytes().expect("a count") <= options.resident_bytes as u64);
+        }
+        let before = map.counters().faults;
+        for page in 10..13 {
+            assert_eq!(load(&map, page * PAGE), value(page));
+        }
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [bytes_of(10..13)]);
+        assert_eq!(map.counters().faults, before);
+        map.unpin(bytes_of(10..12)).expect("a server");
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [bytes_of(12..13)]);
+        map.pin(bytes_of(20..22)).expect("memory again");
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn a_page_that_cannot_be_read_ahead_is_an_error_for_pins_and_is_tried_again_for_others() {
+    if permitted::is_missing(true) {
+        return;
+    }
+    let once = |at| Rule::once(On::Kind(Kind::Read), at, Fault::Fail(MEDIUM)).within(blocks(5));
+    let always = Rule::from(On::Kind(Kind::Read), 1, Fault::Fail(MEDIUM)).within(blocks(9));
+    let device = Faulty::new(disk(PAGES), [once(1), always]);
+    let ended = with_map(device, (PAGES * PAGE) as u64, Options::default(), |map| {
+        map.prefetch(bytes_of(4..7)).expect("a server");
+        wait_until("the others", || {
+            resident_pages(&map) == [bytes_of(4..5), bytes_of(6..7)]
+        });
+        assert_eq!(map.take_failures(), []);
+        assert!(is_served(&map, 5));
+
+        let error = map.pin(bytes_of(8..11)).expect_err("page 9 fails");
+        let Error::Unread {
+            offset_bytes,
+            error: MEDIUM,
+        } = error
+        else {
+            unreachable!("{error}");
+        };
+        assert_eq!(offset_bytes, 9 * PAGE as u64);
+        assert_eq!(map.take_failures().len(), 1);
+        assert!(!is_served(&map, 9) && is_served(&map, 10));
+        map.pin(bytes_of(8..11)).expect_err("still an error");
+        wait_until("reads", || map.resident_ranges().is_ok());
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [], "nothing is pinned");
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn memory_is_given_back_but_for_what_was_stored() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        writable: true,
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        for page in [1, 2, 3] {
+            load(&map, page * PAGE);
+        }
+        store(&map, 2 * PAGE, 99);
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [bytes_of(2..3)]);
+        map.sync().expect("a device that is well");
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), []);
+        assert_eq!(map.resident_bytes().expect("a count"), 0);
+        assert_eq!((load(&map, 2 * PAGE), load(&map, PAGE)), (99, value(1)));
+
+        let outside = map.prefetch(bytes_of(0..PAGES + 1));
+        let error = outside.expect_err("past the end");
+        assert!(matches!(error, Error::Options(_)), "{error}");
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn a_store_is_written_at_its_age_without_a_sync() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        writable: true,
+        dirty_age: Some(Duration::from_millis(20)),
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        for round in 1..=3 {
+            store(&map, 7 * PAGE, round);
+            wait_until("the write", || map.counters().writes == u64::from(round));
+        }
+    });
+    ended.expect("a clean end");
+}
