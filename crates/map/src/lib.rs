@@ -10,10 +10,11 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `map` | [`map()`], [`Map`] for the users, [`Server`] for the thread with the device |
+//! | `local` | [`map_local()`], [`LocalMap`]: a map whose own thread serves it |
 //! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
 //! | `pages` | the states of pages, and which one loses its memory |
 //! | `space` | what the pager needs of memory |
-//! | `sys` | this memory by userfaultfd |
+//! | `sys` | this memory by userfaultfd, with messages or signals |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
 //! | `error` | errors, and reported failures |
 //!
@@ -26,6 +27,7 @@ pub use {block, volume};
 
 mod error;
 mod file;
+mod local;
 mod map;
 mod pager;
 mod pages;
@@ -34,6 +36,7 @@ mod sys;
 
 pub use error::{Error, Failure, Result};
 pub use file::FileDevice;
+pub use local::{LocalMap, map_local};
 pub use map::{Map, Options, Server, map};
 pub use pager::{Counters, Range};
 

@@ -5,8 +5,8 @@
 
 use crate::error::{Error, Failure, Result};
 use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
-use crate::sys::{Region, Userfault};
-use block::{Buffer, Device};
+use crate::sys::{Faults, Region, Userfault};
+use block::{Buffer, Device, Geometry};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// How long a server without work sleeps before it looks for its users' end, in milliseconds.
 const IDLE_MS: u32 = 1000;
 /// How long a server sleeps for a request that is under way before it looks for faults.
-const POLL_US: u32 = 50;
+pub(crate) const POLL_US: u32 = 50;
 
 /// How a range is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,40 @@ impl Default for Options {
             dirty_age: None,
             read_ahead_bytes: 0,
         }
+    }
+}
+
+impl Options {
+    /// The limits in pages.
+    pub(crate) fn limits(&self) -> Limits {
+        let pages = |bytes: usize| bytes.checked_div(self.page_bytes).unwrap_or(0);
+        Limits {
+            page_bytes: self.page_bytes,
+            resident_pages: pages(self.resident_bytes),
+            dirty_pages: pages(self.dirty_bytes),
+            dirty_age_us: self.dirty_age.map(micros),
+            read_ahead_pages: pages(self.read_ahead_bytes),
+        }
+    }
+
+    /// Checks what is mapped; returns the length of the memory: whole pages.
+    pub(crate) fn check(
+        &self,
+        geometry: &Geometry,
+        range: Range,
+        buffers: &[Buffer],
+    ) -> Result<usize> {
+        check(geometry, range, self.limits(), buffers)?;
+        if self.page_bytes % rustix::param::page_size() != 0 {
+            return Err(Error::Options("a page has at least a page of the kernel"));
+        }
+        if self.writable && geometry.features.read_only {
+            return Err(Error::Options("the device is read-only"));
+        }
+        let len = usize::try_from(range.size_bytes).ok();
+        let len = len.and_then(|len| len.checked_next_multiple_of(self.page_bytes));
+        let len = len.filter(|&len| isize::try_from(len).is_ok());
+        len.ok_or(Error::Options("the map is too long"))
     }
 }
 
@@ -104,11 +138,7 @@ impl Map {
     /// # Errors
     /// [`Error::System`].
     pub fn resident_bytes(&self) -> Result<u64> {
-        let resident = self.region.resident_bytes();
-        resident.map_err(|error| Error::System {
-            doing: "fstat",
-            error,
-        })
+        self.region.resident_bytes()
     }
 
     /// Writes what was stored until now, and makes it durable.
@@ -176,15 +206,8 @@ impl Map {
         Ok(ranges)
     }
 
-    /// The pages that a range of bytes touches.
     fn pages(&self, bytes: ops::Range<u64>) -> Result<ops::Range<u64>> {
-        if bytes.start > bytes.end || bytes.end > self.size_bytes {
-            return Err(Error::Options("the range is not in the map"));
-        }
-        if bytes.is_empty() {
-            return Ok(0..0);
-        }
-        Ok(bytes.start / self.page_bytes..bytes.end.div_ceil(self.page_bytes))
+        pages(bytes, self.size_bytes, self.page_bytes)
     }
 
     fn tell(&self, order: Order) -> Result<()> {
@@ -220,6 +243,21 @@ impl Drop for Map {
     }
 }
 
+/// The pages that a range of bytes touches in a map of `size_bytes`.
+pub(crate) fn pages(
+    bytes: ops::Range<u64>,
+    size_bytes: u64,
+    page_bytes: u64,
+) -> Result<ops::Range<u64>> {
+    if bytes.start > bytes.end || bytes.end > size_bytes {
+        return Err(Error::Options("the range is not in the map"));
+    }
+    if bytes.is_empty() {
+        return Ok(0..0);
+    }
+    Ok(bytes.start / page_bytes..bytes.end.div_ceil(page_bytes))
+}
+
 /// Serves a map's faults.
 #[derive(Debug)]
 pub struct Server<D> {
@@ -242,26 +280,9 @@ pub fn map<D: Device>(
     options: &Options,
     buffers: Vec<Buffer>,
 ) -> Result<(Map, Server<D>)> {
-    let page = options.page_bytes;
-    let limits = Limits {
-        page_bytes: page,
-        resident_pages: options.resident_bytes.checked_div(page).unwrap_or(0),
-        dirty_pages: options.dirty_bytes.checked_div(page).unwrap_or(0),
-        dirty_age_us: options.dirty_age.map(micros),
-        read_ahead_pages: options.read_ahead_bytes.checked_div(page).unwrap_or(0),
-    };
-    check(device.geometry(), range, limits, &buffers)?;
-    if page % rustix::param::page_size() != 0 {
-        return Err(Error::Options("a page has at least a page of the kernel"));
-    }
-    if options.writable && device.geometry().features.read_only {
-        return Err(Error::Options("the device is read-only"));
-    }
-    let len = usize::try_from(range.size_bytes).ok();
-    let len = len.and_then(|len| len.checked_next_multiple_of(page));
-    let len = len.filter(|&len| isize::try_from(len).is_ok());
-    let len = len.ok_or(Error::Options("the map is too long"))?;
-    let space = Userfault::new(len, page, options.writable)?;
+    let limits = options.limits();
+    let len = options.check(device.geometry(), range, &buffers)?;
+    let space = Userfault::new(len, options.page_bytes, options.writable, Faults::ByMessage)?;
     let region = Arc::clone(space.region());
     let reports = Arc::new(Reports::default());
     let pager = Pager::new(device, space, range, limits, buffers, Arc::clone(&reports));
@@ -269,7 +290,7 @@ pub fn map<D: Device>(
     let map = Map {
         region,
         size_bytes: range.size_bytes,
-        page_bytes: page as u64,
+        page_bytes: options.page_bytes as u64,
         orders,
         reports: Arc::clone(&reports),
     };
@@ -284,7 +305,7 @@ pub fn map<D: Device>(
     Ok((map, server))
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -148,6 +148,17 @@ impl<D: Device, S: Space> Pager<D, S> {
         &mut self.space
     }
 
+    /// Whether the last fault on this page has been served.
+    pub fn is_settled(&self, page: u64) -> bool {
+        let is_reading = matches!(self.pages.state(page), Some(State::Reading { .. }));
+        self.waiting.is_empty() && !is_reading
+    }
+
+    /// Whether each access to a page is an error.
+    pub fn is_poisoned(&self, page: u64) -> bool {
+        self.pages.state(page) == Some(State::Poisoned)
+    }
+
     /// Whether requests are under way, and the device should be waited for rather than a fault.
     pub fn is_busy(&self) -> bool {
         self.device.outstanding() > 0

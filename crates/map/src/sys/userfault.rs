@@ -50,9 +50,12 @@ impl Region {
     /// Bytes of memory that the content occupies.
     ///
     /// # Errors
-    /// The system call failed.
-    pub fn resident_bytes(&self) -> io::Result<u64> {
-        let status = rustix::fs::fstat(&self.memory)?;
+    /// [`Error::System`].
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let status = rustix::fs::fstat(&self.memory).map_err(|error| Error::System {
+            doing: "fstat",
+            error: error.into(),
+        })?;
         Ok(u64::try_from(status.st_blocks).unwrap_or(0) * 512)
     }
 
@@ -77,6 +80,15 @@ impl Drop for Region {
     }
 }
 
+/// Who serves the faults of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// Another thread, which gets a message; the kernel stops the thread that faults.
+    ByMessage,
+    /// The thread that faults, which gets SIGBUS.
+    BySignal,
+}
+
 /// The pager's side of a region.
 #[derive(Debug)]
 pub struct Userfault {
@@ -85,17 +97,21 @@ pub struct Userfault {
     /// A file without bytes: an access to a mapping of it is a SIGBUS.
     empty: OwnedFd,
     page_bytes: usize,
+    faults: Faults,
+    /// The fault of a signal.
+    given: Option<Fault>,
     /// One page's content, while it is protected again.
     scratch: Vec<u8>,
     is_closed: bool,
 }
 
 impl Userfault {
-    /// Memory of `len` bytes, a multiple of `page_bytes`, whose pages are all absent.
+    /// Memory of `len` bytes, a multiple of `page_bytes`, whose pages are all absent, and whose faults
+    /// are served as `faults` says.
     ///
     /// # Errors
     /// [`Error::NotPermitted`], [`Error::NoWriteProtection`] or [`Error::System`].
-    pub fn new(len: usize, page_bytes: usize, is_writable: bool) -> Result<Self> {
+    pub fn new(len: usize, page_bytes: usize, is_writable: bool, faults: Faults) -> Result<Self> {
         let failed = |doing: &'static str| {
             move |error: Errno| Error::System {
                 doing,
@@ -109,7 +125,7 @@ impl Userfault {
             .map_err(failed("memfd_create"))?;
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(failed("eventfd"))?;
-        let uffd = open(is_writable)?;
+        let uffd = open(is_writable, faults)?;
         let mut region = Region {
             start: NonNull::dangling(),
             len: 0,
@@ -141,6 +157,8 @@ impl Userfault {
             uffd,
             empty,
             page_bytes,
+            faults,
+            given: None,
             scratch: vec![0; page_bytes],
             is_closed: false,
         };
@@ -163,6 +181,11 @@ impl Userfault {
     /// The memory, for its users.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
+    }
+
+    /// The fault of this thread, which is the next to be served.
+    pub fn give(&mut self, fault: Fault) {
+        self.given = Some(fault);
     }
 
     /// Sleeps until a thread waits, it is notified, or `timeout_ms` have passed.
@@ -304,6 +327,9 @@ impl Userfault {
 
 impl Space for Userfault {
     fn next_fault(&mut self) -> io::Result<Option<Fault>> {
+        if self.faults == Faults::BySignal {
+            return Ok(self.given.take());
+        }
         let mut bytes = [0; size_of::<abi::Message>()];
         match read(&self.uffd, &mut bytes) {
             Ok(read) if read == bytes.len() => {}
@@ -395,6 +421,10 @@ impl Space for Userfault {
     }
 
     fn wake(&mut self, page: u64) -> io::Result<()> {
+        // The thread repeats its access when its handler returns.
+        if self.faults == Faults::BySignal {
+            return Ok(());
+        }
         self.wake_range(self.page_range(page))
     }
 
@@ -435,33 +465,39 @@ impl Drop for Userfault {
 }
 
 /// A userfaultfd with what the map needs.
-fn open(is_writable: bool) -> Result<OwnedFd> {
+fn open(is_writable: bool, faults: Faults) -> Result<OwnedFd> {
     let flags = libc::c_long::from(libc::O_CLOEXEC | libc::O_NONBLOCK);
     let mut last = io::Error::from(io::ErrorKind::PermissionDenied);
-    // An unprivileged process may serve its own loads and stores, not those of system calls.
-    for flags in [flags, flags | abi::USER_MODE_ONLY] {
+    // An unprivileged process may serve its own loads and stores, not those of system calls. By a
+    // signal nobody can serve those.
+    let order = match faults {
+        Faults::ByMessage => [flags, flags | abi::USER_MODE_ONLY],
+        Faults::BySignal => [flags | abi::USER_MODE_ONLY, flags],
+    };
+    for flags in order {
         // SAFETY: the call has one number as its argument, and returns a file or an error.
         let file = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         if file >= 0 {
             // SAFETY: the kernel has just returned it, so it is ours alone.
             let uffd = unsafe { OwnedFd::from_raw_fd(file as i32) };
-            return shake_hands(uffd, is_writable);
+            return shake_hands(uffd, is_writable, faults);
         }
         last = io::Error::last_os_error();
     }
     Err(Error::NotPermitted(last))
 }
 
-fn shake_hands(uffd: OwnedFd, is_writable: bool) -> Result<OwnedFd> {
-    let shared = abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM;
-    let protects = abi::FEATURE_WP | abi::FEATURE_WP_SHMEM;
+fn shake_hands(uffd: OwnedFd, is_writable: bool, faults: Faults) -> Result<OwnedFd> {
+    let mut features = abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM;
+    if is_writable {
+        features |= abi::FEATURE_WP | abi::FEATURE_WP_SHMEM;
+    }
+    if faults == Faults::BySignal {
+        features |= abi::FEATURE_SIGBUS;
+    }
     let mut api = abi::Api {
         api: abi::API,
-        features: if is_writable {
-            shared | protects
-        } else {
-            shared
-        },
+        features,
         ioctls: 0,
     };
     // SAFETY: the structure is the request's.

@@ -1,6 +1,7 @@
 //! Maps over a RAM disk and over faulty devices, with real page faults.
 
 mod advice;
+mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
 
