@@ -65,6 +65,13 @@ CONFIGURATIONS = {
 }
 FAMILIES = ("xc6v", "xc7")
 
+SYNTHESIS = "synth_xilinx -family {family} -top {top} -flatten -noiopad -noclkbuf"
+# The steps that `measure` runs: all of them; and `block_rams`: those that map memories, without the mapping of logic, which
+# takes most of the time. Then combinational loops and wires with several drivers or none are errors, too.
+ALL = [SYNTHESIS]
+MEMORIES = [SYNTHESIS + " -run begin:map_dsp", "memory -nomap", "opt_clean", SYNTHESIS + " -run map_memory:map_ffram",
+            "check -assert"]
+
 PROGRAM = """
 import json, sys
 from pyosys import libyosys
@@ -73,7 +80,8 @@ design = libyosys.Design()
 def do(command): libyosys.run_pass(command, design)
 do("read_slang --top " + job["top"] + " " + " ".join(f"-G {k}={v}" for k, v in job["parameters"].items())
    + " " + " ".join(job["files"]))
-do(f"synth_xilinx -family {job['family']} -top {job['top']} -flatten -noiopad -noclkbuf")
+for step in job["steps"]:
+    do(step)
 do("tee -q -o " + job["output"] + " stat -tech xilinx -json")
 """
 
@@ -95,23 +103,34 @@ def count(cells):
             total["bram"] += number
         elif name.startswith("RAMB18"):
             total["bram"] += number / 2
-        elif name.startswith("LD"):
+        elif name.startswith(("LD", "dlatch", "adlatch", "sr", "_DLATCH")):
             raise RuntimeError(f"{name}: a latch")
     return total
 
 
-def measure(name, family):
+def synthesise(name, family, steps):
+    """The design's statistics after these steps, and the count of its cells. Latches are errors."""
     core, top, parameters = CONFIGURATIONS[name]
+    steps = [step.format(family=family, top=top) for step in steps]
     with tempfile.TemporaryDirectory() as folder:
-        job = {"top": top, "parameters": parameters, "family": family, "output": f"{folder}/stat.json",
+        job = {"top": top, "parameters": parameters, "steps": steps, "output": f"{folder}/stat.json",
                "files": [str(file) for file in cores.sources(core) if file.name != "block_checker.sv"]}
         done = subprocess.run([cores.BIN / "python", "-c", PROGRAM, json.dumps(job)], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise RuntimeError(f"{name} does not synthesise:\n{done.stdout[-2000:]}")
         design = json.loads(Path(job["output"]).read_text("utf-8"))["design"]
-    total = count({cell: entry if isinstance(entry, int) else entry["count"]
-                   for cell, entry in design["num_cells_by_type"].items()})
+    return design, count({cell: entry if isinstance(entry, int) else entry["count"]
+                          for cell, entry in design["num_cells_by_type"].items()})
+
+
+def block_rams(name, family):
+    """The number of block RAMs of 36 Kib."""
+    return synthesise(name, family, MEMORIES)[1]["bram"]
+
+
+def measure(name, family):
+    design, total = synthesise(name, family, ALL)
     # As slices have them: two small functions in one, which is what vendors' tools count.
     return total | {"sites": int(design["estimated_num_lc"]) + total["lutram"]}
 

@@ -13,7 +13,7 @@ def run(monkeypatch, top, name, module, parameters, tests=None, environment=None
     """How many tests ran; all of them passed. `tests`: the module's tests that are wanted."""
     for key in ("PATH", "VERILATOR_ROOT"):
         monkeypatch.setenv(key, cores.environment()[key])
-    monkeypatch.setenv("MAKEFLAGS", cores.make_flags("-O0")[1])
+    monkeypatch.setenv("MAKEFLAGS", " ".join(cores.make_flags("-O0")))
     monkeypatch.setenv("STRAIGHTWAY_SEED", str(SEED))
     for key, value in (environment or {}).items():
         monkeypatch.setenv(key, str(value))

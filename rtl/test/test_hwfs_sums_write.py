@@ -21,7 +21,7 @@ def program():
 # On a device with blocks of 64 bytes, so that a block of checksums has 16.
 @pytest.fixture(scope="module", params=[32, 64, 256])
 def any_width(request):
-    return hw.build(f"sums_{request.param}", level="-O0", DataWidth=request.param, BlockSizeLog2=6, DataChecksums=1)
+    return hw.build(f"sums_{request.param}", DataWidth=request.param, BlockSizeLog2=6, DataChecksums=1)
 
 
 @pytest.mark.parametrize("options", [{}, {"stall": 10, "app_stall": 10, "read_latency": 7, "write_latency": 5},

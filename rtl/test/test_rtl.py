@@ -95,7 +95,7 @@ def build_array(name):
     disks, mirror, up, disk, log2, stripe, slot, apart = ARRAYS[name]
     parameters = {"Disks": disks, "Mirror": mirror, "UpWidth": up, "DiskWidth": disk, "BlockSizeLog2": log2,
                   "StripeBlocks": stripe, "SlotBlocks": slot, "Async": apart, "DiskBlocks": 200}
-    return cores.build_bench(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters, level="-O0")
+    return cores.build_bench(f"array_{name}", "raid0_sim", "array_bench.cpp", parameters)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
