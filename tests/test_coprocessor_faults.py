@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from coprocessor_lab import FILES, ROOT, coprocessor, wait_until
+from coprocessor_lab import FILES, ROOT, command, coprocessor, wait_until
 from volatile_drive import Drive, Durable
 
 DRIVE = "size=64M,serial=LAB1"
@@ -55,6 +55,18 @@ def test_an_emulator_that_dies_before_the_firmware_s_first_word_is_started_once_
             assert running.log == ["ready"]
     assert (tmp_path / "starts").read_text().count("\n") == starts
     assert (tmp_path / "boots").exists() == (starts == 2)
+
+
+def test_an_emulator_whose_start_is_interrupted_is_ended(tmp_path, monkeypatch):
+    emulator = tmp_path / "qemu-system-riscv32"
+    emulator.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid; kill -TERM $PPID; echo ready; exec sleep 600\n")
+    emulator.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    words = command(tmp_path / "window", "--firmware", emulator)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 125, done
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def machine_tree(path, old, new):
