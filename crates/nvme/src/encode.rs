@@ -89,13 +89,13 @@ impl Encoder {
         };
         let flags = |fua: bool| if fua { FUA } else { 0 };
         match operation {
-            Operation::Read { lba, buffer } => {
-                command.opcode = io::READ;
-                self.point_to(dma, &mut command, index, *lba, buffer, 0)?;
-            }
-            Operation::Write { lba, buffer, fua } => {
-                command.opcode = io::WRITE;
-                self.point_to(dma, &mut command, index, *lba, buffer, flags(*fua))?;
+            Operation::Read { lba, buffer } | Operation::Write { lba, buffer, .. } => {
+                let (opcode, flags) = match operation {
+                    Operation::Write { fua, .. } => (io::WRITE, flags(*fua)),
+                    _ => (io::READ, 0),
+                };
+                command.opcode = opcode;
+                self.point_to(dma, &mut command, index, *lba, buffer, flags)?;
             }
             Operation::Flush => command.opcode = io::FLUSH,
             Operation::Discard { lba, block_count } => {

@@ -37,11 +37,15 @@ impl<'c> Drive<'c> {
         memory: Buffer,
         ignores_fua: bool,
     ) -> Result<Self, nvme::Error> {
-        let queue = Queue::create(controller, namespace, memory, MAX_TRANSFER_BYTES);
-        let queue = queue.map_err(|failed| failed.error)?;
-        let mut geometry = *queue.geometry();
-        geometry.features.fua &= !ignores_fua;
-        Ok(Self { queue, geometry })
+        // Not `map_err`: that would copy the queue once more.
+        match Queue::create(controller, namespace, memory, MAX_TRANSFER_BYTES) {
+            Ok(queue) => {
+                let mut geometry = *queue.geometry();
+                geometry.features.fua &= !ignores_fua;
+                Ok(Self { queue, geometry })
+            }
+            Err(failed) => Err(failed.error),
+        }
     }
 }
 
