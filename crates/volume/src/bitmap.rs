@@ -15,16 +15,24 @@ fn bits_mut(bytes: &mut [u8]) -> &mut [u8] {
     bytes.get_mut(half..).unwrap_or_default()
 }
 
+/// The bits of a bitmap: the units of a group.
+fn bit_count(bytes: &[u8]) -> u32 {
+    bits(bytes).len() as u32 * 8
+}
+
+/// The units of a group that the volume has.
+pub(crate) fn units_of(bytes: &[u8], group: u32, shape: &Shape) -> u32 {
+    let units = shape.unit_count().saturating_sub(shape.group_start(group));
+    units.min(u64::from(bit_count(bytes))) as u32
+}
+
 /// An all-free bitmap, with the bits past the volume's last unit set.
-pub(crate) fn initialise(bytes: &mut [u8], group: u64, shape: &Shape) {
+pub(crate) fn initialise(bytes: &mut [u8], group: u32, shape: &Shape) {
     bytes.fill(0);
     put(bytes, node::MAGIC, &magic::BITMAP);
-    put_u64(bytes, at::GROUP, group);
-    let first = group * shape.group_units();
-    let units = shape.unit_count().saturating_sub(first);
-    if units < shape.group_units() {
-        set(bytes, units, (shape.group_units() - units) as u32, true);
-    }
+    put_u64(bytes, at::GROUP, u64::from(group));
+    let units = units_of(bytes, group, shape);
+    set(bytes, units, bit_count(bytes) - units, true);
     stamp(bytes, 0, 0);
 }
 
@@ -33,7 +41,7 @@ pub(crate) fn stamp(bytes: &mut [u8], seq: u64, last_op: u64) {
     put_u64(bytes, node::SEQ, seq);
     put_u64(bytes, node::LAST_OP, last_op);
     let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
-    let free = bits(bytes).len() as u32 * 8 - used;
+    let free = bit_count(bytes) - used;
     put_u32(bytes, at::FREE_UNITS, free);
 }
 
@@ -43,20 +51,17 @@ pub(crate) fn free_units(bytes: &[u8]) -> u32 {
 }
 
 /// Checks a bitmap whose checksum is valid.
-pub(crate) fn check(bytes: &[u8], group: u64, shape: &Shape) -> Result<(), Error> {
+pub(crate) fn check(bytes: &[u8], group: u32, shape: &Shape) -> Result<(), Error> {
     let used: u32 = bits(bytes).iter().map(|byte| byte.count_ones()).sum();
-    let first = group * shape.group_units();
-    let units = shape.unit_count().saturating_sub(first);
-    let sound = get_u64(bytes, at::GROUP) == group
-        && u64::from(free_units(bytes)) + u64::from(used) == bits(bytes).len() as u64 * 8
+    let units = units_of(bytes, group, shape);
+    let sound = get_u64(bytes, at::GROUP) == u64::from(group)
+        && free_units(bytes).checked_add(used) == Some(bit_count(bytes))
         && all_used_from(bytes, units);
-    sound
-        .then_some(())
-        .ok_or(Error::from(Node::Bitmap(group as u32)))
+    sound.then_some(()).ok_or(Error::from(Node::Bitmap(group)))
 }
 
 /// Whether all units of the group from `first` on are in use.
-fn all_used_from(bytes: &[u8], first: u64) -> bool {
+fn all_used_from(bytes: &[u8], first: u32) -> bool {
     let mut rest = bits(bytes).iter().skip((first / 8) as usize);
     let part = rest
         .next()
@@ -65,16 +70,16 @@ fn all_used_from(bytes: &[u8], first: u64) -> bool {
 }
 
 /// Whether unit `unit` of the group is in use; a unit past the end is.
-pub(crate) fn is_used(bytes: &[u8], unit: u64) -> bool {
+pub(crate) fn is_used(bytes: &[u8], unit: u32) -> bool {
     bits(bytes)
         .get((unit / 8) as usize)
         .is_none_or(|byte| byte >> (unit % 8) & 1 != 0)
 }
 
 /// Sets or clears `len` bits.
-pub(crate) fn set(bytes: &mut [u8], first: u64, len: u32, used: bool) {
+pub(crate) fn set(bytes: &mut [u8], first: u32, len: u32, used: bool) {
     let bits = bits_mut(bytes);
-    for unit in first..first + u64::from(len) {
+    for unit in first..first + len {
         if let Some(byte) = bits.get_mut((unit / 8) as usize) {
             let mask = 1 << (unit % 8);
             *byte = if used { *byte | mask } else { *byte & !mask };
@@ -84,20 +89,20 @@ pub(crate) fn set(bytes: &mut [u8], first: u64, len: u32, used: bool) {
 
 /// Sets or clears the bits of a run, given by its units in the volume.
 pub(crate) fn set_run(bytes: &mut [u8], run: &Run, shape: &Shape, used: bool) {
-    set(bytes, run.start % shape.group_units(), run.len, used);
+    set(bytes, shape.unit_in_group(run.start), run.len, used);
 }
 
 /// How many units from `first` on are free, up to `most`.
-pub(crate) fn free_from(bytes: &[u8], first: u64, most: u64) -> u64 {
+pub(crate) fn free_from(bytes: &[u8], first: u32, most: u32) -> u32 {
     (first..first.saturating_add(most))
         .take_while(|&unit| !is_used(bytes, unit))
-        .count() as u64
+        .count() as u32
 }
 
 /// The first free run of exactly `len` units that starts at a multiple of `align`. `len` and
 /// `align` are at most the group's units.
-pub(crate) fn find(bytes: &[u8], len: u64, align: u64) -> Option<u64> {
-    let units = bits(bytes).len() as u64 * 8;
+pub(crate) fn find(bytes: &[u8], len: u32, align: u32) -> Option<u32> {
+    let units = bit_count(bytes);
     let mut start = 0;
     while start + len <= units {
         let free = free_from(bytes, start, len);
@@ -132,14 +137,16 @@ mod tests {
         let bytes = fresh();
         assert_eq!(check(&bytes, 0, &SHAPE), Ok(()));
         assert_eq!(u64::from(free_units(&bytes)), SHAPE.unit_count());
-        assert!(is_used(&bytes, SHAPE.unit_count()));
-        assert!(!is_used(&bytes, SHAPE.unit_count() - 1));
-        assert!(is_used(&bytes, 1 << 40));
+        let units = SHAPE.unit_count() as u32;
+        assert!(is_used(&bytes, units));
+        assert!(!is_used(&bytes, units - 1));
+        assert!(is_used(&bytes, u32::MAX));
     }
 
     #[test]
     fn a_unit_past_the_end_that_is_said_to_be_free_is_corruption() {
-        for unit in [SHAPE.unit_count(), SHAPE.unit_count() + 1, 1023] {
+        let units = SHAPE.unit_count() as u32;
+        for unit in [units, units + 1, 1023] {
             let mut bytes = fresh();
             set(&mut bytes, unit, 1, false);
             // The count agrees, as it would in a forged node.
@@ -155,7 +162,7 @@ mod tests {
         for round in 0..300 {
             let mut bytes = fresh();
             for _ in 0..random.u32(0..60) {
-                set(&mut bytes, random.u64(0..200), random.u32(1..6), true);
+                set(&mut bytes, random.u32(0..200), random.u32(1..6), true);
             }
             for len in [1, 2, 4, 8, 16] {
                 let align = 1 << random.u32(0..5);

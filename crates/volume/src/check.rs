@@ -231,7 +231,7 @@ impl<D: Device> Volume<'_, D> {
         };
         let shape = self.shape();
         let group_bytes = shape.node_bytes() / 2;
-        let groups_a_pass = (scratch.len() / group_bytes) as u64;
+        let groups_a_pass = (scratch.len() / group_bytes) as u32;
         if groups_a_pass == 0 {
             return Err(Error::Memory);
         }
@@ -249,8 +249,9 @@ impl<D: Device> Volume<'_, D> {
         }
         self.check_superblocks(&mut findings, repair).await?;
         let mut first = 0;
-        while first < shape.group_count() {
-            let count = groups_a_pass.min(shape.group_count() - first);
+        let groups = shape.group_count() as u32;
+        while first < groups {
+            let count = groups_a_pass.min(groups - first);
             let bits = scratch
                 .get_mut(..count as usize * group_bytes)
                 .unwrap_or_default();
@@ -347,7 +348,7 @@ impl<D: Device> Volume<'_, D> {
     async fn mark_files(
         &self,
         mut node: SlotNode<'_>,
-        first: u64,
+        first: u32,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
         repair: bool,
@@ -441,13 +442,13 @@ impl<D: Device> Volume<'_, D> {
         &self,
         loaded: Loaded<'_>,
         header: &Slot,
-        first: u64,
+        first: u32,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
         repair: bool,
     ) -> Result<(), Error> {
         let shape = self.shape();
-        let base = first * shape.group_units();
+        let base = shape.group_start(first);
         let end = base + bits.len() as u64 * 8;
         let counting = !findings.quiet;
         let slot = header.index;
@@ -485,7 +486,7 @@ impl<D: Device> Volume<'_, D> {
     /// Compares a group's bitmap with the files' units.
     async fn check_bitmap(
         &self,
-        group: u64,
+        group: u32,
         bits: &mut [u8],
         findings: &mut Findings<'_>,
         repair: bool,
@@ -499,20 +500,18 @@ impl<D: Device> Volume<'_, D> {
         let both = self.state().both;
         let sound = found && bitmap::check(self.state().node(WORK), group, &shape).is_ok();
         let (mut leaked, mut not_marked, mut unsettled) = (0, 0, 0);
-        let base = group * shape.group_units();
+        let base = shape.group_start(group);
         if sound {
-            let units = shape.group_units().min(
-                shape
-                    .unit_count()
-                    .saturating_sub(group * shape.group_units()),
-            );
+            let units = bitmap::units_of(self.state().node(WORK), group, &shape);
             let state = self.state();
             for unit in 0..units {
                 let owned = bits
                     .get((unit / 8) as usize)
                     .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);
                 match (bitmap::is_used(state.node(WORK), unit), owned) {
-                    (is_used, owned) if is_used != owned && findings.unsettled.has(base + unit) => {
+                    (is_used, owned)
+                        if is_used != owned && findings.unsettled.has(base + u64::from(unit)) =>
+                    {
                         unsettled += 1;
                     }
                     (true, false) => leaked += 1,
@@ -523,19 +522,19 @@ impl<D: Device> Volume<'_, D> {
         }
         findings.unsettled.units += unsettled;
         if !sound {
-            findings.add(Finding::Damaged(Node::Bitmap(group as u32)));
+            findings.add(Finding::Damaged(Node::Bitmap(group)));
         } else if !both {
-            findings.add(Finding::OneCopy(Node::Bitmap(group as u32)));
+            findings.add(Finding::OneCopy(Node::Bitmap(group)));
         }
         if not_marked > 0 {
             findings.add(Finding::NotMarked {
-                group,
+                group: u64::from(group),
                 units: not_marked,
             });
         }
         if leaked > 0 {
             findings.add(Finding::Leaked {
-                group,
+                group: u64::from(group),
                 units: leaked,
             });
         }

@@ -185,9 +185,10 @@ impl<D: Device> Volume<'_, D> {
     /// The group for a new file: each gets a different one, so that streams do not interleave.
     fn next_group(&self, shape: &Shape) -> Result<u64, Error> {
         let mut state = self.state();
-        let group = u64::from(state.superblock.group_hint) % shape.group_count();
-        state.superblock.group_hint = ((group + 1) % shape.group_count()) as u32;
-        Ok(group * shape.group_units())
+        let groups = shape.group_count() as u32;
+        let group = state.superblock.group_hint % groups;
+        state.superblock.group_hint = (group + 1) % groups;
+        Ok(shape.group_start(group))
     }
 
     /// Sets the time stamped on what changes from now on, in nanoseconds since 1970. The volume has

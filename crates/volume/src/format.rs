@@ -131,9 +131,9 @@ fn run(
         })?;
         let groups = shape.group_count();
         fill(device, memory, options, &shape, groups, &|group, bytes| {
-            bitmap::initialise(bytes, group, &shape);
+            bitmap::initialise(bytes, group as u32, &shape);
             bytes::put_u64(bytes, node::SEQ, seq);
-            shape.bitmap_address(group, member)
+            shape.bitmap_address(group as u32, member)
         })?;
     }
     flush(device)?;

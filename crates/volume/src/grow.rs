@@ -67,13 +67,17 @@ impl Addition {
 }
 
 impl<D: Device> Volume<'_, D> {
-    /// Finds the end of the loaded slot's map. Uses the other two nodes.
-    pub(crate) async fn tail(&self, loaded: Loaded<'_>, header: &Slot) -> Result<Tail, Error> {
+    /// Finds the end of the loaded slot's map, for an empty `tail`. Uses the other two nodes.
+    pub(crate) async fn tail(
+        &self,
+        loaded: Loaded<'_>,
+        header: &Slot,
+        tail: &mut Tail,
+    ) -> Result<(), Error> {
         let limit = header.alloc_units;
-        let mut tail = Tail::default();
         if header.map_level == 0 {
             tail.last = header.last_extent(self.state().slot(loaded));
-            return Ok(tail);
+            return Ok(());
         }
         let damage = Error::from(Node::Slot(header.index));
         let mut index = map::last_index(header.entries(self.state().slot(loaded)), limit);
@@ -108,7 +112,7 @@ impl<D: Device> Volume<'_, D> {
                 live,
                 has_dead,
             });
-            return Ok(tail);
+            return Ok(());
         }
     }
 

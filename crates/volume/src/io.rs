@@ -34,7 +34,7 @@ pub(crate) const SPARE: usize = 2;
 /// No slot is in node [`SLOT`]; no volume has this many slots.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 /// No bitmap is in node [`WORK`]; no volume has this many groups.
-pub(crate) const NO_GROUP: u64 = u64::MAX;
+pub(crate) const NO_GROUP: u32 = u32::MAX;
 
 /// The outstanding metadata request.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(crate) struct State<'a, D> {
     pub now_ns: u64,
     /// The slot that node [`SLOT`] holds, and the group whose bitmap [`WORK`] holds.
     pub cached_slot: u32,
-    pub cached_group: u64,
+    pub cached_group: u32,
     /// A metadata operation has the nodes.
     pub busy: bool,
     /// The current operation has written; if it does not finish, the volume has failed.

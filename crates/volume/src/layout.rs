@@ -175,7 +175,26 @@ impl Shape {
 
     /// Units that one bitmap covers.
     pub const fn group_units(&self) -> u64 {
-        (4u32 << self.node_log2) as u64
+        1 << self.group_log2()
+    }
+
+    const fn group_log2(&self) -> u8 {
+        self.node_log2 + 2
+    }
+
+    /// The group of a unit of the volume; there are at most 2^30.
+    pub(crate) const fn group_of(&self, unit: u64) -> u32 {
+        (unit >> self.group_log2()) as u32
+    }
+
+    /// The number of a unit in its group, which has at most 2^16.
+    pub(crate) const fn unit_in_group(&self, unit: u64) -> u32 {
+        unit as u32 & ((1 << self.group_log2()) - 1)
+    }
+
+    /// The first unit of a group.
+    pub(crate) const fn group_start(&self, group: u32) -> u64 {
+        (group as u64) << self.group_log2()
     }
 
     /// Extents or index entries in a slot.
@@ -240,12 +259,12 @@ impl Shape {
         table + ((slot as u64) << self.node_log2)
     }
 
-    pub(crate) const fn bitmap_address(&self, group: u64, member: Member) -> u64 {
+    pub(crate) const fn bitmap_address(&self, group: u32, member: Member) -> u64 {
         let table = match member {
             Member::A => self.bitmap_a(),
             Member::B => self.bitmap_b(),
         };
-        table + (group << self.node_log2)
+        table + ((group as u64) << self.node_log2)
     }
 
     pub(crate) const fn unit_address(&self, unit: u64) -> u64 {

@@ -171,7 +171,7 @@ impl<D: Device> Volume<'_, D> {
     pub async fn free_units(&self) -> Result<u64, Error> {
         let turn = self.turn().await?;
         let mut free = 0;
-        for group in 0..self.shape().group_count() {
+        for group in 0..self.shape().group_count() as u32 {
             self.load_bitmap(group).await?;
             let state = self.state();
             free += u64::from(bitmap::free_units(state.node(WORK)));

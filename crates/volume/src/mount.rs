@@ -112,7 +112,9 @@ impl<'a, D: Device> Volume<'a, D> {
         #[cfg(feature = "mutations")] mutation: Mutation,
     ) -> Result<Self, Unmounted<D>> {
         let mut memory = memory.map(Some);
-        let (superblock, operation) = match read_superblock(&mut device, &mut memory) {
+        let mut newest = None;
+        let found = read_superblock(&mut device, &mut memory, &mut newest);
+        let (superblock, operation) = match found {
             Ok(found) => found,
             Err(error) => {
                 return Err(Unmounted {
@@ -129,7 +131,7 @@ impl<'a, D: Device> Volume<'a, D> {
             options.read_only || superblock.read_only || device.geometry().features.read_only;
         let volume = Self::from_state(State {
             device,
-            superblock,
+            superblock: *superblock,
             files,
             nodes: memory,
             io: Io::Idle,
@@ -152,7 +154,7 @@ impl<'a, D: Device> Volume<'a, D> {
         let result = if read_only || superblock.clean {
             Ok(())
         } else {
-            blocking::run(&volume, volume.recover(&operation))
+            blocking::run(&volume, volume.recover(operation))
         };
         match result {
             Ok(()) => Ok(volume),
@@ -210,11 +212,12 @@ impl<'a, D: Device> Volume<'a, D> {
     }
 }
 
-/// Reads both superblocks and takes the newest valid one.
-fn read_superblock(
+/// Reads both superblocks and stores the newest valid one in `newest`, which is empty.
+fn read_superblock<'n>(
     device: &mut dyn Device,
     memory: &mut [Option<Buffer>; 3],
-) -> Result<(Superblock, Operation), Error> {
+    newest: &'n mut Option<(Superblock, Operation)>,
+) -> Result<&'n (Superblock, Operation), Error> {
     let geometry = *device.geometry();
     let len = superblock_len(geometry.block_size_log2);
     let align = geometry.buffer_align_bytes as usize;
@@ -225,7 +228,6 @@ fn read_superblock(
     if !fits {
         return Err(Error::Memory);
     }
-    let mut newest: Option<(Superblock, Operation)> = None;
     let mut refused = None;
     for (address, place) in [0, SUPERBLOCK_B].into_iter().zip(memory.iter_mut()) {
         let end = (address + len as u64).div_ceil(geometry.block_size_bytes() as u64);
@@ -240,7 +242,7 @@ fn read_superblock(
                     .as_ref()
                     .is_none_or(|(best, _)| found.0.seq > best.seq) =>
             {
-                newest = Some(found);
+                *newest = Some(found);
             }
             Ok(_) => {}
             Err(error) => refused = Some(error),
@@ -251,8 +253,8 @@ fn read_superblock(
     if let Some(error) = refused {
         return Err(error);
     }
-    let (superblock, operation) = newest.ok_or(Error::NotAVolume)?;
-    let shape = superblock.shape;
+    let found = newest.as_ref().ok_or(Error::NotAVolume)?;
+    let shape = &found.0.shape;
     if geometry.size_bytes() < shape.volume_bytes {
         let missing_bytes = shape.volume_bytes - geometry.size_bytes();
         return Err(Error::Truncated {
@@ -273,7 +275,7 @@ fn read_superblock(
     if short {
         return Err(Error::Memory);
     }
-    Ok((superblock, operation))
+    Ok(found)
 }
 
 /// Reads `len_bytes` into the buffer in `place`.

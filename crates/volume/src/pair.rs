@@ -41,7 +41,7 @@ enum Pair {
     /// The slot with this number.
     Slot(u32),
     /// The bitmap of this group.
-    Bitmap(u64),
+    Bitmap(u32),
     /// A leaf of this file; a leaf of another file is a left-over.
     Leaf {
         unit: u64,
@@ -77,7 +77,7 @@ impl Pair {
     fn damage(&self) -> Error {
         Error::from(match *self {
             Pair::Slot(slot) => Node::Slot(slot),
-            Pair::Bitmap(group) => Node::Bitmap(group as u32),
+            Pair::Bitmap(group) => Node::Bitmap(group),
             Pair::Leaf { slot, .. } => Node::Map(slot),
         })
     }
@@ -363,13 +363,13 @@ impl<'a, D: Device> Volume<'a, D> {
     /// Loads a bitmap into node [`WORK`]; both members must be valid. A torn one was rewritten at
     /// mount, so an invalid one is damage, and the other may be out of date.
     #[inline(always)]
-    pub(crate) const fn load_bitmap(&self, group: u64) -> LoadBitmap<'_, 'a, D> {
+    pub(crate) const fn load_bitmap(&self, group: u32) -> LoadBitmap<'_, 'a, D> {
         LoadBitmap(self.load(Pair::Bitmap(group), Look::AtMemory))
     }
 
     /// Loads the newest valid member of a bitmap.
     #[inline(always)]
-    pub(crate) const fn load_bitmap_pair(&self, group: u64) -> Load<'_, 'a, D> {
+    pub(crate) const fn load_bitmap_pair(&self, group: u32) -> Load<'_, 'a, D> {
         self.load(Pair::Bitmap(group), Look::AtDevice)
     }
 

@@ -68,7 +68,7 @@ impl<D: Device> Volume<'_, D> {
     /// with an invalid member is damage from here on.
     async fn settle_bitmaps(&self, runs: &Runs, used: bool, op_seq: u64) -> Result<(), Error> {
         let shape = self.shape();
-        let group_of = |start: u64| start / shape.group_units();
+        let group_of = |start| shape.group_of(start);
         // What the power cut left in the device's cache must be durable first.
         self.perform(|state| state.order(Order::CacheBeforeRecovery))
             .await?;

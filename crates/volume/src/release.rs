@@ -2,6 +2,7 @@
 
 use block::Device;
 
+use crate::grow::{Tail, TailNode};
 use crate::io::{NO_SLOT, SPARE, WORK};
 use crate::layout::{Shape, slot as slot_at};
 use crate::map;
@@ -41,7 +42,7 @@ impl<D: Device> Volume<'_, D> {
         // A damaged bitmap is found before the record is written: after that, recovery would
         // mistake its invalid member for one torn by a power cut, and rebuild it from the old one.
         for run in runs.as_slice() {
-            self.load_bitmap(run.start / shape.group_units()).await?;
+            self.load_bitmap(shape.group_of(run.start)).await?;
         }
         let op_seq = self.state().superblock.seq + 1;
         self.perform(|state| {
@@ -53,7 +54,7 @@ impl<D: Device> Volume<'_, D> {
             state.order(Order::ReleaseBeforeNodes);
         })
         .await?;
-        let group_of = |run: &Run| run.start / shape.group_units();
+        let group_of = |run: &Run| shape.group_of(run.start);
         for (index, run) in runs.as_slice().iter().enumerate() {
             let group = group_of(run);
             let mut before = runs.as_slice().iter().take(index);
@@ -88,7 +89,8 @@ impl<D: Device> Volume<'_, D> {
         keep: u64,
     ) -> Result<Runs, Error> {
         let shape = self.shape();
-        let tail = self.tail(loaded, header).await?;
+        let mut tail = Tail::default();
+        self.tail(loaded, header, &mut tail).await?;
         let mut runs = Runs::default();
         let Some(last) = tail.last else {
             return Ok(runs);
@@ -96,12 +98,12 @@ impl<D: Device> Volume<'_, D> {
         let run = tail_run(&last, keep, &shape);
         runs.push(run);
         header.alloc_units -= u64::from(run.len);
-        let pair = |node: crate::grow::TailNode| Run {
+        let pair = |node: TailNode| Run {
             start: node.index.unit,
             len: shape.pair_units() as u32,
         };
         // An entry at or past `alloc_units` is ignored; in the slot it is also removed.
-        let dead = |node: Option<crate::grow::TailNode>| {
+        let dead = |node: Option<TailNode>| {
             node.filter(|node| node.index.first_logical == header.alloc_units)
         };
         let (leaf, node) = (dead(tail.leaf), dead(tail.node));
@@ -121,7 +123,7 @@ impl<D: Device> Volume<'_, D> {
 /// The end of an extent: as much of it as lies in its last group, down to file unit `keep`.
 fn tail_run(extent: &map::Extent, keep: u64, shape: &Shape) -> Run {
     let end = extent.end();
-    let group_start = (end - 1) / shape.group_units() * shape.group_units();
+    let group_start = shape.group_start(shape.group_of(end - 1));
     let keep_start = extent.start + keep.saturating_sub(extent.logical);
     let start = extent.start.max(group_start).max(keep_start);
     Run {

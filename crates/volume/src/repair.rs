@@ -114,7 +114,7 @@ impl<D: Device> Volume<'_, D> {
     /// could be read, also the bits that were set before.
     pub(crate) async fn repair_bitmap(
         &self,
-        group: u64,
+        group: u32,
         bits: &[u8],
         sound: bool,
         findings: &mut Findings<'_>,
@@ -137,7 +137,7 @@ impl<D: Device> Volume<'_, D> {
             if !sound || complete {
                 bitmap::initialise(bytes, group, &shape);
             }
-            for unit in 0..bits.len() as u64 * 8 {
+            for unit in 0..bits.len() as u32 * 8 {
                 let owned = bits
                     .get((unit / 8) as usize)
                     .is_some_and(|byte| byte >> (unit % 8) & 1 != 0);

@@ -17,7 +17,7 @@ use crate::{Error, Volume, bitmap};
 /// What one operation will allocate, all of it in one group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
-    group: u64,
+    group: u32,
     data: Runs,
     /// How the map grows, and the first units of its new leaf pairs: the leaf's, the index node's.
     pub addition: Addition,
@@ -99,7 +99,8 @@ impl<D: Device> Volume<'_, D> {
         want: u64,
         near: Option<u64>,
     ) -> Result<([Extent; crate::layout::RUNS], usize), Error> {
-        let tail = self.tail(loaded, header).await?;
+        let mut tail = Tail::default();
+        self.tail(loaded, header, &mut tail).await?;
         let plan = self.plan(header, &tail, want, near).await?;
         let shape = self.shape();
         if plan.addition.rewrites() {
@@ -152,10 +153,10 @@ impl<D: Device> Volume<'_, D> {
         near: Option<u64>,
     ) -> Result<Allocation, Error> {
         let shape = self.shape();
-        let groups = shape.group_count();
+        let groups = shape.group_count() as u32;
         let next = tail.last.map(|last| last.end()).or(near);
-        let hint = u64::from(self.state().superblock.group_hint);
-        let first = next.map_or(hint, |unit| unit / shape.group_units());
+        let hint = self.state().superblock.group_hint % groups;
+        let first = next.map_or(hint, |unit| shape.group_of(unit));
         let mut damaged = None;
         let mut full = None;
         for turn in 0..groups {
@@ -183,12 +184,14 @@ impl<D: Device> Volume<'_, D> {
         header: &Slot,
         tail: &Tail,
         want: u64,
-        group: u64,
+        group: u32,
     ) -> Result<Option<Allocation>, Error> {
         let shape = self.shape();
-        let base = group * shape.group_units();
+        let base = shape.group_start(group);
         let mut data = Runs::default();
-        let mut left = want;
+        // What one group offers.
+        let most = want.min(shape.group_units()) as u32;
+        let mut left = most;
         let contiguous = {
             let state = self.state();
             let bytes = state.node(WORK);
@@ -196,10 +199,10 @@ impl<D: Device> Volume<'_, D> {
                 return Ok(None);
             }
             let end = tail.last.map(|last| last.end());
-            end.filter(|end| end / shape.group_units() == group)
-                .map(|end| bitmap::free_from(bytes, end - base, want.min(shape.group_units())))
-                .filter(|&len| len > 0)
-                .map(|len| (tail.last.map_or(0, |last| last.end()), len))
+            let free = |end| bitmap::free_from(bytes, shape.unit_in_group(end), most);
+            end.filter(|&end| shape.group_of(end) == group)
+                .map(|end| (end, free(end)))
+                .filter(|&(_, len)| len > 0)
         };
         let addition = self.addition(header, tail, contiguous.is_some())?;
         let mut state = self.state();
@@ -207,10 +210,7 @@ impl<D: Device> Volume<'_, D> {
         state.cached_group = NO_GROUP;
         let bytes = state.node_mut(WORK);
         if let Some((start, len)) = contiguous {
-            let run = Run {
-                start,
-                len: len as u32,
-            };
+            let run = Run { start, len };
             bitmap::set_run(bytes, &run, &shape, true);
             data.push(run);
             left -= len;
@@ -228,18 +228,18 @@ impl<D: Device> Volume<'_, D> {
             };
             bitmap::set_run(bytes, &run, &shape, true);
             data.push(run);
-            left -= u64::from(run.len);
+            left -= run.len;
             room -= 1;
         }
         let mut pairs = [0; 2];
-        let pair = shape.pair_units();
+        let pair = shape.pair_units() as u32;
         let mut found = !data.as_slice().is_empty();
         for place in pairs.iter_mut().take(addition.pairs()) {
             // Units and groups are powers of two, so a pair aligned in its group is aligned.
             match bitmap::find(bytes, pair, pair) {
                 Some(start) => {
-                    bitmap::set(bytes, start, pair as u32, true);
-                    *place = base + start;
+                    bitmap::set(bytes, start, pair, true);
+                    *place = base + u64::from(start);
                 }
                 None => found = false,
             }
@@ -259,15 +259,14 @@ impl<D: Device> Volume<'_, D> {
 
 /// The longest free run of at most `want` units that halving finds, aligned to a power of two, so
 /// that several streams in one group do not interleave unit by unit.
-fn take(bytes: &[u8], want: u64, base: u64) -> Option<Run> {
-    let group_units = bytes.len() as u64 * 4;
-    let mut len = want.min(group_units);
+fn take(bytes: &[u8], want: u32, base: u64) -> Option<Run> {
+    let mut len = want;
     while len > 0 {
         let align = 1 << len.ilog2();
         if let Some(start) = bitmap::find(bytes, len, align) {
             return Some(Run {
-                start: base + start,
-                len: len as u32,
+                start: base + u64::from(start),
+                len,
             });
         }
         len = if len == align { len / 2 } else { align };

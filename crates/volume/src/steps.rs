@@ -314,7 +314,7 @@ impl<D: Device> State<'_, D> {
 
     /// Node [`WORK`] as the bitmap's next member.
     #[inline(never)]
-    pub(crate) fn put_bitmap(&mut self, group: u64, last_op: u64) {
+    pub(crate) fn put_bitmap(&mut self, group: u32, last_op: u64) {
         let step = self.seq_step(Mutation::BitmapInPlace);
         let shape = self.shape();
         let bytes = self.node_mut(WORK);

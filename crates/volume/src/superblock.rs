@@ -245,11 +245,10 @@ fn decode_operation(bytes: &[u8], shape: &Shape) -> Option<Operation> {
 }
 
 fn run_is_within_a_group(run: &Run, shape: &Shape) -> bool {
-    let group = shape.group_units();
     run.len > 0
         && run.start < shape.unit_count()
         && u64::from(run.len) <= shape.unit_count() - run.start
-        && run.start % group + u64::from(run.len) <= group
+        && u64::from(shape.unit_in_group(run.start)) + u64::from(run.len) <= shape.group_units()
 }
 
 #[cfg(test)]

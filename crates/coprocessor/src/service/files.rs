@@ -101,7 +101,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
                 None => {
                     // The stream processes it before the next one arrives.
                     drop(state);
-                    let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                    go_on(work.as_mut());
                     self.state().streams.drop_event();
                     continue;
                 }
@@ -112,7 +112,7 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             }
         }
         self.finish_transfers();
-        let _ = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        go_on(work.as_mut());
         self.end_sessions();
         self.state().has_moved
     }
@@ -273,4 +273,10 @@ impl<'s, 'r, 'v, D: Device, C: Clock> Files<'s, 'r, 'v, D, C> {
             }
         }
     }
+}
+
+/// Polls the worker, which never finishes. Out of line, so that its stack is only in use here.
+#[inline(never)]
+fn go_on<F: Future<Output = ()>>(work: Pin<&mut F>) {
+    let _ = work.poll(&mut Context::from_waker(Waker::noop()));
 }

@@ -65,7 +65,10 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                     let _ = self.volume.close(file).await;
                     self.state().forget(index);
                 }
-                Task::Run(job) => {
+                Task::Run => {
+                    let Some(job) = self.state().running else {
+                        continue;
+                    };
                     let (status, value) = match self.run(&job).await {
                         Ok(value) => (Status::OK, value),
                         Err(status) => (status, 0),
@@ -193,9 +196,7 @@ impl<D: Device, C: Clock> Files<'_, '_, '_, D, C> {
                 return Some(Task::Close(index, handle.file));
             }
         }
-        let job = state.take_job()?;
-        state.running = Some(job);
-        Some(Task::Run(job))
+        state.take_job().then_some(Task::Run)
     }
 
     /// The data that a command has read, its offset in the file, and its length.

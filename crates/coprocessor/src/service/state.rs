@@ -91,8 +91,8 @@ pub(crate) struct Job {
 pub(crate) enum Task {
     /// The metadata that a data command waits for: its index, its file, the work.
     Work(usize, File, Work),
-    /// A client's command.
-    Run(Job),
+    /// A client's command, [`State::running`].
+    Run,
     /// A file of a session that has ended.
     Close(usize, File),
 }
@@ -236,8 +236,9 @@ impl State {
     }
 
     /// The oldest job that may run: one on a file waits until each data command of that file that
-    /// came before it is with the drive, a close until they have completed.
-    pub(super) fn take_job(&mut self) -> Option<Job> {
+    /// came before it is with the drive, a close until they have completed. It is then the running
+    /// one; false if there is none.
+    pub(super) fn take_job(&mut self) -> bool {
         let mut best: Option<(usize, u32)> = None;
         for (index, place) in self.jobs.iter().enumerate() {
             let Some(job) = place else { continue };
@@ -247,7 +248,9 @@ impl State {
                 best = Some((index, age));
             }
         }
-        self.jobs.get_mut(best?.0)?.take()
+        let job = best.and_then(|(index, _)| self.jobs.get_mut(index));
+        self.running = job.and_then(Option::take);
+        self.running.is_some()
     }
 
     fn must_wait(&self, job: &Job) -> bool {
