@@ -30,7 +30,7 @@ def cores():
 
 
 def files(name):
-    """The files of a core and of what it depends on, in the order in which they must be read."""
+    """The files of a core and its dependencies, in the order in which they must be read."""
     known, ordered, seen = cores(), [], set()
 
     def visit(core_name):
@@ -48,7 +48,7 @@ def files(name):
 
 
 def sources(name):
-    """The same without Verilator's own files, for other tools."""
+    """The same without files that only Verilator reads, for other tools."""
     return [file for file in files(name) if file.suffix == ".sv"]
 
 
@@ -127,20 +127,20 @@ def runtime(kind, folder):
 
 
 def share(source, target):
-    """Brings the objects where they are not yet."""
+    """Copies the objects that the target does not have."""
     target.mkdir(parents=True, exist_ok=True)
     for file in (*source.glob("verilated*.o"), *source.glob("verilated*.d")):
         if not (target / file.name).exists():
             part = target / f".{file.name}.{os.getpid()}"
             shutil.copy(file, part)
-            # Or make would compile them again: they depend on the makefile, which Verilator is about to write.
+            # They depend on the makefile, which Verilator writes next. Without a later time, make would compile them again.
             later = time.time() + 86400
             os.utime(part, (later, later))
             part.rename(target / file.name)
 
 
 def lint(top, core, parameters):
-    """What Verilator has to say against this top with these parameters: nothing where all is well."""
+    """Verilator's errors and warnings for this top with these parameters; empty if there are none."""
     sources_ = files(core)
     command = ["verilator", "--lint-only", "-Wall", "--assert", "--top-module", top,
                *(f"-G{key}={value}" for key, value in parameters.items())]
@@ -157,7 +157,7 @@ def lint(top, core, parameters):
 
 
 def build_twin():
-    """The software's volume as a library for C++ (crates/twin), and what it needs of the system."""
+    """The software's volume as a library for C++ (crates/twin), and the system libraries that it needs."""
     done = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "-p", "straightway-twin"], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -178,7 +178,7 @@ def build_virtio_driver():
 
 
 def build_twin_bench():
-    """The file system core and the software's volume in one process."""
+    """The bench with the file system core and the software's volume in one process."""
     return build_bench("hwfs_twin", "hwfs_sim", "hwfs_twin_bench.cpp",
                        {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 12, "Files": 4, "IndexSlots": 1024,
                         "Outstanding": 2, "TimeoutCycles": 20000, "DataChecksums": 1, "Registered": 1},
@@ -186,7 +186,7 @@ def build_twin_bench():
 
 
 def build_barriers_bench():
-    """The same two, with a microprogram that is loaded at each start."""
+    """The same with a microprogram that is loaded at each start."""
     return build_bench("hwfs_barriers", "hwfs_sim", "hwfs_barriers_bench.cpp",
                        {"DataWidth": 32, "BlockSizeLog2": 6, "NodeLog2Max": 8, "Files": 4, "IndexSlots": 64,
                         "Outstanding": 2, "TimeoutCycles": 20000, "Registered": 1},

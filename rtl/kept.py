@@ -1,6 +1,6 @@
-"""What a build or a proof came to, kept by the content of what went into it.
+"""Caches the results of builds and proofs by the content of their inputs.
 
-Owns the notes under build/rtl: a note holds the key of what stands beside it. Never keeps what went wrong.
+Owns the notes under build/rtl: a note holds the key of the result next to it. Never caches a failure.
 """
 
 import functools
@@ -21,7 +21,7 @@ def tools():
 
 
 def key(*parts):
-    """Of texts as they are and of files (paths) by name and content, with the tools' versions."""
+    """The key of texts, files (paths; by name and content) and the tools' versions."""
     sum_ = hashlib.sha256(tools().encode())
     for part in parts:
         content = Path(part).read_bytes() if isinstance(part, Path) else str(part).encode()
@@ -31,7 +31,7 @@ def key(*parts):
 
 
 def found(note, wanted):
-    """What was kept under this key; None where nothing was, or under another."""
+    """The text that was cached with this key, or None."""
     try:
         kept, _, text = note.read_text("utf-8").partition("\n")
     except OSError:

@@ -19,7 +19,7 @@ from pathlib import Path
 import cores
 
 # Name: core, top, parameters. The file system core's own default is 4 files, nodes of at most 512 B, an index of
-# 1,024 slots, 2 fetches under way.
+# 1,024 slots, 2 concurrent fetches.
 CONFIGURATIONS = {
     "block_front_32": ("block", "block_front", {}),
     "block_cdc_32": ("block", "block_cdc", {}),

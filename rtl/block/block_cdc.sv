@@ -33,7 +33,7 @@ module block_cdc
   input  logic [DataWidth-1:0] read_data_i,
   input  geometry_t            geometry_i
 );
-  // More transfers than can be under way, so that the count's wrap is never taken for an end.
+  // Counts more transfers than can be outstanding, so that a wrap of the counter is unambiguous.
   localparam int unsigned EndsWidth = TagWidth + 1;
   typedef logic [EndsWidth-1:0] ends_t;
 
@@ -79,7 +79,7 @@ module block_cdc
 
   // --- Levels: the host's cancel, the device's geometry ----------------------------------------
   (* ASYNC_REG = "TRUE" *) logic cancel_meta_q, cancel_dev_q;  // the device's clock
-  (* ASYNC_REG = "TRUE" *) logic echo_meta_q, echo_q;           // the host's: what the device has seen
+  (* ASYNC_REG = "TRUE" *) logic echo_meta_q, echo_q;           // the host's clock: what the device has seen
   (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_q;
   logic cancel_q, req_open, req_ready;
 

@@ -8,7 +8,7 @@
 // CountBits      bits of a request's length in blocks (fewer keep a proof small)
 // AssumeHost     assume the host's rules instead of asserting them
 // AssumeDevice   assume the device's rules instead of asserting them
-// TimeoutCycles  the longest that a device may let an interface stand still (B9); 0: not checked
+// TimeoutCycles  the longest time without progress that a device may cause (B9); 0: not checked
 // CancelCycles   the same while the host cancels (B13); 0: not checked
 module block_checker
   import block_pkg::*;
@@ -43,13 +43,13 @@ module block_checker
   // Each tag's request.
   logic [UsedTags-1:0] open_q, read_q;
   words_t left_q [UsedTags];
-  // The write whose data come now, and those after it, in the order of their requests.
+  // The writes whose data are expected, in the order of their requests.
   tag_t order_q [UsedTags];
   logic [IndexWidth:0] order_head_q, order_tail_q;
-  // The read whose data come now.
+  // The read whose data are being transferred.
   logic reading_q;
   tag_t reading_tag_q;
-  // The cycle before.
+  // The previous cycle.
   host_t host_q;
   dev_t  dev_q;
   geometry_t geometry_q;
@@ -175,10 +175,9 @@ module block_checker
     if (read_taken)  left_q[read_index]  <= left_q[read_index] - words_t'(1);
   end
 
-  // B9: while something is outstanding, the device may not stand still for long without the host
-  // being the reason.
+  // B9: while a request is outstanding, the device must make progress unless the host prevents it.
   if ((TimeoutCycles != 0) || (CancelCycles != 0)) begin : gen_timeout
-    int unsigned still_q, cancel_q;  // cycles without progress: at all, and of them while the host cancels
+    int unsigned still_q, cancel_q;  // cycles without progress: all, and those while the host cancels
     logic host_waits;
     assign host_waits = (dev_i.read_valid & ~host_i.read_ready) | (dev_i.rsp_valid & ~host_i.rsp_ready) |
                         ((order_head_q != order_tail_q) & ~host_i.write_valid);

@@ -1,9 +1,9 @@
 // The gate in front of a device: every request that passes is legal for the device's geometry, so the
-// device need not check. An illegal request is answered here: its write data is taken, its read data is
-// zeroes, exactly as many words as requested (rule B6), and then its status follows.
+// device need not check. An illegal request is answered here: its write data are taken, its read data are
+// zeroes, exactly as many words as requested (rule B6), and its status follows.
 //
-// Owns at most one refused request at a time; a second waits. Adds no cycle to what passes. Limits
-// the writes whose data are not complete to `OpenWrites`.
+// Owns at most one refused request at a time; a second waits. Adds no latency to legal requests. Limits
+// the number of writes whose data are incomplete to `OpenWrites`.
 //
 // DataWidth      bits of the data streams
 // BlockSizeLog2  log2 of a block's bytes

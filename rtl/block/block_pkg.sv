@@ -1,8 +1,8 @@
 // The storage interface between all hardware modules: its types, and the check that a request is legal.
 // docs/rtl-interfaces.md has the rules (named B1 to B14 there and in block_checker).
 //
-// An interface is four ports: `host_t` and the write data go from the host (who asks) to the device
-// (who stores); `dev_t` and the read data come back. The data's width is each module's parameter.
+// An interface consists of four ports: `host_t` and the write data go from the host to the device,
+// `dev_t` and the read data from the device to the host. The data's width is each module's parameter.
 package block_pkg;
   localparam int unsigned TagWidth   = 5;
   localparam int unsigned LbaWidth   = 48;
@@ -37,7 +37,7 @@ package block_pkg;
   typedef struct packed {
     op_e    op;
     logic   fua;    // force unit access: complete only when durable; writes only
-    tag_t   tag;    // the host's name for the request, free until its response
+    tag_t   tag;    // identifies the request; the host chooses it and must not reuse it before the response
     lba_t   lba;
     count_t count;  // in blocks; zero for a flush
   } req_t;
@@ -61,7 +61,7 @@ package block_pkg;
     beat_t write;
     logic  read_ready;
     logic  rsp_ready;
-    logic  cancel;  // end everything under way soon (B13)
+    logic  cancel;  // end all outstanding requests soon (B13)
   } host_t;
 
   typedef struct packed {
@@ -73,10 +73,10 @@ package block_pkg;
     rsp_t  rsp;
   } dev_t;
 
-  // What a device is: constant while `ready` (B14).
+  // The device's properties: constant while `ready` (B14).
   typedef struct packed {
-    logic   ready;                 // the rest is known
-    logic [3:0] generation;        // another number each time that `ready` rises: the medium may be another one
+    logic   ready;                 // the other fields are valid
+    logic [3:0] generation;        // changes each time that `ready` rises: the medium may be another one
     logic [4:0] block_size_log2;   // of a block's bytes
     lba_t   block_count;
     count_t max_transfer_blocks;   // the longest read or write
@@ -87,7 +87,7 @@ package block_pkg;
     logic   read_only;
   } geometry_t;
 
-  // The status that a request has from its geometry alone; StatusOk where it may be tried.
+  // The status that follows from the request's range and operation alone; StatusOk if the request is legal.
   function automatic status_e check(req_t req, geometry_t geometry);
     logic ranged, changes;
     ranged  = req.op != OpFlush;

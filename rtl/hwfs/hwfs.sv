@@ -1,22 +1,21 @@
-// A file system: named files on a block device, for accelerators without a processor. The volume is that
-// of FORMAT.md, the device is anything behind the `block` interface (docs/rtl-interfaces.md).
+// A file system: named files on a block device, for accelerators without a processor. FORMAT.md describes the volume;
+// the device can be any device of the `block` interface (docs/rtl-interfaces.md).
 //
-// One command at a time: `cmd`, its names on `name`, its data on `write` or `read`, its status on `rsp`.
-// A sequencer runs a microprogram for each command (`microcode/`); engines beside it load and seal nodes
-// (CRC32C), store them, and move data between device and application, aligned to the byte.
+// Executes one command at a time: the command is taken on `cmd`, its names on `name`, its data on `write` or `read`, and its
+// status is returned on `rsp`. A sequencer runs a microprogram for each command (`microcode/`). Engines load and seal nodes
+// (CRC32C), store them, and move data between device and application with byte alignment.
 //
-// Owns the volume while it is mounted. Never leaves a command without a status: a wait in which nothing
-// moves ends after `TimeoutCycles`.
+// Owns the volume while it is mounted. Every command ends with a status: a wait without progress ends after `TimeoutCycles`.
 //
 // DataWidth      bits of all data streams: 32, 64, 128 or 256
 // BlockSizeLog2  log2 of the device's block, up to a node
 // NodeLog2Max    log2 of the longest node that a volume may have, 8 to 12
 // Files          files open at once, 1 to 8
-// IndexSlots     slots that a volume may have: one byte of memory each; with 3 nodes of the longest
-//                kind and 1.5 KiB it fills the memory
-// Outstanding    fetches under way together, 1 to 16; more than 1 only on a device that answers reads in order
-// TimeoutCycles  the longest that anything may stand still
-// DataChecksums  1: files may have checksums of their data, made and compared on their way; then four files at most
+// IndexSlots     slots that a volume may have. Each takes one byte of memory; the rest of the memory holds three
+//                nodes of the maximum size and 1.5 KiB of variables
+// Outstanding    concurrent fetches, 1 to 16; more than 1 only with a device that answers reads in order
+// TimeoutCycles  the longest time without progress
+// DataChecksums  1: files may have data checksums, which are computed and verified in the stream; then at most four files
 module hwfs
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -45,7 +44,7 @@ module hwfs
   input  logic                 rsp_ready_i,
   output fs_rsp_t              rsp_o,
 
-  input  logic                 write_valid_i,  // bytes for the device, packed from lane 0 on
+  input  logic                 write_valid_i,  // bytes for the device, packed from lane 0 upwards
   output logic                 write_ready_o,
   input  logic [DataWidth-1:0] write_data_i,
   output logic                 read_valid_o,   // bytes from the device, packed in the same way
@@ -59,7 +58,7 @@ module hwfs
   input  dev_t                 dev_i,
   input  logic [DataWidth-1:0] dev_read_data_i
 );
-  // Variables, three nodes, the index; a block longer than 64 bytes has its place behind them.
+  // Variables, three nodes, the index; a block longer than 64 bytes is stored after them.
   localparam int unsigned MemoryBytes = 1536 + 3 * (1 << NodeLog2Max) + IndexSlots +
                                         ((BlockSizeLog2 > 6) ? (1 << BlockSizeLog2) : 0);
   localparam int unsigned AddressBits = $clog2(MemoryBytes);
@@ -109,7 +108,7 @@ module hwfs
   fs_rsp_t     rsp_q;
   status_e     port_status;
   logic [15:0] port_detail;
-  logic error, rotten;  // a request failed; data are not what was written
+  logic error, rotten;  // a request failed; data do not match their checksum
   logic [5:0]  failed_status;
   logic [15:0] failed_detail;
 
@@ -157,7 +156,7 @@ module hwfs
   logic ports_ready, emit_ready, send, good, head, part, loaded, flushed, written, fetched, drained, given;
   logic [15:0] node_bytes;
   logic load_ready, fetch_ready, fetch_takes, is_fetch, hold_q, armed_q, let_go, abort, data_abort;
-  logic sum_ready, sum_pass, rot, summing, store_valid, store_mine;  // summing: what is written
+  logic sum_ready, sum_pass, rot, summing, store_valid, store_mine;  // summing: data that are written
   logic [31:0] sum;
   logic [Halves-1:0] load_write;
   logic [AddressBits-1:RowLog2] load_row, load_ram_row, store_ram_row;
@@ -167,7 +166,7 @@ module hwfs
   logic [1:0][AddressBits-1:RowLog2] ram_row;
   logic [1:0][RowBits-1:0] ram_data;
 
-  // Who takes an instruction, and whether it can now.
+  // Which engine takes an instruction, and whether it is ready.
   always_comb begin
     do_ready   = 1'b1;
     do_load    = 1'b0;
@@ -208,8 +207,8 @@ module hwfs
   assign abort      = do_valid & (task_now.unit == DoAbort);
   assign data_abort = abort & task_now.imm[0];
 
-  // Data are held back from `DoReadTo` with imm[0] until `DoAbort` with imm[2], or from `DoAbort` with imm[3] on
-  // until the node that was being loaded is whole and its checksum right.
+  // Data are held back from a `DoReadTo` with imm[0] until a `DoAbort` with imm[2]. A `DoAbort` with imm[3] instead
+  // releases them as soon as the node that is being loaded is complete and its checksum is correct.
   assign let_go = armed_q & load_idle & good;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -327,7 +326,7 @@ module hwfs
 
   assign fetch_ready = fetch_takes & (sum_pass | summing);
   if (DataChecksums) begin : gen_sum
-    // A device's error is the better reason.
+    // A device error takes precedence: it is the more precise reason.
     assign failed_status = (rotten && !error) ? FsCorrupt : 6'(port_status);
     assign failed_detail = (rotten && !error) ? '0 : port_detail;
     hwfs_sum #(.DataWidth(DataWidth)) u_sum (
@@ -385,7 +384,7 @@ module hwfs
     assign seq_ram_data   = ram_data[0][lane_q*64+:64];
   end
 
-  // One word that the sequencer reads is hwfs_sum's.
+  // One of the words that the sequencer reads comes from hwfs_sum.
   if (DataChecksums) begin : gen_read_sum
     logic read_sum_q;
     always_ff @(posedge clk_i) if (seq_read) read_sum_q <= seq_read_word == (AddressBits - 3)'(31);

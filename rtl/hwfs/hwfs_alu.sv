@@ -8,7 +8,7 @@ module hwfs_alu
   output logic [63:0] result_o,
   output logic        carry_o  // of a sum; of a difference: a < b, unsigned
 );
-  // Sums, differences and what has no carry leave by one adder.
+  // One adder produces sums, differences and the results without a carry.
   logic [64:0] sum;
   logic [63:0] addend;
   logic        subtract, adds;

@@ -1,6 +1,6 @@
-// CRC32C over words of `Width` bits, combinational: the low 32 bits of `data_i` already have the
-// state so far XORed into them, and leading zero bytes change nothing. So the same logic takes a
-// whole word, an eight-byte address, and a word of which four bytes are left out.
+// CRC32C over words of `Width` bits, combinational. The caller has XORed the previous state into the low 32 bits of
+// `data_i`; leading zero bytes have no effect. The same logic therefore processes a whole word, an eight-byte address, and
+// a word without four of its bytes.
 //
 // Width  bits of a word, 32 or more
 module hwfs_crc #(

@@ -1,9 +1,9 @@
-// From the device to the application: drops what stands before the offset in its block, shifts the rest
-// so that the first byte wanted comes first, and stops at the last. Consecutive fetches are one stream.
+// Moves data from the device to the application: drops the bytes of the block before the offset, shifts the rest so that
+// the first requested byte comes first, and stops after the last one. Consecutive fetches form one stream.
 //
-// Owns at most five words. Holds everything back while `hold_i` says that what leads to the data is not
-// proven yet. Takes and drops what is not wanted, so that a device never waits for it (rule B6). An offer to the
-// application stays until it is taken; only `withdraw_i` drops it, with all that is behind it.
+// Owns at most five words. Holds all data back while `hold_i` is high, because the metadata that names them has not been
+// verified yet. Takes and drops data that was not requested, so that the device never waits (rule B6). An offer to the
+// application stays until it is taken; only `withdraw_i` drops it, together with everything after it.
 //
 // DataWidth      bits of the data streams
 // BlockSizeLog2  log2 of the device's block
@@ -24,8 +24,8 @@ module hwfs_fetch
   input  logic                 abort_i,
   input  logic                 withdraw_i, // with an abort: the application has stopped taking
   input  logic                 hold_i,
-  output logic                 drained_o, // all that was wanted is on its way out
-  output logic                 given_o,   // nothing is: the application has taken all, or it was withdrawn
+  output logic                 drained_o, // all requested data are in the output registers
+  output logic                 given_o,   // the application has taken all data, or they were withdrawn
 
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
@@ -45,7 +45,7 @@ module hwfs_fetch
 
   lane_t       shift_q;
   drop_t       drop_q;
-  logic [63:0] left_n_q;   // bytes wanted yet, inverted: it counts up, and needs no inverters
+  logic [63:0] left_n_q;   // bytes still to be delivered, inverted: counting up needs no inverters
   logic        held_q, emit_high_q;
   logic [DataWidth-1:0] rotated, held_data_q, merged;
   logic push, room, wanted, many, few, at_end, in_hold, use_held;
@@ -57,11 +57,11 @@ module hwfs_fetch
   assign many     = left_n_q[63:WordLog2+1] != '1;
   assign rest     = ~left_n_q[WordLog2:0];
   assign wanted   = many | (rest != '0);
-  // What is held has all that is left.
+  // The held word contains all remaining bytes.
   assign few      = ~many & (rest <= lanes_t'(Bytes) - lanes_t'(shift_q));
   assign at_end   = ~many & (rest <= lanes_t'(Bytes));
   assign use_held = held_q & few & wanted;
-  // The first word of a shifted stream is only held, unless it has everything.
+  // The first word of a shifted stream is only held, unless it contains all bytes.
   assign in_hold  = (shift_q != '0) & ~held_q & ~few;
 
   for (genvar i = 0; i < Bytes; i++) begin : gen_merge
@@ -117,7 +117,7 @@ module hwfs_fetch
     if (taken) held_data_q <= rotated;
   end
 
-  // The way out, shared with what the sequencer emits.
+  // The output, which the words that the sequencer emits share.
   logic [DataWidth-1:0] emitted;
   logic                 emit_last, emit_end;
   if (DataWidth == 32) begin : gen_emit_narrow
@@ -136,7 +136,7 @@ module hwfs_fetch
     else if (emit_i && room) emit_high_q <= ~emit_high_q & (DataWidth == 32);
   end
 
-  // What is withdrawn leaves in the next cycles, unseen.
+  // Withdrawn words are discarded in the next cycles; the application does not see them.
   logic out_valid, withdrawn_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) withdrawn_q <= 1'b0;

@@ -1,9 +1,9 @@
-// Takes a command from the application and puts it into the core's memory, where the sequencer reads
-// it: its fields, then its names, each hashed (CRC32C, a byte a cycle) and checked to be UTF-8 without
-// NUL on the way. Holds the next command back until this one is answered.
+// Takes a command from the application and writes it to the core's memory, from which the sequencer reads it: first the
+// fields, then the names. Hashes each name (CRC32C, one byte per cycle) and checks that it is UTF-8 without NUL. Takes the
+// next command only after this one has been answered.
 //
 // AddressBits    log2 of the memory's bytes
-// the others     the core's parameters, passed to the sequencer
+// the others     the core's parameters, which are passed to the sequencer
 module hwfs_intake
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -27,9 +27,9 @@ module hwfs_intake
   output logic        name_ready_o,
   input  logic [31:0] name_data_i,
 
-  output logic        begun_o,     // a command's first field is in memory, and it is not answered
-  output logic        ready_o,     // all of its fields are
-  output logic        hashed_o,    // its names and their hashes too
+  output logic        begun_o,     // the first field of a command is in memory, and the command has not been answered
+  output logic        ready_o,     // all of its fields are in memory
+  output logic        hashed_o,    // its names and their hashes are in memory, too
   input  logic        answered_i,  // it was answered
 
   output logic [1:0]             write_o,
@@ -53,8 +53,8 @@ module hwfs_intake
   logic [6:0]  at_q, at_d;          // bytes hashed
   logic [31:0] shift_q, shift_d;
   logic [31:0] hash_q, hash_d;
-  logic [1:0]  more_q, more_d;      // bytes to come of this character
-  logic [7:0]  low_q, low_d, high_q, high_d;  // the range of the next
+  logic [1:0]  more_q, more_d;      // bytes of this character that are still missing
+  logic [7:0]  low_q, low_d, high_q, high_d;  // the allowed range of the next byte
   logic        bad_q, bad_d;
   logic        name_write, answered_q;
 
@@ -68,7 +68,7 @@ module hwfs_intake
     for (int i = 0; i < 8; i++) crc_byte = (crc_byte >> 1) ^ (crc_byte[0] ? 32'h82f63b78 : 32'h0);
   endfunction
 
-  // The word without what lies past the name.
+  // The word without the bytes after the name's end.
   logic [31:0] clean;
   logic [6:0]  left;
   assign left = length - at_q;
@@ -119,7 +119,7 @@ module hwfs_intake
               4'hf:       more_d = 2'd3;
               default:    bad_d  = 1'b1;
             endcase
-            // No longer form than needed, no surrogates, nothing past the last code point.
+            // Refuse overlong encodings, surrogates and values above the last code point.
             unique case (shift_q[7:0])
               8'hc0, 8'hc1: bad_d  = 1'b1;
               8'he0:        low_d  = 8'ha0;
@@ -172,7 +172,7 @@ module hwfs_intake
     endcase
   end
 
-  // What the sequencer takes for the operation: a read by name and a put have numbers of their own.
+  // The operation as the sequencer sees it: a read by name and a put have their own numbers.
   logic [3:0] op;
   always_comb begin
     op = cmd_q.op;
@@ -200,7 +200,7 @@ module hwfs_intake
     endcase
     if (state_q == Take) begin
       if (name_write) begin
-        // What is longer than 64 bytes is refused later, and must not reach what lies behind the name.
+        // A name of more than 64 bytes is refused later; it must not overwrite the memory after the name.
         write_o      = at_q[2] ? 2'b10 : 2'b11;
         write_word_o = (second_q ? AtName2 : AtName) + word_t'(at_q[5:3]);
         write_data_o = at_q[2] ? {clean, 32'b0} : {32'b0, clean};

@@ -1,10 +1,9 @@
-// Loads nodes from the device into memory and checks their CRC32C on the way; sets the CRC32C of nodes
-// in memory that are about to be stored. One CRC unit: a word of the data stream a cycle, a row of memory where it
-// seals.
+// Loads nodes from the device into memory and verifies their CRC32C; computes the CRC32C of nodes in memory before they are
+// stored. One CRC unit processes one word of the data stream per cycle, or one row of memory while it seals a node.
 //
 // The CRC32C of a node covers the volume's identity, the node's byte address and the node without its
-// checksum (FORMAT.md, "Checksums of nodes"). Owns the identity's CRC32C. Never starts a request:
-// `hwfs_ports` does, in the cycle in which this engine starts.
+// checksum (FORMAT.md, "Checksums of nodes"). Owns the identity's CRC32C. Never sends a request:
+// `hwfs_ports` sends it in the cycle in which this engine starts.
 //
 // DataWidth      bits of the data streams
 // AddressBits    log2 of the memory's bytes
@@ -22,11 +21,11 @@ module hwfs_load
   input  logic                 clk_i,
   input  logic                 rst_ni,
 
-  input  logic                 do_valid_i,  // one that is for this engine, and is taken now
+  input  logic                 do_valid_i,  // an instruction for this engine, which is taken in this cycle
   input  do_t                  do_i,
   output logic                 idle_o,
   output logic                 sealing_o,
-  output logic                 good_o,      // the checksum of what was loaded last is right
+  output logic                 good_o,      // the checksum of the last loaded node is correct
   output logic                 head_o,      // its first 96 bytes are in memory
   output logic                 part_o,      // its first 160 bytes are in memory
   output logic [15:0]          node_bytes_o,
@@ -46,7 +45,7 @@ module hwfs_load
   localparam int unsigned WordLog2 = $clog2(DataWidth / 8);
   typedef logic [AddressBits-1:WordLog2] word_t;  // an address in memory, in words of the stream
 
-  // Words of the stream in a row: sealing takes a row a cycle.
+  // Words of the stream in a row: sealing processes one row per cycle.
   localparam int unsigned RowWords = RowBits / DataWidth;
 
   typedef enum logic [2:0] {Idle, Seed, Load, SealRead, Seal, SealWrite} state_e;
@@ -58,7 +57,7 @@ module hwfs_load
   word_t       at_q, at_d, base_q, words_q, index_q, index_d;
   logic [15:0] node_bytes_q;
 
-  // The word to be taken in now.
+  // The word that is processed in this cycle.
   logic               take;
   logic [RowBits-1:0] word;
   logic [RowBits-1:0] crc_data;
@@ -74,7 +73,7 @@ module hwfs_load
 
   hwfs_crc #(.Width(RowBits)) u_crc (.data_i(crc_data), .crc_o(crc_next));
 
-  // Half a row waits for the other half, so that the sequencer can write every other cycle.
+  // Half a row waits for the other half, so that the sequencer can write in every other cycle.
   if (RowWords == 2) begin : gen_row
     logic [31:0] low_q;
     always_ff @(posedge clk_i) if (take) low_q <= word[31:0];
@@ -91,7 +90,7 @@ module hwfs_load
     assign super_data = {word[RowBits-1:96], word[63:0] ^ 64'(crc_q), 32'b0};
   end
 
-  // The bytes before the checksum in its row are shifted over it, and zeroes come first. A node has four such bytes, a
+  // The bytes of the row before the checksum are shifted over it, and zeroes are inserted in front. A node has four such bytes, a
   // superblock eight. In the same way, a word of half a row is shifted to the end of the row.
   always_comb begin
     crc_data = word ^ RowBits'(crc_q);
@@ -108,10 +107,10 @@ module hwfs_load
     end
   end
 
-  logic skip;  // nothing of this word is covered
+  logic skip;  // the checksum covers no byte of this word
   assign skip = (state_q == Load) && (RowWords == 2) && (index_q == (super_q ? word_t'(2) : word_t'(1)));
 
-  // The word with the checksum, and its place there.
+  // The word with the checksum, and the checksum's position in it.
   logic        has_stored;
   logic [31:0] stored;
   if (RowWords == 2) begin : gen_stored_narrow
@@ -164,7 +163,7 @@ module hwfs_load
     end
   end
 
-  // Sealing reads the row of the word that comes next.
+  // Sealing reads the row of the next word.
   assign ram_read_o = (state_q == SealRead) | (state_q == Seal);
   assign ram_row_o  = at_d[AddressBits-1:RowLog2];
 

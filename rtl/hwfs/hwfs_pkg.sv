@@ -4,21 +4,21 @@
 package hwfs_pkg;
   // --- The application's interface ------------------------------------------------------------
   typedef enum logic [3:0] {
-    CmdMount   = 4'd0,   // flags[0]: change nothing
+    CmdMount   = 4'd0,   // flags[0]: read-only
     CmdUnmount = 4'd1,
-    CmdOpen    = 4'd2,   // a name; flags[0]: to write. `file` is where it is opened
-    CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file to write; with flags[0],
-                         // `length` bytes of data follow, and the file is stored and durable when answered;
-                         // with flags[1], not both: it has checksums of its data
-    CmdRead    = 4'd4,   // `length` bytes from `offset` on come as data; of a named file, open or not
-    CmdWrite   = 4'd5,   // `length` bytes of data go to `offset`: over what is there, or behind it
-    CmdReserve = 4'd6,   // space for `length` bytes more than were written
-    CmdCommit  = 4'd7,   // what was written becomes part of the file
-    CmdSync    = 4'd8,   // the same, durable when answered
-    CmdClose   = 4'd9,   // sync, and give back what was reserved and not used
+    CmdOpen    = 4'd2,   // a name; flags[0]: for writing. `file` is the number of the open file
+    CmdCreate  = 4'd3,   // a name; `length` bytes are reserved. Opens the file for writing. With flags[0],
+                         // `length` bytes of data follow, and the file is complete and durable when the command ends.
+                         // With flags[1] the file has data checksums. Not both
+    CmdRead    = 4'd4,   // returns `length` bytes from `offset`; of a named file, open or not
+    CmdWrite   = 4'd5,   // `length` bytes of data are written to `offset`: an overwrite or an append
+    CmdReserve = 4'd6,   // reserves space for `length` bytes after those that were written
+    CmdCommit  = 4'd7,   // the written data become part of the file
+    CmdSync    = 4'd8,   // the same, durable when the command ends
+    CmdClose   = 4'd9,   // sync, and release reserved space that was not used
     CmdDelete  = 4'd10,  // a name
     CmdRename  = 4'd11,  // two names
-    CmdList    = 4'd12   // the first file in slot `offset` or behind it: 80 bytes of data
+    CmdList    = 4'd12   // the first file in slot `offset` or a later one: 80 bytes of data
   } cmd_op_e;
 
   typedef struct packed {
@@ -35,14 +35,14 @@ package hwfs_pkg;
   typedef enum logic [5:0] {
     FsOk           = 6'd0,
     FsDevice       = 6'd6,   // the device failed a request; `value` is its own code
-    FsTimedOut     = 6'd7,   // the device or the application stood still for too long
-    FsGone         = 6'd9,   // the device is not there
-    FsBadCommand   = 6'd16,  // no such command, or no such place for a file
+    FsTimedOut     = 6'd7,   // the device or the application made no progress for too long
+    FsGone         = 6'd9,   // the device is not present
+    FsBadCommand   = 6'd16,  // unknown command, or invalid number of an open file
     FsNotMounted   = 6'd17,  // mount first; also after an error that left a change half-way
     FsNotAVolume   = 6'd18,
-    FsNewerVersion = 6'd19,  // or features that this core does not know
+    FsNewerVersion = 6'd19,  // or unknown features
     FsUnsuitable   = 6'd20,  // nodes longer than this core's buffers, or more slots than its index
-    FsCorrupt      = 6'd21,  // a node fails its checksum or contradicts itself
+    FsCorrupt      = 6'd21,  // a node has a wrong checksum or inconsistent contents
     FsStale        = 6'd22,  // the newest superblock was lost: mount read-only
     FsReadOnly     = 6'd23,
     FsBadName      = 6'd24,
@@ -55,13 +55,13 @@ package hwfs_pkg;
     FsNotOpen      = 6'd31,
     FsNotWritable  = 6'd32,
     FsPastEnd      = 6'd33,
-    FsUnsupported  = 6'd34,  // a feature of the format that this core leaves out
-    FsNeedsRecovery = 6'd35  // not unmounted in good order, and this build cannot recover
+    FsUnsupported  = 6'd34,  // a feature of the format that this core does not implement
+    FsNeedsRecovery = 6'd35  // not unmounted cleanly, and this build cannot recover
   } fs_status_e;
 
   typedef struct packed {
     fs_status_e  status;
-    logic [63:0] value;  // bytes moved, a size, the next slot to list; see each command
+    logic [63:0] value;  // bytes moved, a size or the next slot to list, depending on the command
   } fs_rsp_t;
 
   // --- The sequencer --------------------------------------------------------------------------
@@ -75,7 +75,7 @@ package hwfs_pkg;
     InstrRet  = 4'd6,
     InstrWait = 4'd7,
     InstrDo   = 4'd8,  // starts an engine
-    InstrJump = 4'd9   // to a register's value and a constant
+    InstrJump = 4'd9   // to the sum of a register and a constant
   } instr_e;
 
   typedef enum logic [3:0] {
@@ -88,11 +88,11 @@ package hwfs_pkg;
     AluShl   = 4'd6,
     AluShr   = 4'd7,
     AluAndn  = 4'd8,   // a and not b
-    AluCtz   = 4'd9,   // trailing zeroes of b; 64 for 0
-    AluMatch = 4'd10,  // bit i: the low six bits of byte i of a are those of b
+    AluCtz   = 4'd9,   // number of trailing zeroes of b; 64 for 0
+    AluMatch = 4'd10,  // bit i: byte i of a and b are equal in their low six bits
     AluTag   = 4'd11,  // the index's tag of a name with hash b
-    AluByte  = 4'd12,  // byte b[2:0] of a, and those above it
-    AluOnes  = 4'd13   // ones in the low byte of b
+    AluByte  = 4'd12,  // a, shifted right by b[2:0] bytes
+    AluOnes  = 4'd13   // number of ones in the low byte of b
   } alu_e;
 
   typedef enum logic [2:0] {SrcReg, SrcImm, SrcMd, SrcMdLo, SrcMdHi} src_e;
@@ -107,30 +107,30 @@ package hwfs_pkg;
   typedef enum logic [3:0] {
     DoRespond  = 4'd0,   // a: value, b: status
     DoLoad     = 4'd1,   // a: byte address, b: place in memory
-    DoStore    = 4'd2,   // the same
+    DoStore    = 4'd2,   // a: byte address, b: place in memory
     DoFlush    = 4'd3,
-    DoSeal     = 4'd4,   // as store: sets the checksum of what is at b
+    DoSeal     = 4'd4,   // as store: sets the checksum of the node at b
     DoShape    = 4'd5,   // a: bytes of a node
     DoIdentity = 4'd6,   // a: eight bytes more of the volume's identity; imm[0]: the first
-    DoReadTo   = 4'd7,   // a: offset, b: bytes: what the application gets from the fetches that follow
+    DoReadTo   = 4'd7,   // a: offset, b: bytes that the application gets from the following fetches
     DoFetch    = 4'd8,   // a: byte address, b: bytes
-    DoWriteTo  = 4'd9,   // a: offset, b: bytes: what the application gives for the puts that follow
+    DoWriteTo  = 4'd9,   // a: offset, b: bytes that the application supplies for the following puts
     DoPut      = 4'd10,  // a: byte address, b: bytes
     DoEmit     = 4'd11,  // a: eight bytes for the application; imm[0]: the last
-    DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: forget errors; imm[2]: let
-                         // go of data that are held back; imm[3]: as soon as the node on its way is proven;
-                         // imm[4]: withdraw what the application has not taken
+    DoAbort    = 4'd12,  // imm[0]: drop the rest of the data on both sides; imm[1]: clear errors; imm[2]: release
+                         // data that are held back; imm[3]: the same once the node being loaded is verified;
+                         // imm[4]: withdraw data that the application has not taken
     DoEdges    = 4'd13,  // a: memory with the first block, b: with the last; see DoWriteTo
-    DoSum      = 4'd14   // the part of the data that comes next; a: its checksum, b: bytes,
-                         // 17: to be compared. Of what is written, a: the checksum that it continues
+    DoSum      = 4'd14   // the next part of the data; a: its checksum, b: bytes; bit 17: compare.
+                         // Of data that are written, a: the checksum to continue
   } do_e;
 
   // Bits of a DO instruction's immediate.
   localparam int unsigned DoSuper = 0;  // load, store, seal: a superblock, not a node
   localparam int unsigned DoRaw   = 1;  // load: whole blocks, no checksum; b of seal: bytes
   localparam int unsigned DoFua   = 2;  // store: durable when done
-  localparam int unsigned DoSums  = 1;  // readto: in parts that `sum` defines
-  localparam int unsigned DoWriting = 0; // sum: of what is written
+  localparam int unsigned DoSums  = 1;  // readto: in parts, which `sum` defines
+  localparam int unsigned DoWriting = 0; // sum: of data that are written
   localparam int unsigned DoHead  = 0;  // writeto: the first block's other bytes are in memory
   localparam int unsigned DoTail  = 1;  // writeto: the last block's other bytes are in memory
 

@@ -1,11 +1,11 @@
-// Sends the core's requests to the device and counts what is under way, by class: loads, flushes,
-// writes, fetches. Tags: 00000 the load, 00001 the flush, 01nnn a write, 1nnnn a fetch. The numbers count up, so
-// fetches come back in the order in which they were asked for or the fault is noticed.
+// Sends the core's requests to the device and counts the outstanding ones of each class: loads, flushes, writes, fetches.
+// Tags: 00000 the load, 00001 the flush, 01nnn a write, 1nnnn a fetch. The numbers are assigned in ascending order, so a
+// fetch that is answered out of order is detected.
 //
-// Owns the request port, the tags and the first error since errors were forgotten. Never touches data.
+// Owns the request port, the tags and the first error since errors were last cleared. Never touches data.
 //
 // BlockSizeLog2  log2 of the device's block
-// Outstanding    fetches under way together, 1 to 16; more than 1 only on a device that answers reads in order
+// Outstanding    concurrent fetches, 1 to 16; more than 1 only with a device that answers reads in order
 module hwfs_ports
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -16,20 +16,20 @@ module hwfs_ports
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  input  logic        do_valid_i,  // an instruction that asks for a request
+  input  logic        do_valid_i,  // an instruction that needs a request
   input  do_t         do_i,
   output logic        do_ready_o,
   input  logic [15:0] node_bytes_i,
-  input  logic        forget_i,    // errors
+  input  logic        forget_i,    // clear errors
 
   output logic        req_valid_o,
   output req_t        req_o,
   input  logic        req_ready_i,
-  output logic        send_o,      // a write's request is taken: its data may follow
+  output logic        send_o,      // a write request was taken: its data may follow
 
   input  logic        rsp_valid_i,
   input  rsp_t        rsp_i,
-  input  logic        read_end_i,  // the last word of a fetch is taken
+  input  logic        read_end_i,  // the last word of a fetch was taken
   input  beat_t       read_i,
   input  logic        read_valid_i,
 
@@ -47,9 +47,9 @@ module hwfs_ports
   typedef logic [$clog2(Outstanding + 1)-1:0] left_t;
 
   logic [NumTags-1:0] open_q, open_d;
-  write_t             write_q, writes_q;  // the next one's number; how many are under way
-  fetch_t             fetch_q, read_q;    // the next one's number; the number of the one whose data comes next
-  left_t              fetches_q;          // how many are under way
+  write_t             write_q, writes_q;  // number of the next one; number of outstanding ones
+  fetch_t             fetch_q, read_q;    // number of the next one; number of the one whose data come next
+  left_t              fetches_q;          // number of outstanding fetches
   logic               req_valid_q, error_q;
   req_t               req_q;
   status_e            status_q;
@@ -68,7 +68,7 @@ module hwfs_ports
       DoFetch: kind = ClassFetch;
       default: kind = ClassWrite;
     endcase
-    room = 1'b1;  // but for the tag
+    room = 1'b1;  // unless no tag is free
     unique case (kind)
       ClassFetch: begin
         tag  = {1'b1, fetch_q};
@@ -97,7 +97,7 @@ module hwfs_ports
   assign accept     = do_valid_i & do_ready_o;
   assign rsp_fetch  = rsp_valid_i & rsp_i.tag[4];
   assign rsp_write  = rsp_valid_i & (rsp_i.tag[4:3] == 2'b01);
-  // Fetches must come in order; anything else is the device's fault.
+  // Fetches must be answered in order; otherwise the device is at fault.
   assign misordered = read_valid_i & read_i.tag[4] & (read_i.tag[3:0] != read_q);
 
   assign req_valid_o = req_valid_q;

@@ -1,9 +1,9 @@
-// The core's memory: its state of the volume, the nodes in use, the index. Two readers
-// (each with its own copy in block RAM) and one writer, which is the load engine, the sealing engine,
-// the intake of commands or the sequencer, in this order.
+// The core's memory: the volume's state, the nodes in use and the index. It has two read ports, each with its own copy in
+// block RAM, and one write port, which the load engine, the sealing engine, the command intake and the sequencer use with
+// descending priority.
 //
-// A row is a word of the data streams, 64 bits at least; the sequencer and its 64-bit words see a
-// lane of it. Enables are for 32 bits.
+// A row is one word of the data streams, but at least 64 bits; the sequencer accesses one 64-bit lane of it. Each write
+// enable covers 32 bits.
 //
 // RowBits      bits of a row, a multiple of 64
 // AddressBits  log2 of the bytes

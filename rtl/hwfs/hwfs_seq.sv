@@ -1,14 +1,13 @@
-// The sequencer: runs the microprograms of `microcode/`, one instruction a cycle, none of them
-// delayed by a branch. It decides; the engines move.
+// The sequencer: runs the microprograms of `microcode/`, one instruction per cycle, without branch delays. It makes the
+// decisions; the engines move the data.
 //
-// Owns the program counter, 32 registers of 64 bits, the return addresses and the watchdog: an
-// instruction that waits while nothing moves for `TimeoutCycles` is left for the program's time-out
-// entry. Never touches a stream.
+// Owns the program counter, 32 registers of 64 bits, the return stack and the watchdog: when an instruction waits for
+// `TimeoutCycles` without progress, the program continues at its time-out entry. Never touches a stream.
 //
 // ProgramLog2    log2 of the instructions
 // AddressBits    log2 of the memory's bytes
 // NodeLog2Max    log2 of the longest node; an `lin` constant is scaled by it
-// TimeoutCycles  the longest that a wait may stand still
+// TimeoutCycles  the longest wait without progress
 module hwfs_seq
   import hwfs_pkg::*;
 #(
@@ -20,7 +19,7 @@ module hwfs_seq
   input  logic                   clk_i,
   input  logic                   rst_ni,
 
-  input  logic [31:0]            cond_i,      // by cond_e; the sequencer knows the first three itself
+  input  logic [31:0]            cond_i,      // by cond_e; the sequencer computes the first three itself
   input  logic                   progress_i,  // something moved in this cycle
 
   output logic                   read_o,
@@ -92,8 +91,8 @@ module hwfs_seq
     .carry_o  (alu_carry)
   );
 
-  // LI: a signed constant of 19 bits; one whose scale bit is set counts in shortest nodes' share of
-  // the longest node.
+  // LI: a signed constant of 19 bits. With the scale bit it is in units of the longest node's size divided by the
+  // shortest node's size.
   logic [63:0] constant;
   assign constant = instr[19] ? 64'(instr[18:0]) << (NodeLog2Max - 8) : 64'(signed'(instr[18:0]));
   assign result   = (kind == InstrLi) ? constant : alu_result;
@@ -123,7 +122,7 @@ module hwfs_seq
   end
   assign condition = conditions[instr[27:23]] ^ instr[22];
 
-  // Return addresses, the newest first.
+  // The return stack, newest entry first.
   localparam int unsigned StackDepth = 8;
   pc_t  stack_q [StackDepth];
   logic [$clog2(StackDepth)-1:0] top_q;
@@ -163,7 +162,7 @@ module hwfs_seq
     end
   end
 
-  // Waiting, and the watchdog. A wait for the application to command or to take an answer has none.
+  // Waiting, and the watchdog, which does not apply while the sequencer waits for a command or for an answer to be taken.
   logic [WatchWidth-1:0] watch_q;
   always_comb begin
     unique case (kind)
@@ -189,7 +188,7 @@ module hwfs_seq
   assign read_word_o  = address[AddressBits-1:3];
   assign write_o      = {2{run_q & (kind == InstrSt)}} & instr[15:14];
   assign write_word_o = address[AddressBits-1:3];
-  // One half alone takes the low 32 bits.
+  // A write of only one half uses the low 32 bits.
   assign write_data_o = (instr[15:14] == 2'b10) ? {reg_b[31:0], reg_b[31:0]} : reg_b;
 
   assign do_valid_o = run_q & (kind == InstrDo);

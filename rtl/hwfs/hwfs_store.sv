@@ -1,9 +1,9 @@
-// To the device: nodes from memory, and the application's data, shifted to where they go in their blocks.
-// What the application does not cover of the first and the last block comes from memory, where the
-// sequencer has put them, or is zero. Consecutive puts are one stream.
+// Moves data to the device: nodes from memory, and the application's data, shifted to their position in their blocks. The
+// bytes of the first and the last block that the application does not write come from memory, where the sequencer has put
+// the old blocks, or are zero. Consecutive puts form one stream.
 //
-// Owns one write's words at a time. When aborted it gives zeroes for what the application owes, so that
-// the device has its words (rule B6).
+// Owns the words of one write at a time. After an abort it sends zeroes in place of the application's missing data, so that
+// the device gets all words (rule B6).
 //
 // DataWidth      bits of the data streams
 // AddressBits    log2 of the memory's bytes
@@ -22,15 +22,15 @@ module hwfs_store
   input  logic                 clk_i,
   input  logic                 rst_ni,
 
-  input  logic                 do_valid_i,  // one that is for this engine, and is taken now
+  input  logic                 do_valid_i,  // an instruction for this engine, which is taken in this cycle
   input  do_t                  do_i,
   input  logic                 abort_i,
-  input  logic                 send_i,      // the request is taken: give its data
+  input  logic                 send_i,      // the request was taken: send its data
   input  req_t                 req_i,
-  output logic                 idle_o,      // no word is owed
-  output logic                 ram_busy_o,  // memory is, or will be, read
+  output logic                 idle_o,      // no word is outstanding
+  output logic                 ram_busy_o,  // memory is being read, or will be
   output logic                 edges_o,     // the next put reads memory
-  output logic                 mine_o,      // the word has bytes of the application's
+  output logic                 mine_o,      // the word contains application data
   input  logic [15:0]          node_bytes_i,
 
   input  logic                 data_valid_i,
@@ -57,18 +57,18 @@ module hwfs_store
   typedef enum logic [1:0] {Idle, Wait, Prime, Run} state_e;
   state_e state_q, state_d;
 
-  // Of this write.
+  // State of this write.
   logic                 app_q;    // the application's data, not a node
   tag_t                 tag_q;
-  logic [LeftWidth-1:0] words_n_q;  // owed, inverted: it counts up, and needs no inverters
+  logic [LeftWidth-1:0] words_n_q;  // outstanding, inverted: counting up needs no inverters
   word_t                index_q, index_d, node_words_q, node_q;
-  // Of the application's stream.
+  // State of the application's stream.
   lane_t       shift_q;
   drop_t       head_q;            // whole words before the offset
-  logic [63:0] left_n_q;          // bytes that the application has not given yet, inverted as well
+  logic [63:0] left_n_q;          // bytes that the application has not supplied yet, also inverted
   logic        begun_q, first_q, first_d, head_ram_q, tail_ram_q;
   logic        abort_q, offered_q, aborted;
-  drop_t       block_q, block_d;  // the word's place in its block
+  drop_t       block_q, block_d;  // the word's position in its block
   word_t       head_at_q, tail_at_q;
 
   logic sent;
@@ -79,8 +79,8 @@ module hwfs_store
 
   word_t address;  // the word of memory that comes next
 
-  // Which of the word's lanes are the application's.
-  lanes_t low, few;  // few: the bytes that are left, unless `many`
+  // The lanes of the word that hold application data.
+  lanes_t low, few;  // few: the remaining bytes, unless `many`
   logic   mine, need, many;
   logic [Bytes-1:0] lanes;
   assign many = left_n_q[63:WordLog2+1] != '1;
@@ -91,7 +91,7 @@ module hwfs_store
   for (genvar i = 0; i < Bytes; i++) begin : gen_lanes
     assign lanes[i] = mine & (lanes_t'(i) >= low) & (many | (few > lanes_t'(i) - low));
   end
-  // Of what is left, the first `shift` bytes are held from the word before.
+  // The first `shift` of the remaining bytes are held from the previous word.
   assign need = mine & ~(begun_q & ~many & (few <= lanes_t'(shift_q)));
 
   logic [DataWidth-1:0] rotated, held_q, edge_data;
@@ -113,7 +113,7 @@ module hwfs_store
     assign write_data_o[8*i+:8] = lanes[i] ? (aborted ? 8'h0 : given) : edge_data[8*i+:8];
   end
 
-  // An offer stays as it is: an abort takes effect behind a word that is offered already.
+  // An offered word must not change: an abort takes effect after it.
   assign aborted       = abort_q & ~offered_q;
   assign write_valid_o = (state_q == Run) & (~need | data_valid_i | aborted);
   assign write_o       = '{tag: tag_q, last: &words_n_q[LeftWidth-1:1] & ~words_n_q[0]};

@@ -1,10 +1,10 @@
-// CRC32C of a file's data on their way: in front of hwfs_fetch or behind hwfs_store, a word a cycle. What is read comes in
-// parts, of which the sequencer says where each ends and what its checksum has to be: the last word of one that does not
-// have it is not handed on. What is written continues the checksum that the sequencer gave; it reads the new one.
-// FORMAT.md, "Checksums of data".
+// Computes the CRC32C of a file's data in the stream, before hwfs_fetch or after hwfs_store, one word per cycle. Data that
+// are read come in parts. The sequencer supplies the end and the expected checksum of each; the last word of a part with
+// another checksum is not passed on. For data that are written, the sequencer supplies the checksum to continue, and reads
+// the new one. FORMAT.md, "Checksums of data".
 //
-// Owns the part that streams and the one behind it. The bytes of a word that is not the application's as a whole are
-// taken one a cycle; such words come first and last.
+// Owns the current part and the next one. A word that only partly belongs to the application is processed one byte per
+// cycle; only the first and the last word can be such words.
 //
 // DataWidth  bits of the data streams
 module hwfs_sum
@@ -17,23 +17,23 @@ module hwfs_sum
   input  logic                 rst_ni,
 
   input  logic                 read_i,    // `do_i` is a DoReadTo
-  input  logic                 write_i,   // `do_i` is a DoWriteTo, and is taken now: its parts follow
-  input  logic                 part_i,    // `do_i` is a DoSum, and is taken now
+  input  logic                 write_i,   // `do_i` is a DoWriteTo, which is taken in this cycle; its parts follow
+  input  logic                 part_i,    // `do_i` is a DoSum, which is taken in this cycle
   output logic                 ready_o,   // for another part
   input  do_t                  do_i,
   input  logic                 abort_i,
   input  logic                 forget_i,
 
-  output logic                 writing_o, // the words are those for the device
+  output logic                 writing_o, // the words are on the way to the device
   input  logic                 word_valid_i,
   input  logic [DataWidth-1:0] word_i,
-  input  logic                 taken_i,   // it is handed on
-  input  logic                 wanted_i,  // the application is owed data, or some of the word are its
-  output logic                 pass_o,    // it may be
+  input  logic                 taken_i,   // the word is passed on
+  input  logic                 wanted_i,  // the application expects data, or the word contains application data
+  output logic                 pass_o,    // the word may be passed on
 
-  output logic                 rot_o,     // the data differ from what was written: in that cycle
-  output logic                 bad_o,     // until forgotten
-  output logic [31:0]          sum_o      // of what was taken last
+  output logic                 rot_o,     // high for one cycle when the data do not match their checksum
+  output logic                 bad_o,     // the same, until errors are cleared
+  output logic [31:0]          sum_o      // of the part that was taken last
 );
   localparam int unsigned LaneWidth = $clog2(Bytes);
   typedef logic [LaneWidth-1:0] lane_t;
@@ -46,13 +46,13 @@ module hwfs_sum
     logic [31:0] stored;
   } part_t;
 
-  logic  on_q, writing_q, bad_q, part_q, next_q, done_q;  // done: the word that waits is in the sum
+  logic  on_q, writing_q, bad_q, part_q, next_q, done_q;  // done: the sum includes the waiting word
   part_t now_q, then_q;
-  lane_t first_q;  // of what is written: where its first byte is
+  lane_t first_q;  // of data that are written: lane of the first byte
   logic [31:0] crc_q, crc_word, crc_byte;
   logic [7:0]  data;
 
-  // How much of the part is left, against a word.
+  // The part's remaining bytes, compared with a word.
   logic more, exact, none, whole;
   assign more  = now_q.left > left_t'(Bytes);
   assign exact = now_q.left == left_t'(Bytes);

@@ -1,13 +1,13 @@
-// A processor's front of the file system core: commands through AXI4-Lite registers, their data by DMA on an AXI4
-// manager of 32 bits. README.md has the registers.
+// The processor's interface to the file system core: commands through AXI4-Lite registers, and their data by DMA through a
+// 32-bit AXI4 manager. README.md documents the registers.
 //
-// Owns one command at a time, from its start to its one end: it is given to the core with its names, its data are moved
-// until the core has answered and nothing more comes, then registers and interrupt tell of it. Where the data would lie
-// outside of what the port reaches, the core is not asked. A command ends as soon as the core and the memory let it: the
-// core answers within its `TimeoutCycles` (its data streams never stand still because of a processor), and AXI has no
-// time-out, so memory that never answers blocks the command indefinitely.
+// Owns one command at a time and ends it exactly once. Passes the command and its names to the core, moves its data until
+// the core has answered and no more data come, and then reports the result in the registers and by the interrupt. A command
+// whose data would lie outside the range that the port reaches is refused without asking the core. The core answers within
+// its `TimeoutCycles`, since a processor never blocks its data streams. AXI has no time-out, so memory that never answers
+// blocks the command indefinitely.
 //
-// Shape  what the register SHAPE shows
+// Shape  the value of the register SHAPE
 module hwfs_axi
   import hwfs_pkg::*;
   import hwfs_axi_pkg::*;
@@ -44,19 +44,19 @@ module hwfs_axi
   output logic                   read_ready_o,
   input  logic [31:0]            read_data_i
 );
-  localparam logic [1:0]  QuietCycles = 2'd3;  // after an answer, until nothing more comes
+  localparam logic [1:0]  QuietCycles = 2'd3;  // wait after an answer: then no more data come
   localparam logic [31:0] ListBytes   = 32'd80;
 
   typedef enum logic [1:0] {Idle, Offer, Run, Tell} state_e;
   state_e  state_q, state_d;
   logic    start, answered_q, second_q, bad_q;
   logic [1:0] quiet_q;
-  logic [5:0] name_q;  // words of this name that were given
+  logic [5:0] name_q;  // words of this name that the core has taken
   fs_rsp_t rsp_q;
   order_t  order;
   result_t result;
 
-  // --- Whether there are data, and where --------------------------------------------------------------
+  // --- Data range -----------------------------------------------------------------------------------
   logic takes, gives, moves, fits;
   logic [63:0] bytes;
   logic [64:0] stop;

@@ -1,8 +1,9 @@
-// Moves the data of one command between memory and the file system core: bursts of up to 256 words, none across 1 KiB.
+// Moves the data of one command between memory and the file system core, in bursts of up to 256 words that do not cross
+// 1 KiB boundaries.
 //
-// Owns a queue of two bursts. Asks memory for a burst only when the queue has room for it, and offers memory a burst only
-// when the queue has it: so no port of the memory ever waits for the core, whose disk may be the same memory. Words
-// that the core does not take any more are dropped, and the move ends when `over_i` reports the end of the core's data.
+// Owns a queue of two bursts. Requests a burst from memory only when the queue has room for all of it, and writes a burst
+// only when all of it is in the queue, so that no port of the memory ever waits for the core: its disk may be the same
+// memory. Words that the core no longer takes are dropped. The move ends when `over_i` reports the end of the core's data.
 module hwfs_axi_data
   import virtio_pkg::*;
   import hwfs_axi_pkg::*;
@@ -14,10 +15,10 @@ module hwfs_axi_data
   input  logic              to_memory_i,
   input  axi_pkg::address_t address_i,
   input  logic [31:0]       bytes_i,
-  input  logic              over_i,     // the core takes or gives no more, until idle
+  input  logic              over_i,     // the core takes and supplies no more data; held until idle
   output logic              idle_o,
-  output logic [31:0]       moved_o,    // bytes, since the start
-  output axi_pkg::resp_e    resp_o,     // the first error of memory since the start, or OKAY
+  output logic [31:0]       moved_o,    // bytes since the start
+  output axi_pkg::resp_e    resp_o,     // the memory's first error since the start, or OKAY
 
   output logic              write_valid_o,
   input  logic              write_ready_i,

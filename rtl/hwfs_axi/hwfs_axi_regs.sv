@@ -1,9 +1,9 @@
-// The registers of the processor's front: a command, its names, its start, its end. The table is in README.md.
+// The registers of the processor's interface: a command, its names, its start and its result. README.md has the table.
 //
-// Owns the command while the front is busy: a write to it, or another start, is then answered with SLVERR and changes
-// nothing; so is an access to a place that is not there. Each start that was taken ends once: ENDED counts.
+// Owns the command. While one is being executed, a write to its registers or another start is answered with SLVERR and has
+// no effect; so is an access to an unassigned address. Each accepted start ends once; ENDED counts these.
 //
-// Shape  what the register SHAPE shows
+// Shape  the value of the register SHAPE
 module hwfs_axi_regs
   import hwfs_pkg::*;
   import hwfs_axi_pkg::*;
@@ -17,14 +17,14 @@ module hwfs_axi_regs
 
   output logic                   start_o,
   output order_t                 order_o,
-  input  logic [4:0]             name_word_i,  // 16: the second name's first
+  input  logic [4:0]             name_word_i,  // 16: the first word of the second name
   output logic [31:0]            name_o,
-  input  logic                   end_i,        // for one cycle, with the result
+  input  logic                   end_i,        // high for one cycle, with the result
   input  result_t                result_i,
   input  block_pkg::geometry_t   geometry_i,
   output logic                   irq_o
 );
-  typedef enum logic [9:0] {  // a register's byte address over 4
+  typedef enum logic [9:0] {  // a register's byte address divided by 4
     RegId = 10'h00, RegShape = 10'h01, RegControl = 10'h02, RegStatus = 10'h03, RegCommand = 10'h04,
     RegOffsetLow = 10'h06, RegOffsetHigh = 10'h07, RegLengthLow = 10'h08, RegLengthHigh = 10'h09,
     RegAddressLow = 10'h0a, RegAddressHigh = 10'h0b, RegValueLow = 10'h0c, RegValueHigh = 10'h0d, RegMoved = 10'h0e,
@@ -55,7 +55,7 @@ module hwfs_axi_regs
 
   assign named = write_reg[9:5] == 5'd1;  // 0x80 to 0xff
   assign known = named | (write_reg == RegCommand) | ((write_reg >= RegOffsetLow) & (write_reg <= RegAddressHigh));
-  // CONTROL may be written at any time, but not to start.
+  // CONTROL may be written at any time, except to start a command.
   assign write_error = (write_reg == RegControl) ? (data[0] & busy_q) : (~known | busy_q);
 
   always_comb begin

@@ -1,22 +1,22 @@
-// A file system in hardware on Serial ATA drives: `hwfs` in its own clock, each drive's host in that drive's clock.
+// A file system in hardware on Serial ATA drives: `hwfs` in its own clock domain, each drive's host in the drive's.
 //
-// The application's side is the one of `hwfs`. Each drive's side carries decoded words, like the one of `sata`; with
-// transceivers a `sata_phy` is in between (as in `sata_host`). At 150 MHz the file system keeps up with two drives of 3 Gb/s.
+// The application's ports are those of `hwfs`. Each drive's ports carry decoded words, like those of `sata`; a transceiver
+// needs a `sata_phy` in between (as in `sata_host`). At 150 MHz the file system keeps up with two drives of 3 Gb/s.
 //
-// What is between the file system and the drives:
-//   Slots 0    one drive: a clock crossing, no buffer. The file system reads one piece of a file at a time, so that a
-//              queue's answers are never out of order. Right where files lie in few pieces
-//   Slots >=2  `raid0`: reads are cut and overlap, and their data are put in order in its slots; several drives are
-//              striped or mirrored. Right where files lie in many pieces, or latencies are long
+// `Slots` selects the connection between the file system and the drives:
+//   Slots 0    one drive, through a clock crossing without a buffer. The file system reads one extent at a time, so a
+//              queue's answers are never out of order. Suitable for files with few extents
+//   Slots >=2  `raid0`: reads are split and overlap, and its slots restore the order of their data; several drives are
+//              striped or mirrored. Suitable for files with many extents, and for long latencies
 //
-// Disks           1 to 8; Mirror: each a copy
-// Slots           0, or reads under way on each drive, a power of two, 2 to 16 (mirrors: 8)
+// Disks           1 to 8; with Mirror each is a copy
+// Slots           0, or concurrent reads on each drive, a power of two, 2 to 16 (mirrors: 8)
 // SlotBlocks      blocks of a read, a power of two: Slots * SlotBlocks blocks of RAM for each drive
 // StripeBlocks    blocks in a stripe and the longest write, a power of two, to 32768
-// WriteSlots      blocks of RAM for data to be written, in SlotBlocks, for each drive
-// WriteWords      words for queued writes in each drive's host, a power of two: those that fit overlap
+// WriteSlots      RAM for data to be written to each drive, in units of SlotBlocks
+// WriteWords      words for queued writes in each drive's host, a power of two: writes that fit overlap
 // Ncq             with queued commands
-// DriveTimeoutCycles  of the drives' clocks, `sata`'s TimeoutCycles; the rest are `hwfs`'s
+// DriveTimeoutCycles  the TimeoutCycles of `sata`, in cycles of the drives' clocks; the others are parameters of `hwfs`
 module hwfs_sata
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -58,7 +58,7 @@ module hwfs_sata
   output logic [3:0]  read_keep_o,
   output logic        read_last_o,
 
-  output geometry_t   geometry_o,          // of the volume's device: `ready` when the drives are
+  output geometry_t   geometry_o,          // of the volume's device; `ready` when the drives are ready
   input  logic [Disks-1:0] enable_i,       // mirrors: the drives that are up to date
   output logic [Disks-1:0] failed_o,       // mirrors: the drives that no longer are
 

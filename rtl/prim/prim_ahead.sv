@@ -1,5 +1,5 @@
-// Reads ahead from a memory that answers in the cycle after the request, and offers the words with
-// ready and valid, one in each cycle.
+// Reads ahead from a memory that answers one cycle after the request, and offers the words with
+// ready and valid, one per cycle.
 //
 // Owns at most four words read ahead; requests only words that it has room for. The order of the
 // words is the order of the requests.

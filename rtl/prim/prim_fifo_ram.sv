@@ -1,8 +1,8 @@
 // A queue for many words: the entries are in block RAM, and a short queue of those read ahead hides
 // its cycle of delay, so that a word can leave in each cycle.
 //
-// Owns its entries and their order; never drops or repeats one. An entry leaves three cycles after
-// it was written at the soonest.
+// Owns its entries and their order; never drops or repeats one. An entry leaves at least three cycles after
+// it was written.
 //
 // Width  bits of an entry
 // Depth  entries in the block RAM, a power of two

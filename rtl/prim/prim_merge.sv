@@ -1,5 +1,5 @@
-// Merges two streams into one. They take turns when both have something to send; once an entry is
-// offered it stays offered until it is taken, as ready/valid asks.
+// Merges two streams into one. They take turns when both have an entry to send. An offered entry
+// stays until it is taken, as the ready/valid handshake requires.
 //
 // Owns no entry: the path from the inputs to the output is combinational.
 //
@@ -20,7 +20,7 @@ module prim_merge #(
 );
   logic choice, held_q, last_q;
 
-  // The other side's turn comes first; an offer that was not taken is not changed.
+  // The other side has priority; an offer that was not taken does not change.
   always_comb begin
     choice = last_q;
     if (!held_q) choice = valid_i[~last_q] ? ~last_q : last_q;

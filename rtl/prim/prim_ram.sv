@@ -1,6 +1,6 @@
-// A memory with one write port and one read port in one clock domain. The requested word comes one
-// cycle later and stays until the next request. A word that is read and written in the same
-// cycle reads as it was before, so that every vendor's block RAM fits.
+// A memory with one write port and one read port in one clock domain. The requested word appears one
+// cycle later and stays until the next request. A read in the cycle of a write to the same word
+// returns the old word, which every vendor's block RAM supports.
 //
 // Width  bits of a word
 // Depth  number of words

@@ -6,26 +6,26 @@
 // reads are answered in their order, and writes, flushes and discards in theirs; neither waits for
 // the other. An error is reported on the request whose piece failed, and `error_o` names the disk.
 //
-// A striped array passes `cancel` on to all disks. A mirror does not: a write that one disk completed and another did
-// not would leave copies that differ, or make a disk stale.
+// A striped array passes `cancel` on to all disks. A mirror does not: a write that only one disk has completed would leave
+// copies that differ, or make a disk stale.
 //
 // Striped: stripe s is stripe s / Disks of disk s mod Disks. Mirrored: reads take turns among the
-// live disks and are read again elsewhere on an error; a disk that fails a write which another did,
-// or that leaves while another stays, is stale: `failed_o` is set until reset and the disk is not used. A mirror
+// live disks and are retried on another disk after an error. A disk that fails a write that another disk completed,
+// or that disappears while another remains, is stale: `failed_o` is set until reset and the disk is not used. A mirror
 // begins when all enabled disks are ready. The owner of the
 // array keeps this across a reset and supplies it as `enable_i` (constant from reset on; the geometry of each enabled
 // disk counts), and copies the data before it enables the disk again. After a power cut the copies may differ in writes
 // that no flush had covered: enable one, and copy it to the others.
 //
 // Disks          1 to 8; mirrors: 2 to 8
-// UpWidth        bits of the array's data streams: DiskWidth times a power of two. At DiskWidth *
+// UpWidth        bits of the array's data streams: DiskWidth times a power of two. With DiskWidth *
 //                Disks the array is as fast as all disks together
-// DiskWidth      bits of each disk's
+// DiskWidth      bits of each disk's data streams
 // BlockSizeLog2  log2 of a block's bytes, the same for all; a block is at least one UpWidth word
-// StripeBlocks   blocks in a stripe, a power of two, and the longest piece: at most what each disk takes at once
+// StripeBlocks   blocks in a stripe, a power of two, and the longest piece: at most each disk's largest transfer
 // SlotBlocks     blocks in a piece of a read, a power of two, at most StripeBlocks (mirrors: any)
-// Slots          read pieces under way on each disk, a power of two, 2 to 16; mirrors: 2 to 8
-// WritePlaces    other pieces under way on each disk, a power of two, 2 to 16
+// Slots          outstanding read pieces on each disk, a power of two, 2 to 16; mirrors: 2 to 8
+// WritePlaces    other outstanding pieces on each disk, a power of two, 2 to 16
 // WriteSlots     write data queued for each disk, in slots, a power of two
 // LbaBits        bits of the array's block addresses
 // Async          each disk has its own clock
@@ -58,7 +58,7 @@ module raid0
 
   input  logic [Disks-1:0]                enable_i,  // mirrors: the disks that are up to date
   output logic [Disks-1:0]                failed_o,  // mirrors: the disks that no longer are
-  output logic [Disks-1:0]                error_o,   // for one cycle: this disk failed a piece
+  output logic [Disks-1:0]                error_o,   // high for one cycle: this disk failed a piece
 
   input  logic [Disks-1:0]                disk_clk_i,   // Async only
   input  logic [Disks-1:0]                disk_rst_ni,  // Async only
@@ -78,9 +78,9 @@ module raid0
   typedef logic [LaneWidth-1:0] lane_t;
 
   logic [Disks-1:0] live, failed_q;
-  geometry_t [Disks-1:0] disk_geometry;  // as it is on this side of the clock crossings
+  geometry_t [Disks-1:0] disk_geometry;  // on this side of the clock crossings
 
-  // --- Geometry: the smallest disk's size, and what all can do --------------------------------
+  // --- Geometry: the smallest disk's size, common capabilities --------------------------------
   geometry_t joint;
   always_comb begin
     lba_t least;
@@ -93,7 +93,7 @@ module raid0
     joint.ready               = &live;
     least                     = '1;
     for (int unsigned i = 0; i < Disks; i++) begin
-      // A new medium in any disk is a new one of the array.
+      // A new medium in any disk is a new medium of the array.
       joint.generation += disk_geometry[i].generation;
       if ((enable_i[i] && !failed_q[i]) || !Mirror) begin
         if (disk_geometry[i].block_count < least) least = disk_geometry[i].block_count;
@@ -188,7 +188,7 @@ module raid0
 
   if (Mirror) begin : gen_turns
     lane_t turn_q;
-    // The first live disk from the turn on.
+    // The first live disk, beginning with the one whose turn it is.
     always_comb begin
       logic found;
       read_lane = turn_q;
@@ -214,7 +214,7 @@ module raid0
     assign lanes     = (split_piece.op == OpFlush) ? '1 : Disks'(1) << read_lane;
   end
 
-  // A mirror's second attempt to read goes first: everything waits for it.
+  // A mirror's retry of a read has priority over everything else.
   always_comb begin
     split_ready = ~again_valid;
     if (is_read) split_ready &= join_read_free & (|(lanes & read_free));
@@ -389,7 +389,7 @@ module raid0
   assign failed_o = failed_q;
   assign error_o  = read_error | write_error;
 
-  // A mirror's disk that disappears misses writes and may lose its cache; but the last disk stays in use.
+  // A mirror's disk that disappears misses writes and may lose its cache. The last disk stays in use.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                failed_q <= '0;
     else if (begun && (|live)) failed_q <= failed_q | write_fail | (enable_i & ~ready);

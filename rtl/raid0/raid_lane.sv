@@ -2,8 +2,8 @@
 // answers in, and matches the data widths.
 //
 // Owns the disk's block interface and all its tags. Pieces go in by `piece_i`; their data and their
-// results come out in the order in which reads went in, and in which the others went in; reads and
-// others do not wait for each other.
+// results come out in the order in which they went in, separately for reads and for other pieces;
+// the two do not wait for each other.
 //
 // The parameters are those of raid0.
 module raid_lane
@@ -25,12 +25,12 @@ module raid_lane
   output logic                 read_free_o,    // a read piece can be taken
   output logic                 extra_free_o,   // a read piece for the extra slot can be taken
   output logic                 other_free_o,   // a piece of another kind can be taken
-  input  logic                 piece_valid_i,  // only where the piece's kind is free
+  input  logic                 piece_valid_i,  // only while a piece of this kind can be taken
   input  piece_t               piece_i,
   input  logic                 piece_extra_i,  // into the extra slot (mirrors)
 
   input  logic                 read_select_i,  // Whole: the oldest read is this lane's
-  input  logic                 read_extra_i,   // Whole: and it is in the extra slot
+  input  logic                 read_extra_i,   // Whole: the oldest read is in the extra slot
   output logic                 read_valid_o,
   input  logic                 read_ready_i,
   output logic [UpWidth-1:0]   read_data_o,
@@ -136,6 +136,6 @@ module raid_lane
   );
 
   assign host_o.rsp_ready = 1'b1;
-  // When the array has nothing under way, none of its disks has.
+  // When the array has no outstanding request, none of its disks has one.
   assign host_o.cancel    = cancel_i;
 endmodule

@@ -38,7 +38,7 @@ module raid_lane_read
   input  logic                 ready_i,
   output logic [UpWidth-1:0]   data_o,
   output logic                 bad_o,        // Whole: the head has failed
-  input  logic                 drop_i,       // Whole: give it up
+  input  logic                 drop_i,       // Whole: drop the head
 
   // The result of the oldest piece whose data have left (or of the one that is bad).
   output logic                 result_valid_o,
@@ -128,7 +128,7 @@ module raid_lane_read
   assign drain_place = (Whole && extra_i) ? Extra : place_t'(slot_t'(drain_q));
   assign fetch_last  = offset_q == length_q[drain_place] - words_t'(1);
   if (Whole) begin : gen_whole
-    // One piece in a turn: what is read ahead must not stand before the extra slot's words.
+    // One piece at a time: words that are read ahead must not precede the extra slot's words.
     logic ended_q;
     assign bad_o     = ~ended_q & done_q[drain_place] & (result_q[drain_place].status != StatusOk);
     assign available = select_i & ~ended_q & full_q[drain_place] & done_q[drain_place] & ~bad_o;

@@ -2,11 +2,11 @@
 // into the responses.
 //
 // Owns the order of the read pieces. An array without mirrors passes each piece's data on as they
-// come and its result later; the first error of a request's pieces is the request's. A mirror gives
-// only good data: a piece that one disk cannot read is read from the next disk that is live, and
-// zeroes and an error are given only when none could.
+// arrive, and its result afterwards; the first error of a request's pieces is the request's error. A
+// mirror delivers only good data: a piece that one disk cannot read is read from the next live disk.
+// Only when no disk can read it, it delivers zeroes and an error.
 //
-// Disks, WordsLog2 (UpWidth words in a block), SlotBlocks, Pieces (read pieces under way at most)
+// Disks, WordsLog2 (UpWidth words in a block), SlotBlocks, Pieces (outstanding read pieces, at most)
 module raid_read_join
   import block_pkg::*;
   import raid_pkg::*;

@@ -1,9 +1,9 @@
-// Cuts each request into pieces: a piece lies on one disk, in one stripe; a read's also within one slot. Finds the
-// disk and the address there: stripe s of the array is stripe s / Disks of disk s mod Disks.
+// Splits each request into pieces: a piece lies on one disk, in one stripe, and a piece of a read also fits into one slot.
+// Computes the disk and the address on it: stripe s of the array is stripe s / Disks of disk s mod Disks.
 //
-// Owns one request at a time. A number of disks that is no power of two is divided by four bits in
-// each cycle, and only where a request does not go on from where the one before ended. Mirrors (Disks
-// 1 here) keep the address.
+// Owns one request at a time. If the number of disks is not a power of two, a division takes one
+// cycle for four bits of the address, except for a request that continues where the previous one
+// ended. Mirrors (Disks 1 here) keep the address.
 //
 // Disks         number of disks, 1 to 8
 // StripeBlocks  blocks in a stripe, a power of two: the longest piece
@@ -47,7 +47,7 @@ module raid_split
 
   state_e  state_q, state_d;
   req_t    req_q, req_d;
-  array_t  lba_q, lba_d;    // of the next piece; after a request, where the next would go on
+  array_t  lba_q, lba_d;    // of the next piece; after a request, the address that would continue it
   disk_t   disk_q, disk_d;
   number_t row_q, row_d;    // the stripe on the disk
   logic [StepWidth-1:0] step_q, step_d;
@@ -85,7 +85,7 @@ module raid_split
   end else begin : gen_more_blocks
     assign stripe_room = count_t'(StripeBlocks) - count_t'(lba_q[StripeLog2-1:0]);
   end
-  // What waits in a slot is read; the rest goes through as it comes.
+  // Only reads wait in slots; other pieces pass through.
   assign room        = (req_q.op == OpRead) ? slot_room : stripe_room;
   assign ranged      = req_q.op != OpFlush;
   assign last_o      = req_q.count <= room;

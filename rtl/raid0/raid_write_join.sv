@@ -2,11 +2,11 @@
 // writes, flushes and discards into the responses.
 //
 // Owns the order of these pieces. A piece may be for several lanes (a flush; a mirror's write). In
-// an array without mirrors any error is the request's. A mirror's request fails only when no disk
-// did it; a disk that failed one that another did is stale, and `fail_o` is high in the cycle of the
+// an array without mirrors any error is the request's error. A mirror's request fails only when no disk
+// completed it; a disk that failed a request that another completed is stale, and `fail_o` is high in the cycle of the
 // result, so the array stops using it before the host learns that its data are safe.
 //
-// Disks, WordsLog2 (UpWidth words in a block), PieceBlocks (the longest piece), Pieces (pieces under way at most)
+// Disks, WordsLog2 (UpWidth words in a block), PieceBlocks (the longest piece), Pieces (outstanding pieces, at most)
 module raid_write_join
   import block_pkg::*;
   import raid_pkg::*;

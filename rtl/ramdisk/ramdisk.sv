@@ -1,5 +1,5 @@
 // A block device in memory, behind an AXI4 memory controller. Reads and writes run in parallel;
-// reads are answered in their order, and writes and flushes in theirs.
+// reads are answered in order, and so are writes and flushes.
 //
 // Owns the requests in its queues, but no data: words pass directly between AXI and the block
 // interface. A flush is answered when all writes before it are in memory. An AXI error ends the
@@ -8,8 +8,8 @@
 // DataWidth      bits of both data paths, 32 to 1024
 // BlockSizeLog2  log2 of a block's bytes, 6 to 16, at least one word
 // BlockCount     blocks of the device
-// BaseAddress    where block 0 is in memory, a multiple of the block size
-// QueueDepth     requests (and bursts) under way in each direction
+// BaseAddress    the address of block 0 in memory, a multiple of the block size
+// QueueDepth     outstanding requests (and bursts) in each direction
 module ramdisk
   import block_pkg::*;
 #(
@@ -74,12 +74,12 @@ module ramdisk
     return '{tag: tag, status: StatusOk, detail: '0};
   endfunction
 
-  // The first error of a request's words or bursts is the one that is reported.
+  // The first error of a request's words or bursts is reported.
   function automatic axi_pkg::resp_e worse(axi_pkg::resp_e so_far, axi_pkg::resp_e now);
     return so_far[1] ? so_far : now;
   endfunction
 
-  // --- Reads: AR ahead, R as it comes ---------------------------------------------------------
+  // --- Reads: AR ahead of R -------------------------------------------------------------------
   logic is_read, read_start_ready, ar_valid, ar_last, read_order_ready, r_valid, r_last, r_taken;
   tag_t ar_tag, r_tag;
   logic read_done_ready;
@@ -147,7 +147,7 @@ module ramdisk
   logic [7:0] w_len, w_index_q;
   axi_pkg::resp_e b_resp, b_worst_q;
 
-  // Zeroes are bursts whose data the host need not send.
+  // A request to write zeroes becomes bursts for which the host sends no data.
   assign is_write = (host.req.op == OpWrite) | (host.req.op == OpWriteZeroes);
 
   ramdisk_bursts #(.DataWidth(DataWidth), .BlockSizeLog2(BlockSizeLog2)) u_write_bursts (
@@ -170,7 +170,7 @@ module ramdisk
 
   assign axi_o.aw_valid = aw_valid & w_order_ready & b_order_ready;
   assign aw_taken       = axi_o.aw_valid & axi_i.aw_ready;
-  // A flush waits until the writes before it have their places.
+  // A flush waits until all bursts of the earlier writes are in the queue.
   assign flush_taken    = host.req_valid & (host.req.op == OpFlush) & ~aw_valid & b_order_ready;
 
   prim_fifo #(.Width(9), .Depth(QueueDepth)) u_w_order (

@@ -1,4 +1,4 @@
-// Cuts one transfer into AXI bursts: at most 256 words each, none across a 4 KiB border (ARM IHI
+// Splits one transfer into AXI bursts of at most 256 words that do not cross 4 KiB boundaries (ARM IHI
 // 0022, A3.4.1). Takes the next transfer in the cycle in which the last burst of this one leaves.
 //
 // Owns one transfer at a time.
@@ -18,7 +18,7 @@ module ramdisk_bursts
   input  logic              valid_i,
   output logic              ready_o,
   input  tag_t              tag_i,
-  input  logic              zero_i,  // a mark that the bursts carry
+  input  logic              zero_i,  // passed on with the bursts
   input  lba_t              lba_i,
   input  count_t            count_i,
 
@@ -32,7 +32,7 @@ module ramdisk_bursts
   localparam int unsigned WordLog2   = $clog2(DataWidth / 8);
   localparam int unsigned WordsLog2  = BlockSizeLog2 - WordLog2;
   localparam int unsigned WordsWidth = CountWidth + WordsLog2;
-  // Words in a 4 KiB page, or 256 where that is less.
+  // The smaller of the words in a 4 KiB page and 256.
   localparam int unsigned MostLog2   = (12 - WordLog2 < 8) ? 12 - WordLog2 : 8;
   typedef logic [MostLog2:0] few_t;
 
@@ -43,7 +43,7 @@ module ramdisk_bursts
   logic [WordsWidth-1:0] words_q;
   few_t                  to_border, now;
 
-  // Bursts start where the one before ended, so a border of MostLog2 words serves for both limits.
+  // Each burst starts where the previous one ended, so a boundary of MostLog2 words enforces both limits.
   assign to_border = few_t'(1 << MostLog2) - few_t'(address_q[WordLog2+:MostLog2]);
   assign last_o    = words_q <= WordsWidth'(to_border);
   assign now       = last_o ? few_t'(words_q) : to_border;

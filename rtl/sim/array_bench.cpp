@@ -79,7 +79,7 @@ struct Bench {
             }
             return;
         }
-        // The disks' edges up to the host's next one, each in its time.
+        // The edges of the disks' clocks up to the host's next one, in order of time.
         time += 10;
         for (;;) {
             unsigned first = 0;
@@ -129,7 +129,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
     model.depth = 1 + random.below(16);
     model.stall_percent = random.percent(50) ? random.below(60) : 0;
     model.rate_cycles = 1 + random.below(3);
-    // The host cancels now and then. Some requests of the disks end only by that; a mirror does not cancel its disks.
+    // The host cancels occasionally. Some requests of the disks end only then. A mirror does not cancel its disks.
     bool cancels = random.percent(40);
     model.hang_percent = cancels && !MIRROR ? random.below(4) : 0;
     Bench bench(model, 1 + random.below(16), random.percent(50) ? random.below(60) : 0, seed);
@@ -147,7 +147,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
         for (unsigned copy = MIRROR ? 0 : disk; copy < (MIRROR ? DISKS : disk + 1); ++copy)
             std::memcpy(&bench.disks[copy]->bytes()[disk_lba * kBlockBytes], &image[lba * kBlockBytes], kBlockBytes);
     }
-    // Some blocks cannot be read, a few cannot be written. A mirror's bad blocks may meet.
+    // Some blocks cannot be read, a few cannot be written. A mirror's bad blocks may coincide.
     bool faults = random.percent(60);
     if (faults) {
         for (auto& disk : bench.disks) {
@@ -180,7 +180,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
         bool legal = request.op == kFlush || (request.count != 0 && request.lba + request.count <= blocks);
         if (legal)
             for (uint64_t i = 0; i < request.count; ++i)
-                if (busy[request.lba + i]) return false;  // rule B11: no order between what overlaps
+                if (busy[request.lba + i]) return false;  // rule B11: overlapping requests have no order
         if (legal)
             for (uint64_t i = 0; i < request.count; ++i) busy[request.lba + i] = true;
         if (request.op == kWrite) {
@@ -192,8 +192,8 @@ int random_run(uint64_t seed, uint64_t cycles) {
     bench.host->finished = [&](const Request& request) {
         ++done;
         if (request.op != kFlush && (request.count == 0 || request.lba + request.count > blocks)) {
-            if (request.status != (request.count == 0 ? kEmpty : kOutOfRange)) fail("a wrong request had the wrong status");
-            if (request.op == kRead && request.data.size() != uint64_t(request.count) * kBlockBytes) fail("a refused read was not counted to the word");
+            if (request.status != (request.count == 0 ? kEmpty : kOutOfRange)) fail("an illegal request ended with the wrong status");
+            if (request.op == kRead && request.data.size() != uint64_t(request.count) * kBlockBytes) fail("a refused read returned the wrong number of words");
             ++refused;
             return;
         }
@@ -208,10 +208,10 @@ int random_run(uint64_t seed, uint64_t cycles) {
         if (was_cancelled) ++aborted;
         else if (request.status != kOk && (request.status != kDevice || request.detail != 0x0281)) fail("an unknown status");
         if (request.status != kOk) ++failed_ok;
-        if (!MIRROR && !was_cancelled && (request.status != kOk) != expect_error) fail("an error on the wrong request, or none where one was due");
+        if (!MIRROR && !was_cancelled && (request.status != kOk) != expect_error) fail("an error on the wrong request, or a missing error");
         if (MIRROR && !faults && request.status != kOk) fail("an error without a fault");
         if (request.op == kDiscard) {
-            // The model of a disk keeps a discarded block's bytes, but nothing is promised.
+            // The disk model keeps a discarded block's bytes, but their contents are undefined.
             for (uint64_t i = 0; i < request.count; ++i) unknown[request.lba + i] = true;
         } else if (request.op == kWrite || request.op == kWriteZeroes) {
             for (uint64_t i = 0; i < request.count; ++i) unknown[request.lba + i] = request.status != kOk;
@@ -219,7 +219,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
             if (request.op == kWriteZeroes) std::memset(&image[request.lba * kBlockBytes], 0, uint64_t(request.count) * kBlockBytes);
             else std::memcpy(&image[request.lba * kBlockBytes], request.data.data(), request.data.size());
         } else if (request.op == kRead) {
-            if (request.data.size() != uint64_t(request.count) * kBlockBytes) fail("a read was not counted to the word");
+            if (request.data.size() != uint64_t(request.count) * kBlockBytes) fail("a read returned the wrong number of words");
             for (uint64_t i = 0; i < request.count && request.status == kOk; ++i) {
                 uint64_t lba = request.lba + i;
                 if (unknown[lba]) continue;
@@ -231,17 +231,17 @@ int random_run(uint64_t seed, uint64_t cycles) {
     auto step = [&] {
         bench.cycle();
         if (bench.top->cancel) cancelled_at = bench.host->now();
-        if (bench.top->cancel && bench.host->idle()) bench.top->cancel = 0;  // what it offers has ended, too
+        if (bench.top->cancel && bench.host->idle()) bench.top->cancel = 0;  // the host has no outstanding or offered request
         else if (cancels && !bench.top->idle && random.below(500) == 0) bench.top->cancel = 1;
     };
     for (uint64_t i = 0; i < cycles; ++i) step();
     stop = true;
     for (uint64_t i = 0; i < 200000 && !(bench.host->idle() && !bench.top->cancel); ++i) step();
-    if (!bench.host->idle()) fail("requests were never answered");
+    if (!bench.host->idle()) fail("requests were not answered");
     for (int i = 0; i < 10; ++i) bench.cycle();
     if (!bench.top->idle) fail("the checker still sees requests under way");
-    if (done < cycles / 2000) fail("too little was done: " + std::to_string(done) + " requests");
-    // What the disks hold, read past the hardware.
+    if (done < cycles / 2000) fail("too little progress: " + std::to_string(done) + " requests");
+    // The disks' contents, read without the hardware.
     unsigned live = 0;
     while (MIRROR && (bench.top->failed >> live & 1)) ++live;
     if (live == DISKS) fail("the last disk was given up");
@@ -253,7 +253,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
         for (unsigned copy = MIRROR ? live : disk; copy < (MIRROR ? DISKS : disk + 1); ++copy) {
             if (MIRROR && (bench.top->failed >> copy & 1)) continue;
             if (std::memcmp(&bench.disks[copy]->bytes()[disk_lba * kBlockBytes], &image[lba * kBlockBytes], kBlockBytes) != 0)
-                fail("disk " + std::to_string(copy) + " holds something else in block " + std::to_string(disk_lba));
+                fail("disk " + std::to_string(copy) + " has other contents in block " + std::to_string(disk_lba));
         }
     }
     std::printf("requests %llu failed %llu aborted %llu refused %llu dropped_disks %u\n", (unsigned long long)done,
@@ -262,7 +262,7 @@ int random_run(uint64_t seed, uint64_t cycles) {
     return 0;
 }
 
-// A long stream of reads and writes from disks that cost nothing: how fast the simulation is.
+// A long stream of reads and writes on ideal disks, to measure the simulation's speed.
 int speed_run(uint64_t cycles) {
     DeviceModel model;
     model.data_bytes = DISK_WIDTH / 8;

@@ -1,5 +1,5 @@
-// The AXI pins of a verilated top: registers over AXI4-Lite, and a memory behind its AXI4 manager that asks its owner
-// about every access. Ends the run where the manager breaks AXI's rules.
+// The AXI pins of a verilated top: registers over AXI4-Lite, and a memory for its AXI4 manager, which calls its owner
+// for every access. Ends the run if the manager violates AXI's rules.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace straightway {
 
-// What the manager reaches: each returns whether the access succeeds.
+// The accesses of the manager. Each function returns whether the access succeeds.
 struct Memory {
     std::function<bool(uint64_t address, uint32_t& word)> read;
     std::function<bool(uint64_t address, uint32_t word, unsigned strobe)> write;
@@ -28,12 +28,12 @@ public:
     std::unique_ptr<Top> top = std::make_unique<Top>(&context);
     Memory memory;
     unsigned stall_percent = 0;
-    unsigned bad_response = 2;      // of an access that does not succeed
-    unsigned response = 0;          // of the last write or read of a register
+    unsigned bad_response = 2;      // the response to an access that fails
+    unsigned response = 0;          // the response to the last access to a register
     unsigned latency = 0;           // cycles from an address to its first word
     uint64_t now = 0, accesses = 0;
-    std::function<void()> each;     // in each cycle, before the edge: what else has pins
-    std::function<void()> driven;   // and after it
+    std::function<void()> each;     // called in each cycle before the edge, to sample and drive other pins
+    std::function<void()> driven;   // called in each cycle after the edge
 
     explicit AxiBus(uint64_t seed) : random_(seed) {
         top->m_arready = top->m_awready = 1;
@@ -99,7 +99,7 @@ private:
         std::printf("FAILED: AXI4: %s\n", what);
         std::exit(1);
     }
-    // A manager must keep what it offers (ARM IHI 0022, A3.2.1) and stay within 4 KiB (A3.4.1).
+    // A manager must not change an offer (ARM IHI 0022, A3.2.1), and a burst must not cross 4 KiB (A3.4.1).
     struct Offer {
         bool held = false;
         uint64_t value = 0;

@@ -1,9 +1,9 @@
 // A memory behind AXI4, for simulation, with a model of its delay and its width. Answers in order.
 //
-// A burst's first word comes `Latency` cycles after its address at the soonest (a write's answer as
-// long after its last word), and a channel moves at most RateWords words of MemoryWidth bits in
-// RateCycles cycles. Latency 0 and a rate of 1 / 1 are a memory that costs nothing. Read latency is
-// hidden behind earlier bursts that are still moving, as in a memory controller with a queue.
+// A burst's first word comes at least `Latency` cycles after its address (a write's response, after its
+// last word), and a channel moves at most RateWords words of MemoryWidth bits in RateCycles cycles.
+// Latency 0 and a rate of 1 / 1 model an ideal memory. Read latency is hidden behind earlier bursts
+// that are still being transferred, as in a memory controller with a queue.
 //
 // `fault_address_i` (while `fault_i`) answers every burst that touches its word with SLVERR.
 module axi_memory
@@ -32,7 +32,7 @@ module axi_memory
   localparam int unsigned WordLog2 = $clog2(DataWidth / 8);
   localparam int unsigned Words    = SizeBytes >> WordLog2;
   localparam int unsigned IndexWidth = $clog2(Words);
-  // What one word costs, in MemoryWidth words.
+  // The cost of one word, in words of MemoryWidth bits.
   localparam int unsigned Beats = (DataWidth > MemoryWidth) ? DataWidth / MemoryWidth : 1;
 
   logic [DataWidth-1:0] words_q [Words] /* verilator public_flat_rw */;
@@ -74,7 +74,7 @@ module axi_memory
     .data_o  (read)
   );
 
-  // Once a word is offered it stays: the debt is only paid, and time only passes, until it is taken.
+  // An offered word stays until it is taken: until then the debt can only shrink.
   assign read_go       = read_here & ($signed(now_q - read.due) >= 0) & (read_debt_q < ReadRateWords);
   assign axi_o.r_valid = read_go;
   assign axi_o.r_last  = read_index_q == read.burst.len;
@@ -144,7 +144,7 @@ module axi_memory
   assign axi_o.b_valid = done_here & ($signed(now_q - done.due) >= 0);
   assign axi_o.b_resp  = answer(done.burst, fault_i, fault_address_i);
 
-  // --- What a manager must keep (ARM IHI 0022, A3.2 and A3.4) ---------------------------------
+  // --- Rules for the manager (ARM IHI 0022, A3.2 and A3.4) ------------------------------------
   burst_t ar_q, aw_q;
   logic   ar_held_q, aw_held_q, w_held_q;
   always_ff @(posedge clk_i) begin

@@ -1,9 +1,9 @@
 // A block device in memory that drives the device's side of one interface. It is fast: only the journal of
 // unflushed writes allocates memory in a cycle.
 //
-// It keeps every rule that block_checker asserts, and within them behaves as badly as its model asks:
-// delays, a data rate, stalls, reads and responses out of order, failing blocks, a power cut that
-// loses, keeps or tears each write that no flush had covered.
+// It obeys every rule that block_checker asserts. Within these rules it behaves as badly as its model
+// requests: delays, a data rate, stalls, reads and responses out of order, failing blocks, and a power cut
+// that loses, keeps or tears each write that no flush had covered.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct DeviceModel {
     unsigned data_bytes = 4;
     unsigned block_bytes = 64;
     uint64_t block_count = 1024;
-    unsigned depth = 16;           // requests under way
+    unsigned depth = 16;           // outstanding requests
     unsigned read_latency = 0;     // cycles from a request to its first word, or its response
     unsigned write_latency = 0;    // cycles from the last word to the response
     unsigned flush_latency = 0;
@@ -28,9 +28,9 @@ struct DeviceModel {
     unsigned rate_cycles = 1;      // ... in rate_cycles cycles
     unsigned stall_percent = 0;    // how often each ready or valid pauses
     bool reorder = false;          // reads and responses in any order
-    bool reads_first = false;      // takes no word of a write while a read's or a response waits
-    bool writes_first = false;     // gives no word of a read while a write's are missing
-    bool journal = false;          // keep what a power cut needs
+    bool reads_first = false;      // takes no word of a write while a word of a read or a response waits
+    bool writes_first = false;     // sends no word of a read while words of a write are missing
+    bool journal = false;          // record the data that `cut` needs
     unsigned hang_percent = 0;     // requests that end only when the host cancels
 };
 
@@ -43,7 +43,7 @@ public:
         drive();
     }
 
-    // What is on the device as long as the power lasts; a test may change it between requests.
+    // The device's contents, including its volatile cache. A test may change them between requests.
     std::vector<uint8_t>& bytes() { return bytes_; }
 
     // Requests that touch one of these blocks fail, with kDevice and this detail.
@@ -75,9 +75,9 @@ public:
         return image;
     }
 
-    // For a search through all that a cut may leave. Changes with each block written and each flush done.
+    // For a search through all images that a cut may leave. Changes with each written block and each completed flush.
     uint64_t version = 0;
-    // Nothing is under way.
+    // True if no request is outstanding.
     bool is_idle() const { return open_ == 0; }
     unsigned under_way() const { return open_; }
     // The writes that no flush covers, in the order in which they began: each may be lost, kept or torn by itself.
@@ -87,7 +87,7 @@ public:
             if (std::find(found.begin(), found.end(), entry.request) == found.end()) found.push_back(entry.request);
         return found;
     }
-    // The image that is left when each of `unflushed()` is lost, kept, or torn into halves of blocks by `random`.
+    // The image that remains when each of `unflushed()` is lost, kept, or torn into halves of blocks by `random`.
     std::vector<uint8_t> cut(const std::vector<Cut>& fates, Random& random) const {
         std::vector<uint64_t> requests = unflushed();
         std::vector<uint8_t> image = durable_;
@@ -203,13 +203,12 @@ private:
         } else if (request.op == kWrite && request.fua && !request.bad && model_.journal) {
             uint64_t from = request.lba * model_.block_bytes;
             std::memcpy(&durable_[from], &bytes_[from], request.end - from);
-            // A cut must not bring back what these blocks held before.
+            // A cut must not restore the blocks' previous contents.
             unflushed_.erase(std::remove_if(unflushed_.begin(), unflushed_.end(), [&](const Unflushed& entry) {
                 return entry.block >= request.lba && entry.block * model_.block_bytes < request.end;
             }), unflushed_.end());
         } else if ((request.op == kWrite || request.op == kWriteZeroes) && model_.journal) {
-            // From now on a flush covers it: one that comes later does, one that came before does not
-            // (rule B12).
+            // A flush that is submitted from now on covers this write; an earlier one does not (rule B12).
             for (Unflushed& entry : unflushed_)
                 if (entry.order == request.order) entry.order = order_ | kCompleted;
         }
@@ -269,7 +268,7 @@ private:
         }
     }
 
-    // Everything that is under way ends soon, without an effect that is promised.
+    // All outstanding requests end soon; whether they take effect is undefined.
     void end_all() {
         for (unsigned tag = 0; tag < kTags; ++tag) {
             Request& request = requests_[tag];
@@ -279,7 +278,7 @@ private:
         }
     }
 
-    // Takes one of a queue's entries that are due: the first, or any where order is free.
+    // Takes one of a queue's entries that are due: the first, or any of them if the model reorders.
     unsigned pick(unsigned* queue, unsigned& count) {
         unsigned chosen = model_.reorder && count > 1 ? random_.below(count) : 0;
         unsigned tag = queue[chosen];
@@ -299,7 +298,7 @@ private:
         const Request& request = requests_[reading_];
         *pins_.read_tag = reading_;
         *pins_.read_last = request.offset + model_.data_bytes == request.end;
-        // A failed read's words are counted but not good: anything but the block's bytes.
+        // A failed read transfers all its words, but with other bytes than the block's.
         if (request.bad || request.aborted) std::memset(pins_.read_data, 0xee, model_.data_bytes);
         else std::memcpy(pins_.read_data, &bytes_[request.offset], model_.data_bytes);
     }

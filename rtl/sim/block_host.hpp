@@ -1,5 +1,5 @@
-// Plays the host's side of one block interface: sends the requests of a source, in any number at
-// once, and hands each back with its data and status. Keeps the host's rules (docs/rtl-interfaces.md).
+// Plays the host's side of one block interface: sends the requests of a source, any number of them
+// concurrently, and returns each with its data and status. Obeys the host's rules (docs/rtl-interfaces.md).
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct Request {
     bool fua = false;
     uint64_t lba = 0;
     uint32_t count = 0;
-    std::vector<uint8_t> data;  // a write's before, a read's after
+    std::vector<uint8_t> data;  // of a write: set by the source; of a read: set at its end
     Status status = kOk;
     uint16_t detail = 0;
     uint64_t sent = 0, first_word = 0, done = 0;  // cycles
@@ -27,7 +27,7 @@ public:
         : pins_(pins), data_bytes_(data_bytes), block_bytes_(block_bytes), depth_(depth),
           stall_percent_(stall_percent), random_(seed) {}
 
-    std::function<bool(Request&)> source;         // the next request; false: none now
+    std::function<bool(Request&)> source;         // supplies the next request; false: none at present
     std::function<void(const Request&)> finished;
 
     bool idle() const { return open_ == 0 && !offered_; }

@@ -1,7 +1,7 @@
-// One block interface as plain pins, for test benches that know nothing of packed structures.
-// The host's pins come in and the device's go out, or the other way round.
+// One block interface as plain pins, for test benches that cannot access packed structures.
+// The host's pins are inputs and the device's are outputs, or vice versa.
 
-// These ports of a top whose test bench plays the host.
+// The ports of a top whose test bench plays the host.
 `define BLOCK_HOST_PINS(WIDTH) \
   input  logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, \
   input  logic [2:0]  req_op, \
@@ -15,7 +15,7 @@
   output logic [15:0] rsp_detail, \
   output logic [(WIDTH)-1:0] read_data
 
-// And of a top whose test bench plays the device.
+// The ports of a top whose test bench plays the device.
 `define BLOCK_DEV_PINS(WIDTH) \
   output logic        req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, \
   output logic [2:0]  req_op, \

@@ -1,4 +1,4 @@
-// What every bench around a verilated top has: the top, its clock, its reset, and how a test fails.
+// The parts that all benches of a verilated top share: the top, its clock, its reset, and the report of a failure.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Plays the application of the file system core: one command at a time, its names, its data, its
-// answer. Pauses by chance; may stop giving or taking data for good.
+// Plays the application of the file system core: one command at a time, with its names, data and
+// answer. Pauses at random, and can stop sending or taking data permanently.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Answer {
     unsigned status = 0;
     uint64_t value = 0;
     uint64_t cycles = 0;        // from the offer of the command to its answer
-    uint64_t flush_cycles = 0;  // of these, those in which only a flush was under way
+    uint64_t flush_cycles = 0;  // those of them in which only a flush was outstanding
     bool last = false;          // the data ended with `last`
     std::vector<uint8_t> data;
 };
@@ -27,7 +27,7 @@ public:
     Application(Top& top, unsigned data_bytes, unsigned stall_percent, uint64_t seed)
         : top_(top), data_bytes_(data_bytes), stall_percent_(stall_percent), random_(seed) {}
 
-    // After this many words the application gives or takes no more. -1: never.
+    // The application stops sending or taking data after this many words. -1: never.
     long give_limit = -1, take_limit = -1;
 
     void begin(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
@@ -45,7 +45,7 @@ public:
         words_.clear();
         for (const std::string* text : {&name, &name2})
             for (size_t at = 0; at < text->size(); at += 4) {
-                uint32_t word = 0xa5a5a5a5;  // what lies past the name has no meaning
+                uint32_t word = 0xa5a5a5a5;  // the bytes after the name are ignored
                 std::memcpy(&word, text->data() + at, std::min<size_t>(4, text->size() - at));
                 words_.push_back(word);
             }
@@ -82,7 +82,7 @@ public:
             answer_.value = top_.answer_value;
             answered_ = true;
         }
-        // Data that were on their way out when the answer came.
+        // Data that were still in the output registers when the answer came.
         if (answered_ && !(top_.take_valid && !top_.take_ready)) quiet_ = top_.take_valid ? 0 : quiet_ + 1;
         if (answered_ && (quiet_ > 2 || (take_limit >= 0 && taken_words_ >= take_limit))) {
             done_ = true;

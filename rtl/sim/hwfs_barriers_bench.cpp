@@ -1,10 +1,10 @@
-// Directed power cuts: does the file system core, with the microprogram that `+microcode=FILE` names, keep its promises
-// in each of the scenarios below? At every change of what a cut would leave, each of what it may leave (what was not
-// flushed is lost, kept or torn, write by write) is mounted and checked by the software's volume in the same process.
+// Directed power cuts: checks whether the file system core, with the microprogram that `+microcode=FILE` names, keeps its
+// guarantees in each of the scenarios below. Whenever the result of a cut would change, the software's volume in the same
+// process mounts and checks every image that a cut may leave (each unflushed write is lost, kept or torn).
 //
 // `bench +microcode=FILE [SCENARIO]...` runs those scenarios, or all. It prints `kept SCENARIO: N images` for each, and
-// ends with 0; or `BROKEN SCENARIO: after what, and how`, and ends with 1 at the first promise that is not kept.
-// rtl/test/test_hwfs_barriers.py takes one barrier out of the microprogram after the other.
+// exits with 0. At the first violated guarantee it prints `BROKEN SCENARIO: after what, and how`, and exits with 1.
+// rtl/test/test_hwfs_barriers.py removes the microprogram's barriers one at a time.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -67,7 +67,7 @@ struct Core {
         top->max_transfer_blocks = 0xffffff;
         reset();
     }
-    // The core forgets everything; the device keeps what it has, in its cache too.
+    // The core is reset; the device keeps its contents and its cache.
     void reset() {
         app = std::make_unique<Application<Vhwfs_sim>>(*top, kDataBytes, 0, 1);
         top->rst_ni = 0;
@@ -87,18 +87,19 @@ struct Core {
             app->sample();
             device->drive();
             app->drive();
-            if (cycles > 5'000'000) throw Broken("the core gives no answer");
+            if (cycles > 5'000'000) throw Broken("the core does not answer");
             if (each()) return false;
         }
         return true;
     }
 };
 
-// What the scenario did. `files` is more than one after a cut or a death: what was under way happened or did not.
+// The effects of the scenario. After a cut or a reset of the core `files` has several alternatives: the operation under way
+// took effect or did not.
 struct Model {
     std::vector<Files> files;               // durable
     std::map<unsigned, std::string> opened;
-    std::map<unsigned, Bytes> written;      // by place: all that was written
+    std::map<unsigned, Bytes> written;      // by number of the open file: all bytes that were written
 };
 
 class Search {
@@ -106,14 +107,14 @@ public:
     Search(VerilatedContext& context, const Bytes& blank) : core_(context), judge_(BLOCK_SIZE_LOG2, blank.size()), blank_(blank) {}
     uint64_t images = 0;
 
-    // `prepare` makes the volume's files in software; `before` is run without cuts, `cut` with.
+    // `prepare` creates the volume's files in software. `before` runs without cuts, `cut` with cuts.
     void cuts(const std::string& prepare, const std::string& before, const std::string& cut) {
         Model model;
         core_.insert(prepared(prepare, model));
         run(before, model, false);
         run(cut, model, true);
     }
-    // The core dies at each moment of `dies` at which nothing is under way, and the device goes on; then `after`.
+    // The core is reset at each moment of `dies` at which no request is outstanding, while the device continues; then `after`.
     void deaths(const std::string& prepare, const std::string& before, const std::string& dies, const std::string& after) {
         Model first;
         Bytes image = prepared(prepare, first);
@@ -131,7 +132,7 @@ public:
             run(after, again, true);
         }
     }
-    // Each image that a cut of `cut` may leave is what `after` begins with, and is cut again.
+    // `after` begins with each image that a cut during `cut` may leave, and is cut again.
     void recoveries(const std::string& prepare, const std::string& before, const std::string& cut, const std::string& after) {
         Model model;
         core_.insert(prepared(prepare, model));
@@ -174,8 +175,8 @@ private:
         return image;
     }
 
-    // Runs commands (as hwfs_bench.cpp has them, but data by their length alone); with `judged`, through all that cuts may
-    // leave. It ends where the core dies: `allowed_` is then what the files may be.
+    // Runs commands (those of hwfs_bench.cpp, but with the length of the data instead of the data). With `judged`, checks all
+    // images that cuts may leave. Ends where the core is reset; `allowed_` then has the allowed contents of the files.
     void run(const std::string& script, Model& model, bool judged) {
         std::istringstream lines(script);
         std::string line;
@@ -228,12 +229,12 @@ private:
                     files[name2] = files.at(name);
                     files.erase(name);
                 };
-            } else throw std::runtime_error("no such verb: " + verb);
+            } else throw std::runtime_error("unknown command: " + verb);
             at_ = line;
             for (Files& files : next.files) change(files);
             allowed_ = model.files;
             allowed_.insert(allowed_.end(), next.files.begin(), next.files.end());
-            // A put whose data one operation cannot take is there before them.
+            // A put with more data than one operation can take creates the file before the data are written.
             if (op == kCreate && flags == 1)
                 for (const Files& files : next.files) allowed_.push_back(files), allowed_.back()[name] = {};
             clean_ = false;
@@ -259,7 +260,7 @@ private:
         }
     }
 
-    // All that a cut may leave now.
+    // Checks all images that a cut may leave now.
     void judge() {
         size_t count = core_.device->unflushed().size();
         std::vector<BlockDevice::Cut> fates(count, BlockDevice::kLost);
@@ -294,11 +295,11 @@ private:
         if (!seen_.insert(hash).second) return;
         ++images;
         auto broken = [&](const std::string& what) { throw Broken(at_ + ": " + what); };
-        // Both superblocks say that the volume is clean: from the answer of an unmount on either may rot.
+        // Both superblocks report a clean volume: after an unmount has been answered, either of them may be damaged.
         if (clean_)
             for (size_t super : {0, 65536})
                 if ((image[super + 52] & 1) == 0) broken("a superblock is not clean after an unmount");
-        if (judge_.load(image) != 0) throw std::runtime_error("the judge takes no image");
+        if (judge_.load(image) != 0) throw std::runtime_error("the software refuses the image");
         if (judge_.mount() != 0) broken("the software does not mount it");
         int64_t count = judge_.check();
         if (count < 0) broken("the software finds damage");
@@ -334,7 +335,7 @@ struct Scenario {
     bool large = false;
 };
 
-// A volume whose free units lie one by one, but for eight at the end.
+// A volume whose free units are isolated, except for eight at the end.
 std::string in_pieces(unsigned units) {
     std::ostringstream script;
     unsigned singles = 24, tail = 8;
@@ -353,7 +354,7 @@ int run(int argc, char** argv) {
         if (volume.format(256, 256, slots, 7, false) != 0) throw std::runtime_error("format");
         return volume.image();
     };
-    // With one bucket the slot that a name has left is the next one's. Pieces take many files.
+    // With one bucket, the next name gets the slot that was freed last. Fragmentation needs many files.
     const Bytes small = formatted(8), large = formatted(64);
     uint64_t units;
     std::memcpy(&units, &large[112], 8);
@@ -378,7 +379,7 @@ int run(int argc, char** argv) {
         if (argv[i][0] != '+') wanted.insert(argv[i]);
     for (const Scenario& scenario : scenarios) {
         if (!wanted.empty() && !wanted.count(scenario.name)) continue;
-        // A core for each: a scenario that ends in the middle of a command leaves nothing to the next.
+        // Each scenario has its own core: one that ends in the middle of a command must not affect the next.
         Search search(context, scenario.large ? large : small);
         try {
             scenario.run(search);

@@ -6,22 +6,22 @@
 //                                 cut_flush
 //   mount [ro] | unmount
 //   open FILE NAME [w] | create FILE NAME BYTES | close FILE | commit FILE | sync FILE | reserve FILE BYTES
-//   read FILE OFFSET BYTES [OUT]  the data go to the file OUT
-//   write FILE OFFSET IN          the data are those of the file IN
+//   read FILE OFFSET BYTES [OUT]  writes the data to the file OUT
+//   write FILE OFFSET IN          takes the data from the file IN
 //   put NAME IN                   create, write and sync in one command
 //   get NAME OFFSET BYTES [OUT]   read from a file that need not be open
 //   delete NAME | rename NAME NAME | list SLOT
-//   command OP FILE FLAGS OFFSET BYTES NAME    anything, for tests of what is refused
-//   bad read|write|flush BLOCK    requests that touch that block fail; `bad none` ends it
+//   command OP FILE FLAGS OFFSET BYTES NAME    any command, to test which ones are refused
+//   bad read|write|flush BLOCK    requests that touch that block fail until `bad none`
 //   stop give|take WORDS          the application stops after this many words; -1: never
-//   flip BYTE                     a bit of that byte of the device changes
-//   hang 0|1                      the device takes and gives nothing
-//   save IMAGE | cut lost|kept|torn SEED IMAGE   the bytes now, or what a power cut now leaves
+//   flip BYTE                     inverts a bit of that byte of the device
+//   hang 0|1                      the device neither takes nor sends anything
+//   save IMAGE | cut lost|kept|torn SEED IMAGE   the device's bytes, or those that a power cut leaves
 //   count                         reads, writes, flushes and cycles so far
 //
-// With `cut=N` everything stops when the device has taken its N-th write or flush, `cut_delay` cycles later;
-// with `cut_flush=N` when its N-th flush has begun and nothing of it is done: then the most is at stake. From
-// there on each command prints CUT, and the verb `cut` saves what is left (`journal=1`).
+// With `cut=N` the simulation stops `cut_delay` cycles after the device has taken its N-th write or flush. With
+// `cut_flush=N` it stops when the N-th flush has begun but has not written anything, where most data are at risk. From
+// then on each command prints CUT, and `cut` saves the remaining image (`journal=1`).
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -120,7 +120,7 @@ struct Bench {
         if (cut != 0 && device->writes + device->flushes >= cut && cut_delay-- == 0) was_cut = true;
         if (cut_flush != 0 && device->flushes >= cut_flush) was_cut = true;
     }
-    // Runs the command that was begun; false: the power was cut.
+    // Runs the current command to its end; false: the power was cut.
     bool finish() {
         uint64_t limit = now + 400'000'000;
         while (!app->done() && !was_cut) {
@@ -230,7 +230,7 @@ int run() {
             unsigned op, flags;
             words >> op >> file >> flags >> offset >> length >> name;
             begin(static_cast<Command>(op), flags);
-        } else throw std::runtime_error("no such verb: " + verb);
+        } else throw std::runtime_error("unknown command: " + verb);
         if (!bench.finish()) {
             std::printf("CUT\n");
             continue;
@@ -244,7 +244,7 @@ int run() {
         std::printf("\n");
         if (verb == "read" || verb == "get") {
             bool whole = answer.data.size() == length && (length == 0 || answer.last);
-            if (answer.status == 0 && !whole) throw std::runtime_error("a read that ended well has not all its bytes");
+            if (answer.status == 0 && !whole) throw std::runtime_error("a successful read returned too few bytes");
             if (words >> path) store(path, answer.data);
         }
     }

@@ -1,15 +1,15 @@
-// Drives hwfs_disks_sim with a script: the file system core on RAM disks or an array of them. What files hold is
-// made here from a seed and compared here, so that long files need no files. A line (standard input) is a command;
-// each prints `status value cycles`. What is read and differs ends the program.
+// Drives hwfs_disks_sim with a script: the file system core on a RAM disk or an array of them. The bench generates and
+// compares the files' contents from a seed, so that long files need no copy. Each line (standard input) is a command and
+// prints `status value cycles`. A difference in the data ends the program.
 //
-//   load IMAGE            the core is reset, and the image's blocks that are not zero go onto the disks
-//   save IMAGE BYTES      the core is reset, and the first bytes of the disks go into the file
+//   load IMAGE            resets the core and writes the image's blocks to the disks, except zeroes
+//   save IMAGE BYTES      resets the core and writes the disks' first bytes to the file
 //   the commands of hwfs_verbs.hpp
-//   random FILE BYTES LENGTH COUNT SEED   COUNT reads of LENGTH bytes at random places of a file of BYTES; prints
-//                         `random`, the cycles of all, the most node reads for one, node reads of all
-//   fault DISK ADDRESS | fault none       that disk's memory fails what touches the address
+//   random FILE BYTES LENGTH COUNT SEED   COUNT reads of LENGTH bytes at random offsets of a file of BYTES; prints
+//                         `random`, the total cycles, the most node reads of one read, the total node reads
+//   fault DISK ADDRESS | fault none       that disk's memory fails accesses to the address
 //   count                 node reads, data reads, writes and flushes of the core so far, failed disks
-//   speed                 million cycles a second of processor time, since the last load
+//   speed                 million cycles per second of processor time since the last load
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -56,7 +56,7 @@ struct Bench {
         top->clk_i = 1;
         top->eval();
     }
-    // Requests of the bench, until the source has no more.
+    // Executes the bench's own requests until the source has no more.
     void transfer(std::function<bool(Request&)> source, std::function<void(const Request&)> finished) {
         top->loading = 1;
         for (int i = 0; i < 4; ++i) edge();

@@ -1,7 +1,7 @@
-// The file system core on real storage: one RAM disk, or an array of them, each on a memory with the model's
-// delays. The application is a bench. While `loading`, the core is in reset and the bench is the host instead:
-// so a volume comes onto the disks and leaves them through the same interface. The bench's pins are registered
-// here: one evaluation a cycle then settles everything, which makes the simulation twice as fast.
+// The file system core on a RAM disk, or an array of them, each on a memory with the model's delays. The bench is
+// the application. While `loading` is high the core is in reset and the bench is the disks' host, to load and save
+// volumes through the same interface. The bench's pins are registered here, so that one evaluation per cycle is
+// enough, which makes the simulation twice as fast.
 module hwfs_disks_sim
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -17,7 +17,7 @@ module hwfs_disks_sim
   parameter int unsigned WritePlaces     = 4,
   parameter int unsigned WriteSlots      = 2,
   parameter int unsigned DiskBlocks      = 65536,
-  parameter bit          Cached          = 1'b1,  // the disks say that they have a volatile cache: flushes count
+  parameter bit          Cached          = 1'b1,  // the disks report a volatile cache, so the core flushes
   parameter int unsigned ReadLatency     = 0,
   parameter int unsigned ReadRateWords   = 1,
   parameter int unsigned ReadRateCycles  = 1,
@@ -38,7 +38,7 @@ module hwfs_disks_sim
   input  logic [Disks-1:0] fault,  // this disk's memory fails the bursts that touch `fault_address`
   input  logic [47:0] fault_address,
   output logic [Disks-1:0] failed,
-  // Requests of the core that the disks took: reads of nodes (by their tags) and of data, writes, flushes.
+  // Requests of the core that the disks have taken: reads of nodes (by their tags) and of data, writes, flushes.
   output logic [31:0] loads,
   output logic [31:0] fetches,
   output logic [31:0] writes,
@@ -49,7 +49,7 @@ module hwfs_disks_sim
   // The bench as host.
   `BLOCK_HOST_PINS(DataWidth)
 );
-  // --- The bench's pins, a cycle later ---------------------------------------------------------------
+  // --- The bench's pins, registered ------------------------------------------------------------------
   typedef struct packed {
     logic                 loading;
     logic [Disks-1:0]     fault;
@@ -78,7 +78,7 @@ module hwfs_disks_sim
   };
   always_ff @(posedge clk_i) in <= pins;
 
-  // --- The core, or the bench, before the disks ---------------------------------------------------
+  // --- The disks' host: the core or the bench -----------------------------------------------------
   logic [DataWidth-1:0] host_write, core_write, dev_read;
   geometry_t geometry, disks_geometry;
   logic core_rst_n;

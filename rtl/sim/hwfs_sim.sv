@@ -1,8 +1,8 @@
-// The file system core on pins, for a test bench that drives the application's and the device's side. In
-// each cycle the block interface is checked, and that the application's offers stay.
+// The file system core on pins, for a test bench that drives the application's and the device's side. Checks the
+// block interface in each cycle, and that the core does not withdraw what it offers to the application.
 //
-// With `Registered` the bench's pins count a cycle later. One evaluation a cycle then settles everything, which
-// makes the simulation faster: such a bench samples after the clock's edge, drives, and so on.
+// With `Registered` the bench's pins take effect one cycle later. One evaluation per cycle is then enough, which
+// makes the simulation faster: such a bench samples the outputs after the clock's edge and then drives the inputs.
 module hwfs_sim
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -101,7 +101,7 @@ module hwfs_sim
     .dev_read_data_i   (in.read_data)
   );
 
-  // What the core offers stays, but where the application has stopped taking: then the core withdraws it.
+  // An offer of the core stays, unless the application has stopped taking data: then the core withdraws it.
   logic seen_q, take_waits_q, answer_waits_q, take_last_q;
   logic [DataWidth-1:0] take_data_q;
   logic [DataWidth/8-1:0] take_keep_q;

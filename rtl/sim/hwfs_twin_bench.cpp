@@ -1,14 +1,14 @@
 // Runs the file system core and the software's volume side by side in one process: the same random operations on
-// both, on volumes of random shapes. `bench SEED SECONDS` runs sequences until the time is over, at least eight; with
-// `damage` behind it one bit of a file is turned in each image that the core leaves, which has to be found.
+// both, on volumes of random shapes. `bench SEED SECONDS` runs sequences until the time is over, but at least eight. With
+// a third argument `damage` one bit of a file is inverted in each image that the core leaves, which must be detected.
 //
 // After each sequence the two images have the same bytes where FORMAT.md determines them, each side mounts the
-// other's image, checks it (the software) and finds each file's bytes. In every other sequence the power is cut on
-// both sides, at different moments: each side recovers what the cut left of the other, nothing synced is lost, and
-// the software finds the volume sound after the core's recovery.
+// other's image, checks it (the software) and compares each file's bytes. In every other sequence the power is cut on
+// both sides, at different moments: each side recovers the other's image, no synced data are lost, and the software's
+// check passes after the core's recovery.
 //
 // Prints `sequences N cuts N operations N cycles N mcycles_per_s X` (of processor time in the simulation alone), or
-// `FAILED: why` with the sequence's seed, which as SEED repeats it first.
+// `FAILED: why` with the sequence's seed; given as SEED, that sequence is the first one.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -76,7 +76,7 @@ struct Core {
         top->rst_ni = 1;
         edge();
     }
-    // The status; kCut where the power went.
+    // The status; kCut if the power was cut.
     int run(Command op, unsigned file, unsigned flags, const std::string& name, const std::string& name2,
             uint64_t offset, uint64_t length, Bytes data = {}) {
         if (is_cut()) return kCut;
@@ -89,7 +89,7 @@ struct Core {
             app->sample();
             device->drive();
             app->drive();
-            if (++cycles > limit) fail("the core gives no answer");
+            if (++cycles > limit) fail("the core does not answer");
         }
         spent += std::clock() - from;
         return is_cut() ? kCut : int(app->answer().status);
@@ -104,11 +104,11 @@ uint64_t number_at(const Bytes& bytes, size_t at, unsigned size) {
     return value;
 }
 
-// What the files hold, and what a power cut may leave of each.
+// The files' contents, and the state of each that a power cut may leave.
 struct File {
     Bytes data;
-    uint64_t synced = 0;    // bytes that no cut takes
-    bool is_durable = false; // there after any cut
+    uint64_t synced = 0;    // bytes that survive a cut
+    bool is_durable = false; // survives a cut
     bool sums = false;       // has checksums of its data
 };
 
@@ -127,7 +127,7 @@ public:
         software_ = &volume;
         unsigned node_log2 = std::max<unsigned>(8, BLOCK_SIZE_LOG2) + random_.below(5);
         uint64_t unit = large ? (128 << 10) << random_.below(4) : std::max<uint64_t>(kBlock, 64) << random_.below(sums_ ? 4 : 8);
-        if (volume.format(unit, 1u << node_log2, 8u << random_.below(3), random_.next(), sums_) != 0) return;  // too small for that shape
+        if (volume.format(unit, 1u << node_log2, 8u << random_.below(3), random_.next(), sums_) != 0) return;  // too small for this shape
         Bytes image = volume.image();
         core_.start(image, random_);
         must(volume.mount() == 0, "the twin mounts");
@@ -146,12 +146,12 @@ public:
 private:
     struct Model {
         std::map<std::string, File> files;
-        std::map<std::string, Bytes> gone;  // contents under names that are no more, or will be
+        std::map<std::string, Bytes> gone;  // contents of names that have been removed, or will be
         std::set<std::string> doubtful;     // names that the operation under way at the cut touches
         bool is_cut = false;
     };
 
-    void must(bool good, const std::string& what) { if (!good) fail("not so: " + what); }
+    void must(bool good, const std::string& what) { if (!good) fail("violated: " + what); }
 
     Bytes bytes(uint64_t length) {
         Bytes data(length);
@@ -160,7 +160,7 @@ private:
     }
     std::string name() { return names_[random_.below(names_.size())]; }
 
-    // The same outcome on both sides, as far as neither was cut; whether it went well.
+    // Compares the outcomes of both sides unless one was cut; returns whether the operation succeeded.
     bool agree(const char* what, int core, int64_t twin, Model& software, Model& hardware, std::set<std::string> names) {
         ++operations;
         if (software_->is_off()) twin = kTwinGone;
@@ -176,7 +176,7 @@ private:
         }
         return core == kFsOk || twin == 0;
     }
-    // Does something to the models that are still under power.
+    // Applies a change to the models of the sides that still have power.
     template <class Change>
     void change(Model& software, Model& hardware, Change apply) {
         for (Model* model : {&software, &hardware})
@@ -226,13 +226,13 @@ private:
         uint64_t size = model.files[file].data.size();
         if (kind < 45) {
             if (size % kBlock != 0) return;  // only a file's last append ends inside a block
-            // Of files with checksums the ends of chunks, and of spans where units are small.
+            // For files with checksums: the ends of chunks, and, with small units, the ends of spans.
             uint64_t most = !model.files[file].sums || random_.percent(50) ? 64 : random_.percent(15) ? 16384 : 2048;
             Bytes data = bytes(random_.percent(80) ? kBlock * (1 + random_.below(most)) : 1 + random_.below(4000));
             if (agree("write", core_.run(kWriteFile, place, 0, "", "", size, data.size(), data), volume.append(place, data), software, hardware, {}))
                 change(software, hardware, [&](Model& m) { auto& all = m.files[file].data; all.insert(all.end(), data.begin(), data.end()); });
         } else if (kind < 55) {
-            // An overwrite that a cut meets leaves old or new bytes: only without cuts is it known which.
+            // A cut during an overwrite leaves old or new bytes, so overwrites are only tested without cuts.
             uint64_t blocks = size / kBlock;
             if (cuts_ || blocks == 0 || model.files[file].sums) return;
             uint64_t first = random_.below(blocks), count = 1 + random_.below(blocks - first);
@@ -258,7 +258,7 @@ private:
     void compare_read(SoftwareVolume& volume, unsigned place, const std::string& file, Model& model) {
         const Bytes& data = model.files[file].data;
         if (cuts_ || data.empty()) return;
-        // Only what is committed can be read: make it so.
+        // Only committed data can be read.
         if (core_.simple(kCommit, place) != kFsOk || volume.commit(place, false) != 0) fail("commit before a read");
         uint64_t offset = random_.below(data.size()) / kBlock * kBlock, length = 1 + random_.below(data.size() - offset);
         Bytes theirs(length), wanted(data.begin() + offset, data.begin() + offset + length);
@@ -271,7 +271,7 @@ private:
         for (unsigned place = 0; place < FILES && !full_; ++place)
             if (!open_[place].empty()) close(volume, place, software, hardware);
         if (full_) return;
-        // A cut that the operations did not reach comes now or never.
+        // If the operations ended before the cut, it happens now or not at all.
         if (!hardware.is_cut) must(core_.simple(kUnmount) != kFsOk ? core_.is_cut() : true, "the core unmounts");
         if (core_.is_cut()) hardware.is_cut = true;
         if (!software.is_cut) {
@@ -284,7 +284,7 @@ private:
     void compare(SoftwareVolume& volume, uint64_t size, Model& software, Model& hardware) {
         Bytes from_software, from_core;
         if (full_) {
-            // Where space ends is each side's own affair: what is there must be sound all the same.
+            // The two sides may run out of space at different points. What exists must be consistent nevertheless.
             volume.abandon();
             from_software = volume.image();
             from_core = core_.device->bytes();
@@ -296,7 +296,7 @@ private:
             from_software = volume.image(software.is_cut, random_.next());
             from_core = hardware.is_cut ? core_.device->cut(BlockDevice::kTorn, random_) : core_.device->bytes();
         }
-        if (from_software.size() != size || from_core.size() != size) fail("an image has another size");
+        if (from_software.size() != size || from_core.size() != size) fail("an image has the wrong size");
         if (!software.is_cut && !hardware.is_cut) compare_images(from_software, from_core);
         for (auto& [file, wanted] : hardware.files) {
             if (!damage_ || full_ || wanted.data.size() < 16) continue;
@@ -322,7 +322,7 @@ private:
         must(volume.unmount() == 0, "the twin unmounts at the end");
     }
 
-    // The volume is sound and has the model's files.
+    // The volume passes the check and has the model's files.
     void expect(SoftwareVolume& volume, Model& model, const std::string& where) {
         int64_t count = volume.check();
         must(count >= 0, where + " is sound");

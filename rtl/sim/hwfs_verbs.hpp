@@ -1,11 +1,11 @@
-// A script's commands to the file system core, for benches whose files hold what a seed makes: nothing of a long file
-// is kept anywhere else.
+// A script's commands to the file system core, for benches that generate the contents of files from a seed, so that long
+// files need no copy for the comparison.
 //
 //   mount | unmount
 //   put NAME BYTES SEED   create, write and sync in one command
 //   create FILE NAME BYTES | open FILE NAME | openw FILE NAME | close FILE | commit FILE | sync FILE
 //   write FILE OFFSET BYTES SEED
-//   putfrom NAME IN | writefrom FILE OFFSET IN    with the bytes of the file IN
+//   putfrom NAME IN | writefrom FILE OFFSET IN    the same with the bytes of the file IN
 //   get NAME OFFSET BYTES SEED | read FILE OFFSET BYTES SEED
 //   delete NAME | rename NAME NAME
 #pragma once
@@ -22,7 +22,7 @@ namespace straightway {
 
 using Bytes = std::vector<uint8_t>;
 
-// The byte of a file at an offset: eight bytes from each eighth, so that a shift of any kind shows.
+// The byte of a file at an offset. Each group of eight bytes differs, so that a shift by any distance is detected.
 inline uint8_t byte_at(uint64_t seed, uint64_t offset) {
     return ((offset >> 3) + seed) * 0x9e3779b97f4a7c15ull >> (8 * (offset & 7));
 }
@@ -43,13 +43,13 @@ inline Bytes bytes_of(const std::string& path) {
 template <class Run>
 const Answer& compared_read(Run run, unsigned file, const std::string& name, uint64_t offset, uint64_t length, uint64_t seed) {
     const Answer& answer = run(kReadFile, file, 0, name, "", offset, length, Bytes());
-    if (answer.status == 0 && answer.data.size() != length) throw std::runtime_error("a read has not all its bytes");
+    if (answer.status == 0 && answer.data.size() != length) throw std::runtime_error("a read returned too few or too many bytes");
     for (uint64_t i = 0; i < answer.data.size() && answer.status == 0; ++i)
-        if (answer.data[i] != byte_at(seed, offset + i)) throw std::runtime_error("what was read differs at " + std::to_string(offset + i));
+        if (answer.data[i] != byte_at(seed, offset + i)) throw std::runtime_error("the data differ at byte " + std::to_string(offset + i));
     return answer;
 }
 
-// `run(op, file, flags, name, name2, offset, length, data)` is a command, from its offer to its answer.
+// `run(op, file, flags, name, name2, offset, length, data)` executes a command and returns its answer.
 template <class Run>
 const Answer& file_verb(Run run, const std::string& verb, std::istream& words) {
     static const std::map<std::string, Command> of_a_file = {{"close", kClose}, {"commit", kCommit}, {"sync", kSync}};
@@ -96,7 +96,7 @@ const Answer& file_verb(Run run, const std::string& verb, std::istream& words) {
     }
     if (verb == "get") words >> name >> offset >> length >> seed;
     else if (verb == "read") words >> file >> offset >> length >> seed;
-    else throw std::runtime_error("no such verb: " + verb);
+    else throw std::runtime_error("unknown command: " + verb);
     return compared_read(run, file, name, offset, length, seed);
 }
 

@@ -1,8 +1,8 @@
 // The pins of one block interface, as pointers into a verilated model, and the two phases of a cycle.
 //
-// A bench's cycle: evaluate with the clock low, let every agent `sample` what is there, evaluate with
-// the clock high, let every agent `drive` its next values. An agent's pins depend on its own state
-// only, so the order of the agents never matters.
+// A bench's cycle: evaluate with the clock low, let every agent `sample` its inputs, evaluate with
+// the clock high, let every agent `drive` its next values. An agent's pins depend only on its own
+// state, so the order of the agents does not matter.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Pins {
             &(top).prefix##rsp_status suffix, &(top).prefix##rsp_detail suffix                         \
     }
 
-// A small generator of random numbers (xorshift64*), the same everywhere for a seed.
+// A small random number generator (xorshift64*), with the same sequence for a seed on every machine.
 class Random {
 public:
     explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 1) {}

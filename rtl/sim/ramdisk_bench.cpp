@@ -1,9 +1,9 @@
 // Drives ramdisk_sim: one RAM disk, or an array of them, on a memory with the model's delays.
 //
-// `ramdisk_bench single OP BLOCKS N` does N requests one after the other and prints the mean cycles
-// of one, from the cycle in which it is taken to the one of its last word. `ramdisk_bench stream OP
-// BLOCKS CYCLES` keeps 16 requests under way and prints the words moved in each cycle. Everything
-// read is compared with what was written.
+// `ramdisk_bench single OP BLOCKS N` executes N requests one after the other and prints the mean number of
+// cycles from the cycle in which a request is taken to its last word. `ramdisk_bench stream OP BLOCKS
+// CYCLES` keeps 16 requests outstanding and prints the words per cycle. All data that are read are
+// compared with the written data.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
     };
     bench.host.finished = [&](const Request& request) {
         if (request.op == kRead) expect(request);
-        // The response comes one cycle after the last word of a read at the soonest (rule B7).
+        // The response comes at least one cycle after the last word of a read (rule B7).
         cycles += request.done - request.sent - (request.op == kRead);
         ++finished;
     };
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
         while (finished != limit) bench.cycle();
         std::printf("cycles %.3f\n", double(cycles) / finished);
     } else {
-        while (bench.host.now() - start < 2000) bench.cycle();  // the pipe fills
+        while (bench.host.now() - start < 2000) bench.cycle();  // until the pipeline is full
         uint64_t words = bench.host.words;
         start = bench.host.now();
         while (bench.host.now() - start < limit) bench.cycle();

@@ -1,5 +1,5 @@
 // The software's volume (crates/twin), linked into a simulation: the functions of its C interface, and a class
-// around them. A result is 0 or more where all went well.
+// around them. A negative result is an error.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ int64_t twin_check(Twin*);
 
 namespace straightway {
 
-// What twin.rs calls Status.
+// `Status` of twin.rs.
 enum TwinStatus : int64_t { kTwinGone = -2, kTwinNotFound = -3, kTwinExists = -4, kTwinNoSpace = -5, kTwinTableFull = -6 };
 
 class SoftwareVolume {
@@ -45,7 +45,7 @@ public:
     SoftwareVolume(unsigned block_size_log2, size_t len) : len_(len) {
         Bytes image(len);
         twin_ = twin_new(block_size_log2, image.data(), len);
-        if (twin_ == nullptr) throw std::runtime_error("the twin takes no such disk");
+        if (twin_ == nullptr) throw std::runtime_error("the twin refuses this disk");
     }
     ~SoftwareVolume() { twin_free(twin_); }
     SoftwareVolume(const SoftwareVolume&) = delete;

@@ -1,5 +1,5 @@
-"""The example system, driven as a processor would through its AXI4-Lite registers: mount, create, write, read back,
-random access, delete; what is refused. Run by test_workload.py."""
+"""The example system, driven through its AXI4-Lite registers as by a processor: mount, create, write, read back,
+random access, delete, and refused accesses. Run by test_workload.py."""
 
 import os
 import random
@@ -28,7 +28,7 @@ class Registers:
         dut.wstrb.value = 15
 
     async def take(self, valid, ready, limit=50):
-        """Waits until an offer of ours is taken."""
+        """Waits until the offer on this channel is taken."""
         valid.value = 1
         for _ in range(limit):
             await ReadOnly()
@@ -37,14 +37,14 @@ class Registers:
             if taken:
                 valid.value = 0
                 return
-        raise AssertionError("an offer was never taken")
+        raise AssertionError("an offer was not taken")
 
     async def pause(self):
         for _ in range(self.random.randrange(3)):
             await RisingEdge(self.dut.clk_i)
 
     async def write(self, address, value):
-        """Address and data in either order; the response."""
+        """Writes with address and data in either order; returns the response."""
         dut = self.dut
         dut.awaddr.value, dut.wdata.value = address, value
         first, second = self.random.sample([(dut.awvalid, dut.awready), (dut.wvalid, dut.wready)], 2)
@@ -74,7 +74,7 @@ class Registers:
         raise AssertionError("no response")
 
     async def run(self, run, name="", size=0, block=64, count=0, seed=1, limit_us=2000):
-        """A run from its registers to the interrupt; its counters."""
+        """Runs the generator from its registers to the interrupt; returns its counters."""
         for at in range(0, len(name), 4):
             assert await self.write(NAME + at, int.from_bytes(name.encode()[at:at + 4], "little")) == OKAY
         for register, value in ((RUN, run | len(name) << 8), (FILE_LOW, size), (FILE_HIGH, 0), (BLOCK, block),
@@ -92,13 +92,13 @@ class Registers:
 
 
 def memories(dut):
-    """Each disk's memory."""
+    """The memory of each disk."""
     return [dut.gen_memory[index].u_memory.words_q for index in range(2)]
 
 
 async def begin(dut):
     cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
-    cocotb.start_soon(Clock(dut.memory_clk_i, 7, "ns").start())  # needs no relation to the other
+    cocotb.start_soon(Clock(dut.memory_clk_i, 7, "ns").start())  # unrelated to the other clock
     registers = Registers(dut)
     dut.rst_ni.value = dut.memory_rst_ni.value = 0
     for _ in range(4):
@@ -151,7 +151,7 @@ async def files_by_registers(dut):
 
 @cocotb.test()
 async def what_is_refused(dut):
-    """Places that are not there, that take nothing, and a configuration in use: SLVERR, and nothing changes."""
+    """Unassigned addresses, read-only registers and a configuration in use: SLVERR without an effect."""
     registers = await begin(dut)
     for address in (ID, STATUS, CYCLES, NAME + 16, 0x100, 0x800):
         assert await registers.write(address, 1) == SLVERR, hex(address)

@@ -1,5 +1,5 @@
-"""The example system with the processor's front, driven through its registers: a file read into memory and another one
-written from there. Run by test_workload.py."""
+"""The example system with the processor's interface, driven through its registers: reads a file into memory and writes
+another one from there. Run by test_workload.py."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ MOUNT, UNMOUNT, CREATE, READ = 0, 1, 3, 4
 
 
 async def run(registers, op, name=b"", flags=0, length=0, address=0):
-    """A command from its registers to the interrupt: status, value, bytes moved."""
+    """Runs a command from its registers to the interrupt; returns status, value and bytes moved."""
     words = [(NAME + at, int.from_bytes(name[at:at + 4], "little")) for at in range(0, len(name), 4)]
     for register, value in [*words, (LENGTH, length), (ADDRESS, address),
                             (COMMAND, op | flags << 4 | len(name) << 16), (CONTROL, 3)]:
@@ -44,7 +44,7 @@ async def a_file_in_and_a_file_out(dut):
     assert await run(registers, READ, b"old", length=2400, address=0x1004) == (0, 2400, 2400)
     found = b"".join(int(memory[0x1004 // 4 + word].value).to_bytes(4, "little") for word in range(600))
     assert found == bytes(word % 251 for word in range(2400))
-    # The buffer is 32 KiB long: behind it is nothing.
+    # The buffer has 32 KiB; the addresses after it are unassigned.
     assert (await run(registers, READ, b"old", length=2400, address=0x7ffc))[0] == 49
     assert (await run(registers, CREATE, b"copy", flags=1, length=2000, address=0x1004))[0] == 0
     assert (await run(registers, UNMOUNT))[0] == 0

@@ -49,7 +49,7 @@ async def reads_back_what_was_written(dut):
 
 @cocotb.test()
 async def writes_zeroes_between_writes_with_data(dut):
-    """Zeroes that cross a page, among writes under way: the neighbours keep their bytes."""
+    """Write zeroes across a page boundary, among outstanding writes: the neighbouring blocks keep their bytes."""
     host = await start(dut, pause_percent=20)
     before, after, other = (host.random.randbytes(80 * BLOCK) for _ in range(3))
     assert [r[0] for r in await host.run([(WRITE, 20, 80, before), (WRITE, 100, 80, after)])] == [OK, OK]
@@ -75,7 +75,7 @@ async def a_memory_fault_is_on_the_request_that_met_it(dut):
     results = await host.run(requests)
     assert [r[0] for r in results] == [OK, DEVICE, OK, DEVICE, OK, OK]
     assert results[1][1] == results[3][1] == 2  # SLVERR
-    assert len(results[1][2]) == 4 * BLOCK  # all words are counted all the same
+    assert len(results[1][2]) == 4 * BLOCK  # all words are transferred nevertheless
 
 
 @cocotb.test()

@@ -1,5 +1,5 @@
-"""The workload generator against a file system that is played here: every word that it gives, every word that it
-is given, what it counts, what it makes of errors and of a partner who stops. Run by test_workload.py."""
+"""The workload generator with a simulated file system: the data that it sends and receives, its counters, its handling of
+errors and of a file system that stops. Run by test_workload.py."""
 
 import os
 import random
@@ -27,14 +27,14 @@ def data_of(seed, offset, length):
 
 
 class Core:
-    """Plays the core, with pauses; keeps a list of the commands and of the data that came."""
+    """Plays the core, with pauses; records the commands and the data."""
 
     def __init__(self, dut, seed, pause_percent=30):
         self.dut, self.random, self.pause_percent = dut, random.Random(seed), pause_percent
         self.width = len(dut.give_data) // 8
         self.commands, self.names, self.given, self.content = [], [], [], b""
         self.fail, self.spoil, self.silent = {}, None, False
-        self.late_data = False  # the answer of a read comes before its last words
+        self.late_data = False  # the answer to a read comes before its last words
         for pin in ("start", "cmd_ready", "name_ready", "answer_valid", "give_ready", "take_valid"):
             getattr(dut, pin).value = 0
 
@@ -42,7 +42,7 @@ class Core:
         return self.random.randrange(100) < self.pause_percent
 
     async def one(self, valid, ready, values=()):
-        """Takes one offer; what it held. An offer that changes or goes is an error."""
+        """Takes one offer and returns its values. It is an error if the offer changes or is withdrawn."""
         held = None
         while True:
             ready.value = int(not self.pauses())
@@ -117,7 +117,7 @@ class Core:
                 return
 
     async def run(self, run, limit=60000, **config):
-        """One run to its end: what was counted."""
+        """Runs to the end and returns the counters."""
         dut = self.dut
         self.commands.clear(), self.names.clear(), self.given.clear()
         config = {"file": 0, "name_bytes": len(NAME), "file_bytes": 0, "block_bytes": 64, "count": 0, "align_log2": 0,
@@ -136,7 +136,7 @@ class Core:
             if not busy:
                 break
         else:
-            raise AssertionError(f"no end; commands so far: {self.commands}")
+            raise AssertionError(f"the run did not end; commands so far: {self.commands}")
         return {key: int(getattr(dut, key).value) for key in (
             "cycles", "bytes_moved", "operations", "errors", "mismatches", "latency_min", "latency_max", "status")}
 
@@ -182,7 +182,7 @@ async def puts_a_file_and_knows_the_simple_commands(dut):
 
 @cocotb.test()
 async def reads_and_checks_every_byte(dut):
-    """In sequence and anywhere; an answer before the last words; one bit that is wrong is one word that is."""
+    """Sequential and random reads; an answer before the last words; one wrong bit is counted as one wrong word."""
     core = await begin(dut)
     size, block = 777, 5 * core.width
     core.content = data_of(9, 0, size)

@@ -9,7 +9,7 @@ OK, EMPTY, TOO_LARGE, OUT_OF_RANGE, UNSUPPORTED, READ_ONLY, DEVICE = range(7)
 
 
 class Host:
-    """Sends requests and collects their ends. One `run` at a time; `seed` decides every pause."""
+    """Sends requests and collects their results. One `run` at a time; `seed` determines every pause."""
 
     def __init__(self, dut, data_bytes, block_bytes, seed, pause_percent=0):
         self.dut, self.data_bytes, self.block_bytes = dut, data_bytes, block_bytes
@@ -28,7 +28,7 @@ class Host:
         open_by_tag, writes, results = {}, [], [None] * len(requests)
         offered, write_offered = None, False
         for _ in range(limit_cycles):
-            # Offers stay until they are taken; what is not offered may begin now.
+            # Offers stay until they are taken; new ones may begin in any cycle.
             if offered is None and waiting and len(open_by_tag) < depth and not self.pauses():
                 number, request = waiting.pop(0)
                 tag = self.random.choice([tag for tag in range(32) if tag not in open_by_tag])
@@ -72,4 +72,4 @@ class Host:
                 for pin in ("req_valid", "write_valid", "read_ready", "rsp_ready"):
                     getattr(dut, pin).value = 0
                 return results
-        raise AssertionError(f"no end after {limit_cycles} cycles; under way: {sorted(open_by_tag)}")
+        raise AssertionError(f"requests are outstanding after {limit_cycles} cycles: {sorted(open_by_tag)}")

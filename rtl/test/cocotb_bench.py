@@ -10,7 +10,7 @@ SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.ur
 
 
 def run(monkeypatch, top, name, module, parameters, tests=None, environment=None):
-    """How many tests ran; all of them passed. `tests`: the module's tests that are wanted."""
+    """Runs the tests (default: all of the module), asserts that they pass, and returns their number."""
     for key in ("PATH", "VERILATOR_ROOT"):
         monkeypatch.setenv(key, cores.environment()[key])
     monkeypatch.setenv("MAKEFLAGS", " ".join(cores.make_flags("-O0")))
@@ -20,7 +20,7 @@ def run(monkeypatch, top, name, module, parameters, tests=None, environment=None
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     runner = get_runner("verilator")
     folder = cores.BUILD / f"cocotb_{name}"
-    # Cocotb makes all signals public, so Verilator sees structures as wholes and a loop where fields have none.
+    # Cocotb makes all signals public. Verilator then does not split structures, and reports loops that the fields do not have.
     with cores.runtime("cocotb", folder):
         runner.build(sources=cores.files("sim"), hdl_toplevel=top, build_dir=folder, always=True,
                      build_args=["--assert", "-Wno-UNOPTFLAT"], parameters=parameters,

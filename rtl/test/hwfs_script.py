@@ -14,10 +14,10 @@ import cores  # noqa: E402
 (BAD_COMMAND, NOT_MOUNTED, NOT_A_VOLUME, NEWER_VERSION, UNSUITABLE, CORRUPT, STALE, READ_ONLY, BAD_NAME, NOT_FOUND,
  EXISTS, TABLE_FULL, NO_SPACE, MAP_FULL, IN_USE, NOT_OPEN, NOT_WRITABLE, PAST_END, UNSUPPORTED) = range(16, 35)
 
-# How many power cuts a test makes, about: a sample by the seed. 0: all of them.
+# The approximate number of power cuts per test, sampled by the seed. 0: all of them.
 CUTS = int(os.environ.get("STRAIGHTWAY_CUTS", "60"))
 
-# A core whose blocks are those of the command's plain files.
+# A core with the block size that the command uses for plain files.
 PARAMETERS = {"DataWidth": 32, "BlockSizeLog2": 9, "NodeLog2Max": 9, "Files": 4, "IndexSlots": 1024,
               "Outstanding": 2, "TimeoutCycles": 20000}
 
@@ -41,7 +41,7 @@ class Result:
 
 
 class Session:
-    """A script in the making; `run` gives a Result for each command, None where the power was cut."""
+    """Builds a script. `run` executes it and returns a Result for each command, or None for a command during a power cut."""
 
     def __init__(self, program, folder, image, **options):
         self.program, self.folder, self.lines, self.inputs = program, Path(folder), [], 0
@@ -53,14 +53,14 @@ class Session:
         return add
 
     def write(self, file, offset, data):
-        """The data, as bytes, go to the file `file` at `offset`."""
+        """Writes the data (bytes) to the open file `file` at `offset`."""
         path = self.folder / f"in{self.inputs}"
         self.inputs += 1
         path.write_bytes(data)
         self.lines.append(f"write {file} {offset} {path}")
 
     def put(self, name, data):
-        """The data become a new file of that name."""
+        """Stores the data (bytes) as a new file of that name."""
         path = self.folder / f"in{self.inputs}"
         self.inputs += 1
         path.write_bytes(data)
@@ -85,7 +85,7 @@ class Session:
 
 
 def command(*arguments, good=True, stdin=None):
-    """Runs the command, with these bytes as its input; its output. With `good`, it must end with 0."""
+    """Runs the command with these bytes as its input. With `good` it must exit with 0. Returns the completed process."""
     done = subprocess.run([straightway(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           input=stdin or b"")
     done.stdout = done.stdout.decode()
@@ -100,12 +100,12 @@ def make_volume(path, size="4M", unit=512, node=512, slots=64):
 
 
 def check(path):
-    """`straightway check` says that the volume is sound; what it printed."""
+    """Runs `straightway check`, which must succeed, and returns its output."""
     return command("check", path).stdout
 
 
 def contents(path, name, folder):
-    """What the command reads from the file."""
+    """The file's contents, as read by the command."""
     target = folder / "fetched"
     target.unlink(missing_ok=True)
     command("get", path, name, target)
@@ -113,14 +113,14 @@ def contents(path, name, folder):
 
 
 class Model:
-    """What the files hold, and what a power cut may leave of them: the contents of each name as bytes, and
-    how long it may be. None among the lengths: the name may be absent."""
+    """The files' contents, and the lengths that each file may have after a power cut. None among the lengths: the file may
+    be missing."""
 
     def __init__(self):
         self.data, self.lengths = {}, {}
 
     def settle(self, name):
-        """What the file holds now is durable."""
+        """Marks the file's current contents as durable."""
         self.lengths[name] = {len(self.data[name])}
 
 
@@ -135,12 +135,12 @@ def add_commands(script, commands):
 
 
 def names_on(path):
-    """The names of the volume's files, by the command."""
+    """The names of the volume's files, as listed by the command."""
     return set(command("ls", path).stdout.split("\n")) - {""}
 
 
 def expect_after_cut(path, model, folder, what):
-    """The volume has the files that the model allows, and no others; what they hold is what was written."""
+    """Asserts that the volume has only files that the model allows, with the written contents."""
     names = names_on(path)
     everything = {**getattr(model, "gone", {}), **model.data}
     pair = getattr(model, "pair", None)
@@ -150,14 +150,14 @@ def expect_after_cut(path, model, folder, what):
             continue
         data = contents(path, name, folder)
         assert len(data) in lengths, f"{what}: {name} has {len(data)} bytes, not {lengths}"
-        assert data == everything[name][:len(data)], f"{what}: {name} holds something else"
+        assert data == everything[name][:len(data)], f"{what}: {name} has other contents"
     assert names <= set(model.lengths) | {"probe"}, f"{what}: {names - set(model.lengths)}"
     if pair:
-        assert (pair[0] in names) != (pair[1] in names), f"{what}: the rename is half done"
+        assert (pair[0] in names) != (pair[1] in names), f"{what}: the rename is incomplete"
 
 
 def run_workload(program, folder, image, commands, options):
-    """The script of the workload, from the mount to the unmount, with the counts at its end."""
+    """The workload's script: mount, commands, unmount, and the counters at the end."""
     script = Session(program, folder, image, journal=1, **options)
     script.mount()
     add_commands(script, commands)
@@ -167,28 +167,28 @@ def run_workload(program, folder, image, commands, options):
 
 
 def share(parts):
-    """CUTS divided by `parts`, for `sweep`."""
+    """A part of CUTS, for tests that call `sweep` several times."""
     return max(1, CUTS // parts) if CUTS else 0
 
 
 def cut_points(writes, flushes):
-    """Every cut of a workload: at each write and flush, and at each flush of which nothing is done yet, with what was
-    not flushed lost, kept or torn."""
+    """All cuts of a workload: after each write and flush, and at each flush before it has any effect, each with the unflushed
+    writes lost, kept or torn."""
     ways = ("lost", "kept", "torn")
     return [("cut", point, how) for point in range(1, writes + flushes + 1) for how in ways] + \
         [("cut_flush", point, how) for point in range(1, flushes + 1) for how in ways]
 
 
 def sweep(program, folder, image, fresh, pick, number, what, **options):
-    """Cuts the power in `number` places of a workload (0: in all), chosen by `pick`; after each, the core and then the
-    command recover the volume: it is sound, and each file is as it was synced, or committed later. `fresh` gives a model
-    and the commands that change it. Between the core and the command the caller has the turn:
-    (what, model, the volume as the core left it)."""
+    """Cuts the power at `number` points of a workload (0: at all), chosen by `pick`. After each cut the core and then the
+    command recover the volume: the check must pass, and each file must have its synced or later committed contents. `fresh`
+    returns a model and the commands that change it. Between the two recoveries it yields (what, model, the volume as the core
+    left it)."""
     whole = run_workload(program, folder, image, fresh()[1], options).run()
     assert all(result.status == OK for result in whole[:-1]), f"{what}: {whole}"
     _, writes, flushes, _ = whole[-1]
     points = cut_points(writes, flushes)
-    # Half of a bounded number are at flushes, where the most is at stake.
+    # Half of a limited number are at flushes, where most data are at risk.
     late = [point for point in points if point[0] == "cut_flush"]
     if 0 < number < len(points):
         points = pick.sample(points, (number + 1) // 2) + pick.sample(late, min(len(late), number // 2))
@@ -205,7 +205,7 @@ def sweep(program, folder, image, fresh, pick, number, what, **options):
                 if result is None:
                     break
                 end()
-        # The core repairs it; the command finds it sound.
+        # The core repairs it; the command's check passes.
         script = Session(program, folder, folder / "cut")
         script.mount()
         script.unmount()

@@ -1,4 +1,4 @@
-"""Volumes whose files have checksums of their data, and where in an image these and the data are.
+"""Volumes whose files have data checksums, and the locations of checksums and data in an image.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -18,7 +18,7 @@ def seeded(name):
 
 
 def volume_with(path, files, plain=(), unit=512, node=512, size="4M", slots=64):
-    """A volume whose files have checksums, but for those that are `plain`."""
+    """A volume whose files have data checksums, except those in `plain`."""
     hw.command("format", path, "--size", size, "--unit", unit, "--node", node, "--slots", slots, "--checksums")
     for name, data in files.items():
         source = path.parent / "source"
@@ -28,7 +28,7 @@ def volume_with(path, files, plain=(), unit=512, node=512, size="4M", slots=64):
 
 
 def slot_of(image, name):
-    """Where the members of a file's slot are in the image."""
+    """The offsets of the members of a file's slot in the image."""
     data = image.read_bytes()
     node = 1 << data[49]
     tables = [int.from_bytes(data[at:at + 8], "little") for at in (72, 80)]
@@ -37,25 +37,25 @@ def slot_of(image, name):
 
 
 def extents(image, name):
-    """The file's extents, which stand in its slot: (first unit, units); and where unit 0 is, and a unit's bytes."""
+    """The extents in the file's slot as (first unit, units), the offset of unit 0, and the unit's size in bytes."""
     data = image.read_bytes()
     unit = 1 << data[48]
     start = int.from_bytes(data[104:112], "little")
     at = max((int.from_bytes(data[at + 8:at + 16], "little"), at) for at in slot_of(image, name))[1]
-    assert data[at + 57] == 0, "a map with leaves"
+    assert data[at + 57] == 0, "the map has leaves"
     count = int.from_bytes(data[at + 60:at + 64], "little")
     entries = [data[at + 144 + 16 * place:at + 160 + 16 * place] for place in range(count)]
     return [(int.from_bytes(entry[:8], "little"), int.from_bytes(entry[8:12], "little")) for entry in entries], start, unit
 
 
 def place_in_file(image, name, unit_of_file, byte):
-    """Where in the image a byte of a unit of the file is, checksum units included."""
+    """The offset in the image of a byte of a unit of the file, checksum units included."""
     found, start, unit = extents(image, name)
     for first, units in found:
         if unit_of_file < units:
             return start + (first + unit_of_file) * unit + byte
         unit_of_file -= units
-    raise AssertionError("no such unit")
+    raise AssertionError("the unit does not exist")
 
 
 def place_of_byte(image, name, byte):
@@ -70,7 +70,7 @@ def place_of_sum(image, name, chunk):
 
 
 def create(script, file, name, reserve=0):
-    """A new file with checksums."""
+    """Stores a new file with data checksums."""
     script.command(3, file, 2, 0, reserve, name)
 
 

@@ -25,7 +25,7 @@ def crc32c(data, crc=0):
 
 
 def sealed(node, identity, address, field):
-    """The node with its checksum, which covers the identity, the address and all but itself."""
+    """The node with its checksum, which covers the identity, the address and the rest of the node."""
     crc = crc32c(identity + address.to_bytes(8, "little") + node[:field] + node[field + 4:])
     return node[:field] + crc.to_bytes(4, "little") + node[field + 4:]
 
@@ -37,7 +37,7 @@ def put(node, offset, value, size):
 def make(size, unit, node, slots, block=64):
     """The image as a bytearray."""
     if any(value & (value - 1) for value in (unit, node, block)):
-        raise ValueError("units, nodes and blocks are powers of two")
+        raise ValueError("units, nodes and blocks must be powers of two")
     buckets_log2 = max(0, (slots - 1) // 8).bit_length()
     slots = 8 << buckets_log2
     groups = -(-(size // unit) // (4 * node))

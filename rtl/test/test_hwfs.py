@@ -1,7 +1,7 @@
-"""The file system core: against volumes that the command made, and the command against its volumes.
+"""The file system core on volumes that the command made, and the command on volumes of the core.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY=... names the
-command where it is not target/release/straightway.
+command if it is not target/release/straightway.
 """
 
 import os
@@ -60,7 +60,7 @@ def test_the_assembler_and_the_hardware_have_the_same_numbers():
 
 
 def test_nested_calls_are_counted(tmp_path):
-    """Nine deep; what a call on a way back to the main loop holds on the stack counts no more."""
+    """Nine levels. A call on the path back to the main loop no longer occupies the stack."""
     sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
     import assemble
     import depth
@@ -141,7 +141,7 @@ def test_lists_the_files_of_a_volume(program, tmp_path):
 
 
 def test_writes_what_the_command_reads(any_width, tmp_path):
-    """Create, append in odd pieces, overwrite, sync, close, rename, delete: sound, and byte for byte."""
+    """Create, append with odd lengths, overwrite, sync, close, rename, delete: the check passes, and every byte is right."""
     pick = seeded("writes")
     image = hw.make_volume(tmp_path / "v")
     script = hw.Session(any_width, tmp_path, image, stall=10, app_stall=10, seed=SEED, write_latency=3)
@@ -187,8 +187,8 @@ def test_writes_what_the_command_reads(any_width, tmp_path):
 
 
 def appending_workload(pick, model, steps):
-    """Commands that append, commit, sync, close, delete and rename, with what each does to the model before it
-    is done and when it is done: [(words or (file, offset, data), begin, end)]."""
+    """Commands that append, commit, sync, close, delete and rename, with the changes of the model at the begin and at the end
+    of each: [(words or (file, offset, data), begin, end)]."""
     commands, opened, count = [], {}, 0
     nothing = lambda: None  # noqa: E731
     for _ in range(steps):
@@ -200,7 +200,7 @@ def appending_workload(pick, model, steps):
             count += 1
             size = pick.choice([1, 600, pick.randint(1, 5000)])
             model.data[name] = pick.randbytes(size)
-            # The file may be there without its data where one operation had no room for them.
+            # If one operation has no room for the data, the file may exist without them.
             commands.append((("put", name, model.data[name]),
                              lambda n=name, s=size: model.lengths.update({n: {None, 0, s}}),
                              lambda n=name, s=size: model.lengths.update({n: {s}})))
@@ -262,8 +262,8 @@ def appending_workload(pick, model, steps):
 
 @pytest.mark.parametrize("number", range(3))
 def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
-    """Stops at writes and flushes all over a workload; unflushed blocks are lost, kept or torn. The command
-    and the core both recover, the volume is sound, and each file is as it was synced or committed later."""
+    """Cuts at writes and flushes throughout a workload; unflushed blocks are lost, kept or torn. The command and the core both
+    recover the volume: the check passes, and each file has its synced or later committed contents."""
     pick = seeded(f"power cuts {number}")
     image = hw.make_volume(tmp_path / "v", size="1M", slots=16)
     state = pick.getstate()
@@ -280,7 +280,7 @@ def test_a_power_cut_loses_nothing_that_was_synced(program, tmp_path, number):
 
 
 def churning_workload(pick, model, steps):
-    """Puts and deletes in turns, and nothing else: the short ways of both."""
+    """Only puts and deletes, alternately: the fast paths of both."""
     commands = []
     model.gone = {}
     for count in range(steps):
@@ -300,7 +300,7 @@ def churning_workload(pick, model, steps):
 
 @pytest.mark.parametrize("unit", [512, 4096])
 def test_a_power_cut_among_puts_and_deletes(program, tmp_path, unit):
-    """As above, with units of the device's block and longer ones, on a device that is slow to flush."""
+    """The same with units of one block and longer ones, on a device with slow flushes."""
     pick = seeded(f"churn {unit}")
     image = hw.make_volume(tmp_path / "v", size="1M", slots=16, unit=unit)
     state = pick.getstate()
@@ -317,7 +317,7 @@ def test_a_power_cut_among_puts_and_deletes(program, tmp_path, unit):
 
 
 def test_the_core_and_the_command_take_turns(program, tmp_path):
-    """Random changes by either side on one volume; after each turn it is sound and holds what it should."""
+    """Random changes of one volume by the core and the command; after each turn the check passes and the contents are right."""
     pick = seeded("turns")
     image = hw.make_volume(tmp_path / "v", size="2M")
     files, count = {}, 0
@@ -432,7 +432,7 @@ def test_what_cannot_be_done_has_a_status_and_changes_nothing(program, tmp_path)
 
 
 def test_a_full_volume(program, tmp_path):
-    """Filled to the last unit; what cannot be written is refused and the volume stays sound."""
+    """Fills the volume to the last unit; further writes are refused, and the check passes."""
     image = hw.make_volume(tmp_path / "v", size="256K", slots=8)
     script = mounted(program, tmp_path, image)
     script.create(0, "all", 0)
@@ -451,7 +451,7 @@ def test_a_full_volume(program, tmp_path):
 
 
 def test_a_full_pair_of_buckets(program, tmp_path):
-    """A name whose two buckets are full is refused while other slots are free: the same names on both sides."""
+    """A name whose two buckets are full is refused although other slots are free; both sides refuse the same names."""
     image = hw.make_volume(tmp_path / "v", slots=32)
     names = [f"name-{number}" for number in range(34)]
     script = mounted(program, tmp_path, image)
@@ -469,7 +469,7 @@ def test_a_full_pair_of_buckets(program, tmp_path):
 
 
 def slot_of(image, name):
-    """Where the two members of a file's slot are in the image, by the superblock and the name."""
+    """The offsets of the two members of a file's slot in the image, from the superblock and the name."""
     data = image.read_bytes()
     tables = [int.from_bytes(data[at:at + 8], "little") for at in (72, 80)]
     node = 1 << data[49]
@@ -477,11 +477,11 @@ def slot_of(image, name):
         places = [table + number * node for table in tables]
         if any(data[place + 80:place + 80 + len(name) + 1] == name.encode() + b"\0" for place in places):
             return places
-    raise AssertionError(f"{name} is nowhere")
+    raise AssertionError(f"{name} has no slot")
 
 
 def test_damage(program, tmp_path):
-    """A rotten member is passed over, a rotten pair is damage; of superblocks too."""
+    """A damaged member of a pair is ignored; a pair with two damaged members is an error. The same for superblocks."""
     image = volume_with(tmp_path / "v", {"one": b"1" * 1000, "two": b"2" * 600})
     good = image.read_bytes()
     places = slot_of(image, "one")
@@ -511,7 +511,7 @@ def test_damage(program, tmp_path):
 
 
 def test_a_failing_device(program, tmp_path):
-    """Errors on reads, writes and flushes: the device's status and code; the volume stays whole."""
+    """Errors of reads, writes and flushes: the device's status and code are reported, and the volume stays consistent."""
     image = volume_with(tmp_path / "v", {"one": bytes(5000)})
     data_start = int.from_bytes(image.read_bytes()[104:112], "little") // 512
     script = mounted(program, tmp_path, image)
@@ -538,7 +538,7 @@ def test_a_failing_device(program, tmp_path):
 
 
 def test_a_device_that_fails_the_nodes_of_a_reservation(program, tmp_path):
-    """The record is there and its nodes are not: the volume has to be mounted again, which recovers."""
+    """The operation record is durable but its nodes are not: the volume must be mounted again, which recovers it."""
     image = hw.make_volume(tmp_path / "v")
     bitmaps = [int.from_bytes(image.read_bytes()[at:at + 8], "little") // 512 for at in (88, 96)]
     script = mounted(program, tmp_path, image)
@@ -559,7 +559,7 @@ def test_a_device_that_fails_the_nodes_of_a_reservation(program, tmp_path):
 
 @pytest.mark.parametrize("stop", ["give", "take", "device"])
 def test_whatever_stands_still_is_timed_out(program, tmp_path, stop):
-    """The application stops giving or taking data, or the device hangs: a status, and the core goes on."""
+    """The application stops sending or taking data, or the device hangs: the command ends with a status, and the next works."""
     image = volume_with(tmp_path / "v", {"one": bytes(range(256)) * 40})
     script = mounted(program, tmp_path, image)
     script.open(0, "one", "w")
@@ -589,8 +589,8 @@ def test_whatever_stands_still_is_timed_out(program, tmp_path, stop):
 
 
 def test_files_in_pieces(program, tmp_path):
-    """Extents all over a full volume, made by the command (with a leaf) and by the core (in the slot): read and
-    overwritten across their borders, and given back. test_hwfs_leaves.py has the core's own leaves."""
+    """Files with extents all over a full volume, made by the command (with a leaf) and by the core (in the slot): read and
+    overwritten across extents, and released. test_hwfs_leaves.py tests the core's own leaves."""
     pick = seeded("pieces")
     image = hw.make_volume(tmp_path / "v", size="512K", slots=128)
     units = int.from_bytes(image.read_bytes()[112:120], "little")

@@ -1,4 +1,4 @@
-"""A read that the application stops taking ends with TimedOut, and nothing of it is in the next one.
+"""A read whose data the application stops taking ends with TimedOut, and none of its data appear in the next read.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -16,7 +16,7 @@ DATA = bytes(range(256)) * 40
 
 @pytest.fixture(scope="module", params=["plain", "sums", "wide"])
 def device(request, tmp_path_factory):
-    """A core, and a volume with the file `one`, with checksums of its data where the core knows them."""
+    """A core, and a volume with the file `one`, which has data checksums if the core supports them."""
     name, parameters = {"plain": ("test", {}), "sums": ("sums", {"DataChecksums": 1}),
                         "wide": ("test_256", {"level": "-O0", "DataWidth": 256, "BlockSizeLog2": 6})}[request.param]
     program = hw.build(name, **parameters)
@@ -53,9 +53,9 @@ def test_nothing_of_a_timed_out_read_is_in_the_next(device, taken, offset):
 
 
 def test_nothing_of_a_timed_out_listing_is_in_what_follows(device):
-    """The application stops within an entry, between the halves of one of its words too."""
+    """The application stops within an entry, also between the halves of a word."""
     program, folder, image = device
-    # What four words of the stream hold may still be on its way when the command has ended well.
+    # Up to four words of the stream may still be in flight when the command has succeeded.
     for taken in range(6):
         script = hw.Session(program, folder, image)
         script.mount()

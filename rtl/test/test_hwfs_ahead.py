@@ -1,5 +1,5 @@
-"""What the file system core does ahead of time: data asked for before the slot is proven, data stored before the name
-is looked up, a superblock sealed before it may be written. Each guess that turns out wrong changes nothing.
+"""Speculation in the file system core: data are requested before the slot is verified, data are stored before the name is
+looked up, a superblock is sealed before it may be written. A wrong guess has no effect.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -14,14 +14,14 @@ import hwfs_script as hw  # noqa: E402
 from test_hwfs import SEED, seeded, slot_of, volume_with  # noqa: E402
 
 
-# Outstanding 1: a device that may answer in any order, so nothing is asked for ahead.
+# Outstanding 1: a device that may answer in any order, so the core requests nothing ahead.
 @pytest.fixture(scope="module", params=[2, 1])
 def program(request):
     return hw.build("test") if request.param == 2 else hw.build("test_one", level="-O0", Outstanding=request.param)
 
 
 def test_gets_by_name(program, tmp_path):
-    """Parts of files in one extent and in several, long and short names, from any byte; and what is refused."""
+    """Parts of files with one and with several extents, long and short names, any offset; and refused reads."""
     pick = seeded("gets")
     files = {"a": 1, "abcdefgh": 700, "abcdefghi": 5000, "n" * 16: 513, "n" * 17: 9000, "x" * 64: 20000, "none": 0}
     files = {name: pick.randbytes(size) for name, size in files.items()}
@@ -50,7 +50,7 @@ def test_gets_by_name(program, tmp_path):
 
 
 def test_a_slot_that_rots_after_the_mount(program, tmp_path):
-    """The member that the index names is bad: the other one is read, and none of the bad one's data get out."""
+    """The member that the index names is damaged: the other one is read, and no data of the damaged one are delivered."""
     image = volume_with(tmp_path / "v", {"one": b"1" * 3000, "two": b"2" * 600})
     places = slot_of(image, "one")
     for first, second in (places, places[::-1]):
@@ -70,7 +70,7 @@ def test_a_slot_that_rots_after_the_mount(program, tmp_path):
 
 
 def test_a_read_that_fails_ahead(program, tmp_path):
-    """Errors on the slot and on the data that were asked for with it."""
+    """Errors of reads of the slot and of the data that were requested together with it."""
     image = volume_with(tmp_path / "v", {"one": bytes(3000)})
     slots = [place // 512 for place in slot_of(image, "one")]
     data_start = int.from_bytes(image.read_bytes()[104:112], "little") // 512
@@ -90,7 +90,7 @@ def test_a_read_that_fails_ahead(program, tmp_path):
 
 
 def test_a_put_that_comes_to_nothing(program, tmp_path):
-    """Its data were taken or its superblock was sealed: the volume stays mounted and sound, and other puts go on."""
+    """The put fails after its data were taken or its superblock was sealed: the volume stays mounted and consistent."""
     image = volume_with(tmp_path / "v", {"one": b"1" * 3000})
     script = hw.Session(program, tmp_path, image)
     script.mount()

@@ -1,4 +1,4 @@
-"""The processor's front of the file system core: registers and DMA, played through the bench's socket.
+"""The processor's interface to the file system core: registers and DMA, driven through the bench's socket.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -39,7 +39,7 @@ def build():
 
 
 class Front:
-    """The registers and the memory, as a processor has them."""
+    """The registers and the memory, as a processor accesses them."""
 
     def __init__(self, image, folder, **options):
         path = folder / "front.sock"
@@ -66,7 +66,7 @@ class Front:
             found = b""
             while len(found) < answer:
                 part = self.socket.recv(answer - len(found))
-                assert part, "the bench has left"
+                assert part, "the bench closed the connection"
                 found += part
         except (OSError, AssertionError) as error:
             raise AssertionError(f"STRAIGHTWAY_SEED={SEED}: {error}: {self.says()}") from error
@@ -102,7 +102,7 @@ class Front:
         return struct.unpack("<Q", self.ask(b"c", 0, 0))[0]
 
     def tell(self, op, name=b"", name2=b"", file=0, flags=0, offset=0, length=0, address=BASE, lengths=None):
-        """The registers of a command, but for its start."""
+        """Writes the registers of a command without starting it."""
         for register, text in ((NAME, name), (NAME2, name2)):
             for at in range(0, len(text), 4):
                 assert self.write(register + at, int.from_bytes(text[at:at + 4], "little")) == OKAY
@@ -113,10 +113,10 @@ class Front:
         assert self.write(COMMAND, op | flags << 4 | file << 8 | first << 16 | second << 24) == OKAY
 
     def run(self, op, *arguments, limit=3_000_000, **more):
-        """A command from its registers to the interrupt: its status, value, and the bytes moved."""
+        """Runs a command from its registers to the interrupt; returns its status, value, and the bytes moved."""
         self.tell(op, *arguments, **more)
         assert self.write(CONTROL, 3) == OKAY
-        assert struct.unpack_from("<I", self.ask(b"i", 0, limit))[0] == 1, f"STRAIGHTWAY_SEED={SEED}: no end"
+        assert struct.unpack_from("<I", self.ask(b"i", 0, limit))[0] == 1, f"STRAIGHTWAY_SEED={SEED}: the command did not end"
         status = self.read(STATUS)
         self.ended = self.ended + 1 & 255
         assert status & 7 == 6 and status >> 24 == self.ended, hex(status)
@@ -140,7 +140,7 @@ class Front:
             slot = value
 
     def leave(self):
-        """The image is written back."""
+        """Disconnects and waits until the image has been written back."""
         self.socket.close()
         other = socket.socket(socket.AF_UNIX)  # served only after the first one's image is written
         other.connect(str(Path(self.log.name).with_name("front.sock")))
@@ -183,7 +183,7 @@ def pattern(seed, length):
 
 @pytest.mark.parametrize("options", [{}, {"stall": 30, "latency": 20, "read_latency": 40}])
 def test_files_by_registers(front, tmp_path, options):
-    """Create, append, read, list, rename, delete; the command reads what hardware wrote, and the other way round."""
+    """Create, append, read, list, rename, delete; the command reads what the hardware wrote, and vice versa."""
     early = pattern(1, 5003)
     f = front({"early": early}, seed=SEED, **options)
     assert f.read(ID) == 0x46485753 and f.read(SHAPE) == 64 << 24 | 9 << 16 | 4 << 8 | 1
@@ -192,7 +192,7 @@ def test_files_by_registers(front, tmp_path, options):
     assert f.good(MOUNT)[0] == 64
     assert f.good(READ, b"early", length=5003) == (5003, 5003)
     assert f.load(BASE, 5003) == early
-    # What a part of a file does not fill stays as it was, to the byte, wherever it begins.
+    # A write changes exactly its own bytes, at any offset.
     for offset, length, at in ((0, 0, 0), (1, 1, 3), (1000, 3001, 0x3fd), (17, 1023, 0x400), (4999, 4, 0x7fe)):
         f.store(BASE, b"\xa5" * 8192)
         assert f.good(READ, b"early", offset=offset, length=length, address=BASE + at) == (length, length)
@@ -218,7 +218,7 @@ def test_files_by_registers(front, tmp_path, options):
 
 
 def test_commands_that_cannot_be_carried_out(front, tmp_path):
-    """Each ends once, with its status, and the next one works."""
+    """Each refused command ends once with its status, and the next one works."""
     f = front({"early": b"0123456789" * 400}, seed=SEED)
     f.good(MOUNT)
     assert f.run(READ, b"early", length=4001)[0] == hw.PAST_END
@@ -237,7 +237,7 @@ def test_commands_that_cannot_be_carried_out(front, tmp_path):
         assert f.run(OPEN, b"early", lengths=lengths)[0] == hw.BAD_NAME, lengths
     for lengths in ((5, 0), (5, 65), (5, 127)):
         assert f.run(RENAME, b"early", b"x" * 64, lengths=lengths)[0] == hw.BAD_NAME, lengths
-    # Outside of what the port reaches: the core is not asked.
+    # Outside the range that the port reaches: refused without asking the core.
     for length, address in ((1 << 32, BASE), ((1 << 64) - 1, BASE), (16, (1 << 48) - 15), (16, 1 << 63),
                             ((1 << 32) - 1, (1 << 64) - 1)):
         for op in (READ, WRITE):
@@ -250,7 +250,7 @@ def test_commands_that_cannot_be_carried_out(front, tmp_path):
 
 
 def test_memory_that_fails(front, tmp_path):
-    """SLVERR and DECERR are distinguished, in each direction; everything else continues."""
+    """SLVERR and DECERR are distinguished in each direction, and the next commands work."""
     data = pattern(3, 6000)
     f = front({"early": data}, seed=SEED, stall=20)
     f.good(MOUNT)
@@ -280,7 +280,7 @@ def test_memory_that_fails(front, tmp_path):
 
 
 def test_a_device_that_fails(front):
-    """The core's status, with the words that came before the failure; what lies behind them in memory stays."""
+    """The core's status is reported, with the words before the failure; the memory after them is unchanged."""
     data = pattern(4, 40000)
     f = front({"early": data}, seed=SEED)
     f.good(MOUNT)
@@ -299,7 +299,7 @@ def test_a_device_that_fails(front):
 
 
 def test_registers(front):
-    """Places that are not there, that take nothing, and a command that is under way: SLVERR, and nothing changes."""
+    """Unassigned addresses, read-only registers, and a command in progress: SLVERR without an effect."""
     f = front({"early": b"x" * 3000}, seed=SEED)
     for register in (ID, SHAPE, STATUS, 0x14, VALUE, MOVED, 0x3c, DISK, 0x48, 0x7c, 0x100, 0xffc):
         assert f.write(register, 1) == SLVERR, hex(register)
@@ -328,7 +328,7 @@ def build_library():
 
 
 def test_the_library(front, tmp_path):
-    """crates/hwfs on the verilated core: what it stores the command reads, and the other way round."""
+    """crates/hwfs on the verilated core: the command reads what it stores, and vice versa."""
     early, data = pattern(6, 5003), pattern(7, 150001)
     f = front({"early": early}, seed=SEED, stall=10, read_latency=30)
     f.socket.close()
@@ -356,7 +356,7 @@ def test_the_library(front, tmp_path):
 
 
 def test_the_command(front, tmp_path):
-    """`straightway` on `hwfs:SOCKET`: what it stores by the hardware it finds again by blocks, and the other way round."""
+    """`straightway` on `hwfs:SOCKET`: files stored through the hardware are read through the blocks, and vice versa."""
     early, data, newer = pattern(8, 5003), pattern(9, 150001), pattern(10, 70000)
     f = front({"early": early}, seed=SEED, stall=10, read_latency=30)
     f.socket.close()
@@ -409,7 +409,7 @@ def test_the_command(front, tmp_path):
     assert (stat["name"], stat["size_bytes"], stat["extents"], stat["checksums"]) == ("early", len(newer), None, None)
     assert f"{len(data)} bytes" in run(0, "stat", "späte Datei")
     assert "`none`" in run(10, "stat", "none")
-    # A stream of unknown length, which ends inside a transfer; one that does not fit leaves nothing.
+    # A stream of unknown length that ends inside a transfer. One that does not fit leaves no file.
     streamed = json.loads(run(0, "put", "-", "streamed", "--json", stdin=data))
     assert (streamed["length_bytes"], streamed["requests"]) == (len(data), 3)
     run(0, "get", "streamed", target, "--force")
@@ -432,7 +432,7 @@ def test_the_command(front, tmp_path):
 
 
 def test_what_it_costs(front):
-    """Cycles of 64 KiB beside those that the core takes alone: the device costs nothing here."""
+    """The cycles of 64 KiB on an ideal device are close to those of the core alone."""
     data = pattern(5, 65536)
     f = front({"early": data}, latency=20)
     f.good(MOUNT)

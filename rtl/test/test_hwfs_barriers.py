@@ -1,8 +1,8 @@
-"""What orders the file system core's writes, taken apart: the microprogram with each of its barriers left out in turn
-must break a promise in a directed power cut (rtl/sim/hwfs_barriers_bench.cpp), and the whole one must keep all of them.
-The barriers' names are those of crates/volume/src/order.rs, where their arguments stand.
+"""The write barriers of the file system core: without any one of its barriers, the microprogram must violate a guarantee in
+a directed power cut (rtl/sim/hwfs_barriers_bench.cpp); the complete microprogram must keep all guarantees.
+crates/volume/src/order.rs has the barriers' names and the reason for each.
 
-One bench runs every microprogram. STRAIGHTWAY_BARRIER=Rename tries those whose name has this in it.
+One bench runs every microprogram. STRAIGHTWAY_BARRIER=Rename removes only barriers whose name contains `Rename`.
 """
 
 import os
@@ -19,7 +19,7 @@ import cores  # noqa: E402
 sys.path.insert(0, str(cores.RTL / "hwfs" / "microcode"))
 import assemble  # noqa: E402
 
-# The scenario that misses each barrier; `bench +microcode=FILE` without a name tries all of them.
+# The scenario that fails without each barrier; `bench +microcode=FILE` without a name runs all scenarios.
 MISSED_BY = {
     "NodesBeforeClean@unmount_files": "renames",
     "CleanBeforeClean@unmount_files": "renames",
@@ -65,7 +65,7 @@ def bench():
 
 
 def run(bench, folder, barrier=None, scenarios=()):
-    """The bench's status and what it printed, with this barrier left out."""
+    """Runs the bench without this barrier; returns its exit status and output."""
     assembler, words = assemble.assemble()
     if barrier:
         assembler.without(barrier)
@@ -79,12 +79,12 @@ def run(bench, folder, barrier=None, scenarios=()):
 def test_barriers_have_the_names_of_the_software():
     text = (cores.ROOT / "crates" / "volume" / "src" / "order.rs").read_text("utf-8")
     software = set(re.findall(r"^    (\w+),$", text.split("pub enum Order {")[1].split("\n}")[0], re.M))
-    # A sync of the core flushes in one place, whether anything was to be committed or not; and the second superblock of
-    # its unmount is durable when it is answered.
+    # The core's sync has one flush, whether there is anything to commit or not, and its unmount makes the second superblock
+    # durable before it answers.
     mine = {name.split("@")[0] for name in assemble.assemble()[0].barriers}
     assert mine - software == {"CleanBeforeAnswer"}
     assert software - mine == {"OverwriteBeforeAnswer"}
-    assert set(MISSED_BY) == set(assemble.assemble()[0].barriers), "each barrier has its scenario"
+    assert set(MISSED_BY) == set(assemble.assemble()[0].barriers), "each barrier needs a scenario"
 
 
 def test_the_whole_microprogram_keeps_its_promises(bench, tmp_path):
@@ -98,4 +98,4 @@ def test_the_whole_microprogram_keeps_its_promises(bench, tmp_path):
 @pytest.mark.parametrize("barrier", BARRIERS)
 def test_a_cut_breaks_what_a_barrier_held(bench, tmp_path, barrier):
     status, output = run(bench, tmp_path, barrier, [MISSED_BY[barrier]])
-    assert status == 1 and re.search(r"^BROKEN ", output, re.M), f"{barrier} is not missed: {output}"
+    assert status == 1 and re.search(r"^BROKEN ", output, re.M), f"no guarantee is violated without {barrier}: {output}"

@@ -1,5 +1,5 @@
-"""Volumes whose nodes are whole, with good checksums, and name units that the volume does not have, on a device that
-is longer than the volume. The core says what the software says, that the node is damaged, and writes nothing outside.
+"""Volumes with intact nodes and valid checksums that name units outside the volume, on a device that is longer than the
+volume. The core and the software both report a damaged node, and the core writes nothing outside the volume.
 """
 
 import sys
@@ -23,7 +23,7 @@ def program():
 
 
 class Forged:
-    """A volume with one file, and the means to seal another content of its nodes."""
+    """A volume with one file, whose nodes can be changed and sealed again."""
 
     def __init__(self, pieces):
         self.image = make_volume.make(SIZE, UNIT, NODE, SLOTS, 512)
@@ -43,7 +43,7 @@ class Forged:
         self.image[at:end] = make_volume.sealed(bytes(node), bytes(self.image[24:40]), at, field)
 
     def slot(self, change):
-        """Both members of the file's slot say what `change` makes of it."""
+        """Applies `change` to both members of the file's slot."""
         at = self.tables[0] + self.number * NODE
         node = bytearray(self.image[at:at + NODE])
         change(node)
@@ -63,7 +63,7 @@ class Forged:
             self.seal(self.data + (unit if place is None else place) * UNIT + member * NODE, node)
 
     def free_behind(self, count):
-        """Both members of the last bitmap mark `count` units behind the last one as free."""
+        """Marks `count` units after the last one as free, in both members of the last bitmap."""
         group = (self.units - 1) // (4 * NODE)
         for member, table in enumerate(self.bitmaps):
             at = table + group * NODE
@@ -90,7 +90,7 @@ def leaf_extent(index, start):
 
 
 def forge(case):
-    """The forged volume, and what the software calls damaged of it."""
+    """The forged volume, and the node that the software reports as damaged."""
     if case.startswith("slot"):
         forged = Forged(1 if "one" in case else 5)
         units, last = forged.units, 0 if "one" in case else 4
@@ -126,7 +126,7 @@ LEAF_CASES = ["leaf, last", "leaf, last across the end", "leaf, last far"]
 
 
 def longer(forged, path):
-    """The device: the volume and as much again, which no command may touch."""
+    """The device: the volume and the same size again, which no command may touch."""
     image = bytearray(forged.image)
     image.extend(bytes([BEHIND]) * (2 * SIZE - len(image)))
     path.write_bytes(image)
@@ -136,11 +136,11 @@ def longer(forged, path):
 @pytest.mark.parametrize("case", SLOT_CASES + LEAF_CASES)
 def test_units_that_the_volume_does_not_have(program, tmp_path, case):
     before = longer(forge(case), tmp_path / "v")
-    assert hw.command("check", tmp_path / "v", good=False).returncode != 0, "the software calls it damaged"
+    assert hw.command("check", tmp_path / "v", good=False).returncode != 0, "the software accepts the damaged volume"
     assert hw.command("get", tmp_path / "v", "file", tmp_path / "got", good=False).returncode != 0
     script = hw.Session(program, tmp_path, tmp_path / "v")
     script.mount()
-    # By itself first, as long as nothing else has looked at the slot.
+    # Alone first, before another command has read the slot.
     script.get("file", FILE_BYTES - 64, 64)
     script.get("file", 0, FILE_BYTES)
     script.open(0, "file", "w")
@@ -157,7 +157,7 @@ def test_units_that_the_volume_does_not_have(program, tmp_path, case):
     after = (tmp_path / "after").read_bytes()
     assert after[SIZE:] == before[SIZE:], f"{case}: {results}"
     if case in SLOT_CASES:
-        # A command on the file finds a damaged slot, and nothing of it changes.
+        # A command on the file reports a damaged slot and does not change it.
         wanted = [hw.OK, *[hw.CORRUPT] * 3, *[hw.NOT_OPEN] * 4, results[8], hw.CORRUPT, results[10], hw.CORRUPT]
         assert results == wanted and results[8] in (hw.OK, hw.CORRUPT), (case, results)
         forged = forge(case)
@@ -165,14 +165,14 @@ def test_units_that_the_volume_does_not_have(program, tmp_path, case):
             at = table + forged.number * NODE
             assert after[at:at + NODE] == before[at:at + NODE], case
     else:
-        # The slot itself is sound: each command that needs the leaf's entry fails.
+        # The slot itself is valid: each command that needs the leaf's entry fails.
         assert results[:4] == [hw.OK, hw.CORRUPT, hw.CORRUPT, hw.OK], (case, results)
         assert results[4:6] == [hw.CORRUPT] * 2 and results[-1] in (hw.CORRUPT, hw.NOT_MOUNTED), (case, results)
 
 
 @pytest.mark.parametrize("count", [1, 40])
 def test_a_bitmap_that_frees_units_behind_the_last(program, tmp_path, count):
-    """It is damaged: nothing is allocated there, however full the volume is."""
+    """The bitmap is damaged: nothing is allocated there, even if the volume is full."""
     forged = Forged(1)
     forged.free_behind(count)
     before = longer(forged, tmp_path / "v")

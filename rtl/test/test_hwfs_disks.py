@@ -1,5 +1,5 @@
-"""The file system core on striped arrays of RAM disks, in several shapes; the command reads what it leaves, and a disk
-that fails is an error of what lies there. Mirrors: test_hwfs_sata.py.
+"""The file system core on striped arrays of RAM disks, in several configurations. The command reads the core's volumes; a
+failing disk causes an error only for the data on it. Mirrors: test_hwfs_sata.py.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -17,7 +17,7 @@ from test_hwfs import SEED, seeded, volume_with  # noqa: E402
 
 SLOW = {"ReadLatency": 7, "ReadRateWords": 4, "ReadRateCycles": 5, "WriteLatency": 5, "WriteRateWords": 25,
         "WriteRateCycles": 32}
-# Shapes that no other test has: the array's, and the core's widest files and nodes or fewest.
+# Configurations that no other test has: of the array, and the core's maximum numbers of files and node sizes.
 SHAPES = {
     "five_striped": {"Disks": 5, "DataWidth": 128, "StripeBlocks": 4, "SlotBlocks": 2, "NodeLog2Max": 12, "Files": 8,
                      "Outstanding": 7},
@@ -28,7 +28,7 @@ IMAGE_BYTES = 1 << 20
 
 
 def pattern(seed, offset, size):
-    """The bytes that the bench makes from a seed (`byte_at` in hwfs_disks_bench.cpp)."""
+    """The bytes that the bench generates from a seed (`byte_at` in hwfs_verbs.hpp)."""
     first = offset // 8
     words = b"".join(((first + at + seed) * 0x9e3779b97f4a7c15 & 2**64 - 1).to_bytes(8, "little")
                      for at in range(size // 8 + 2))
@@ -37,7 +37,7 @@ def pattern(seed, offset, size):
 
 @pytest.fixture(scope="module", params=SHAPES)
 def array(request):
-    """A bench and its shape."""
+    """A bench and its configuration."""
     shape = {"BlockSizeLog2": 6, "DiskWidth": 32, "DiskBlocks": 20000, "TimeoutCycles": 20000, **SLOW, **SHAPES[request.param]}
     program = cores.build_bench(f"hwfs_disks_{request.param}", "hwfs_disks_sim", "hwfs_disks_bench.cpp", shape, level="-O0")
     return program, SHAPES[request.param]
@@ -55,7 +55,7 @@ def statuses(results):
 
 
 def test_files_on_an_array(array, tmp_path):
-    """The command's file is read, files come and go in every way, and the command finds them."""
+    """Reads the command's file, creates and deletes files by every command, and compares the result with the command."""
     program, shape = array
     pick = seeded("arrays")
     node = 1 << shape["NodeLog2Max"]
@@ -87,13 +87,13 @@ def test_files_on_an_array(array, tmp_path):
 
 
 def test_a_disk_that_fails(array, tmp_path):
-    """One disk's memory fails where a file's data lie: Device, and the rest can be read."""
+    """One disk's memory fails at a file's data: reads of them end with Device, other data can be read."""
     program, shape = array
     size = 40000
     image = volume_with(tmp_path / "v", {"one": pattern(3, 0, size)}, size="1M", node=1 << shape["NodeLog2Max"],
                         slots=16)
     data = int.from_bytes(image.read_bytes()[104:112], "little")
-    # A file's first byte on an empty volume is where the data begin.
+    # On an empty volume, a file begins at the start of the data area.
     stripe = shape["StripeBlocks"] * 64
     disk, address = data // stripe % shape["Disks"], data // stripe // shape["Disks"] * stripe + data % stripe
     lines = [f"load {image}", "mount", f"fault {disk} {address}", f"get one 0 {size} 3", f"get one {size // 2} 1000 3",

@@ -1,5 +1,5 @@
-"""Files whose map has leaves, under the file system core: growth past the slot, level by level, and release from
-the end; on the same volumes as the command's, and by power cuts.
+"""Files of the file system core whose map has leaves: growth beyond the slot, level by level, and release from the end;
+alternately with the command, and with power cuts.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -15,7 +15,7 @@ import hwfs_script as hw  # noqa: E402
 from test_hwfs import SEED, seeded, slot_of  # noqa: E402
 
 UNIT = 512
-# Turns after which the next one adds: a first leaf, an entry of a leaf, a leaf, a first index node, an index node.
+# Numbers of turns after which the next one adds: a first leaf, an entry of a leaf, a leaf, a first index node, an index node.
 STAGES = {"slot_full": 23, "leaf": 30, "leaf_full": 28, "slot_full_of_leaves": 644, "node_full": 784}
 TURNS = 800
 
@@ -30,7 +30,7 @@ def level_of(image, name):
 
 
 def grow(script, data, pick, turns):
-    """Both files grow by a unit in turns, so that each unit is an extent of its own."""
+    """Both files grow alternately by one unit, so that each unit is a separate extent."""
     for _ in range(turns):
         for file, name in enumerate(("a", "b")):
             piece = pick.randbytes(UNIT)
@@ -40,11 +40,11 @@ def grow(script, data, pick, turns):
 
 @pytest.fixture(scope="module")
 def stages(program, tmp_path_factory):
-    """The volume after each number of turns, mounted and synced, with what the files hold; and at the end, unmounted."""
+    """The mounted and synced volume after each number of turns, with the files' contents; and the unmounted volume at the end."""
     folder = tmp_path_factory.mktemp("stages")
     pick = seeded("stages")
     image = hw.make_volume(folder / "v", size="2M", slots=16)
-    # The files begin in one group and go on in the next, and little is left when they are whole.
+    # The files begin in one group and continue in the next; they almost fill the volume.
     units = int.from_bytes(image.read_bytes()[112:120], "little") - 2 * TURNS - 300
     (folder / "filler").write_bytes(bytes(units * UNIT))
     hw.command("put", image, folder / "filler", "filler")
@@ -72,7 +72,7 @@ def stages(program, tmp_path_factory):
 
 
 def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
-    """What the core made is sound and reads back on both sides; each adds to and deletes the other's."""
+    """The core's files pass the check and can be read by both sides; each side appends to and deletes the other's files."""
     pick = seeded("levels")
     source, data = stages["end"]
     image = tmp_path / "v"
@@ -96,7 +96,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
         length = min(len(mine) - offset, pick.randint(1, 3000))
         script.read(0, offset, length, f"part{number}")
         (tmp_path / f"wanted{number}").write_bytes(mine[offset:offset + length])
-    # More is reserved than is written: closing gives it back, from the leaves.
+    # More is reserved than written: closing releases the rest from the leaves.
     script.reserve(0, 40 * UNIT)
     script.write(0, len(mine), b"the end")
     mine += b"the end"
@@ -113,7 +113,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
     assert "2 files" in hw.check(image)
     assert hw.contents(image, "c", tmp_path) == mine
 
-    # The command fills holes; the core makes room, adds to what the command stored, and deletes it.
+    # The command fills gaps; the core frees space, appends to the command's file, and deletes it.
     theirs = pick.randbytes(250 * UNIT)
     (tmp_path / "source").write_bytes(theirs)
     hw.command("put", image, tmp_path / "source", "d")
@@ -143,7 +143,7 @@ def test_a_map_grows_level_by_level_and_shrinks(program, stages, tmp_path):
 
 
 def workload(pick, model, small):
-    """Growth of both files with a sync here and there; then one of them goes, if it is `small`."""
+    """Growth of both files with some syncs; with `small`, one of them is then deleted."""
     nothing = lambda: None  # noqa: E731
     commands = [(("open", 0, "a", "w"), nothing, nothing), (("open", 1, "b", "w"), nothing, nothing)]
     for _ in range(3):
@@ -167,8 +167,8 @@ def workload(pick, model, small):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
-    """At writes and flushes of growth and release, at each step from one level to the next: the volume is sound,
-    nothing that was synced is lost, and the map grows on from what is left."""
+    """Cuts at writes and flushes of growth and release, at each step from one level to the next: the check passes, no synced
+    data are lost, and the map can grow further."""
     image, data = stages[stage]
     pick = seeded(f"cuts {stage}")
     small = STAGES[stage] < 100
@@ -200,8 +200,8 @@ def test_a_power_cut_while_a_map_changes(program, stages, tmp_path, stage):
 
 
 def test_an_extent_that_becomes_longer_brings_no_old_leaf_back(program, stages, tmp_path):
-    """A first index node keeps the name of a leaf that was given back. The extent before it grows past where that leaf
-    began: the name must go before it is within the file again."""
+    """A first index node still names a leaf that was released. The extent before it grows past the former start of that leaf:
+    the stale entry must be removed before it is within the file again."""
     source, data = stages["slot_full_of_leaves"]
     image = tmp_path / "v"
     image.write_bytes(source.read_bytes())
@@ -229,7 +229,7 @@ def test_an_extent_that_becomes_longer_brings_no_old_leaf_back(program, stages, 
 
 
 def fetches(program, folder, image, name, units):
-    """Nodes that each of these reads, of a piece of a unit, fetched: requests but for the one of the data."""
+    """The number of nodes that each of these reads of a part of a unit fetched: all requests except the one for the data."""
     script = hw.Session(program, folder, image, seed=SEED)
     script.mount()
     script.open(0, name)
@@ -245,12 +245,12 @@ def fetches(program, folder, image, name, units):
 
 @pytest.mark.parametrize("stage,level", [("slot_full_of_leaves", 1), ("node_full", 2)])
 def test_a_random_read_fetches_one_node_of_the_map(program, stages, tmp_path, stage, level):
-    """The slot stays, and the index node above the leaves. Opening finds the newest member of each pair that the slot
-    names; below an index node both members of a leaf are read the first time."""
+    """The slot and the index node above the leaves stay cached. Opening determines the newest member of each pair that the slot
+    names; below an index node, both members of a leaf are read the first time."""
     image, data = stages[stage]
     pick = seeded(f"fetches {stage}")
     assert level_of(image, "a") == level
-    # What the first index node names, or all.
+    # The leaves that the first index node names, or all leaves.
     last = min(len(data["a"]) // UNIT, 780)
     units = [*range(0, last, 9), *(pick.randrange(last) for _ in range(60))]
     found = fetches(program, tmp_path, image, "a", units)
@@ -262,7 +262,7 @@ def test_a_random_read_fetches_one_node_of_the_map(program, stages, tmp_path, st
 
 
 def leaf_places(image, name):
-    """Where the pairs are that the newest member of the file's slot names: (A, B)."""
+    """The offsets (A, B) of the pairs that the newest member of the file's slot names."""
     raw = image.read_bytes()
     slot = max(slot_of(image, name), key=lambda place: raw[place + 8:place + 16][::-1])
     data, log2 = int.from_bytes(raw[104:112], "little"), raw[48]
@@ -274,8 +274,8 @@ def leaf_places(image, name):
 
 @pytest.mark.parametrize("member", [0, 1])
 def test_a_leaf_that_cannot_be_read_is_an_error_where_it_is_needed(program, stages, tmp_path, member):
-    """Opening looks at every leaf. One that the device does not give harms no other; where a member is damaged, the
-    other one is read."""
+    """Opening reads every leaf. A leaf that cannot be read does not affect others; if one member is damaged, the other one is
+    used."""
     image, data = stages["slot_full_of_leaves"]
     places = leaf_places(image, "a")
     assert len(places) > 8
@@ -300,8 +300,8 @@ def test_a_leaf_that_cannot_be_read_is_an_error_where_it_is_needed(program, stag
 
 @pytest.mark.parametrize("stage", ["leaf_full", "slot_full_of_leaves", "node_full", "end"])
 def test_what_is_read_between_changes_is_what_was_written(program, stages, tmp_path, stage):
-    """What reads keep of the map in memory is never older than the file: reads among overwrites, growth, release, other
-    files' coming and going, and a second mount."""
+    """The part of the map that reads cache in memory is never stale: reads among overwrites, growth, release, creation and
+    deletion of other files, and a second mount."""
     image, data = stages[stage]
     pick = seeded(f"between {stage}")
     held = {name: bytearray(bytes_) for name, bytes_ in data.items()}
@@ -321,7 +321,7 @@ def test_what_is_read_between_changes_is_what_was_written(program, stages, tmp_p
                 script.get("filler", 0, 600, f"r{number}")
             wanted[number] = bytes(mine[offset:offset + length]) if what == "read" else bytes(600)
         elif what == "write":
-            if pick.random() < 0.5:  # whole blocks: no edge is loaded
+            if pick.random() < 0.5:  # whole blocks: no partial block is loaded
                 offset, length = offset // UNIT * UNIT, UNIT
             piece = pick.randbytes(min(length, len(mine) - offset))
             script.write(place, offset, piece)
@@ -332,7 +332,7 @@ def test_what_is_read_between_changes_is_what_was_written(program, stages, tmp_p
             script.write(place, len(mine), piece)
             mine += piece
             script.commit(place)
-        elif what == "close":  # what was reserved goes back, from the leaves
+        elif what == "close":  # reserved space is released from the leaves
             script.close(place)
             script.open(place, name, "w")
         elif what == "put" and len(others) < 3:  # the table of names is small

@@ -1,7 +1,7 @@
-"""The table `hardware` of docs/safety.md, made by trying every cell on the verilated core. `SAFETY_WRITE=1` writes it.
+"""The table `hardware` of docs/safety.md: tests every cell on the verilated core. `SAFETY_WRITE=1` writes the table.
 
-No guest: what protects a drive behind a file system in hardware is the command and the core, not this machine's kernel,
-which has no device node of the drive. A UIO device that another process uses is tested in `crates/linux/src/uio/tests.rs`.
+This needs no guest: a drive behind a file system in hardware is protected by the command and the core, not by this machine's
+kernel, which has no device node of the drive. A UIO device that another process uses is tested in `crates/linux/src/uio/tests.rs`.
 """
 
 import os
@@ -19,7 +19,7 @@ TABLE = re.compile(r"(<!-- table: hardware -->\n)(.*?)(\n<!-- end -->)", re.DOTA
 
 
 def verbs(device, source):
-    """Each verb with its arguments, in an order in which all that are not refused succeed on an idle volume."""
+    """Each verb with its arguments, in an order in which all verbs succeed on an idle volume unless they are refused."""
     destroy = ["--destroy-data", "x"]
     return {
         "put": ["put", device, source, "new"],
@@ -45,7 +45,7 @@ TAKEN = {"put: the name exists": (9, "exists"), "mv: the name exists": (9, "exis
 
 
 def cell(words, expected):
-    """Runs a verb and returns its cell; None: it must succeed."""
+    """Runs a verb and returns its cell. `expected` None: it must succeed."""
     done = subprocess.run([hw.straightway(), "--quiet", *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=120)  # fmt: skip
     told = f"{' '.join(map(str, words))}: {done.returncode} {done.stdout}{done.stderr}"
@@ -53,7 +53,7 @@ def cell(words, expected):
         assert done.returncode == 0, told
         return "done"
     status, reason = expected
-    assert done.returncode == status and reason in done.stderr, f"wanted {expected}\n{told}"
+    assert done.returncode == status and reason in done.stderr, f"expected {expected}\n{told}"
     return f"refused ({status})"
 
 
@@ -81,13 +81,13 @@ def test_the_table_is_what_happens(front, tmp_path):  # noqa: F811
         f.ended = f.read(axi.STATUS) >> 24
 
     def mounted():
-        """The client before left without an unmount, as one that is killed."""
+        """The previous client disconnected without an unmount, as if it was killed."""
         connect()
         f.good(axi.MOUNT)
         f.socket.close()
 
     def busy():
-        """A command that was started and not waited for: the simulation stands still until the next client."""
+        """A command was started but not completed: the simulation pauses until the next client connects."""
         connect()
         if f.read(axi.STATUS) & 1:
             f.ask(b"i", 0, 3_000_000)
@@ -98,7 +98,7 @@ def test_the_table_is_what_happens(front, tmp_path):  # noqa: F811
     for name, before in (("idle", lambda: None), ("left mounted by a killed command", mounted)):
         rows.append(row(name, device, source, before=before))
         connect()
-        f.leave()  # the image is written when a client leaves: it is read while this one is connected
+        f.leave()  # the image is written when a client disconnects: `old` is read after that
         hw.check(image)
         assert hw.contents(image, "old", tmp_path) == source.read_bytes()
         assert hw.command("ls", image).stdout == "old\n"
@@ -142,7 +142,7 @@ def test_the_table_is_what_happens(front, tmp_path):  # noqa: F811
 
 
 def unheard(path):
-    """A socket that nothing listens on any more."""
+    """A socket on which no process listens any more."""
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(path))
     return path

@@ -1,6 +1,6 @@
 """The file system core on Serial ATA drives: one behind a clock crossing, and two that are striped or mirrored. Power cuts
-with the drives' write caches at work, drives that answer in their own order, that fail and that leave; the command reads
-what the core leaves. STRAIGHTWAY_SEED=... repeats a run; STRAIGHTWAY_CUTS sets how many cuts (0: 100 for each shape).
+with active write caches, drives that answer out of order, fail and are unplugged; the command reads the core's volumes.
+STRAIGHTWAY_SEED=... repeats a run; STRAIGHTWAY_CUTS sets the number of cuts (0: 100 for each configuration).
 """
 
 import random
@@ -47,7 +47,7 @@ def shape(request):
 
 
 def options(pick, **more):
-    """Clocks in any relation, and a drive of any kind."""
+    """Random clock ratios and drive properties."""
     return {"host_period": pick.randint(2, 9), "drive_period": pick.randint(2, 9), "read_latency": pick.choice([0, 300]),
             "write_latency": pick.choice([0, 100]), "cable": pick.choice([0, 5]), "hold": pick.choice([0, 5]),
             "queue": int(pick.random() < 0.8), "reorder": 1, "app_stall": pick.choice([0, 10]), "seed": pick.randint(1, 1 << 30),
@@ -55,7 +55,7 @@ def options(pick, **more):
 
 
 class Session(hw.Session):
-    """A script for the bench on drives."""
+    """A script for the bench with drives."""
 
     def __init__(self, program, folder, image, **chosen):
         self.program, self.folder, self.inputs = program, Path(folder), 0
@@ -71,7 +71,7 @@ class Session(hw.Session):
 
 
 def test_files_on_drives(shape, tmp_path):
-    """The command's file is read, files come and go, and the command finds them; with the clocks in two relations."""
+    """Reads the command's file, creates and deletes files, and compares them with the command, with two clock ratios."""
     program, name = shape
     pick = seeded(f"drives {name}")
     theirs = pattern(7, 0, 30001)
@@ -100,9 +100,9 @@ def test_files_on_drives(shape, tmp_path):
 
 
 def test_a_power_cut_loses_nothing_that_was_synced(shape, tmp_path):
-    """The power goes at any cycle of a workload, and each drive loses or keeps each sector of its cache. The core and the
-    command both recover what is left: it is sound, and each file is as it was synced or committed later. Of mirrors, whose
-    copies now differ, one is taken: either is sound alone."""
+    """Cuts the power at any cycle of a workload; each drive loses or keeps each sector of its cache. The core and the command
+    both recover the volume: the check passes, and each file has its synced or later committed contents. A mirror's copies
+    may then differ: one of them is used, and either is consistent alone."""
     program, name = shape
     pick = seeded(f"cuts {name}")
     image = hw.make_volume(tmp_path / "v", size="1M", slots=16)
@@ -146,9 +146,9 @@ def test_a_power_cut_loses_nothing_that_was_synced(shape, tmp_path):
 
 
 def test_a_drive_that_fails_or_leaves(shape, tmp_path):
-    """A read that fails is Device, and of a mirror's drive it is read from the other; a drive that is pulled ends what is
-    under way, and a mirror goes on with the other, and with that one alone when the drive comes back with old data. Where
-    a mirror's drive fails a write it is given up at once. When the last one leaves, no write is called done."""
+    """A failed read is reported as Device; a mirror reads from the other drive. When a drive is unplugged its requests end, and a
+    mirror continues with the other drive alone, also when the drive returns with old data. A mirror stops using a drive that
+    fails a write. When the last drive is unplugged, no write succeeds."""
     program, name = shape
     mirror = "Mirror" in SHAPES[name]
     image = volume_with(tmp_path / "v", {"one": pattern(3, 0, 40000)}, size="1M", slots=16)
@@ -171,14 +171,14 @@ def test_a_drive_that_fails_or_leaves(shape, tmp_path):
 
 
 def test_reads_and_writes_of_pieces_overlap(tmp_path):
-    """Two drives with a long latency that answer in their own order: 8 reads of each take far less than 8 latencies, and 4
-    writes far less than 4."""
+    """Two drives with a long latency that answer out of order: 8 reads from each take far less than 8 latencies, and 4 writes
+    far less than 4 latencies."""
     latency = 4000
     image = volume_with(tmp_path / "v", {"one": pattern(3, 0, 16384)}, size="1M", slots=16)
     results = run(build("two_striped"), [f"drives {BLOCKS} reorder=1 read_latency={latency} write_latency={latency}",
                                          f"load {image}", "mount", "openw 0 one", "read 0 0 16384 3", "write 0 0 16384 5",
                                          "read 0 0 16384 5"])
     assert statuses(results) == [hw.OK] * 5
-    # The core has two cycles for each of a drive's.
+    # The core's clock is twice as fast as the drives'.
     assert int(results[2][2]) < 0.6 * 2 * 8 * latency, results
     assert int(results[3][2]) < 0.6 * 2 * 4 * latency, results

@@ -1,5 +1,5 @@
-"""The short ways of the file system core: a put to units that are known to be free, and a delete of a file of one
-extent. Among what takes the long way, with devices that fail at each step, and with slots that rot.
+"""The fast paths of the file system core: a put to units that are known to be free, and a delete of a file with one extent.
+Mixed with commands that take the general path, with devices that fail at each step, and with damaged slots.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -39,7 +39,7 @@ def test_puts_and_deletes_in_turns(any_width, tmp_path, unit):
         kind = pick.choice(["put"] * 4 + ["delete"] * 3 + ["get", "get", "write", "rename", "unmount"])
         name = pick.choice(sorted(files)) if files else None
         if kind == "put" or not files:
-            # A full volume or table refuses; what it then holds is asked below.
+            # A full volume or table refuses the put; the contents are checked below.
             name, data = f"put-{count}" + "n" * pick.choice([0, 3, 20, 50]), pick.randbytes(pick.choice(
                 [1, unit, unit + 1, pick.randint(1, 9000), pick.randint(1, 40000)]))
             script.put(name, data)
@@ -94,8 +94,8 @@ def test_puts_and_deletes_in_turns(any_width, tmp_path, unit):
 
 
 def test_a_device_that_fails_a_short_way(program, tmp_path):
-    """On each block that a put or a delete writes, and on its flushes: the device's status, and either nothing has
-    changed and the volume stays mounted, or it is mounted again and sound."""
+    """Errors of each write and flush of a put or a delete: the device's status is reported. Either nothing has changed and the
+    volume stays mounted, or it must be mounted again and passes the check."""
     image = volume_with(tmp_path / "v", {"one": b"1" * 1000})
     held = image.read_bytes()
     slots, bitmaps, data = ([int.from_bytes(held[at:at + 8], "little") for at in places]
@@ -138,8 +138,8 @@ def test_a_device_that_fails_a_short_way(program, tmp_path):
 
 
 def test_a_short_way_over_a_slot_that_rots(program, tmp_path):
-    """Either member of the slot that a put takes goes bad after the mount. Where the other one says the same, that is
-    all; where it is the file that was there before, it is damage."""
+    """One member of the slot that a put uses is damaged after the mount. If the other member has the same contents, this has no
+    effect; if it has those of the previous file, the slot is damaged."""
     fresh = hw.make_volume(tmp_path / "v")
     used = volume_with(tmp_path / "u", {name: b"x" * 700 for name in ("first", "third")})
     hw.command("rm", used, "first", "third")

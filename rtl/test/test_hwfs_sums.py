@@ -1,5 +1,5 @@
-"""Files with checksums of their data on the file system core: what the command stored is read, and compared on the
-way. A bit that turned is found before the read's last word. `hwfs_sums.py` has the volumes.
+"""Files with data checksums on the file system core: it reads the command's files and verifies them. A wrong bit is detected
+before the last word of the read. `hwfs_sums.py` makes the volumes.
 """
 
 import sys
@@ -27,7 +27,7 @@ def any_width(request):
 
 
 def reads(script, pick, files, wanted):
-    """Each file by open file and by name: all of it, and parts; of some the ends of chunks."""
+    """Reads each file by open file and by name: completely and in part, also at chunk boundaries."""
     for name, data in files.items():
         script.open(0, name)
         for turn in range(6):
@@ -83,7 +83,7 @@ def test_a_core_without_the_parameter_refuses_them(tmp_path):
 
 
 def test_reads_over_the_border_of_a_span(any_width, tmp_path):
-    """Units of 512 bytes: the second checksum unit is behind 8 MiB of data."""
+    """Units of 512 bytes: the second checksum unit follows 8 MiB of data."""
     pick = seeded("span")
     border = 16384 * 512
     data = pick.randbytes(border + 2 * CHUNK + 77)
@@ -108,7 +108,7 @@ def test_reads_over_the_border_of_a_span(any_width, tmp_path):
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory):
-    """A full volume whose gaps hold a file: its data and the image."""
+    """The data of a file in the gaps of a full volume, and the image."""
     folder = tmp_path_factory.mktemp("pieces")
     small = {f"small-{number}": bytes(2048) for number in range(64)}
     image = volume_with(folder / "v", small, plain=small, size="1M", slots=256)
@@ -123,7 +123,7 @@ def pieces(tmp_path_factory):
 
 
 def test_a_file_in_pieces(any_width, pieces, tmp_path):
-    """More pieces in a chunk than fetches under way, and a map with a leaf."""
+    """More extents in a chunk than concurrent fetches, and a map with a leaf."""
     data, image = pieces
     script = hw.Session(any_width, tmp_path, image, seed=SEED, read_latency=20, stall=5)
     script.mount()
@@ -139,8 +139,8 @@ def test_a_file_in_pieces(any_width, pieces, tmp_path):
 
 @pytest.fixture(scope="module")
 def units_of_64(tmp_path_factory):
-    """A volume with units of 64 bytes, which the command's plain files do not have, made from FORMAT.md alone: a file
-    of two spans in pieces, under leaves. Its data, the image, and where in the image a byte of its units is."""
+    """A volume with units of 64 bytes, which the command does not support on plain files, made from FORMAT.md alone, with a
+    fragmented file of two spans and a map with leaves. Returns its data, the image, and the offset of a byte in the image."""
     data = seeded("units of 64").randbytes((1 << 20) + 2 * CHUNK + 77)
     spans = -(-len(data) // (1 << 20))
     body = bytearray()
@@ -179,7 +179,7 @@ def test_units_of_64_bytes(any_width, units_of_64, tmp_path):
     script.open(0, "long")
     for number, (offset, length) in enumerate(parts):
         script.read(0, offset, length, f"out{number}")
-    # The second checksum unit's first two, behind 16,385 units.
+    # The first two checksums of the second checksum unit, which follows 16,385 units.
     for bad in (place(16385 * 64), place(16385 * 64 + 7), place(16386 * 64 + 2 * CHUNK - 1)):
         script.flip(bad)
         script.get("long", border - CHUNK, 2 * CHUNK)
@@ -192,7 +192,7 @@ def test_units_of_64_bytes(any_width, units_of_64, tmp_path):
 
 
 def with_tail_turned(image, name):
-    """Both members of the slot have one bit of TAIL_CRC turned, and checksums of their own that are right."""
+    """Inverts one bit of TAIL_CRC in both members of the slot, and seals them with valid checksums."""
     data = bytearray(image.read_bytes())
     node = 1 << data[49]
     for place in slot_of(image, name):
@@ -203,8 +203,8 @@ def with_tail_turned(image, name):
 
 @pytest.mark.parametrize("options", [{}, {"stall": 10, "app_stall": 30, "read_latency": 9}])
 def test_rot_is_found(any_width, tmp_path, options):
-    """A bit of the data, of a stored checksum, of the last part's checksum: `Corrupt`, the chunk's last word is kept
-    back, and the core goes on. What is not compared is read all the same."""
+    """A wrong bit in the data, in a stored checksum, or in the last part's checksum: the read ends with `Corrupt` without the
+    chunk's last word, and the core continues to work. Reads of partial chunks are not verified and succeed."""
     pick = seeded("rot")
     data = pick.randbytes(3 * CHUNK + 1235)
     plain = pick.randbytes(3000)
@@ -254,7 +254,7 @@ def test_rot_is_found(any_width, tmp_path, options):
 
 
 def test_what_fails_while_it_is_compared(program, tmp_path):
-    """A device's error is reported as such; an application that stops taking is timed out; a cut checksum unit too."""
+    """A device error is reported as such; a read times out if the application stops taking data or the device hangs."""
     data = seeded("fails").randbytes(2 * CHUNK + 9)
     image = volume_with(tmp_path / "v", {"one": data})
     script = hw.Session(program, tmp_path, image)

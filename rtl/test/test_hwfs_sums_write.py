@@ -1,5 +1,5 @@
-"""Files with checksums of their data that the file system core writes: the command reads and compares them, also after
-power cuts. `hwfs_sums.py` has the volumes.
+"""Files with data checksums that the file system core writes: the command reads and verifies them, also after power cuts.
+`hwfs_sums.py` makes the volumes.
 """
 
 import sys
@@ -70,8 +70,8 @@ def test_writes_what_the_command_reads(any_width, tmp_path, options):
 
 @pytest.mark.parametrize("unit", [512, 4096])
 def test_a_power_cut_loses_nothing(program, tmp_path, unit):
-    """A short workload over the ends of chunks, cut at writes and flushes (STRAIGHTWAY_CUTS): what is there afterwards
-    has its checksums, whether the core or the command repaired the volume."""
+    """A short workload across chunk boundaries, cut at writes and flushes (STRAIGHTWAY_CUTS): the remaining data have valid
+    checksums, whether the core or the command recovered the volume."""
     pick = seeded(f"cuts {unit}")
     data = pick.randbytes(2 * CHUNK + 700)
     image = empty_volume(tmp_path / "v", unit=unit, size="1M", slots=8)
@@ -104,7 +104,7 @@ def test_a_power_cut_loses_nothing(program, tmp_path, unit):
 
 
 def test_what_cannot_be_done_with_them(program, tmp_path):
-    """Overwrites, gaps, a put, writes to a file that is open to read; a volume without the feature; no space."""
+    """Overwrites, gaps, a put, writes to a file that is open for reading; a volume without the feature; no space."""
     image = empty_volume(tmp_path / "v", size="1M", slots=8)
     script = hw.Session(program, tmp_path, image)
     script.mount()
@@ -146,7 +146,7 @@ def test_what_cannot_be_done_with_them(program, tmp_path):
 
 
 def test_appends_over_the_border_of_a_span(any_width, tmp_path):
-    """Units of 64 bytes, as the command's plain files do not have: a MiB is a span. Read back by the core."""
+    """Units of 64 bytes, which the command does not support on plain files: a span has 1 MiB. The core reads the file back."""
     pick = seeded("append over a span")
     image = make_volume.make(3 << 20, 64, 512, 8)
     for at in (0, 65536):
@@ -175,7 +175,7 @@ def test_appends_over_the_border_of_a_span(any_width, tmp_path):
 
 
 def test_what_comparing_costs(program, tmp_path):
-    """A MiB of an ideal device, beside the same without checksums: blocks of checksums, and some cycles a chunk."""
+    """1 MiB on an ideal device with and without checksums: they cost the blocks of checksums and some cycles per chunk."""
     data = seeded("cost").randbytes(1 << 20)
     image = volume_with(tmp_path / "v", {"sums": data, "plain": data}, plain=("plain",), unit=4096, size="6M")
     script = hw.Session(program, tmp_path, image)

@@ -1,7 +1,7 @@
-"""The file system core beside the software's volume in one process, on Verilator (rtl/sim/hwfs_twin_bench.cpp).
+"""Compares the verilated file system core with the software's volume in one process (rtl/sim/hwfs_twin_bench.cpp).
 
-STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET=60s is how long
-it looks for differences, 20 s without.
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET=60s sets the
+duration of the search for differences, by default 20 s.
 """
 
 import os
@@ -34,6 +34,6 @@ def test_the_core_and_the_software_do_the_same():
 
 
 def test_a_bit_that_is_wrong_is_found():
-    """The comparison itself: one bit of a file's data."""
+    """Tests the comparison itself: it must detect one wrong bit of a file's data."""
     done = run(SEED, 0, "damage")
     assert done.returncode == 1 and "has its bytes" in done.stdout, done.stdout[-2000:]

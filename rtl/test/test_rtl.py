@@ -1,4 +1,4 @@
-"""The hardware's tests: lint, cores, cocotb benches and randomised C++ benches.
+"""Tests of the hardware: lint, cores, cocotb benches and randomised C++ benches.
 
 STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
 """
@@ -16,7 +16,7 @@ from hwfs_script import cores  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
-# Name: disks, mirror, array width, disk width, log2 of the block size, stripe, slot, clocks apart.
+# Name: disks, mirror, array width, disk width, log2 of the block size, stripe, slot, separate clocks.
 ARRAYS = {
     "one_in_order": (1, 0, 32, 32, 6, 8, 2, 1),
     "two_striped_wide": (2, 0, 64, 32, 6, 4, 2, 0),
@@ -54,7 +54,7 @@ def test_lint(top, core, parameters):
 
 @pytest.mark.parametrize("name", sorted(cores.cores()))
 def test_fusesoc_knows_the_core(name, tmp_path):
-    """FuseSoC finds the core and all that it depends on, and copies each of its files."""
+    """FuseSoC finds the core and its dependencies, and copies all files."""
     core = cores.cores()[name][1]
     if "lint" not in core["targets"]:
         done = fusesoc(tmp_path, "core", "show", name)
@@ -85,7 +85,7 @@ def test_ramdisk(name, parameters, monkeypatch):
     if parameters.get("Disks", 1) == 1:
         tests.append("a_memory_fault_is_on_the_request_that_met_it")
     else:
-        tests.remove("a_wrong_request_is_refused_and_counted_to_the_word")  # an array does more: DISCARD, sizes
+        tests.remove("a_wrong_request_is_refused_and_counted_to_the_word")  # an array also supports DISCARD and other sizes
     ran = cocotb_bench.run(monkeypatch, "ramdisk_sim", f"ramdisk_{name}", "bench_ramdisk",
                            {"DiskBlocks": disk_blocks, **parameters}, tests)
     assert ran == len(tests)
@@ -100,7 +100,7 @@ def build_array(name):
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_array_random(name):
-    """Random requests, delays, orders, pauses and faults; every interface checked in each cycle."""
+    """Random requests, delays, orders, pauses and faults; every interface is checked in each cycle."""
     program = build_array(name)
     for seed in range(SEED, SEED + 20):
         done = subprocess.run([program, "random", str(seed), "20000"], stdout=subprocess.PIPE,
@@ -109,7 +109,7 @@ def test_array_random(name):
 
 
 def test_the_journal_of_the_device_in_memory(tmp_path):
-    """What a power cut leaves of unflushed, flushed and FUA writes."""
+    """The effect of a power cut on unflushed, flushed and FUA writes."""
     program = tmp_path / "journal"
     subprocess.run(["g++", "-std=c++17", "-Wall", "-Werror", f"-I{cores.RTL / 'sim'}", "-o", program,
                     str(cores.RTL / "test" / "journal_test.cpp")], check=True)

@@ -37,12 +37,12 @@ def test_lint(top, core, parameters):
 
 @pytest.mark.parametrize("serial,seeds", [(False, 16), (True, 12)])
 def test_random_requests_and_power_cuts(serial, seeds):
-    """Drives with and without a queue, latencies, pauses on both sides, stalls, cuts; the block interface checked.
-    Over bits: clocks up to 5,700 ppm apart, every rate, wrong bits now and then."""
+    """Drives with and without a queue, latencies, pauses on both sides, stalls, power cuts; the block interface is checked.
+    With single bits: clocks up to 5,700 ppm apart, every rate, occasional wrong bits."""
     program = sata_faults.bench(serial)
-    # 1047: a frame of the drive's that begins when a quarter of the time-out has passed was left by SYNC.
-    # 2405646: a write in several frames fails in one; the next write, taken in the cycle after, began with words of it.
-    # 5001379: the answer to a write's last frame never came; the host waited for it indefinitely.
+    # 1047: a frame of the drive that began after a quarter of the time-out was aborted with SYNC.
+    # 2405646: a write of several frames failed in one of them; the next write, taken one cycle later, began with its words.
+    # 5001379: the answer to a write's last frame was missing; the host waited for it indefinitely.
     for seed in (1047, 2405646, 5001379, *range(SEED, SEED + seeds)):
         try:
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
@@ -51,12 +51,12 @@ def test_random_requests_and_power_cuts(serial, seeds):
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():
-    """The write behind them may be lost: then the block reads as discarded, and the bench expects that."""
+    """A write after them may be lost: the block then reads as discarded, which the bench accepts."""
     assert sata_faults.run(sata_faults.bench(), "discard", str(SEED)) == "as expected\n"
 
 
 def test_a_request_that_begins_while_the_host_cancels_ends():
-    """The drive may have nothing else under way; the host keeps `cancel` until the request has ended."""
+    """No other request is outstanding; the host keeps `cancel` high until the request has ended."""
     assert sata_faults.run(sata_faults.bench(), "cancel", str(SEED)) == "each was cancelled\n"
 
 
@@ -81,7 +81,7 @@ def test_streaming_port_random_commands():
 
 @pytest.mark.parametrize("drive", ["queued", "single"])
 def test_streaming_port_errors(drive):
-    """Each error is one status; no command hangs, and the next one works."""
+    """Each error results in one status; no command hangs, and the next one works."""
     assert len(stream("errors", drive).splitlines()) == 17
 
 
@@ -91,19 +91,19 @@ def test_yosys_reads_the_streaming_port_too():
 
 
 def test_the_code():
-    """256 bytes and 12 control codes at both disparities, against tables made by the code's rules; every error of a bit."""
+    """256 bytes and 12 control codes at both disparities, compared with tables from the code's rules; every single-bit error."""
     assert parts("code").startswith("536 symbols, 5360 errors of one bit")
 
 
 def test_out_of_band_signals():
-    """At each rate: gaps at the edges of the tolerances are taken and refused, and what is sent has its lengths."""
+    """At each rate: gaps at the limits of the tolerances are accepted and refused, and sent signals have the right lengths."""
     parts("oob", str(SEED))
 
 
 @pytest.mark.parametrize("host,fastest,slowest,outcome", [
     (2, 2, 0, "ready rate 2"), (2, 1, 0, "ready rate 1"), (2, 0, 0, "ready rate 0"),  # the slower of the two
     (1, 2, 0, "ready rate 1"), (1, 0, 0, "ready rate 0"),
-    (1, 2, 2, "waits rate "),                                                         # none in common
+    (1, 2, 2, "waits rate "),                                                         # no common rate
 ])
 def test_a_link_starts_at_the_fastest_rate_that_both_have(host, fastest, slowest, outcome):
     found = sata_faults.run(sata_faults.bench(True, host), "start", str(fastest), str(slowest))
@@ -115,7 +115,7 @@ def test_drives_are_plugged_in_and_pulled():
 
 
 def test_the_fault_matrix():
-    """docs/sata-faults.md is what the core does now; each row also judges itself (see there)."""
+    """docs/sata-faults.md matches the core's behaviour; the bench also checks each row itself."""
     document = cores.ROOT / "docs" / "sata-faults.md"
     assert sata_faults.matrix() == document.read_text("utf-8"), \
         "docs/sata-faults.md is out of date: run rtl/sata_faults.py > docs/sata-faults.md"

@@ -18,12 +18,12 @@ SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.ur
 
 BASE = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
         "MaxTransfer": 0, "Cached": 0}
-# Name: what differs from one queue over a RAM disk of 512-byte blocks.
+# Name: the differences from one queue on a RAM disk with blocks of 512 bytes.
 SHAPES = {
     "one_queue": {},
     "three_queues_array": {"Queues": 3, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5, "Cached": 1},
     "big_blocks": {"BlockSizeLog2": 12, "DiskBlocks": 128},
-    # Several requests under way: on a device of the bench's, which reorders and fails, and on an array.
+    # Several concurrent requests: on a device that the bench plays, which reorders and fails, and on an array.
     "four_requests": {"Requests": 4, "External": 1, "Cached": 1},
     "three_requests_array": {"Requests": 3, "Queues": 2, "BlockSizeLog2": 6, "Disks": 2, "DiskBlocks": 8192, "MaxTransfer": 5,
                              "Cached": 1},
@@ -70,32 +70,32 @@ def test_directed(name, what):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_chains(name):
-    """Reads give what was written, whatever the rings, tables, borders, event indexes and pauses."""
+    """Reads return the written data with random rings, tables, segment boundaries, event indexes and pauses."""
     for seed in range(SEED, SEED + 4):
         run(name, "random", str(seed), "200")
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_hostile_rings(name):
-    """No access outside of what descriptors say, an end within bounds, and a device that works after a reset."""
+    """No access outside the descriptors' memory, an end within bounded time, and a device that works after a reset."""
     for seed in range(SEED, SEED + 2):
         run(name, "hostile", str(seed), "120")
 
 
 @pytest.mark.parametrize("name", ["one_queue", "four_requests"])
 def test_resets(name):
-    """A reset in the middle of anything ends soon, and no access follows it."""
+    """A reset at any time ends soon, and no access follows it."""
     run(name, "resets", str(SEED), "100")
 
 
 def test_several_requests():
-    """Used entries in the order of the ends; one of several fails; a flush covers what had ended; a ring that breaks."""
+    """Used entries in the order of completion; one of several requests fails; a flush covers completed writes; a broken ring."""
     for seed in range(SEED, SEED + 4):
         run("four_requests", "parallel", str(seed))
 
 
 def test_the_example_with_a_serial_ata_drive():
-    """From the registers to single bits on the cable: many requests at once, flush, discard, a cable that is pulled."""
+    """From the registers to single bits on the cable: concurrent requests, flush, discard, an unplugged cable."""
     program = cores.build_bench("example_virtio", "example_virtio_sim", "virtio/example_virtio_bench.cpp",
                                 {"Requests": 8, "TimeoutCycles": 20000}, core="virtio_sim")
     done = subprocess.run([program, str(SEED)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
@@ -104,7 +104,7 @@ def test_the_example_with_a_serial_ata_drive():
 
 @pytest.mark.parametrize("requests", [1, 4])
 def test_a_driver_of_the_registry(requests):
-    """The crate virtio-drivers, over the registers: initialisation, blocking requests, errors, several requests at once."""
+    """The crate virtio-drivers on the registers: initialisation, blocking requests, errors, concurrent requests."""
     shape = BASE | SHAPES["four_requests"] | {"Requests": requests}
     program = cores.build_bench(f"virtio_driver_{requests}", "virtio_sim", "virtio/virtio_driver_bench.cpp", shape,
                                 core="virtio_sim", libraries=cores.build_virtio_driver())
@@ -113,7 +113,7 @@ def test_a_driver_of_the_registry(requests):
 
 
 def test_cycles():
-    """What the front end costs on a disk that costs nothing: 4 KiB are 1,024 words."""
+    """The cycles of requests on an ideal disk: 4 KiB are 1,024 words."""
     cycles = {tuple(line.split()[:2]): float(line.split()[2]) for line in run("one_queue", "rate").splitlines()}
     assert cycles.keys() == {(op, size) for op in ("read", "write") for size in ("4096", "65536")}
     assert all(cycles[op, "4096"] <= 1130 and cycles[op, "65536"] <= 16500 for op in ("read", "write")), cycles

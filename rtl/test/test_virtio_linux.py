@@ -1,6 +1,6 @@
 """Linux's own virtio_blk on the verilated core: a file system, fio with verification, on a RAM disk, an array, a SATA drive.
 
-Own guests: each has a device whose process must be there before QEMU starts and ends with it.
+Each test has its own guest, whose device is a process that must run before QEMU starts and ends with it.
 """
 
 import subprocess
@@ -17,14 +17,14 @@ import cores  # noqa: E402
 from scripted import own_guest  # noqa: E402
 
 BAD_BYTE = 20 << 20
-# Reads and writes that meet it fail, the others do not.
+# Only reads and writes that touch BAD_BYTE fail.
 BAD = r"""
 rc 1 dd if=$D of=/dev/null bs=4k skip=5120 count=1 iflag=direct; said "Input/output error"
 rc 1 dd if=/dev/zero of=$D bs=4k seek=5120 count=1 oflag=direct; said "Input/output error"
 rc 0 dd if=$D of=/dev/null bs=4k skip=5121 count=1 iflag=direct
 """
 DISCARD = "rc 0 blkdiscard -o 8M -l 1M $D"
-# What is behind the front end: parameters of virtio_sim, whether Linux sees a cache that it must flush, and what else there is to try.
+# The backing devices: parameters of virtio_sim, the cache mode that Linux reports, and further commands.
 DISKS = {
     "ram_disk": ({"DiskBlocks": 49152}, "write through", BAD),
     "array": ({"Requests": 4, "Disks": 2, "DiskBlocks": 24576}, "write through", ""),

@@ -20,7 +20,7 @@ def test_the_generator_alone(monkeypatch, width):
 
 
 def test_the_example_on_axi(monkeypatch, tmp_path):
-    """Two striped disks on a clock of their own. The volume in their memory is the command's before and after."""
+    """Two striped disks with their own clock. The command makes the volume in their memory, and checks it afterwards."""
     image = volume_with(tmp_path / "v", {"old": b"before"}, size="384K", slots=8)
     ran = cocotb_bench.run(monkeypatch, "example_sim", "example", "bench_example",
                            {"Disks": 2, "Async": 1, "DataWidth": 64},
@@ -31,7 +31,7 @@ def test_the_example_on_axi(monkeypatch, tmp_path):
 
 
 def test_the_processor_in_the_example(monkeypatch, tmp_path):
-    """One disk, and the processor's front in the generator's place."""
+    """One disk, and the processor's interface instead of the generator."""
     old = bytes(word % 251 for word in range(2400))
     image = volume_with(tmp_path / "v", {"old": old}, size="384K", slots=8)
     ran = cocotb_bench.run(monkeypatch, "example_sim", "example_processor", "bench_example_processor",

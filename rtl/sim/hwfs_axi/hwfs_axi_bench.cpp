@@ -1,18 +1,18 @@
-// The file system core and its front as a device behind a socket: a program plays the processor, with the registers and
-// 1 MiB of memory that the device reaches at 0x1'0000'0000. Time passes only while a request is carried out.
+// The file system core with its processor interface as a device behind a socket: a program plays the processor. It accesses
+// the registers and 1 MiB of memory, which the device sees at 0x1'0000'0000. The simulation runs only during a request.
 //
 //   hwfs_axi_bench IMAGE SOCKET [stall=PERCENT] [latency=CYCLES] [read_latency=CYCLES] [seed=N]
 //
-// IMAGE is the block device, written back when a client leaves. Then the next one may come: the core stays as it is.
+// IMAGE is the block device. It is written back when a client disconnects; the core keeps its state for the next client.
 //
-// A request is 16 bytes, little-endian: operation (1), nothing (3), length (4), address (8); its bytes follow. Answers:
+// A request is 16 bytes, little-endian: operation (1), zero (3), length (4), address (8), then the data. Answers:
 //   'r'  register           response (4), value (4)
-//   'w'  register, 4 bytes  response (4), nothing (4)
-//   'i'  waits for the interrupt, `length` cycles at most: 1 or 0 (4), nothing (4)
+//   'w'  register, 4 bytes  response (4), zero (4)
+//   'i'  waits for the interrupt, `length` cycles at most: 1 or 0 (4), zero (4)
 //   'R'  memory             `length` bytes
-//   'W'  memory, the bytes  8 bytes, nothing
-//   'f'  from here on `length` bytes of memory fail with SLVERR (0 ends it); all outside memory with DECERR: 8 bytes, nothing
-//   'b'  reads and writes of the device's block `address` fail, or of none (`length` 0): 8 bytes, nothing
+//   'W'  memory, the bytes  8 zero bytes
+//   'f'  `length` bytes of memory from `address` fail with SLVERR (0: none); outside memory it is DECERR: 8 zero bytes
+//   'b'  reads and writes of the device's block `address` fail, or of none (`length` 0): 8 zero bytes
 //   'c'  cycles so far      (8)
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -76,7 +76,7 @@ public:
         };
     }
 
-    // One client, until it leaves.
+    // Serves one client until it disconnects.
     void serve(int socket) {
         socket_ = socket;
         Request request;
@@ -103,7 +103,7 @@ private:
     void send_all(const void* from, size_t bytes) {
         for (auto at = static_cast<const char*>(from); bytes != 0;) {
             ssize_t sent = ::send(socket_, at, bytes, MSG_NOSIGNAL);
-            if (sent <= 0) return;  // the client has left: the next receive reports it
+            if (sent <= 0) return;  // the client has disconnected: the next receive reports it
             at += sent, bytes -= sent;
         }
     }

@@ -1,5 +1,5 @@
-// The file system core with its processor's front, on plain pins for a bench that plays the processor with its memory,
-// and the block device. The block interface is checked in each cycle, and that each start ends once.
+// The file system core with its processor interface, on plain pins for a bench that plays the processor with its memory,
+// and the block device. Checks the block interface in each cycle, and that each start ends exactly once.
 module hwfs_axi_sim
   import block_pkg::*;
   import hwfs_pkg::*;
@@ -84,7 +84,7 @@ module hwfs_axi_sim
     .host_o(host), .host_write_data_o(write_data), .dev_i(dev), .dev_read_data_i(read_data)
   );
 
-  // A start that was taken is under way until its end; an end without a start is one too many.
+  // A command is under way from an accepted start to its end. An end without a start is an error.
   logic under_way_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) under_way_q <= 1'b0;

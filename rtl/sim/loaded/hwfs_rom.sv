@@ -1,5 +1,5 @@
-// The control store of a simulation that is built once and runs any microprogram: in the place of hwfs_rom.sv, which
-// has the same ports. `+microcode=FILE` names what `microcode/assemble.py --image FILE` wrote.
+// The control store of a simulation that is built once and runs any microprogram. Replaces hwfs_rom.sv and has the same
+// ports. `+microcode=FILE` names the image, which `microcode/assemble.py --image FILE` writes.
 //
 // ProgramLog2  log2 of the instructions
 module hwfs_rom #(

@@ -1,19 +1,19 @@
-// Drives hwfs_sata_sim with a script: the file system core in its clock, models of drives in theirs. A line (standard
-// input) is a command.
+// Drives hwfs_sata_sim with a script: the file system core and drive models, each in its own clock domain. Each line
+// (standard input) is a command.
 //
-//   drives BLOCKS [key=value]...   power is on, and the drives are empty. read_latency, write_latency: cycles of the drive's
-//                         clock; cable: words on it, each way; hold: how often a drive pauses; queue, reorder: 0 or 1; app_stall,
+//   drives BLOCKS [key=value]...   powers up empty drives. read_latency, write_latency: cycles of the drive's
+//                         clock; cable: its delay in words; hold: how often a drive pauses; queue, reorder: 0 or 1; app_stall,
 //                         seed; host_period, drive_period: of the clocks, in any unit
-//   load IMAGE            the volume's bytes onto the drives
-//   save IMAGE BYTES      the volume's bytes, as they are on the drives (of mirrors: on the first that counts)
-//   paint AT BYTES OFFSET SEED   what a file has from OFFSET on goes to the volume's byte AT
+//   load IMAGE            writes the volume's bytes to the drives
+//   save IMAGE BYTES      writes the volume's bytes on the drives to a file (of mirrors: those of the first valid drive)
+//   paint AT BYTES OFFSET SEED   writes a file's contents from OFFSET to the volume's byte AT
 //   cut CYCLES            the power fails after this many cycles; until `power` each command prints CUT
-//   power [DRIVES]        it is cut now, if it was not, and comes back; mirrors: with these drives, as bits
+//   power [DRIVES]        cuts the power unless it is off, and restores it; mirrors: with these drives, as bits
 //   error DISK N          the drive's N-th read or write from now fails
-//   leave DISK | return DISK     the drive is pulled, and put back
-//   failed                mirrors: the drives that are given up, as bits
-//   random READ|WRITE FILE BYTES LENGTH COUNT SEED   of LENGTH bytes at random multiples of 4 KiB of a file of BYTES;
-//                         prints `random` and the cycles of all
+//   leave DISK | return DISK     unplugs the drive, and plugs it in again
+//   failed                mirrors: the stale drives, as bits
+//   random READ|WRITE FILE BYTES LENGTH COUNT SEED   transfers of LENGTH bytes at random multiples of 4 KiB of a file of
+//                         BYTES; prints `random` and the total cycles
 //   the commands of hwfs_verbs.hpp, each prints `status value cycles`
 #include <algorithm>
 #include <fstream>
@@ -70,7 +70,7 @@ struct Bench {
         }
         power(0xff);
     }
-    // Both clocks' next edge, or one's.
+    // The next edge of one of the clocks, or of both.
     void step() {
         bool host = host_edge <= drive_edge, drive = drive_edge <= host_edge;
         sata::Word words[DISKS] = {};
@@ -102,7 +102,7 @@ struct Bench {
         for (int i = 0; i < 40; ++i) step();
         top->rst_ni = 1;
         for (int i = 0; i < 1000000 && !top->ready; ++i) step();
-        if (!top->ready) throw std::runtime_error("the drives never became ready");
+        if (!top->ready) throw std::runtime_error("the drives did not become ready");
     }
     void cut() {
         was_cut = true;
@@ -124,12 +124,12 @@ struct Bench {
         return [this](auto&&... command) -> const Answer& { return run(std::forward<decltype(command)>(command)...); };
     }
 
-    // Where the array keeps a block, computed independently of the hardware; `copy` of a mirror.
+    // The location of a block on the drives, computed independently of the hardware; `copy` selects a mirror's drive.
     uint8_t* block(uint64_t lba, unsigned copy = 0) {
         uint64_t stripe = lba / STRIPE_BLOCKS;
         unsigned disk = MIRROR ? copy : stripe % DISKS;
         uint64_t there = MIRROR || DISKS == 1 ? lba : stripe / DISKS * STRIPE_BLOCKS + lba % STRIPE_BLOCKS;
-        if (there >= drives[disk]->model.blocks) throw std::runtime_error("past the drives' end");
+        if (there >= drives[disk]->model.blocks) throw std::runtime_error("beyond the end of the drives");
         return &drives[disk]->bytes[there * sata::Drive::kBlock];
     }
     void store(uint64_t lba, const uint8_t* bytes) {

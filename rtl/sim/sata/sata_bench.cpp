@@ -1,12 +1,12 @@
-// Drives sata_sim: the host against the model of a drive.
+// Drives sata_sim: the host with a drive model.
 //
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
-// with what may be there. `sata_bench discard SEED`: a power cut behind a discard, a flush and a write.
+// with the contents that are allowed. `sata_bench discard SEED`: a power cut after a discard, a flush and a write.
 // `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
-// Built with SERIAL the host has its PHY, and what is between it and the drive are bits; then the fault rows are those of
-// the line, and there are `sata_bench start FASTEST SLOWEST` (the drive's rates), which prints the rate agreed on, and
-// `sata_bench plug` (pulled and put back).
-// `sata_bench rate OP queued|single BLOCKS DEPTH LATENCY REQUESTS`: cycles of a request and payload words for a link cycle.
+// Built with SERIAL, the host includes its PHY and exchanges single bits with the drive. The fault rows are then those of the
+// line, and there are two more commands: `sata_bench start FASTEST SLOWEST` (the drive's rates) prints the negotiated rate,
+// and `sata_bench plug` plugs and unplugs the cable.
+// `sata_bench rate OP queued|single BLOCKS DEPTH LATENCY REQUESTS`: cycles per request and payload words per link cycle.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -44,7 +44,7 @@ struct Bench : Clocked<Vsata_sim> {
             top->rx_clk_i = 0;
             top->eval();
         };
-        cable.refused = [](const char* what) { fail(std::string(what) + " of the host's is out of the specification"); };
+        cable.refused = [](const char* what) { fail(std::string(what) + " from the host violates the specification"); };
         top->rate_now = cable.host_rate;
         top->rx_idle = top->rx_clk_i = 1;
         reset();
@@ -74,7 +74,7 @@ struct Bench : Clocked<Vsata_sim> {
     }
 };
 
-// What each block may hold, by the stamps of its writes; 0 is a block of zeroes. `now`: what a read may return; `cut`:
+// The allowed contents of each block, as stamps of its writes; 0 is a block of zeroes. `now`: what a read may return; `cut`:
 // what it may return after a power cut.
 class Contents {
 public:
@@ -158,7 +158,7 @@ struct Tally {
     uint16_t detail = 0;
 };
 
-// Random requests over a small drive; each is judged at its end.
+// Random requests on a small drive; each is checked at its end.
 class Load {
 public:
     Load(Bench& bench, uint64_t seed, unsigned requests, unsigned longest)
@@ -170,7 +170,7 @@ public:
     bool paused = false;
     unsigned begun() const { return begun_; }
     Contents& contents() { return contents_; }
-    // Runs this request, alone, to its end.
+    // Runs this request alone to its end.
     void one(Op op, uint64_t lba, uint32_t count) {
         next_ = {op, lba, count};
         is_scripted_ = true;
@@ -216,7 +216,7 @@ private:
         if (request.status == kDevice && !tally.detail) tally.detail = request.detail;
         contents_.release(request);
         if (request.op == kRead) {
-            if (request.data.size() != uint64_t(request.count) * kBlock) fail("a read was not counted to the word");
+            if (request.data.size() != uint64_t(request.count) * kBlock) fail("a read returned the wrong number of words");
             for (uint32_t i = 0; i < request.count && request.status == kOk; ++i)
                 if (!contents_.agrees(request.lba + i, &request.data[uint64_t(i) * kBlock]))
                     fail("block " + std::to_string(request.lba + i) + " differs");
@@ -261,14 +261,14 @@ int random_run(uint64_t seed, unsigned requests) {
         if (i == 40000 * uint64_t(requests)) fail("requests were never answered");
         bench.cycle();
         if (cut_at && load.begun() >= cut_at) {
-            // What was under way may be there or not; then the drive must hold one of what a cut may leave.
+            // Outstanding requests may have taken effect or not. The drive's contents must be allowed after a cut.
             cut_at = 0;
             unsigned generation = bench.top->generation;
             load.paused = true;
             bench.drive.cut();
             for (int n = 0; n < (SERIAL ? 600000 : 100000) && !(bench.host.idle() && bench.top->ready); ++n) bench.cycle();
-            if (!bench.host.idle()) fail("a power cut left requests under way");
-            if (!bench.top->ready || bench.top->generation == generation) fail("the drive did not come back as another");
+            if (!bench.host.idle()) fail("requests are outstanding after a power cut");
+            if (!bench.top->ready || bench.top->generation == generation) fail("the drive did not return with a new generation");
             load.contents().power_cut();
             load.paused = false;
         }
@@ -276,14 +276,14 @@ int random_run(uint64_t seed, unsigned requests) {
     for (int i = 0; i < 10; ++i) bench.cycle();
     if (!bench.top->idle) fail("the checker still sees requests under way");
     if (noisy) {
-        // Bits are wrong now and then: each request ends, and what is read without an error is right.
+        // With occasional wrong bits each request ends, and data that are read without an error are correct.
         std::printf("%u requests, %u errors of %u wrong bits\n", load.tally.ended, load.tally.ended - load.tally.by_status[kOk],
                     bench.drive.port.faults);
         return 0;
     }
     if (bench.drive.resets != 0 && bench.drive.resets != 1) fail("a link reset without a reason");
     if (load.tally.ended - load.tally.by_status[kOk] - load.tally.by_status[kGone]) fail("an error without a fault");
-    if (bench.drive.resets == 0 && load.tally.by_status[kGone]) fail("a drive that was there was called gone");
+    if (bench.drive.resets == 0 && load.tally.by_status[kGone]) fail("Gone was reported for a connected drive");
     std::printf("%u requests, %llu cycles\n", load.tally.ended, (unsigned long long)bench.host.now());
     return 0;
 }
@@ -309,7 +309,7 @@ int discard_run(uint64_t seed) {
     return 0;
 }
 
-// A request that is offered while the host cancels and nothing is under way: it ends, too.
+// A request that is offered while the host cancels and nothing is outstanding must end, too.
 int cancel_run(uint64_t seed) {
     for (Op op : {kRead, kWrite, kDiscard, kFlush}) {
         for (bool queue : {false, true}) {
@@ -326,7 +326,7 @@ int cancel_run(uint64_t seed) {
             if (!bench.until_ready(500000)) fail("the drive did not come back");
             load.one(kWrite, 0, 4);
             load.one(kRead, 0, 4);
-            if (load.tally.by_status[kOk] != 2) fail("it does not work behind a cancel");
+            if (load.tally.by_status[kOk] != 2) fail("requests fail after a cancel");
         }
     }
     std::printf("each was cancelled\n");
@@ -357,14 +357,14 @@ int fault_run(const std::string& name) {
             if (i == 2000000) fail("requests were never answered");
             bench.cycle();
             if (row.cancel_at && load.begun() >= row.cancel_at && !cancelled && !bench.top->idle) bench.top->cancel = cancelled = true;
-            // As a front end that is reset: until what it offers is done, too.
+            // As a front end does during a reset: until its offered request has ended, too.
             if (bench.top->cancel && bench.host.idle()) bench.top->cancel = 0;
         }
         Tally tally = load.tally;
         resets = bench.drive.resets - resets;
         if (row.usable && !row.cancel_at && !bench.drive.port.faults) fail("the fault never happened");
         if (row.cancel_at && !cancelled) fail("the host never cancelled");
-        // Without the fault everything works again, and the data is right.
+        // Without the fault everything works again, and the data are correct.
         bench.drive.fault = {};
         bench.drive.port.fault = {};
         bench.drive.port.line_fault = {};
@@ -374,9 +374,9 @@ int fault_run(const std::string& name) {
             load.tally = {};
             load.more(30);
             load.run(1000000);
-            if (load.tally.by_status[kOk] != 30) fail("it does not work when the fault is gone");
+            if (load.tally.by_status[kOk] != 30) fail("requests fail after the fault has ended");
         } else if (bench.top->ready) {
-            fail("a drive that cannot be used is ready");
+            fail("an unusable drive is ready");
         }
         for (int i = 0; i < 10; ++i) bench.cycle();
         if (!bench.top->idle) fail("the checker still sees requests under way");
@@ -384,10 +384,10 @@ int fault_run(const std::string& name) {
                     tally.by_status[kAborted], tally.by_status[kGone], (unsigned long long)resets, tally.detail);
         return 0;
     }
-    fail("no fault of this name");
+    fail("unknown fault");
 }
 
-// The rate that both ends agree on, or what the host's PHY is waiting for.
+// Prints the negotiated rate, or that the host's PHY is still waiting.
 int start_run(unsigned fastest, unsigned slowest) {
     sata::PhyModel phy;
     phy.fastest = fastest;
@@ -402,7 +402,7 @@ int start_run(unsigned fastest, unsigned slowest) {
     return 0;
 }
 
-// No drive; a drive; none; another one, faster, that does not announce itself.
+// No drive; a drive; no drive; another, faster one that does not send COMINIT.
 int plug_run() {
     sata::PhyModel phy;
     phy.fastest = 1;
@@ -410,26 +410,26 @@ int plug_run() {
     bench.cable.plug(false);
     if (bench.until_ready(100000)) fail("ready without a drive");
     bench.cable.plug(true);
-    if (!bench.until_ready(400000)) fail("a drive that is plugged in does not become ready");
-    if (bench.top->rate != 1) fail("its rate is wrong");
+    if (!bench.until_ready(400000)) fail("a drive did not become ready after it was plugged in");
+    if (bench.top->rate != 1) fail("wrong rate");
     unsigned generation = bench.top->generation;
     Load load(bench, 1, 30, 12);
     load.run(1000000);
     if (load.tally.by_status[kOk] != 30) fail("errors");
-    // Nothing is under way: the geometry shows it.
+    // No request is outstanding: only the geometry shows that the drive has disappeared.
     bench.cable.plug(false);
     for (int i = 0; i < 1000 && bench.top->ready; ++i) bench.cycle();
-    if (bench.top->ready) fail("a pulled cable is not noticed");
+    if (bench.top->ready) fail("an unplugged cable is not detected");
     load.more(1);
     for (int i = 0; i < 50000; ++i) bench.cycle();
-    if (load.begun() != 30) fail("a request is taken without a drive");
+    if (load.begun() != 30) fail("a request was taken without a drive");
     bench.cable.model.fastest = 2;
     bench.cable.model.announces = false;
     bench.cable.plug(true);
-    if (!bench.until_ready(400000)) fail("a drive that is put back does not become ready");
-    if (bench.top->rate != 2 || bench.top->generation == generation) fail("it is taken for the one before");
+    if (!bench.until_ready(400000)) fail("a drive did not become ready after it was plugged in again");
+    if (bench.top->rate != 2 || bench.top->generation == generation) fail("the second drive was not recognised as another one");
     load.run(1000000);
-    if (load.tally.by_status[kOk] != 31) fail("errors with the second");
+    if (load.tally.by_status[kOk] != 31) fail("errors with the second drive");
     std::printf("plugged in twice\n");
     return 0;
 }

@@ -1,7 +1,7 @@
 // The cable and the drive's PHY: single bits each way, idle lines, out-of-band signals, rates, two clocks.
 //
-// One call of `step` is a cycle of the host. The host's receiving clock follows the drive's; where both have not the
-// same rate, each sees the other's bits as its own rate samples them.
+// One call of `step` is a cycle of the host. The host's receive clock follows the drive's. If their rates differ, each side
+// samples the other's bits at its own rate.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ struct PhyModel {
     unsigned fastest = 2, slowest = 0;
     int ppm = 0;                            // of the drive's clock against the host's; spread spectrum: down to -5,700
     bool announces = true;                  // sends COMINIT at power-up and when it is plugged in
-    Femtoseconds late = 0;                  // from COMRESET to its answer
+    Femtoseconds late = 0;                  // delay from COMRESET to its answer
 };
 
 class Bits {
@@ -37,10 +37,10 @@ private:
     size_t head_ = 0, tail_ = 0;
 };
 
-// Finds words by their comma and decodes them.
+// Aligns words to their comma and decodes them.
 class Receiver {
 public:
-    // Whether this bit ends a word.
+    // Returns true if this bit completes a word.
     bool take(bool bit, Word& word) {
         shift_ = shift_ >> 1 | uint64_t(bit) << 39;
         ++count_;
@@ -73,9 +73,9 @@ private:
 class Cable {
 public:
     PhyModel model;
-    unsigned host_rate = 2;                        // that the host's transceiver runs at
+    unsigned host_rate = 2;                        // current rate of the host's transceiver
     std::function<void(uint64_t bits)> host_edge;  // a cycle of the host's receiving clock
-    std::function<void(const char*)> refused;      // what the host sends is out of the specification
+    std::function<void(const char*)> refused;      // the host violates the specification
 
     Cable(Drive& drive, PhyModel model_, uint64_t seed)
         : model(model_), drive_(drive), fault_(drive.port.line_fault), random_(seed + 3), rate_(model_.fastest) {
@@ -90,11 +90,11 @@ public:
         plugged_ = in;
         if (!in) return quiet();
         if (!model.announces) return;
-        drive_.step({kAlign, true}, true);  // it has got power
+        drive_.step({kAlign, true}, true);  // power-up
         answer(kNanosecond * 5000);
     }
 
-    // The host's side of one of its cycles: what it sends, and the rate that it asks for.
+    // One cycle of the host: the bits that it sends, and its requested rate.
     void step(uint64_t bits, bool idle, unsigned wanted) {
         Femtoseconds period = word_time(host_rate);
         if (wanted != host_rate && ++settling_ == 20) host_rate = wanted, settling_ = 0, restart_host();
@@ -108,7 +108,7 @@ public:
             if (counts && happens(host_bits_ == fault_.host_slip_at)) continue;
             if (counts && fault_.host_noise_at && host_bits_ >= fault_.host_noise_at && host_bits_ < fault_.host_noise_at + 400)
                 bit = happens(true) && random_.below(2);
-            // As the drive samples it.
+            // As sampled by the drive.
             if (host_rate > rate_ && i % (1u << (host_rate - rate_))) continue;
             for (unsigned n = 0; n < 1u << (rate_ > host_rate ? rate_ - host_rate : 0); ++n) hear(bit);
         }
@@ -136,7 +136,7 @@ private:
 
     bool wrong() { return fault_.error_gap && ready() && happens(random_.below(fault_.error_gap) == 0); }
 
-    // --- What the drive hears ---------------------------------------------------------------------------------
+    // --- Drive: receiver --------------------------------------------------------------------------------------
     void heard_idle(bool idle) {
         if (idle != heard_idle_) {
             double ns = double(now_ - heard_since_) / kNanosecond;
@@ -182,7 +182,7 @@ private:
         if (!align && words_.size() < 16) words_.push_back(word);
     }
 
-    // --- What the drive sends ---------------------------------------------------------------------------------
+    // --- Drive: transmitter -----------------------------------------------------------------------------------
     void quiet() {
         phase_ = kQuiet;
         rate_ = model.fastest;
@@ -226,7 +226,7 @@ private:
         }
         for (unsigned i = 0; i < 4; ++i) {
             Symbol symbol = encode(word.data >> 8 * i, i == 0 && word.k, positive_);
-            if (word.bad && i == 1) symbol.bits = 0;  // no symbol
+            if (word.bad && i == 1) symbol.bits = 0;  // not a valid symbol
             positive_ = symbol.positive;
             for (unsigned n = 0; n < 10; ++n) send(symbol.bits >> n & 1);
         }
@@ -244,7 +244,7 @@ private:
         }
         out_.push(bit);
     }
-    // As the host samples it; an idle line has noise.
+    // As sampled by the host; an idle line has noise.
     void host_word() {
         uint64_t bits = 0;
         if (out_.size() < 40u << (rate_ > host_rate ? rate_ - host_rate : 0)) restart_host();
@@ -258,7 +258,7 @@ private:
         if (idle()) bits = random_.next() & 0xFFFFFFFFFF;
         host_edge(bits);
     }
-    // The host's receiver starts anywhere in a word.
+    // The host's receiver starts at an arbitrary bit of a word.
     void restart_host() {
         out_.clear();
         for (unsigned i = 0, n = 400 + random_.below(40); i < n; ++i) out_.push(random_.below(2));

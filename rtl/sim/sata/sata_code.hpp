@@ -1,4 +1,4 @@
-// 8b/10b as the drive's side has it: by the rules of how the code was made, not from a table of it.
+// 8b/10b for the drive model, computed from the code's construction rules instead of a table.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@ namespace straightway::sata {
 
 struct Symbol {
     uint16_t bits;  // bit 0 first on the line
-    bool positive;  // the disparity behind it
+    bool positive;  // the disparity after it
 };
 
-// Five bits ABCDE go out as they are with a sixth behind them, but where that would be too far from balance: then
-// single bits are changed, and the whole is turned round where the disparity asks for it.
+// Five bits ABCDE are sent unchanged, followed by a sixth, unless the result would be too far from balance: then single bits
+// are changed. All bits are inverted if the disparity requires it.
 inline Symbol encode(uint8_t byte, bool k, bool positive) {
     bool a = byte & 1, b = byte & 2, c = byte & 4, d = byte & 8, e = byte & 16, i = false;
     unsigned low = byte & 31, high = byte >> 5, ones = a + b + c + d;
@@ -36,8 +36,8 @@ inline Symbol encode(uint8_t byte, bool k, bool positive) {
     if (weight != 0 && (weight > 0) == positive) six ^= 63;
     if (low == 7 && positive) six ^= 63;
     bool middle = weight ? !positive : positive;
-    // Three bits with a fourth that makes them even, where that can be. Seven has a second form, which keeps five
-    // equal bits apart.
+    // Three bits and a fourth that balances them, if possible. Seven has a second form, which avoids five equal bits
+    // in a row.
     unsigned four = 0;
     switch (high) {
     case 0: four = 0b0010; break;  // f g h j from bit 0 on
@@ -47,7 +47,7 @@ inline Symbol encode(uint8_t byte, bool k, bool positive) {
     default: four = high | (__builtin_popcount(high) == 1 ? 8u : 0u);
     }
     if (high == 7) {
-        bool five = (six >> 4 & 3) == (middle ? 0u : 3u);  // e and i as f, g and h would be
+        bool five = (six >> 4 & 3) == (middle ? 0u : 3u);  // e and i equal f, g and h
         if (k || five) four = 0b1110;
     }
     weight = 2 * __builtin_popcount(four) - 4;
@@ -57,7 +57,7 @@ inline Symbol encode(uint8_t byte, bool k, bool positive) {
     return {uint16_t(six | four << 6), weight ? !middle : middle};
 }
 
-// Of each symbol at each disparity, what it means: 512 and the byte, 256 more for K; 0 where it means nothing.
+// The meaning of each symbol at each disparity: 512 plus the byte, plus 256 for K; 0 for an invalid symbol.
 struct Decoder {
     Decoder() {
         static constexpr uint8_t controls[] = {0x1C, 0x3C, 0x5C, 0x7C, 0x9C, 0xBC, 0xDC, 0xFC, 0xF7, 0xFB, 0xFD, 0xFE};

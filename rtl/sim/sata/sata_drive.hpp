@@ -1,4 +1,4 @@
-// A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults by the n-th event.
+// A Serial ATA drive on one port: command set, queue, write cache, power cuts, and faults at the n-th event.
 #pragma once
 
 #include <algorithm>
@@ -15,34 +15,34 @@ namespace straightway::sata {
 struct DriveModel {
     uint64_t blocks = 4096;
     bool queue = true;            // native command queuing, 32 places
-    bool activates = true;        // DMA setup can activate by itself
+    bool activates = true;        // supports auto-activate in DMA Setup
     bool reorder = false;
-    bool big_sectors = false;     // says that its sectors have 4 KiB
+    bool big_sectors = false;     // reports sectors of 4 KiB
     bool is_packet = false;       // signature of a packet device
-    unsigned command_latency = 0; // cycles from a command to what it causes; those of queued commands overlap
-    int write_latency = -1;       // the same of a write, where it is another
+    unsigned command_latency = 0; // cycles from a command to its effect; those of queued commands overlap
+    int write_latency = -1;       // the same for a write; -1: as command_latency
     uint64_t stall_after = 0;     // words written until the drive pauses for stall_cycles
     uint64_t stall_cycles = 0;
     unsigned start_cycles = 200;  // from COMRESET to the signature
 };
 
 struct DriveFault {
-    uint8_t lose_fis = 0;         // the n-th FIS of this type of the drive's is not sent
+    uint8_t lose_fis = 0;         // the drive's n-th FIS of this type is not sent
     uint64_t lose_at = 0;
     uint8_t double_fis = 0;
     uint64_t double_at = 0;
     uint64_t error_at = 0;        // the n-th read or write fails (media error)
-    uint64_t silent_at = 0;       // the n-th read or write is accepted and never done
-    uint64_t give_up_at = 0;      // the n-th time that the drive asks for data it fails the command instead of waiting for them
-    uint64_t setup_tag_at = 0;    // the n-th DMA setup has a tag that is not under way
+    uint64_t silent_at = 0;       // the n-th read or write is accepted but never completed
+    uint64_t give_up_at = 0;      // the n-th time that the drive requests data, it fails the command instead
+    uint64_t setup_tag_at = 0;    // the n-th DMA setup has a tag that is not outstanding
     uint64_t bits_tag_at = 0;     // the n-th set device bits names another tag
-    uint64_t comreset_at = 0;     // the drive starts again at the n-th read or write
+    uint64_t comreset_at = 0;     // the drive restarts at the n-th read or write
     bool never_ready = false;     // no signature after COMRESET
     bool no_log = false;          // the queued error log is refused
     bool short_read = false;      // the `error_at`-th read ends without its data and without an error
 };
 
-// Zeroes until they are written, which cost no memory.
+// Memory that reads as zeroes until it is written. Zeroes take no memory.
 class Store {
 public:
     explicit Store(size_t size) : size_(size), bytes_(static_cast<uint8_t*>(std::calloc(size, 1))) {
@@ -78,7 +78,7 @@ public:
 
     bool up() const { return down_ == 0; }
 
-    // One dword each way; `reset`: the host asks for COMRESET.
+    // Exchanges one dword in each direction. `reset`: the host requests COMRESET.
     Word step(Word from_host, bool reset) {
         ++now_;
         if (reset && up()) down(50);
@@ -98,20 +98,20 @@ public:
         }
         if (now_ >= stalled_until_) serve();
         Word word = port.step(from_host);
-        // Data that were answered with R_ERR: the command ends with an interface CRC error.
+        // The data were answered with R_ERR: the command ends with an interface CRC error.
         if (data_refused_ && current_) fail(0x84);
         data_refused_ = false;
         return word;
     }
 
-    // The power goes and comes back: each block in the cache is lost or kept.
+    // Cuts and restores the power: each block in the cache is lost or kept.
     void cut() {
         for (auto& [lba, block] : cached_)
             if (!random_.below(2)) std::memcpy(&bytes[lba * kBlock], block.data(), kBlock);
         cached_.clear();
         down(50);
     }
-    // Reads and writes so far: `fault` counts them.
+    // The number of reads and writes so far, which `fault` refers to.
     uint64_t ios() const { return ios_; }
 
 private:
@@ -180,7 +180,7 @@ private:
         waiting_.push_back(command);
     }
 
-    // Begins what is due, where nothing else is under way.
+    // Begins the next due command if no other is in progress.
     void serve() {
         if (current_ || !port.idle() || waiting_.empty()) return;
         size_t chosen = model.reorder ? random_.below(waiting_.size()) : 0;
@@ -258,11 +258,11 @@ private:
         } else if (type == 0x46) {
             port.frames.clear();
             if (current_) fail(0x84);  // interface CRC error
-        }  // any other is sent again
+        }  // other frames are sent again
     }
     void done_sending() {
         if (!current_) return;
-        if (current_->code == 0xEC || current_->code == 0x2F) current_ = nullptr;  // PIO: the data are the end
+        if (current_->code == 0xEC || current_->code == 0x2F) current_ = nullptr;  // PIO: the command ends with its data
         else send_data();
     }
 
@@ -335,7 +335,7 @@ private:
         return words;
     }
 
-    std::map<uint64_t, std::array<uint8_t, kBlock>> cached_;  // what a cut brings back of a block that no flush covers
+    std::map<uint64_t, std::array<uint8_t, kBlock>> cached_;  // previous contents of unflushed blocks, which a cut may restore
     Random random_;
     std::vector<Command> waiting_;
     Command now_served_{};

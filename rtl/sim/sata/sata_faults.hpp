@@ -1,4 +1,4 @@
-// The rows of the fault matrix: what the drive or the cable does wrong, at which event.
+// The rows of the fault matrix: each is a fault of the drive or the cable, at a given event.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@ struct FaultRow {
     unsigned depth = 8;
     bool at_start = false;    // from power-up on
     bool usable = true;       // the drive works again without the fault
-    unsigned cancel_at = 0;   // no fault; the host cancels when this request has begun
+    unsigned cancel_at = 0;   // instead of a fault, the host cancels when this request has begun
     std::function<void(DriveModel&)> shape = [](DriveModel&) {};
     unsigned stall_percent = 10;  // how often the host pauses
 };
 
-// Faults of the line's bits and of the start of a link, for a host with its PHY.
+// Faults of single bits and during link start, for a host with its PHY.
 inline std::vector<FaultRow> line_rows() {
     std::vector<FaultRow> rows;
     auto both = [&](std::string name, std::string says, auto set) {

@@ -1,7 +1,7 @@
 // Drives sata_parts_sim: the code against its rules, the out-of-band signals at the edges of their tolerances.
 //
 // `sata_parts_bench code`: every byte and control code at both disparities, every symbol, every error of one bit.
-// `sata_parts_bench oob SEED`: gaps that must be taken and gaps that must not, at each rate, and what is sent.
+// `sata_parts_bench oob SEED`: gaps that must be accepted and refused at each rate, and the lengths of sent signals.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -42,22 +42,22 @@ int code_run() {
             if (!good && decoder.meaning[!positive][bits] && top.bad_code) fail("a code error is reported for " + name);
             if (!meaning) continue;
             ++symbols;
-            if ((top.decoded_k << 8 | top.decoded) != (meaning & 511)) fail("symbol " + name + " is decoded wrong");
+            if ((top.decoded_k << 8 | top.decoded) != (meaning & 511)) fail("symbol " + name + " is decoded incorrectly");
             bool k = meaning & 256;
             sata::Symbol right = sata::encode(meaning & 255, k, positive);
             top.k = k;
             top.data = meaning & 255;
             top.eval();
             if (top.encoded != right.bits || top.encoded_positive != right.positive || top.decoded_positive != right.positive)
-                fail("symbol " + name + " is encoded wrong");
-            // One wrong bit is seen at once, or leaves the receiver's disparity wrong for the next that is not balanced.
+                fail("symbol " + name + " is encoded incorrectly");
+            // One wrong bit is detected immediately, or it changes the disparity, which the next unbalanced symbol shows.
             for (unsigned bit = 0; bit < 10; ++bit) {
                 top.symbol = bits ^ 1u << bit;
                 top.eval();
                 ++errors;
                 if (top.bad_code || top.bad_disparity) continue;
                 ++later;
-                if (top.decoded_positive == right.positive) fail("a wrong bit in " + name + " leaves nothing to be seen");
+                if (top.decoded_positive == right.positive) fail("a wrong bit in " + name + " is undetectable");
             }
             top.symbol = bits;
         }
@@ -68,7 +68,7 @@ int code_run() {
     return 0;
 }
 
-// A line on which bursts of 106.7 ns and gaps of this length come, six of the first; caught by a clock at any phase.
+// A line with six bursts of 106.7 ns and gaps of this length, sampled by a clock of any phase.
 bool hears(Parts& parts, unsigned rate, double gap_ns, bool wake, double phase) {
     const double cycle_ns = 80.0 / 3 / (1 << rate), burst_ns = 320.0 / 3;
     parts.reset(rate);
@@ -80,9 +80,9 @@ bool hears(Parts& parts, unsigned rate, double gap_ns, bool wake, double phase) 
         top.idle = at < 0 || at > 6 * burst_ns + 5 * gap_ns || part >= burst_ns;
         parts.edge();
         heard |= wake ? top.wake : top.init;
-        if (wake ? top.init : top.wake) fail("one signal is taken for the other");
+        if (wake ? top.init : top.wake) fail("one signal is detected as the other");
     }
-    if (top.init || top.wake) fail("a signal that has ended is still heard");
+    if (top.init || top.wake) fail("a signal is still reported after its end");
     return heard;
 }
 
@@ -90,7 +90,7 @@ int oob_run(uint64_t seed) {
     Parts parts;
     auto& top = *parts.top;
     Random random(seed);
-    // Must be heard from the first to the second; must not be heard up to the third and from the fourth on.
+    // Must be detected from the first to the second; must not be detected up to the third and from the fourth.
     struct { bool wake; double least, most, below, above; } edges[] = {{false, 304, 336, 175, 525}, {true, 101.3, 112, 35, 175}};
     unsigned checks = 0;
     for (unsigned rate = 0; rate < 3; ++rate) {
@@ -105,7 +105,7 @@ int oob_run(uint64_t seed) {
                 for (double gap : {edge.below, edge.above, edge.above + share * 300}) {
                     if (edge.wake && gap > 190) continue;  // that may be COMINIT
                     ++checks;
-                    if (hears(parts, rate, gap, edge.wake, phase)) fail("a gap of " + std::to_string(gap) + " ns is taken" + where);
+                    if (hears(parts, rate, gap, edge.wake, phase)) fail("a gap of " + std::to_string(gap) + " ns is accepted" + where);
                 }
             }
         }
@@ -116,7 +116,7 @@ int oob_run(uint64_t seed) {
             unsigned bursts = 0, length = 0, cycles = 0;
             bool last = true;
             for (parts.edge(); !top.done; parts.edge()) {
-                if (++cycles == 2000) fail("a signal never ends");
+                if (++cycles == 2000) fail("a signal does not end");
                 if (top.burst == last) {
                     ++length;
                     continue;

@@ -1,5 +1,5 @@
-// The link layer of a drive: frames in and out as whole vectors, flow control, CONT, ALIGN, delays of the cable,
-// and what can go wrong on it. One call of `step` is one dword each way.
+// The link layer of a drive: complete frames in both directions, flow control, CONT, ALIGN, and the cable's delay and faults.
+// One call of `step` exchanges one dword in each direction.
 #pragma once
 
 #include <deque>
@@ -10,49 +10,49 @@
 
 namespace straightway::sata {
 
-// The n-th event of one kind goes wrong (n from 1; 0: none does).
+// The n-th event of one kind fails (n counts from 1; 0: none).
 struct LinkFault {
-    uint32_t out_primitive = 0;   // this primitive of the drive's is damaged ...
+    uint32_t out_primitive = 0;   // this primitive of the drive is damaged ...
     uint64_t out_primitive_at = 0;
-    uint64_t out_data_at = 0;     // a data word of the drive's has a wrong bit; the host sees it by the CRC alone
+    uint64_t out_data_at = 0;     // a data word of the drive has a wrong bit; only the CRC shows it
     uint64_t out_code_at = 0;     // a data word of the drive is not a valid character
-    uint32_t in_primitive = 0;    // a primitive of the host's does not arrive as such
+    uint32_t in_primitive = 0;    // a primitive of the host is damaged
     uint64_t in_primitive_at = 0;
     uint64_t in_data_at = 0;
     uint64_t refuse_at = 0;       // the drive answers a good frame with R_ERR
-    uint64_t mute_at = 0;         // the drive takes a data frame of the host's and never answers it
-    uint64_t drop_at = 0;         // the link is lost in the middle of a frame of the drive's
-    uint64_t sync_at = 0;         // the drive leaves a host's frame by SYNC
-    bool ignore_hold = false;     // the drive sends on whatever the host says
-    uint64_t out_stuck_at = 0;    // behind this data word of its own the drive holds indefinitely ...
-    uint64_t in_stuck_at = 0;     // ... or behind this one of the host's, until the frame is left by SYNC
+    uint64_t mute_at = 0;         // the drive receives a data frame and never answers it
+    uint64_t drop_at = 0;         // the link is lost during a frame of the drive
+    uint64_t sync_at = 0;         // the drive aborts a frame of the host with SYNC
+    bool ignore_hold = false;     // the drive ignores the host's HOLD
+    uint64_t out_stuck_at = 0;    // after this data word the drive sends HOLD indefinitely ...
+    uint64_t in_stuck_at = 0;     // ... or after this one of the host, until SYNC aborts the frame
 };
 
-// The same on the line itself, by its bits in frames (sata_cable.hpp).
+// The same for single bits within frames (sata_cable.hpp).
 struct LineFault {
     uint64_t drive_bit_at = 0, host_bit_at = 0;      // this bit is wrong
-    uint64_t drive_slip_at = 0, host_slip_at = 0;    // this bit is lost: every word behind it is out of place
+    uint64_t drive_slip_at = 0, host_slip_at = 0;    // this bit is lost: all following words are misaligned
     uint64_t drive_noise_at = 0, host_noise_at = 0;  // 400 bits of noise
     uint64_t dip_at = 0;                             // the drive's line is idle for 300 ns
-    uint64_t pull_at = 0;                            // the cable is pulled, and put back 20 us later
-    uint64_t error_gap = 0;                          // a bit is wrong after this many on average, anywhere
+    uint64_t pull_at = 0;                            // the cable is unplugged for 20 us
+    uint64_t error_gap = 0;                          // average distance of wrong bits, also outside frames
     bool deaf = false;                               // COMRESET is not answered
-    unsigned deaf_times = 0, asleep_times = 0;       // this many COMRESET, COMWAKE are not answered
+    unsigned deaf_times = 0, asleep_times = 0;       // number of COMRESET, COMWAKE that are not answered
 };
 
 class Port {
 public:
     LineFault line_fault;
-    unsigned latency = 0;        // words on the way, each way
-    unsigned hold_percent = 0;   // how often the drive pauses, either direction
+    unsigned latency = 0;        // delay of the cable in words, each way
+    unsigned hold_percent = 0;   // how often the drive pauses, in each direction
     LinkFault fault;
-    std::function<void(const std::vector<uint32_t>&)> received;           // a good frame of the host's
-    std::function<void(bool good)> sent;                                  // the end of the drive's frame
-    std::function<void()> damaged;                                        // a frame of the host's was bad
-    std::function<void()> dropped;                                        // the fault: the link is lost
-    std::deque<std::vector<uint32_t>> frames;                             // those to be sent
+    std::function<void(const std::vector<uint32_t>&)> received;           // called for a good frame of the host
+    std::function<void(bool good)> sent;                                  // called at the end of the drive's frame
+    std::function<void()> damaged;                                        // called for a bad frame of the host
+    std::function<void()> dropped;                                        // called when the link is lost by a fault
+    std::deque<std::vector<uint32_t>> frames;                             // frames to be sent
     uint64_t cycles = 0;
-    unsigned faults = 0;         // how often a fault happened
+    unsigned faults = 0;         // number of faults so far
 
     // Counts a fault that happens now.
     bool happens(bool condition) {
@@ -72,7 +72,7 @@ public:
         last_ = kSync;
         repeat_ = 0;
     }
-    // Events are counted from here on.
+    // Restarts the counters of events.
     void count_from_now() {
         in_primitives_ = in_data_ = out_primitives_ = out_data_ = good_frames_ = data_frames_ = frames_begun_ = 0;
     }
@@ -102,7 +102,7 @@ private:
     enum State { kIdle, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave, kMute };
 
     Word react(Word word) {
-        // What it is: a primitive, or data; behind CONT the primitive before it.
+        // A primitive, or data; after CONT, the previous primitive.
         bool skip = word.k && word.data == kAlign;
         uint32_t primitive = kData;
         bool is_data = false;
@@ -122,7 +122,7 @@ private:
             break;
         case kSendRdy:
             if (primitive == kRrdy && !align) next = kSendSof;
-            break;  // X_RDY from the host: it gives way
+            break;  // X_RDY from the host: the drive yields
         case kSendSof:
         case kSendData:
             if (primitive == kSync) next = kIdle, end(false);
@@ -202,11 +202,11 @@ private:
             dropped();
             return {kAlign, true};
         }
-        if (index_ == frames.front().size()) return say(kHold);  // only with an empty frame
+        if (index_ == frames.front().size()) return say(kHold);  // only for an empty frame
         if (hold_ && !happens(fault.ignore_hold)) return say(kHolda);
         if (fault.out_stuck_at && out_data_ >= fault.out_stuck_at && (stuck_ || happens(true))) stuck_ = true;
         bool pause = stuck_ || random_.percent(hold_percent);
-        // Behind CONT a primitive goes before the next word.
+        // After CONT, a primitive must precede the next word.
         if (pause || repeat_ > 2) {
             if (!pause) repeat_ = 0, said_ = 0;
             return say(kHold);

@@ -1,4 +1,4 @@
-// Drives sata_stream_sim: the streaming port of the Serial ATA host, at the model of a drive.
+// Drives sata_stream_sim: the streaming port of the Serial ATA host, with a drive model.
 //
 // `sata_stream_bench random SEED COMMANDS`: random commands, lengths and pauses; everything read is compared.
 // `sata_stream_bench errors queued|single`: each kind of error, with the status that the user sees; every command ends
@@ -45,7 +45,7 @@ struct Bench : Clocked<Vsata_stream_sim> {
     Drive drive;
     Random random;
     unsigned stall_percent = 0;
-    uint64_t moved = 0;                // words of the command under way
+    uint64_t moved = 0;                // words of the current command
     std::function<void()> at_cycle = [] {};
 
     Bench(DriveModel model, uint64_t seed) : drive(model, seed), random(seed) { reset(); }
@@ -68,7 +68,7 @@ struct Bench : Clocked<Vsata_stream_sim> {
         }
     }
 
-    // One command from its offer to its status. The pins keep their values until a handshake, as rule B1 asks.
+    // Runs one command to its status. The pins keep their values until the handshake, as rule B1 requires.
     Outcome run(const Command& command) {
         Outcome outcome;
         bool offered = true;
@@ -105,11 +105,11 @@ struct Bench : Clocked<Vsata_stream_sim> {
             moved += got;
             if (ended) break;
         }
-        if (given != command.words.size()) fail("the write stream was not taken to its end");
+        if (given != command.words.size()) fail("the write stream was not taken completely");
         for (int i = 0; i < 20; ++i) {
             top->clk_i = 0;
             top->eval();
-            if (top->status_valid || top->read_valid) fail("a second status, or words behind it");
+            if (top->status_valid || top->read_valid) fail("a second status, or words after the status");
             cycle();
         }
         if (!top->idle) fail("the checker still sees a request");
@@ -147,7 +147,7 @@ int random_run(uint64_t seed, unsigned commands) {
     return 0;
 }
 
-// One row of the test: a fault, a command, and what the user must see.
+// One row of the test: a fault, a command, and the expected result.
 class Errors {
 public:
     explicit Errors(bool queue) : bench_({512, queue}, 3) {
@@ -207,7 +207,7 @@ int errors_run(bool queue) {
     errors.check("the link drops amid a read", {kRead, 0, 8}, kGone);
     drop_at(300);
     errors.check("the link drops amid a write", errors.write(0, 8), kGone);
-    // Longer than the memory for queued writes: its words go to the drive as they come.
+    // Longer than the memory for queued writes: its words are passed directly to the drive.
     drop_at(5000);
     errors.check("the link drops amid a long write", errors.write(0, 64), kGone);
     drive.cut();
@@ -232,7 +232,7 @@ int errors_run(bool queue) {
     errors.check("`last` too late", late, kOk, true);
     Outcome read = bench.run({kRead, 300, 4});
     late.words.resize(4 * kBlockWords);
-    if (read.words != late.words) fail("the words in front of a late `last` are not on the drive");
+    if (read.words != late.words) fail("the words before a late `last` are not on the drive");
     Command refused = errors.write(510, 3);
     refused.words.resize(7);
     errors.check("past the end, `last` too early", refused, kOutOfRange, true);

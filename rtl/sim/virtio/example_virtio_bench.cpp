@@ -1,8 +1,8 @@
 // The example of a Serial ATA drive as a virtio disk: a driver on one end, single bits to the model of a drive on the other, three
-// clocks without a relation.
+// unrelated clocks.
 //
-// `example_virtio_bench SEED`: starts, writes, flushes, reads back with many requests at once, discards; then the cable is
-// pulled in the middle of reads and put back.
+// `example_virtio_bench SEED`: starts, writes, flushes, reads back with many concurrent requests, and discards. Then the cable
+// is unplugged during reads and plugged in again.
 #include "Vexample_virtio_sim.h"
 #define VIRTIO_BUS_TOP Vexample_virtio_sim
 #include "sata/sata_cable.hpp"
@@ -40,7 +40,7 @@ struct Machine {
             top.rx_clk = 0;
             top.eval();
         };
-        cable.refused = [](const char* what) { fail(std::string(what) + " of the host's is out of the specification"); };
+        cable.refused = [](const char* what) { fail(std::string(what) + " from the host violates the specification"); };
         top.rate_now = cable.host_rate;
         top.rx_idle = 1;
         // 150 MHz beside 100.
@@ -72,11 +72,11 @@ struct Machine {
     }
     void until_capacity(bool there) {
         for (unsigned limit = 200000; (bus.read(kConfig) != 0) != there;)
-            if (limit-- == 0) fail(there ? "the drive never became ready" : "the drive never left");
+            if (limit-- == 0) fail(there ? "the drive never became ready" : "the drive did not disappear");
     }
 };
 
-// Requests made available at once, each in an arena of its own.
+// Requests that are made available together, each in its own memory.
 class Batch {
 public:
     Batch(Machine& machine, Queue& queue) : machine_(machine), queue_(queue) {}
@@ -91,7 +91,7 @@ public:
         segments.push_back({arena + 16, 1, true});
         numbers_[queue_.add(segments, 0, arena + 0x100)] = count_++;
     }
-    // The statuses, once all have ended; the cable is pulled after so many cycles.
+    // Returns the statuses when all requests have ended. The cable is unplugged after the given number of cycles.
     std::vector<unsigned> run(unsigned pull_after = 0) {
         queue_.kick();
         unsigned head;
@@ -163,7 +163,7 @@ int run(uint64_t seed) {
     std::vector<unsigned> statuses = read_all(reads, 0);
     CHECK(all(statuses, 0));
     compare(reads, statuses);
-    // The drive had several at once: one by one, their latencies alone would take longer.
+    // The requests overlapped on the drive: one at a time, their latencies alone would take longer.
     uint64_t cycles = bus.now - before;
     CHECK(cycles < kMany * kLatency * 2 / 3 / 2);
     Batch discard(machine, queue);
@@ -172,7 +172,7 @@ int run(uint64_t seed) {
     machine.memory.store<uint64_t>(kBuffers + 0x1008, 8);
     CHECK(all(discard.run(), 0));
 
-    // The cable is pulled in the middle: each request ends, some with an error, none with wrong data.
+    // The cable is unplugged during the reads: each request ends, some with an error, none with wrong data.
     uint32_t generation = bus.read(kConfigGeneration);
     Batch pulled(machine, queue);
     statuses = read_all(pulled, 20000);

@@ -2,8 +2,8 @@
 // guest the device as a PCI disk. The core reads the guest's rings and moves its data; this process only carries
 // registers, notifications and interrupts between QEMU's messages and the core's pins, and translates addresses.
 //
-// `vhost_user SOCKET [BYTE]`: listens there, serves one connection, prints what the core did, and ends. The RAM disk's memory
-// fails at that byte. It ends with 1, with the reason, where the core asks for a reset or a message asks for what is not supported.
+// `vhost_user SOCKET [BYTE]` listens on the socket, serves one connection, prints statistics of the core, and exits. The RAM
+// disk's memory fails at that byte. Exits with 1, and the reason, if the core needs a reset or a message is not supported.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -37,7 +37,7 @@ constexpr uint64_t kProtocolFeatures = 1ull << 30, kProtocolMq = 1, kProtocolRep
 }
 
 struct Message {
-    uint32_t alignment;  // on the socket a message begins with its request, and nothing is between size and body
+    uint32_t alignment;  // not sent; makes header and body contiguous, with an aligned body
     uint32_t request, flags, size;
     union {
         uint64_t number;
@@ -50,7 +50,7 @@ struct Message {
 constexpr size_t kHeader = offsetof(Message, body) - offsetof(Message, request);
 static_assert(kHeader == 12);
 
-// The guest's memory, as QEMU shares it.
+// The guest's memory, which QEMU shares.
 class SharedMemory {
 public:
     void take(const Message& message, const std::vector<int>& descriptors) {
@@ -63,11 +63,11 @@ public:
             regions_.push_back({from.guest, from.user, from.size, static_cast<uint8_t*>(mapped) + from.offset, mapped, from.size + from.offset});
         }
     }
-    // QEMU names rings by its own addresses; the core knows the guest's.
+    // QEMU passes its own virtual addresses of the rings; the core needs the guest's addresses.
     uint64_t guest_of(uint64_t user) const {
         for (const Region& region : regions_)
             if (user - region.user < region.size) return user - region.user + region.guest;
-        fail("a ring is outside of the guest's memory");
+        fail("a ring is outside the guest's memory");
     }
     uint8_t* at(uint64_t guest) const {
         for (const Region& region : regions_)
@@ -96,7 +96,7 @@ public:
                        [this](uint64_t address, uint32_t word, unsigned strobe) {
                            volatile uint8_t* to = memory_.at(address);
                            if (!to) return false;
-                           // A half of a word is an index that the driver reads as one.
+                           // Half a word is an index, which the driver reads in one access.
                            if (strobe == 12) *reinterpret_cast<volatile uint16_t*>(to + 2) = uint16_t(word >> 16);
                            else if (strobe == 15) *reinterpret_cast<volatile uint32_t*>(to) = word;
                            else
@@ -149,7 +149,7 @@ private:
             if (vring.started && vring.call >= 0 && write(vring.call, &one, 8) != 8) fail("an interrupt was lost");
     }
 
-    // --- Queues: a vring that has all its parts is a queue of the core -------------------------------
+    // --- Queues: a vring with all its parts becomes a queue of the core ------------------------------
     void begin(unsigned index) {
         Vring& vring = vrings_[index];
         if (vring.started || !vring.enabled || vring.kick < 0) return;
@@ -170,7 +170,7 @@ private:
         bus_.write64(kQueueDevice, memory_.guest_of(vring.used));
         bus_.write(kQueueReady, 1);
         vring.started = true;
-        bus_.write(kQueueNotify, index);  // something may be there already
+        bus_.write(kQueueNotify, index);  // the ring may already have entries
     }
     uint32_t end(unsigned index) {
         Vring& vring = vrings_[index];
@@ -202,7 +202,7 @@ private:
         header.msg_controllen = sizeof control;
         ssize_t got = recvmsg(socket_, &header, MSG_WAITALL | MSG_CMSG_CLOEXEC);
         if (got <= 0) return false;
-        if (got != kHeader || message.size > sizeof message.body) fail("a message is not vhost-user");
+        if (got != kHeader || message.size > sizeof message.body) fail("invalid vhost-user message");
         for (cmsghdr* one = CMSG_FIRSTHDR(&header); one; one = CMSG_NXTHDR(&header, one)) {
             if (one->cmsg_type != SCM_RIGHTS) continue;
             size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -214,13 +214,13 @@ private:
     void reply(Message& message, uint32_t size) {
         message.flags = kFlagVersion | kFlagReply;
         message.size = size;
-        if (send(socket_, &message.request, kHeader + size, MSG_NOSIGNAL) != ssize_t(kHeader + size)) fail("QEMU takes no answer");
+        if (send(socket_, &message.request, kHeader + size, MSG_NOSIGNAL) != ssize_t(kHeader + size)) fail("QEMU does not accept an answer");
     }
     Vring& vring(uint32_t index) {
         if (index >= QUEUES) fail("queue " + std::to_string(index) + ": there are " + std::to_string(QUEUES));
         return vrings_[index];
     }
-    // The eventfd that a message carries, in the place of an earlier one.
+    // Replaces an eventfd with the one that the message carries.
     static void replace(int& descriptor, const Message& message, std::vector<int>& descriptors) {
         if (descriptor >= 0) close(descriptor);
         descriptor = -1;
@@ -237,7 +237,7 @@ private:
         bool needs_reply = message.flags & kFlagNeedReply;
         switch (message.request) {
         case kGetFeatures:
-            // Without the bits of a bus: QEMU's own device is between.
+            // Without the transport's feature bits: QEMU's own device handles these.
             body.number = (device_features(bus_) & ~(1ull << kAccessPlatform | 1ull << kOrderPlatform)) | kProtocolFeatures;
             return reply(message, 8), true;
         case kGetProtocolFeatures:
@@ -262,7 +262,7 @@ private:
             break;
         }
         case kSetVringBase:
-            if (body.vring.value != 0) fail("a ring that begins at entry " + std::to_string(body.vring.value) + ": registers over MMIO have no such place");
+            if (body.vring.value != 0) fail("a ring that begins at entry " + std::to_string(body.vring.value) + ": the MMIO registers cannot set this");
             break;
         case kSetVringKick: replace(vring(body.number & 0xff).kick, message, descriptors), begin(body.number & 0xff); break;
         case kSetVringCall: replace(vring(body.number & 0xff).call, message, descriptors); break;

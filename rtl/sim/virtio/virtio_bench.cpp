@@ -1,14 +1,14 @@
 // Plays a driver of virtio_sim over a RAM disk.
 //
-// `virtio_bench registers`: the initialisation sequence, and every step of it done wrong.
-// `virtio_bench requests`: each request type, its errors, the segments' borders.
-// `virtio_bench random SEED REQUESTS`: queues, chains in rings and tables cut anywhere, event index, pauses.
+// `virtio_bench registers`: the initialisation sequence, and errors in each of its steps.
+// `virtio_bench requests`: each request type, its errors, segments with arbitrary boundaries.
+// `virtio_bench random SEED REQUESTS`: queues, chains in rings and tables with arbitrary segments, event index, pauses.
 // `virtio_bench hostile SEED ROUNDS`: rings of random nonsense; then the device must work again after a reset.
-// `virtio_bench resets SEED ROUNDS`: resets in the middle of anything: no access after Status reads 0.
+// `virtio_bench resets SEED ROUNDS`: resets at random times; no access after Status reads 0.
 // `virtio_bench sata read|write sequential|random BYTES DEPTH LATENCY REQUESTS`: cycles of a request on a Serial ATA drive that
-// needs LATENCY cycles for a command, with DEPTH requests made available at once.
-// `virtio_bench parallel SEED`: several requests under way on a device that reorders: overtaking, errors, flushes.
-// `virtio_bench rate`: cycles of a 4 KiB request, and words a cycle of a 64 KiB one.
+// needs LATENCY cycles for a command, with DEPTH concurrent requests.
+// `virtio_bench parallel SEED`: concurrent requests on a device that reorders: completion order, errors, flushes.
+// `virtio_bench rate`: cycles of requests of 4 KiB and 64 KiB.
 #include "virtio_load.hpp"
 #include "virtio_rates.hpp"
 #include "virtio_several.hpp"
@@ -35,7 +35,7 @@ int registers() {
     CHECK(bus.read(kConfig + 4) == 0 && bus.read(kConfig + 12) == 126);
     CHECK(bus.read(kConfig + 20) == kUnit);
 
-    // FEATURES_OK only for what is offered, with VIRTIO_F_VERSION_1, after DRIVER.
+    // FEATURES_OK is accepted only after DRIVER, for offered features, with VIRTIO_F_VERSION_1.
     for (uint64_t bad : {kAll & ~(1ull << kVersion1), kAll | 1ull << kReadOnlyFeature, kAll | 1ull << 40, kAll | 1ull << 24}) {
         reset(bus);
         negotiate(bus, bad);
@@ -51,10 +51,10 @@ int registers() {
     reset(bus);
     negotiate(bus, kAll);
     bus.write(kDriverFeaturesSel, 2);
-    bus.write(kDriverFeatures, 1);  // after FEATURES_OK: without effect
+    bus.write(kDriverFeatures, 1);  // after FEATURES_OK: no effect
     CHECK(bus.read(kStatus) == (kAcknowledge | kDriver | kFeaturesOk));
 
-    // A queue: not before FEATURES_OK, not while it is ready; less than a word changes nothing.
+    // A queue cannot be changed before FEATURES_OK or while it is ready. A partial write of a word has no effect.
     Queue queue(bus, memory, 0, 16, kBase, true);
     reset(bus);
     queue.set_up();
@@ -70,7 +70,7 @@ int registers() {
     bus.write(kQueueReady, 0);
     CHECK(bus.read(kQueueReady) == 0);
 
-    // A ring that cannot be: DEVICE_NEEDS_RESET at once, and an interrupt once the driver is running.
+    // An invalid ring: DEVICE_NEEDS_RESET immediately, and an interrupt once the driver is running.
     const std::pair<uint32_t, uint32_t> wrong[] = {
         {kQueueNum, 0}, {kQueueNum, 3}, {kQueueNum, 256}, {kQueueNum, 0x10000}, {kQueueDesc, 8}, {kQueueDesc + 4, 0x10000},
         {kQueueDriver, 1}, {kQueueDriver + 4, 0x80000000}, {kQueueDevice, 2}, {kQueueDevice + 4, 0x10000}, {kQueueReady, 1}};
@@ -124,7 +124,7 @@ int requests() {
     auto read = ready.ask(kTypeIn, 4 * kSectors, {{back, 4 * kUnit, true}});
     CHECK(read.status == 0 && read.length == 4 * kUnit + 1);
     CHECK(!std::memcmp(memory.at(data), memory.at(back), 4 * kUnit));
-    // Borders anywhere, empty segments, the header and the data in one, the status behind the data.
+    // Arbitrary segment boundaries, empty segments, header and data in one segment, the status after the data in one.
     ready.header(data - 16, kTypeOut, 9 * kSectors);
     CHECK(ready.send({{data - 16, 5, false}, {data - 11, 0, false}, {data - 11, 13, false}, {data + 2, 2 * kUnit - 2, false},
                       {kBuffers + 33, 1, true}}).status == 0);
@@ -134,7 +134,7 @@ int requests() {
     read = ready.send({{data - 16, 16, false}, {back + 3, 1, true}, {back + 4, kUnit + 1, true}, {back + 5 + kUnit, kUnit - 1, true}});
     CHECK(read.length == 2 * kUnit + 1 && *memory.at(back + 3 + 2 * kUnit) == 0);
     CHECK(!std::memcmp(memory.at(data), memory.at(back + 3), 2 * kUnit) && *memory.at(back + 2) == 0);
-    // The name, whole and in part.
+    // The device's ID, complete and truncated.
     for (unsigned room : {20u, 7u, 30u}) {
         std::memset(memory.at(back), 'x', 40);
         auto name = ready.ask(kTypeGetId, 0, {{back, room, true}});
@@ -142,7 +142,7 @@ int requests() {
         CHECK(name.status == 0 && name.length == given + (room <= 20));
         CHECK(!std::memcmp(memory.at(back), "straightway-virtio-0", given) && *memory.at(back + given) == 'x');
     }
-    // Flushes: the driver's own; after each change where it did not accept them and the device has a cache.
+    // Flushes: the driver's, and, if the driver did not accept the feature and the device has a cache, one after each change.
     unsigned flushes = bus.top->flushes;
     CHECK(ready.ask(kTypeFlush, 0, {}).status == 0 && bus.top->flushes == flushes + 1);
     CHECK(ready.ask(kTypeOut, 0, {{data, kUnit, false}}).status == 0);
@@ -151,7 +151,7 @@ int requests() {
         ready.begin(kAll | 1ull << kFlushFeature);
         CHECK(ready.ask(kTypeOut, 0, {{data, kUnit, false}}).status == 0 && bus.top->flushes == flushes + 2);
     }
-    // Ranges: zeroes in two places at once; discard, which this device has not.
+    // Ranges: zeroes in two ranges with one request; discard, which this device does not support.
     auto range = [&](unsigned at, uint64_t sector, uint32_t count, uint32_t flags) {
         memory.store<uint64_t>(back + 16 * at, sector);
         memory.store<uint32_t>(back + 16 * at + 8, count);
@@ -172,7 +172,7 @@ int requests() {
     CHECK(ready.ask(kTypeWriteZeroes, 0, {{back, 16, false}}).status == 1);
     CHECK(ready.ask(kTypeWriteZeroes, 0, {{back, 15, false}}).status == 1);
     CHECK(ready.ask(kTypeWriteZeroes, 0, {}).status == 1);
-    // What is refused, and why.
+    // Refused requests and their statuses.
     for (uint32_t type : {2u, 7u, 10u, 14u, 0xffffffffu}) CHECK(ready.ask(type, 0, {}).status == 2);
     CHECK(ready.ask(kTypeIn, 0, {{back, kUnit - 1, true}}).status == 1);
     CHECK(ready.ask(kTypeIn, 0, {{back, kUnit + 4, true}}).status == 1);
@@ -187,7 +187,7 @@ int requests() {
     CHECK(ready.send({{kBuffers, 15, false}, {kBuffers + 33, 1, true}}).status == 1);
     CHECK(ready.send({{kBuffers, 16, false}, {0xffff'0000'0000, 1u << 26, true}, {kBuffers + 33, 1, true}}).status == 1);
     CHECK(ready.send({{kBuffers, 16, false}, {0, 0xffffffff, false}, {kBuffers + 33, 1, true}}).status == 1);
-    // Memory that fails under data, under the header, in the disk; a disk that is away.
+    // Memory that fails for data, for the header, in the disk; a disk that is not ready.
     memory.fault_from = back + 64, memory.fault_to = back + 68;
     CHECK(ready.ask(kTypeIn, 0, {{back, kUnit, true}}).status == 1);
     CHECK(ready.ask(kTypeOut, 0, {{back, kUnit, false}}).status == 1);
@@ -200,7 +200,7 @@ int requests() {
     bus.top->fault = 0;
     if (EXTERNAL) ready.disk.device->bad_reads.clear();
     CHECK(ready.ask(kTypeIn, 0, {{back, kUnit, true}}).status == 0);
-    // A chain that no device can answer, or whose rings fail.
+    // A chain that cannot be answered, or whose rings fail.
     Segment header{kBuffers, 16, false}, in{back, kUnit, true}, status{kBuffers + 33, 1, true};
     auto descriptor = [&](unsigned i) { return ready.queue->desc + 16 * i; };
     auto loop = [&] { memory.store<uint16_t>(descriptor(1) + 14, 0), memory.store<uint16_t>(descriptor(1) + 12, kNext); };
@@ -248,7 +248,7 @@ int resets(uint64_t seed, unsigned rounds) {
         ready.begin(kAll);
         ready.bus.stall_percent = random.below(50);
         ready.bus.latency = random.below(30);
-        // One, or as many as the ring holds.
+        // One request, or as many as the ring holds.
         unsigned many = REQUESTS == 1 ? 1 : 1 + random.below(5);
         uint64_t total = 0;
         for (unsigned i = 0; i < many; ++i) {
@@ -266,7 +266,7 @@ int resets(uint64_t seed, unsigned rounds) {
         asked += many;
         uint64_t before = ready.bus.now;
         reset(ready.bus);
-        // What AXI has begun is finished, so a burst or two, however long the request is.
+        // Started AXI bursts are finished: one or two bursts, independent of the request's length.
         if (ready.bus.now - before > 8000 * REQUESTS) fail("a reset took " + std::to_string(ready.bus.now - before) + " cycles");
         ready.memory.frozen = true;
         for (int i = 0; i < 500; ++i) ready.bus.cycle();

@@ -18,19 +18,19 @@ enum : uint16_t { kNext = 1, kWritable = 2, kTable = 4 };
     std::exit(1);
 }
 
-// The guest's memory. The device may read and write inside of what was granted alone; anything else ends the run.
+// The guest's memory. The device may access only granted ranges; any other access ends the run.
 class GuestMemory {
 public:
     static constexpr uint64_t kBase = 0x1'0000'0000, kSize = 1 << 20;
     std::vector<uint8_t> bytes = std::vector<uint8_t>(kSize);
     uint64_t fault_from = 0, fault_to = 0;  // accesses here fail
-    bool frozen = false;                    // the device may touch nothing
+    bool frozen = false;                    // any access of the device is an error
 
     struct Grant {
         uint64_t from, to;
         bool write;
     };
-    std::multimap<unsigned, Grant> grants;  // by who needs them
+    std::multimap<unsigned, Grant> grants;  // by owner
     void grant(unsigned owner, uint64_t from, uint64_t length, bool write) {
         if (length) grants.insert({owner, {from, from + length, write}});
     }
@@ -45,7 +45,7 @@ public:
 
     Memory port() {
         return {[this](uint64_t address, uint32_t& word) {
-                    // A word is read whole, whatever is wanted of it.
+                    // The device reads whole words, even if it needs only some of their bytes.
                     if (!covered(address, 1, false) && !covered(address + 1, 1, false) && !covered(address + 2, 1, false) &&
                         !covered(address + 3, 1, false))
                         refuse("read", address);
@@ -75,7 +75,7 @@ private:
     }
     [[noreturn]] void refuse(const char* what, uint64_t address) {
         char text[80];
-        std::snprintf(text, sizeof text, "the device's %s of %012llx is outside of what it was given%s", what,
+        std::snprintf(text, sizeof text, "the device's %s of %012llx is outside the granted memory%s", what,
                       (unsigned long long)address, frozen ? " (it was reset)" : "");
         fail(text);
     }
@@ -90,7 +90,7 @@ struct Segment {
 // One queue of the device, from set-up to used entries.
 class Queue {
 public:
-    static constexpr unsigned kRings = 1u << 31;  // the grants' owner of the rings
+    static constexpr unsigned kRings = 1u << 31;  // the owner of the rings' grants
     uint64_t desc, driver, device;
     unsigned index, size;
     uint16_t available = 0, seen = 0;
@@ -99,7 +99,7 @@ public:
     Queue(Bus& bus, GuestMemory& memory, unsigned index_, unsigned size_, uint64_t base, bool event_index_, unsigned odd = 0)
         : index(index_), size(size_), event_index(event_index_), bus_(bus), memory_(memory), busy_(size_) {
         desc = base;
-        driver = desc + 16 * size + 2 * odd;  // the available ring needs an alignment of 2 alone
+        driver = desc + 16 * size + 2 * odd;  // the available ring needs an alignment of only 2
         device = (driver + 6 + 2 * size + 3) / 4 * 4;
         end = device + 6 + 8 * size;
         std::memset(memory.at(base), 0, end - base);
@@ -176,7 +176,7 @@ public:
         length = memory_.load<uint32_t>(device + 8 + 8 * (seen % size));
         ++seen;
         auto chain = chains_.find(head);
-        if (chain == chains_.end()) fail("a chain was returned that was not handed out: " + std::to_string(head));
+        if (chain == chains_.end()) fail("a chain was returned that was not available: " + std::to_string(head));
         for (unsigned slot : chain->second) busy_[slot] = false;
         chains_.erase(chain);
         memory_.grants.erase(owner(head));
@@ -199,7 +199,7 @@ private:
 inline void reset(Bus& bus, unsigned limit = 2000000) {
     bus.write(kStatus, 0);
     while (bus.read(kStatus) != 0)
-        if (limit-- == 0) fail("the reset never ended");
+        if (limit-- == 0) fail("the reset did not end");
 }
 inline void negotiate(Bus& bus, uint64_t features) {
     bus.write(kStatus, kAcknowledge);

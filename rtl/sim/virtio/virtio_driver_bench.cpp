@@ -1,7 +1,7 @@
 // The device behind a driver that was not written for it: crates/twin/examples/virtio_driver.rs, which is linked with this bench
 // and reaches the registers by the functions below. The device's memory is this process's, as far as the driver granted it.
 //
-// `virtio_driver_bench`: on a block device that reorders. Prints what it saw, or the line of the driver's check that failed.
+// `virtio_driver_bench` uses a block device that reorders. Prints statistics, or the line of the driver's failed check.
 #include <cstring>
 #include <map>
 
@@ -19,13 +19,13 @@ DeviceModel slow() {
     return model;
 }
 
-// What the driver granted: how often, by range and direction.
+// The number of grants of each range and direction.
 class Granted {
 public:
     void change(uint64_t address, uint64_t bytes, bool write, int by) {
         auto found = ranges_.try_emplace({write, address, address + bytes}, 0).first;
         found->second += by;
-        if (found->second < 0) fail("the driver revokes what it did not grant");
+        if (found->second < 0) fail("the driver revokes a grant that does not exist");
         if (found->second == 0) ranges_.erase(found);
     }
     bool covers(uint64_t address, bool write) const {
@@ -46,17 +46,17 @@ struct Machine {
 
     Machine() {
         bus.memory = {[this](uint64_t address, uint32_t& word) {
-                          // A word is read whole, whatever is wanted of it.
+                          // The device reads whole words, even if it needs only some of their bytes.
                           bool any = false;
                           for (unsigned i = 0; i < 4; ++i) any |= granted.covers(address + i, false);
-                          if (!any) fail("the device reads what it was not given");
+                          if (!any) fail("the device reads memory that was not granted");
                           std::memcpy(&word, reinterpret_cast<const void*>(address), 4);
                           return true;
                       },
                       [this](uint64_t address, uint32_t word, unsigned strobe) {
                           for (unsigned i = 0; i < 4; ++i) {
                               if (!(strobe >> i & 1)) continue;
-                              if (!granted.covers(address + i, true)) fail("the device writes what it was not given");
+                              if (!granted.covers(address + i, true)) fail("the device writes memory that was not granted");
                               *reinterpret_cast<uint8_t*>(address + i) = uint8_t(word >> 8 * i);
                           }
                           return true;
@@ -80,7 +80,7 @@ void bench_settle() {
     Bus& bus = machine().bus;
     for (int i = 0; i < 8; ++i) bus.cycle();
     for (unsigned limit = 2000000; !bus.top->idle; bus.cycle())
-        if (limit-- == 0) fail("the device never came to rest");
+        if (limit-- == 0) fail("the device did not become idle");
 }
 void bench_grant(uint64_t address, uint64_t bytes, bool write) { machine().granted.change(address, bytes, write, 1); }
 void bench_revoke(uint64_t address, uint64_t bytes, bool write) { machine().granted.change(address, bytes, write, -1); }
@@ -88,9 +88,9 @@ void bench_revoke(uint64_t address, uint64_t bytes, bool write) { machine().gran
 
 int main() {
     if (uint32_t line = virtio_driver(kCapacity)) fail("virtio_driver.rs:" + std::to_string(line));
-    if (!machine().granted.empty()) fail("the driver keeps memory granted");
-    if (machine().disk.most != REQUESTS) fail(std::to_string(machine().disk.most) + " requests were under way at once");
-    if (machine().bus.top->flushes == 0) fail("the device was asked for no flush");
+    if (!machine().granted.empty()) fail("the driver did not revoke all grants");
+    if (machine().disk.most != REQUESTS) fail(std::to_string(machine().disk.most) + " concurrent requests");
+    if (machine().bus.top->flushes == 0) fail("the device received no flush");
     std::printf("%llu cycles, %u at once, %u flushes\n", (unsigned long long)machine().bus.now, machine().disk.most,
                 unsigned(machine().bus.top->flushes));
     return 0;

@@ -1,4 +1,4 @@
-// Random requests on all queues, and rings of random nonsense.
+// Random requests on all queues, and rings with random contents.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@ struct Flight {
     uint32_t type;
     uint64_t sector;
     std::vector<Segment> data;
-    std::vector<uint8_t> expected;  // a read's
+    std::vector<uint8_t> expected;  // of a read
     uint64_t arena, status;
     unsigned good;                  // the status that it must have
-    bool claimed = false;           // its sectors are its own until it ends
+    bool claimed = false;           // no other request may touch its sectors until it ends
     unsigned number = 0;            // in the order in which requests were made available
 };
 
@@ -24,7 +24,7 @@ class Load {
 public:
     Load(uint64_t seed, unsigned requests)
         : random_(seed), bus_(seed), disk_(bus_, model(random_), seed), image_(kCapacity * 512), left_(requests) {
-        // Bad blocks; a request of several pieces may have changed some before it fails, so then there are none.
+        // Bad blocks, unless requests are split: these may have changed some blocks before they fail.
         for (unsigned i = 0; EXTERNAL && !MAX_TRANSFER && i < DISK_BLOCKS / 64; ++i) {
             bad_reads_.insert(random_.below(DISK_BLOCKS));
             bad_writes_.insert(random_.below(DISK_BLOCKS));
@@ -66,8 +66,8 @@ public:
                 bus_.write(kInterruptAck, 1);
             }
             for (unsigned i = 0; i < QUEUES; ++i) take(i);
-            // 8 KiB byte by byte, through pauses, are some 600,000 cycles.
-            if (under_way_ && bus_.now > progress_ + 2000000) fail("requests were never answered");
+            // 8 KiB, one byte at a time and with pauses, take about 600,000 cycles.
+            if (under_way_ && bus_.now > progress_ + 2000000) fail("requests were not answered");
         }
         CHECK(!(bus_.read(kStatus) & kNeedsReset));
         unsigned kicks = 0;
@@ -79,7 +79,7 @@ public:
     }
 
 private:
-    // What the device behind is like, where it is the bench's: slow, fast, half duplex, in order or not.
+    // The backing device's properties, if the bench plays it: slow, fast, half duplex, in order or not.
     static DeviceModel model(Random& random) {
         DeviceModel model;
         model.depth = random.percent(80) ? 32 : 1 + random.below(3);
@@ -100,7 +100,7 @@ private:
 
     static constexpr unsigned kArenas = 12, kArena = 0xc000;
 
-    // Cuts bytes into segments: mostly at multiples of 512, sometimes anywhere, sometimes empty.
+    // Splits bytes into segments: mostly at multiples of 512, sometimes at any byte, sometimes empty.
     std::vector<Segment> cut(uint64_t address, uint32_t length, bool writable, unsigned most) {
         std::vector<Segment> segments;
         bool odd = random_.percent(25);
@@ -199,7 +199,7 @@ private:
             progress_ = bus_.now;
         }
     }
-    // Requests under way on different queues have no order, so none overlap.
+    // Concurrent requests on different queues have no order, so they must not overlap.
     bool busy(uint64_t sector, uint64_t count) const {
         for (auto [from, length] : claims_)
             if (sector < from + length && from < sector + count) return true;
@@ -222,7 +222,7 @@ private:
     unsigned left_, under_way_ = 0, interrupts_ = 0, number_ = 0, newest_ = 0, overtook_ = 0, failed_ = 0;
 };
 
-// --- Nonsense ---------------------------------------------------------------------------------------
+// --- Random rings -----------------------------------------------------------------------------------
 
 class Nonsense {
 public:
@@ -239,10 +239,10 @@ public:
             bool needs_reset = ready_.bus.read(kStatus) & kNeedsReset;
             uint16_t used = ready_.memory.load<uint16_t>(ready_.queue->device + 2);
             uint16_t available = ready_.memory.load<uint16_t>(ready_.queue->driver + 2);
-            if (!needs_reset && used != available) fail("chains were left without a word: " + std::to_string(used) + " of " + std::to_string(available) + " in round " + std::to_string(round));
+            if (!needs_reset && used != available) fail("chains were dropped without an error: " + std::to_string(used) + " of " + std::to_string(available) + " in round " + std::to_string(round));
             broken += needs_reset;
             returned += used;
-            // It works as ever after a reset.
+            // The device works normally after a reset.
             ready_.bus.stall_percent = 0;
             ready_.begin(kAll);
             GuestMemory& memory = ready_.memory;
@@ -252,7 +252,7 @@ public:
             CHECK(ready_.ask(kTypeIn, 0, {{back, kUnit, true}}).status == 0);
             CHECK(!std::memcmp(memory.at(data), memory.at(back), kUnit));
         }
-        if (rounds >= 100 && (broken < rounds / 4 || returned < rounds / 4)) fail("the nonsense is not varied");
+        if (rounds >= 100 && (broken < rounds / 4 || returned < rounds / 4)) fail("the random rings are not varied enough");
         std::printf("%u rounds: %u broken, %u chains returned\n", rounds, broken, returned);
         return 0;
     }
@@ -288,7 +288,7 @@ private:
         if (at == 0 && random_.percent(80)) flags &= ~(kWritable | kTable);
         ready_.queue->put_descriptor(table, at, {address, bytes, false}, flags, next);
     }
-    // What a descriptor names may be read or written, as it says; a table's descriptors too.
+    // Grants the memory of each descriptor for its direction, including those of tables.
     void grant(uint64_t table, unsigned count, bool nested) {
         GuestMemory& memory = ready_.memory;
         for (unsigned i = 0; i < count; ++i) {
@@ -305,7 +305,7 @@ private:
     void fill() {
         GuestMemory& memory = ready_.memory;
         Queue& queue = *ready_.queue;
-        // Headers everywhere that make sense more often than not; and tables.
+        // Headers at all addresses, most of them valid, and tables.
         for (uint64_t at = kBuffers; at < kBuffers + 0x48000; at += 16) {
             if (random_.percent(30)) {
                 descriptor(at, 0, 1, false);
@@ -317,7 +317,7 @@ private:
                 memory.store<uint64_t>(at + 8, random_.percent(90) ? random_.below(kCapacity) : random_.next() << random_.below(17));
             }
         }
-        // No segment is in the rings: they would change while the grants do not.
+        // No segment overlaps the rings: writing it would change them, but not the grants.
         bool good = random_.percent(60);
         for (unsigned i = 0; i < queue.size; ++i) descriptor(queue.desc, i, queue.size, good);
         grant(queue.desc, queue.size, false);

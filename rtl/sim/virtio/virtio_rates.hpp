@@ -1,4 +1,4 @@
-// Rates: on a disk that costs nothing, and on the Serial ATA host.
+// Rates on an ideal disk and on the Serial ATA host.
 #pragma once
 
 #include "sata/sata_drive.hpp"
@@ -40,7 +40,7 @@ inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth
     model.command_latency = latency;
     sata::Drive drive(model, 1);
     sata::Word word{};
-    // Behind the drive: it must not be asked after it is gone.
+    // Declared after the drive, so that it is destroyed first.
     Bus bus(1);
     GuestMemory memory;
     bus.memory = memory.port();
@@ -52,7 +52,7 @@ inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth
         bus.top->sata_up = drive.up();
     };
     for (unsigned limit = 1000000; bus.read(kConfig) == 0;)
-        if (limit-- == 0) fail("the disk never became ready");
+        if (limit-- == 0) fail("the disk did not become ready");
     reset(bus);
     negotiate(bus, kAll & ~(1ull << kWriteZeroesFeature) | 1ull << kFlushFeature);
     CHECK(bus.read(kStatus) & kFeaturesOk);
@@ -61,7 +61,7 @@ inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth
     driver_ok(bus);
     Random random(1);
     uint64_t each = (bytes + 0x1fff) / 0x1000 * 0x1000;
-    if (kBuffers + depth * each > kBase + GuestMemory::kSize) fail("the memory is too small");
+    if (kBuffers + depth * each > kBase + GuestMemory::kSize) fail("the guest's memory is too small");
     std::map<unsigned, uint64_t> arenas;
     unsigned added = 0, ended = 0, head;
     uint32_t length;
@@ -80,7 +80,7 @@ inline int sata_rate(bool in, bool random_places, uint32_t bytes, unsigned depth
     for (unsigned i = 0; i < depth; ++i) add(kBuffers + i * each);
     queue.kick();
     for (uint64_t limit = uint64_t(requests) * (latency + bytes + 10000); ended < requests; bus.cycle()) {
-        if (limit-- == 0) fail("requests were never answered");
+        if (limit-- == 0) fail("requests were not answered");
         while (queue.take(head, length)) {
             uint64_t at = arenas[head];
             CHECK(*memory.at(at + 16) == 0);

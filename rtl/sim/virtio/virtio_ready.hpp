@@ -1,4 +1,4 @@
-// A driver with one queue that is ready, and the block device behind where it is the bench's.
+// A driver with one initialised queue, and the backing block device, if the bench plays it.
 #pragma once
 
 #include "block_device.hpp"
@@ -18,10 +18,10 @@ constexpr uint64_t kCapacity = (uint64_t(DISK_BLOCKS) * DISKS << BLOCK_SIZE_LOG2
         if (!(condition)) fail(std::string(#condition " at line ") + std::to_string(__LINE__)); \
     } while (0)
 
-// The block device behind, where it is the bench's.
+// The backing block device, if the bench plays it.
 struct Disk {
     std::unique_ptr<BlockDevice> device;
-    unsigned most = 0;  // requests that were under way at once
+    unsigned most = 0;  // maximum number of concurrent requests
 
     Disk(Bus& bus, DeviceModel model, uint64_t seed) {
         if (!EXTERNAL) return;
@@ -36,7 +36,7 @@ struct Disk {
     }
 };
 
-// A bench with one queue that is ready.
+// A bench with one initialised queue.
 struct Ready {
     Bus bus;
     Disk disk;
@@ -60,7 +60,7 @@ struct Ready {
     void until_idle(unsigned limit = 3000000) {
         for (int i = 0; i < 8; ++i) bus.cycle();
         while (!bus.top->idle)
-            if (bus.cycle(), limit-- == 0) fail("the device never came to rest");
+            if (bus.cycle(), limit-- == 0) fail("the device did not become idle");
         bus.cycle();  // the status follows
     }
     void header(uint64_t at, uint32_t type, uint64_t sector) {
@@ -72,7 +72,7 @@ struct Ready {
         unsigned status;
         uint32_t length;
     };
-    // One request from header to status, by itself: the segments between header and status are the caller's.
+    // Runs one request alone. The caller supplies the segments between header and status.
     Outcome ask(uint32_t type, uint64_t sector, const std::vector<Segment>& data) {
         header(kBuffers, type, sector);
         std::vector<Segment> segments{{kBuffers, 16, false}};
@@ -92,7 +92,7 @@ struct Ready {
         CHECK(!queue->take(used, length));
         return {*memory.at(kBuffers + 33), length};
     }
-    // The same for a chain that no device can answer.
+    // The same for a chain that cannot be answered.
     void breaks(const std::vector<Segment>& segments, const std::function<void()>& spoil) {
         queue->add(segments, segments.size(), 0);
         spoil();

@@ -1,4 +1,4 @@
-// Several requests under way: what overtakes what, errors of one, flushes, a ring that breaks.
+// Concurrent requests: completion order, an error of one of them, flushes, a broken ring.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace straightway::virtio {
 
-// Requests of one unit each, numbered, all made available before the device hears of the first.
+// Numbered requests of one unit each, which are all made available before the device is notified.
 class Several {
 public:
     explicit Several(Ready& ready) : ready_(ready) {}
@@ -22,13 +22,13 @@ public:
         order_.push_back(0);
     }
     uint8_t* data(unsigned number) { return ready_.memory.at(arena(number) + 0x1000); }
-    // Lets all of them end: the status of each; `ends` has the order of their ends.
+    // Waits until all have ended and returns their statuses. `ends` has the order in which they ended.
     std::vector<unsigned> run() {
         ready_.queue->kick();
         unsigned head;
         uint32_t length;
         for (unsigned limit = 400000; ends.size() < order_.size(); ready_.bus.cycle()) {
-            if (limit-- == 0) fail("requests were never answered");
+            if (limit-- == 0) fail("requests were not answered");
             while (ready_.queue->take(head, length)) ends.push_back(numbers_.at(head));
         }
         std::vector<unsigned> statuses;
@@ -45,8 +45,8 @@ private:
     std::map<unsigned, unsigned> numbers_;
 };
 
-// Reads and writes alternate on a device that takes no word of a write before it is rid of its reads' words, or the other way
-// round, as rule B10 permits: a host that begins with the wrong one would wait without end.
+// Alternating reads and writes on a device that takes no word of a write before all words of its reads have been taken, or vice
+// versa, as rule B10 permits. A host that begins with the wrong direction would deadlock.
 inline void mixed(uint64_t seed, bool reads_first) {
     DeviceModel model;
     model.read_latency = model.write_latency = 200;
@@ -71,7 +71,7 @@ inline int parallel(uint64_t seed) {
     unsigned overtook = 0, flush_overtook = 0;
     constexpr unsigned kMany = 8;
     for (unsigned round = 0; round < 12; ++round) {
-        // Writes to places of their own, one of which fails; none after it is hurt.
+        // Writes to different units, one of which fails; the others succeed.
         unsigned bad = random.below(kMany);
         uint64_t first = 16 * round;
         device.bad_writes = {first + bad};
@@ -85,7 +85,7 @@ inline int parallel(uint64_t seed) {
         std::vector<unsigned> statuses = writes.run();
         for (unsigned i = 0; i < kMany; ++i) CHECK(statuses[i] == (i == bad));
         overtook += !std::is_sorted(writes.ends.begin(), writes.ends.end());
-        // A flush among more writes may end before them. What had ended before it was made available is durable after it.
+        // A flush may end before concurrent writes. Writes that had ended before it was made available are durable after it.
         Several more(ready);
         for (unsigned i = 0; i < 3; ++i) more.add(kTypeOut, (first + kMany + i) * kSectors);
         more.add(kTypeFlush, 0);
@@ -95,7 +95,7 @@ inline int parallel(uint64_t seed) {
         std::vector<uint8_t> left = device.cut(BlockDevice::kLost, random);
         for (unsigned i = 0; i < kMany; ++i)
             CHECK(i == bad || !std::memcmp(&left[(first + i) * kUnit], written[i].data(), kUnit));
-        // Reads of all of it, one of which fails.
+        // Reads of all units, one of which fails.
         device.bad_reads = {first + bad};
         Several reads(ready);
         for (unsigned i = 0; i < kMany; ++i) reads.add(kTypeIn, (first + i) * kSectors);
@@ -106,10 +106,10 @@ inline int parallel(uint64_t seed) {
         }
         overtook += !std::is_sorted(reads.ends.begin(), reads.ends.end());
     }
-    // The device was given as many as there are slots, and no more; used entries are in the order of the ends.
+    // The backing device got as many concurrent requests as there are slots; used entries are in the order of completion.
     CHECK(ready.disk.most == REQUESTS);
     CHECK(overtook > 0 && flush_overtook > 0);
-    // A ring that breaks while others are under way: DEVICE_NEEDS_RESET, no access after it, and a reset that ends.
+    // A ring that breaks while requests are outstanding: DEVICE_NEEDS_RESET, no access after it, and a reset that ends.
     for (unsigned round = 0; round < 20; ++round) {
         ready.begin(kAll);
         GuestMemory& memory = ready.memory;
@@ -118,7 +118,7 @@ inline int parallel(uint64_t seed) {
         ready.queue->publish(99);
         ready.queue->kick();
         for (unsigned limit = 100000; !(ready.bus.read(kStatus) & kNeedsReset);)
-            if (limit-- == 0) fail("a head outside of the ring was not noticed");
+            if (limit-- == 0) fail("a head outside the ring was not detected");
         memory.frozen = true;
         for (unsigned i = random.below(8000); i; --i) ready.bus.cycle();
         memory.frozen = false;

@@ -1,6 +1,6 @@
 // The virtio-blk device on plain pins for a bench that plays the driver and its memory. Behind it: a RAM disk or an
-// array of them (`Disks`), the Serial ATA host (`Sata`), whose drive is the bench's too, or a block device of the bench's
-// (`External`). The block interface between them is checked.
+// array of them (`Disks`), the Serial ATA host (`Sata`), whose drive is the bench's too, or a block device that the bench
+// plays (`External`). Checks the block interface between them.
 module virtio_sim
   import block_pkg::*;
 #(
@@ -13,17 +13,17 @@ module virtio_sim
   parameter bit          Sata          = 1'b0,
   parameter bit          External      = 1'b0,
   parameter int unsigned MaxTransfer   = 0,    // blocks; 0: the device's own
-  parameter bit          Cached        = 1'b0, // the device says that it has a volatile cache
+  parameter bit          Cached        = 1'b0, // the device reports a volatile cache
   parameter int unsigned TimeoutCycles = 20000
 ) (
   input  logic        clk_i,
   input  logic        rst_ni,
   output logic        irq,
   output logic        idle,         // no chain is under way, and no notification waits
-  output logic [15:0] flushes,      // the device behind was asked for
+  output logic [15:0] flushes,      // flushes that the backing device has taken
   input  logic        fault,        // the RAM disks' memory fails bursts that touch `fault_address`
   input  logic [47:0] fault_address,
-  input  logic        away,         // the device behind says that it is not ready
+  input  logic        away,         // the backing device reports that it is not ready
   input  logic [3:0]  generation,
 
   input  logic [11:0] awaddr, araddr,
