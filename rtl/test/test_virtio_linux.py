@@ -1,6 +1,6 @@
 """Linux's own virtio_blk on the verilated core: a file system, fio with verification, on a RAM disk, an array, a SATA drive.
 
-Each test has its own guest, whose device is a process that must run before QEMU starts and ends with it.
+Own guests: the device of each is a process that must run before QEMU starts and that ends with it.
 """
 
 import subprocess
