@@ -198,6 +198,8 @@ class Guest:
         self.started = False
         # Processor time of QEMU: distinguishes a guest that hangs from one that gets no time.
         self.spent_s = 0.0
+        # Its threads when a command reached its time limit.
+        self.where: list[str] = []
         kernel = image.find_kernel(machine.kernel, machine.arch)
         initrd = run.path / "initrd"
         self._boot = {"kernel": image.boot_image(kernel), "initrd": initrd}
@@ -212,6 +214,9 @@ class Guest:
         streams = self._launch()
         try:
             return self._serve(streams, on_start)
+        except TimedOut:
+            self.where = self.threads()
+            raise
         finally:
             _be_undisturbed()
             self._stop()

@@ -29,6 +29,10 @@ LIMIT_S = 120
 ASK_AGAIN_S = 15
 # How long before its time limit a command that has not ended is inspected.
 LATE_S = 5
+# A busy guest prints its own report that much later, and again after a non-maskable interrupt.
+REPORT_S = 20
+# The last line of the report (lab/init, say_where).
+REPORT_ENDS = "late: end"
 # The beginning of the line of `look` that reports kernel warnings.
 WARNED = "oops or warning: "
 # The taint of an unsigned out-of-tree module: CharIO.
@@ -125,6 +129,27 @@ class Resident(Guest):
         """The console's lines after its first `size` bytes."""
         path = self._held.console
         return path.read_bytes()[size:].decode(errors="replace").splitlines() if path.exists() else []
+
+    def explain_silence(self, size: int) -> list[str]:
+        """Why a command has not ended: the console after its first `size` bytes, and where QEMU and the guest are.
+
+        A processor that waits for an interrupt that QEMU has lost is woken by a non-maskable one; the last line says whether
+        that helped."""
+        lines = self.whereabouts()
+        if not self._has_reported(size):
+            self._control.ask({"execute": "inject-nmi"})
+            helped = "it reported" if self._has_reported(size) else "still nothing"
+            lines.append(f"lab: the guest did not report in {REPORT_S} s; after a non-maskable interrupt: {helped}")
+        return self.console_since(size) + lines
+
+    def _has_reported(self, size: int) -> bool:
+        """Waits for the guest's own report of a command that is late, and for its end."""
+        until = time.monotonic() + REPORT_S
+        while time.monotonic() < until:
+            if any(REPORT_ENDS in line for line in self.console_since(size)):
+                return True
+            time.sleep(0.1)
+        return False
 
     def whereabouts(self) -> list[str]:
         """Where a guest is that says nothing: QEMU's threads, and the registers and timers of the guest's processors."""

@@ -91,7 +91,7 @@ class Pool:
                 is_clean = self._is_clean(one)
             return done, one.console_since(console)
         except guests.TimedOut:
-            raise TestBroke(f"timed out: no end within {timeout:g} s", one.console_since(console) + one.whereabouts()) from None
+            raise TestBroke(f"timed out: no end within {timeout:g} s", one.explain_silence(console)) from None
         except guests.GuestFailed as error:
             # The command has changed the drive's own file.
             if isinstance(error, guests.Crashed) and not is_last and not any(drive.file or drive.nbd for drive in drives):

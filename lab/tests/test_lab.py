@@ -159,7 +159,8 @@ def test_timeout():
     # Generous, because the guest has to boot within it.
     began = time.monotonic()
     done = shell("echo begun; sleep 1000", "--timeout", "60", check=124)
-    assert done.stdout == b"begun\n" and b"timed out" in done.stderr
+    assert done.stdout == b"begun\n" and b"timed out" in done.stderr and b"  qemu-system-x86" in done.stderr
+    remove_console(done)
     assert time.monotonic() - began >= 60
 
 
