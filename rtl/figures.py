@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures the storage half of the hardware wing; `tools/figures raid0` compares with the targets.
+"""Measures RAM disks and arrays; `tools/figures raid0` compares with the targets.
 
-Writes a JSON list of [name, value, unit, target] to the file named.
+Writes a JSON list of [name, value, unit, target] to the file in its argument.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import cores
 import sizes
 
-# The memory that fits the one-disk figures of 2012: a read takes 24 + 1.25 cycles a word, a write
+# A memory model that matches the one-disk figures of 2012: a read takes 24 + 1.25 cycles a word, a write
 # 9 + 1.28, at 32 bits.
 MODEL = {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5,
          "WriteLatency": 8, "WriteRateWords": 25, "WriteRateCycles": 32}

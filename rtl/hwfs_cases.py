@@ -1,6 +1,7 @@
-"""What the tables leave out: commands on a file of 1 KB whose surroundings cost more, on one RAM disk (hwfs_tables.py).
+"""Measures cases that the tables leave out: commands on a file of 1 KB in less favourable conditions, on one RAM disk
+(hwfs_tables.py).
 
-Units are 64 B, nodes 256 B. Each case is a script of its own on a new volume; its figure is the cycles of one line.
+Units are 64 B, nodes 256 B. Each case is a separate script on a new volume; its figure is the cycles of one line.
 """
 
 import tempfile
@@ -12,7 +13,7 @@ import make_volume
 VOLUME = 4 << 20
 WARM = "put warm 1 1"
 FILE = "put file 1024 2"
-# Name: the lines before, the line that is measured.
+# Name: (the lines before, the measured line).
 CASES = {
     "put": ([WARM], FILE),
     "put_first_after_mount": ([], FILE),
@@ -21,7 +22,7 @@ CASES = {
     "delete_slot_to_be_read": ([WARM, FILE, "put other 1 3"], "delete file"),
     "delete_while_a_file_is_open": ([WARM, "put other 1024 3", FILE, "open 0 other"], "delete file"),
 }
-# Files of half its length, every other one deleted: the free units lie in pieces.
+# Files of half the length, of which every other one is deleted: the free units are fragmented.
 PIECES, PIECE = 33, 512
 NAME_BYTES = (4, 16, 64)
 
@@ -36,7 +37,7 @@ def run(program, lines):
 
 
 def cycles(program, lines):
-    """Of the last line; all must succeed."""
+    """Cycles of the last line; all lines must succeed."""
     results = run(program, lines)
     if any(status != "0" for status, _ in results):
         raise RuntimeError(f"{lines}: {results}")
@@ -44,7 +45,7 @@ def cycles(program, lines):
 
 
 def longest(program):
-    """Bytes of the longest file that fits, to a unit."""
+    """Bytes of the longest file that fits, in whole units."""
     fits, too_long = 0, VOLUME
     while too_long - fits > 64:
         middle = (fits + too_long) // 2 // 64 * 64
@@ -54,7 +55,7 @@ def longest(program):
 
 
 def in_pieces(program):
-    """The second put into pieces of free units; the first one also goes round the end of the volume."""
+    """Cycles of the second put into fragments of free units; the first one also wraps at the end of the volume."""
     names = [f"p{index:03}" for index in range(PIECES)]
     lines = [WARM, f"put filler {longest(program) - (PIECES - 1) * PIECE} 1"]
     lines += [f"put {name} {PIECE} 1" for name in names[:-1]]
@@ -63,7 +64,7 @@ def in_pieces(program):
 
 
 def names(program):
-    """Of a put, a get and a delete, by the name's length."""
+    """Cycles of a put, a get and a delete, by the name's length."""
     for length in NAME_BYTES:
         name = "n" * length
         lines = [WARM, f"put {name} 1024 2", "put other 1 3", f"get {name} 0 1024 2", f"delete {name}"]
@@ -75,7 +76,7 @@ def names(program):
 
 
 def cases():
-    """All rows."""
+    """The rows of all cases."""
     program = hwfs_tables.build(1)
     found = {name: cycles(program, [*before, line]) for name, (before, line) in CASES.items()}
     found["put_into_pieces"] = in_pieces(program)

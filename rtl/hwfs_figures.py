@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the file system core in cycles, beside the tables of 2012; `tools/figures hwfs` compares.
+"""Measures the file system core in cycles, next to the tables of 2012; `tools/figures hwfs` compares with the targets.
 
-Writes a JSON list of [name, value, unit, target] to the file named, and prints the tables; the plots go to out/.
-Further arguments choose parts: `tables` (hwfs_tables.py), `long` (the same, with a file of 100 MB at each size of
-units: some minutes more), `cases` (hwfs_cases.py), `ideal`, `scattered`, `arrays`, `speed`, `size`.
+Writes a JSON list of [name, value, unit, target] to the file in its first argument, prints the tables, and writes the
+plots to out/.
+Further arguments choose parts: `tables` (hwfs_tables.py), `long` (the same, with a file of 100 MB for each unit
+size: some minutes longer), `cases` (hwfs_cases.py), `ideal`, `scattered`, `arrays`, `speed`, `size`.
 """
 
 import json
@@ -52,7 +53,7 @@ def measure(bench, folder, unit, size, **options):
 
 
 def ideal():
-    """A device that costs nothing: what the core adds to the transfer, and plot 4.3."""
+    """An ideal device: the cycles that the core adds to the transfer, and plot 4.3."""
     bench, rows, cells = program(), [], {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,8 +77,8 @@ def ideal():
 
 
 def scattered():
-    """Random reads in a file of 1 GB: how many nodes each one reads, counted by the device, and what the reads make
-    of it. In 64 extents, which the slot names, and in 8,192, which leaves name."""
+    """Random reads in a file of 1 GB: the number of nodes that each read fetches, counted by the device, and its cycles.
+    With 64 extents, which the slot names, and with 8,192, which leaves name."""
     bench, rows = program(), []
     with tempfile.TemporaryDirectory(dir=cores.BUILD) as name:
         for piece in (RANDOM_FILE // 64, RANDOM_FILE // 8192):
@@ -86,8 +87,7 @@ def scattered():
 
 
 def random_reads(bench, folder, piece):
-    """The rows for a file in extents of `piece` bytes. Each block of the volume's data begins with its number, and
-    is full of it."""
+    """The rows for a file in extents of `piece` bytes. Each block of the volume's data is filled with its number."""
     image = make_volume.make(RANDOM_FILE + (16 << 20), 4096, 4096, 64)
     places = make_volume.scatter(image, "big", RANDOM_FILE, piece)
     volume, block, first = folder / "volume", 4096, min(places)
@@ -101,7 +101,7 @@ def random_reads(bench, folder, piece):
     del image
 
     def wanted(offset, length):
-        """The file's bytes: of each block the number that it has in the volume."""
+        """The expected bytes of the file: the numbers of its blocks in the volume."""
         begin = offset // block
         data = b"".join(((places[at * block // piece] - first + at * block % piece) // block).to_bytes(8, "little") *
                         (block // 8) for at in range(begin, (offset + length - 1) // block + 1))
@@ -140,7 +140,7 @@ def random_reads(bench, folder, piece):
 
 
 def arrays():
-    """Files on two and four disks behind streams as wide as all of them, against one disk."""
+    """Files on two and four disks, with a stream as wide as all disks together, compared with one disk."""
     rows, found = [], {}
     with tempfile.TemporaryDirectory() as name:
         image = Path(name) / "volume"
@@ -160,7 +160,7 @@ def arrays():
 
 
 def speed():
-    """The simulation of the core beside the software's volume (test_hwfs_twin.py), in processor time."""
+    """The speed of the simulation of the core with the software's volume (test_hwfs_twin.py), in processor time."""
     done = subprocess.run([cores.build_twin_bench(), "1", "15"], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stdout)
@@ -186,7 +186,7 @@ def size():
 
 
 def build_all():
-    """Every bench, two at a time."""
+    """Builds every bench, two at a time."""
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(cores.build_twin_bench), pool.submit(program),
                 *(pool.submit(hwfs_tables.build, *shape) for shape in ((1,), (2,), (2, 64), (4, 128)))]

@@ -1,9 +1,9 @@
-"""The file system core on Serial ATA drives, in MB/s (10^6 bytes) at the clocks of 2012: the core at 150 MHz, each drive's
-host at 75 MHz, 3 Gb/s links. `sata_figures.py` writes the rows.
+"""Measures the file system core on Serial ATA drives, in MB/s (10^6 bytes) at the clocks of 2012: the core at 150 MHz,
+each drive's host at 75 MHz, 3 Gb/s links. `sata_figures.py` writes the rows.
 
-Two kinds of drives. An ideal one answers at once, so that only the link and the hardware count. The other has the latencies
-that explain the figures of 2012 with one command at a time: 4 KiB took 56.9 us to read and 42.7 us to write, of which the
-Serial ATA core of then had 1,153 and 1,638 cycles; the rest is the drive's, before its data or before it takes them.
+There are two models of a drive. The ideal one answers immediately, so that only the link and the hardware count. The other
+one has the latencies that explain the figures of 2012 with one command at a time: 4 KiB took 56.9 us to read and 42.7 us to
+write. The Serial ATA core of 2012 took 1,153 and 1,638 cycles of this; the rest is the drive's latency before a transfer.
 """
 
 import subprocess
@@ -20,11 +20,11 @@ CLOCK_MHZ, DRIVE_MHZ = 150, 75
 LATENCIES = {"read_latency": round(4096 / 72 * DRIVE_MHZ) - 1153, "write_latency": round(4096 / 96 * DRIVE_MHZ) - 1638}
 DRIVES = {"ideal": {}, "drive_2012": LATENCIES}
 SHAPES = {
-    # One piece at a time: a clock crossing and no buffer.
+    # One extent at a time: a clock crossing without a buffer.
     "one": {"Disks": 1, "Slots": 0, "StripeBlocks": 32768},
-    # Reads of 4 KiB, 16 at once, in 64 KiB of RAM; four such writes in 16 KiB.
+    # 16 concurrent reads of 4 KiB, in 64 KiB of RAM; four such writes in 16 KiB.
     "one_in_order": {"Disks": 1, "Slots": 16, "SlotBlocks": 8, "StripeBlocks": 32768},
-    # 16 KiB stripes, 8 reads at once from each drive, in 128 KiB of RAM each; four writes in 64 KiB each.
+    # 16 KiB stripes, 8 concurrent reads from each drive, in 128 KiB of RAM each; four writes in 64 KiB each.
     "two_striped": {"Disks": 2, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32, "WriteSlots": 1,
                     "WriteWords": 16384},
     "two_mirrored": {"Disks": 2, "Mirror": 1, "Slots": 8, "SlotBlocks": 32, "StripeBlocks": 32768},
@@ -57,7 +57,7 @@ def drives(size, **options):
 
 
 def sparse(path, image):
-    """The image without its zeroes, which cost no disk."""
+    """Writes the image as a sparse file."""
     with open(path, "wb") as file:
         for at in range(0, len(image), 1 << 16):
             piece = image[at:at + (1 << 16)]
@@ -69,7 +69,7 @@ def sparse(path, image):
 
 
 def streams(folder, shape, **options):
-    """MB/s of a long file as the file system lays it, written and read: {read, write}."""
+    """MB/s of a long file in the layout that the file system chooses: {read, write}."""
     image = sparse(folder / "empty", make_volume.make(LONG * 2, UNIT, NODE, 64, 512))
     found = run(shape, [drives(LONG * 2, **options), f"load {image}", "mount", "put warm 1 1", f"put file {LONG} 2",
                         f"get file 0 {LONG} 2"])
@@ -77,7 +77,7 @@ def streams(folder, shape, **options):
 
 
 def pieces(folder, shape, piece, **options):
-    """The same of a file whose every `piece` bytes lie elsewhere: read, and overwritten."""
+    """The same for a file in scattered extents of `piece` bytes, which is read and overwritten."""
     image = make_volume.make(LONG * 2, UNIT, NODE, 64, 512)
     places = make_volume.scatter(image, "file", LONG, piece)
     lines = [drives(LONG * 2, **options), f"load {sparse(folder / 'pieces', image)}",
@@ -88,7 +88,7 @@ def pieces(folder, shape, piece, **options):
 
 
 def scattered(folder, shape, **options):
-    """64 KiB at random places of a file of 1 GiB: read, and overwritten."""
+    """The same for reads and overwrites of 64 KiB at random offsets in a file of 1 GiB."""
     image = make_volume.make(BIG + (16 << 20), UNIT, NODE, 64, 512)
     (start, *_) = make_volume.scatter(image, "file", BIG, BIG)
     lines = [drives(BIG + (16 << 20), **options), f"load {sparse(folder / 'big', image)}", f"paint {start} {BIG} 0 2",
@@ -98,7 +98,7 @@ def scattered(folder, shape, **options):
 
 
 def rows():
-    """[name, value, unit, target] of each figure. The targets are the figures of 2012 for that work."""
+    """[name, value, unit, target] of each figure. The targets are the corresponding figures of 2012."""
     found = []
 
     def add(name, values, read=None, write=None):
@@ -120,7 +120,7 @@ def rows():
             add(f"{drive}_in_order_random_64K", scattered(folder, "one_in_order", reorder=1, **model), 129.6, 136.18)
             two = add(f"{drive}_two_striped_long", streams(folder, "two_striped", reorder=1, **model), 430.56, 383.29)
             for op in ("read", "write"):
-                best = max(single[op], queued[op], ordered[op])  # whichever way serves one drive best
+                best = max(single[op], queued[op], ordered[op])  # the best of the three for one drive
                 found.append([f"hwfs_sata.{drive}_two_striped_{op}_speedup", two[op] / best, "times", ">= 1.95"])
             add(f"{drive}_two_mirrored_long", streams(folder, "two_mirrored", reorder=1, **model))
     return found

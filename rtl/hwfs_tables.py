@@ -1,8 +1,8 @@
-"""The tables 4.1 and 4.3 and the plots 4.3 to 4.5 of 2012, measured on the file system core with RAM disks.
+"""Measures the tables 4.1 and 4.3 and the plots 4.3 to 4.5 of 2012 on the file system core with RAM disks.
 
-A cell is one command from its offer to its answer: a put of a whole file (create, write, sync) or a get by
-name (open, read), with the file's slot not in memory. Units are the column's, nodes 256 B, device blocks 64 B,
-32 bits everywhere. The volume is mounted, in use, and its bitmap in memory, which the first put brings about.
+A cell is one command from its offer to its response: a put of a whole file (create, write, sync) or a get by
+name (open, read), with the file's slot not in memory. The column gives the units; nodes have 256 B, device blocks 64 B,
+all streams 32 bits. The volume is mounted, marked as in use, and its bitmap is in memory, because of an earlier put.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from pathlib import Path
 import cores
 import make_volume
 
-# The memory that fits the one-disk figures of 2012, behind each RAM disk: a read takes 24 + 1.25 cycles a word, a
+# A memory model for each RAM disk that matches the one-disk figures of 2012: a read takes 24 + 1.25 cycles a word, a
 # write 9 + 1.28.
 MEMORY = {"ReadLatency": 25, "ReadRateWords": 4, "ReadRateCycles": 5,
           "WriteLatency": 8, "WriteRateWords": 25, "WriteRateCycles": 32}
@@ -29,7 +29,7 @@ THEN = {
 BYTES = {"1K": 1 << 10, "10K": 10 << 10, "100K": 100 << 10, "1M": 1 << 20, "100M": 100 << 20}
 UNITS = (64, 512, 1024)
 COLUMNS = [(direction, unit) for direction in ("read", "write") for unit in UNITS]
-# What the memory allows, in percent of a word a cycle: a long file's efficiency can be no more.
+# The memory's limit in percent of a word per cycle: an upper bound of a long file's efficiency.
 ALLOWED = {(1, "read"): 80.0, (1, "write"): 78.125, (2, "read"): 100.0, (2, "write"): 100.0}
 NAMES = {1: "one_disk", 2: "two_disks"}
 
@@ -42,7 +42,7 @@ def build(disks, width=32):
 
 
 def run(program, lines):
-    """Runs a script; the words of each line that it printed."""
+    """Runs a script; returns the words of each line that it prints."""
     done = subprocess.run([program], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{program}: {done.stdout[-500:]}")
@@ -66,7 +66,7 @@ def measure(program, unit, files):
 
 
 def rows_of(disks, cells):
-    """The figures of one table: each cell below the one of 2012, and the long files close to the memory's limit."""
+    """The figures of one table. Targets: each cell is below that of 2012, and long files are close to the memory's limit."""
     rows = []
     for (file, direction, unit), cycles in cells.items():
         then = THEN[disks][file][COLUMNS.index((direction, unit))]
@@ -80,7 +80,7 @@ def rows_of(disks, cells):
 
 
 def table(disks, cells):
-    """The table as text: cycles, efficiency, the cycles of 2012 and whether that is beaten."""
+    """The table as text: cycles, efficiency, the cycles of 2012 and whether they are fewer."""
     lines = [f"{'One RAM disk' if disks == 1 else 'Two RAM disks'}, 32 bits: cycles (efficiency) | those of 2012", "",
              "| file | " + " | ".join(f"{direction[0].upper()}{unit}" for direction, unit in COLUMNS) + " |",
              "| --- " * (len(COLUMNS) + 1) + "|"]
@@ -91,13 +91,13 @@ def table(disks, cells):
             if cycles is None:
                 line.append(f"not run, {then:,.0f}")
             else:
-                line.append(f"{cycles:,} ({25 * size / cycles:.1f} %) {'<' if cycles < then else 'SHORT OF'} {then:,.0f}")
+                line.append(f"{cycles:,} ({25 * size / cycles:.1f} %) {'<' if cycles < then else '>='} {then:,.0f}")
         lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
 
 
 def tables(long_units=(1024,)):
-    """Both tables, printed, and the plots: their rows. A file of 100 MB takes a minute of simulation at each unit."""
+    """Prints both tables, writes the plots, and returns the rows. A file of 100 MB simulates for a minute per unit size."""
     rows, cells = [], {1: {}, 2: {}}
     jobs = []
     with ThreadPoolExecutor(2) as pool:
@@ -125,7 +125,7 @@ def tables(long_units=(1024,)):
 
 
 def plot(path, title, cells, then=None):
-    """Efficiency by file size, a line for each direction and unit; those of 2012 dashed."""
+    """Plots efficiency by file size, with a line for each direction and unit; the lines of 2012 are dashed."""
     width, height, left, top = 640, 360, 60, 40
     files = [file for file in BYTES if any(key[0] == file for key in cells)]
     colours = dict(zip(COLUMNS, ("#1f77b4", "#17becf", "#2ca02c", "#d62728", "#ff7f0e", "#9467bd")))

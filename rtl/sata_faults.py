@@ -7,23 +7,23 @@ import cores
 
 HEAD = """# The fault matrix of the Serial ATA host
 
-What the drive or the cable does wrong (`rtl/sim/sata/sata_faults.hpp`), and how the requests of `rtl/sata` end: 40
-random requests, 8 or 1 at a time, at a drive model with 4 dwords of cable latency, its own order and pauses. This
-page is written by `rtl/sata_faults.py > docs/sata-faults.md`; `rtl/test/test_sata.py` compares it with what the core
-does now. In every row each request ends exactly once, every word is counted, whatever is read without an error is
-right, and the drive works again when the fault is gone (30 requests more, all `Ok`), except where it cannot be used.
+Each row is a fault of the drive or the cable (`rtl/sim/sata/sata_faults.hpp`) and its effect on the requests to `rtl/sata`:
+40 random requests, 8 or 1 at a time, to a drive model with 4 dwords of cable latency, which reorders commands and pauses.
+`rtl/sata_faults.py > docs/sata-faults.md` generates this page; `rtl/test/test_sata.py` compares it with the behaviour of
+the core. In every row each request ends exactly once, with exactly the requested words; data that is read without an error
+is correct, and the drive works again after the fault (30 further requests, all `Ok`), unless it cannot be used at all.
 
-The columns count requests by their status, then link resets (COMRESET by either side, or a lost link); the detail is
+The columns count the requests with each status, and link resets (COMRESET by either side, or a lost link). The detail is
 that of the first `Device`: ATA error and status, FF01 for data damaged on the link, FF02 for a drive that broke the
-protocol. A time-out is 20,000 cycles here.
+protocol. The time-out is 20,000 cycles.
 
 """
 
 LINE_HEAD = """
 ## The line
 
-The same with the PHY (`sata_host`) and single bits between it and the drive, both with clocks of their own, at 6 Gb/s. Bits
-are counted within frames. A wrong bit was seen as a wrong symbol, a wrong disparity or a wrong CRC.
+The same with the PHY (`sata_host`) and single bits between it and the drive, with separate clocks, at 6 Gb/s. Bits are
+counted within frames. A flipped bit is detected as an invalid symbol, a wrong disparity or a wrong CRC.
 
 """
 
@@ -33,7 +33,7 @@ TABLE = """| fault | Ok | Device | TimedOut | Aborted | Gone | resets | detail |
 
 
 def bench(serial=False, fastest=2):
-    """The host and a drive; with `serial`, bits between them."""
+    """Builds the bench of the host and a drive; with `serial`, single bits connect them."""
     parameters = {"Ncq": 1, "TimeoutCycles": 20000} | ({"Serial": 1, "Fastest": fastest} if serial else {})
     name = f"sata_serial_{fastest}" if serial else "sata"
     return cores.build_bench(name, "sata_sim", "sata/sata_bench.cpp", parameters, core="sata_sim")

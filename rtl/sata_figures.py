@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the Serial ATA host, and the file system on it, against the model of a drive; `tools/figures sata` compares with the targets.
+"""Measures the Serial ATA host, and the file system on it, with the model of a drive; `tools/figures sata` compares with
+the targets.
 
-Writes a JSON list of [name, value, unit, target] to the file named. The drive answers at once (its latency is that
-of the cable alone), so what is measured is the host and the protocol.
+Writes a JSON list of [name, value, unit, target] to the file in its argument. The drive answers immediately (the only
+latency is that of the cable), so the figures are those of the host and the protocol.
 """
 
 import json
@@ -15,8 +16,8 @@ import sata_faults
 import sizes
 
 LONG = 4096   # blocks of 512 B: 2 MiB, 256 data FIS of 8 KiB
-# The goal for writes at latency 8 is out of reach by the protocol: each data FIS of 8 KiB costs its frame and ten ways
-# of the cable (X_RDY, R_RDY, frame, R_OK, SYNC, for DMA activate and for the data), so 94.8 % at best.
+# The protocol does not allow the goal for writes at latency 8: each data FIS of 8 KiB takes its frame and ten passes over
+# the cable (X_RDY, R_RDY, frame, R_OK, SYNC, for DMA activate and for the data), so the limit is 94.8 %.
 GOALS = {("read", 0): ">= 0.986", ("write", 0): ">= 0.983", ("write", 8): ">= 0.96"}
 
 
@@ -44,8 +45,8 @@ def main():
         rows.append([f"sata.{op}_4k_qd32", rate(op, "queued", 8, 32, 0, 320)[0], "cycles", "<= 1150"])
         rows.append([f"sata.{op}_2m_qd4_share", rate(op, "queued", LONG, 4, 0, 10)[1], "payload words/cycle", None])
     rows += hwfs_sata_figures.rows()
-    # With all recovery, and with the gate of the block interface, which the cores of others do not have: its size is
-    # given too (block_front_32).
+    # The sizes include all recovery, and the check of requests of the block interface, which other cores do not have; its
+    # size is reported, too (block_front_32).
     names = ["block_front_32", *(name for name in sizes.CONFIGURATIONS if name.startswith(("sata", "hwfs_sata")))]
     for name in names:
         core_2012 = name == "sata_one_at_a_time"

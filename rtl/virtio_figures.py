@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the virtio-blk device over a disk that costs nothing and over the Serial ATA host, whose own rate is measured
-beside it; `tools/figures virtio` compares with the targets.
+"""Measures the virtio-blk device on an ideal disk and on the Serial ATA host, and the rate of that host alone;
+`tools/figures virtio` compares with the targets.
 
-Writes a JSON list of [name, value, unit, target] to the file named.
+Writes a JSON list of [name, value, unit, target] to the file in its argument.
 """
 
 import json
@@ -14,7 +14,7 @@ import cores
 import sata_faults
 import sizes
 
-# 4 KiB are 1,024 words, 64 KiB are 16,384: what is beyond is the front end's.
+# 4 KiB are 1,024 words, 64 KiB are 16,384; the device adds the other cycles.
 GOALS = {"4096": "<= 1150", "65536": "<= 16600"}
 SHAPE = {"Requests": 1, "External": 0, "Sata": 0, "Queues": 1, "BlockSizeLog2": 9, "Disks": 1, "DiskBlocks": 1024,
          "MaxTransfer": 0, "Cached": 0}
@@ -28,14 +28,14 @@ def bench(name, **parameters):
 
 
 def ideal():
-    """Cycles of a request on a disk that costs nothing."""
+    """Cycles of a request on an ideal disk."""
     lines = subprocess.run([bench("virtio_figures"), "rate"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     for op, size, cycles in map(str.split, lines):
         yield f"virtio.{op}_{size}", float(cycles), "cycles", GOALS[size]
 
 
 def over_sata():
-    """The same on the Serial ATA host, in the segments of 4 KiB that Linux sends: one request under way, and eight."""
+    """The same on the Serial ATA host, in segments of 4 KiB as Linux sends them, with one request in flight and with eight."""
     programs = {number: bench(f"virtio_figures_sata_{number}", Requests=number, **SATA) for number in (1, 8)}
     core = cores.build_bench("sata_figures", "sata_sim", "sata/sata_bench.cpp", {"Ncq": 1, "TimeoutCycles": 20000}, fast=True,
                              core="sata_sim")

@@ -1,5 +1,5 @@
 // The five channels of an AXI4 manager, as far as a block device needs them: whole aligned words,
-// incrementing bursts, one identifier (so answers come in order). ARM IHI 0022, chapter A.
+// incrementing bursts, one identifier (so responses come in order). ARM IHI 0022, chapter A.
 package axi_pkg;
   localparam int unsigned AddressWidth = 48;
   typedef logic [AddressWidth-1:0] address_t;
@@ -8,11 +8,11 @@ package axi_pkg;
 
   typedef struct packed {
     address_t   address;
-    logic [7:0] len;   // words less one
+    logic [7:0] len;   // words minus one
     logic [2:0] size;  // log2 of a word's bytes
   } burst_t;
 
-  // From the manager; the write data stand beside it. All byte strobes are one.
+  // From the manager. The write data are a separate port; all byte strobes are one.
   typedef struct packed {
     logic   aw_valid;
     burst_t aw;
@@ -24,7 +24,7 @@ package axi_pkg;
     logic   r_ready;
   } manager_t;
 
-  // From the memory; the read data stand beside it.
+  // From the memory. The read data are a separate port.
   typedef struct packed {
     logic  aw_ready;
     logic  w_ready;

@@ -1,4 +1,4 @@
-// AXI4-Lite with 32-bit data, as registers use it. ARM IHI 0022, chapter B.
+// AXI4-Lite with 32-bit data, for registers. ARM IHI 0022, chapter B.
 package axil_pkg;
   localparam int unsigned AddressWidth = 12;
   typedef logic [AddressWidth-1:0] address_t;

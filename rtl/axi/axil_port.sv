@@ -1,7 +1,7 @@
-// The handshakes of an AXI4-Lite subordinate, for a block of registers behind it: one write and one read at a time,
-// neither waits for the other. A write of less than a word is answered with SLVERR and never reaches the registers.
+// The handshakes of an AXI4-Lite subordinate, for a block of registers: one write and one read at a time,
+// independent of each other. A write of less than a word is answered with SLVERR and never reaches the registers.
 //
-// The registers answer in the cycle in which they are asked: `write_error_i` and `read_error_i` become SLVERR.
+// The registers answer in the cycle of the access: `write_error_i` and `read_error_i` become SLVERR.
 module axil_port (
   input  logic                   clk_i,
   input  logic                   rst_ni,

@@ -14,7 +14,7 @@
 // BlockSizeLog2  log2 of a block's bytes
 // StripeBlocks   blocks in a stripe
 // DiskBlocks     blocks of each disk
-// BaseAddress    address of the first disk in memory; the others follow at multiples of DiskStride bytes
+// BaseAddress    address of the first disk in memory; the next ones follow at distances of DiskStride bytes
 // NodeLog2Max, Files, IndexSlots, Outstanding, TimeoutCycles  as in hwfs
 // NameWords      32-bit words of a file's name
 // Processor      rtl/hwfs_axi instead of the generator; requires DataWidth 32
@@ -165,7 +165,7 @@ module example_top
   axi_pkg::memory_t  buffer_memory;
   if (Processor) begin : gen_processor
     if (DataWidth != 32) begin : gen_wide
-      $error("the processor's front has 32 bits");
+      $error("Processor requires DataWidth 32");
     end
     hwfs_axi #(.Shape(hwfs_axi_pkg::shape(Files, BlockSizeLog2))) u_front (
       .clk_i              (clk),

@@ -2,7 +2,7 @@
 // driver: `virtio_blk`, a clock crossing, `sata_host`. The processor accesses the registers over AXI4-Lite; rings and
 // data move over one AXI4 port into memory. The ports `gt_*` connect to a transceiver (rtl/sata/README.md).
 //
-// The AXI ports have the names that block design tools expect. `sata_clk` and `gt_rx_clk` need no relation to
+// The AXI ports have the names that block design tools expect. `sata_clk` and `gt_rx_clk` may be unrelated to
 // `s_axi_aclk`, which is also the clock of `m_axi`.
 //
 // Requests, Queues, QueueSize, Platform, Serial  as in virtio_blk
@@ -76,12 +76,12 @@ module example_virtio
   input  logic        m_axi_rvalid,
   output logic        m_axi_rready,
 
-  // A dword a cycle: 37.5, 75 or 150 MHz at 1.5, 3 or 6 Gb/s.
+  // One dword per cycle: 37.5, 75 or 150 MHz at 1.5, 3 or 6 Gb/s.
   input  logic        sata_clk,
   input  logic        sata_resetn,
   output logic [3:0]  sata_phase,    // what the link waits for: phy_phase_e
   output logic        sata_damaged,  // a word with a wrong code or disparity
-  output logic [1:0]  gt_rate,       // the rate that is wanted: rate_e
+  output logic [1:0]  gt_rate,       // the requested rate: rate_e
   input  logic [1:0]  gt_rate_now,
   output logic [39:0] gt_tx_bits,
   output logic        gt_tx_idle,

@@ -1,5 +1,5 @@
-// block_cdc, with clocks in any relation: the device's side sees `cancel` until nothing is under way (B13), and
-// never beside a request that was offered after it ended; requests are taken while the host cancels.
+// block_cdc, with clocks in any relation: the device's side sees `cancel` until no request is outstanding (B13),
+// and never with a request that was offered after it ended; requests are taken while the host cancels.
 module fv_cdc
   import block_pkg::*;
 (
@@ -28,9 +28,9 @@ module fv_cdc
     .dev_clk_i, .dev_rst_ni(rst_ni), .host_o(host), .write_data_o(), .dev_i(dev), .read_data_i('0), .geometry_i('0)
   );
 
-  // The host: one flush at a time; it cancels until nothing is under way, or when nothing is.
+  // The host: one flush at a time; it cancels until none is outstanding, or while none is.
   logic open_q, cancel_q;
-  logic cancelled_q;  // the request under way was cancelled
+  logic cancelled_q;  // the outstanding request was cancelled
   always_comb begin
     assume (!host_i.write_valid && host_i.rsp_ready && (host_i.req.op == OpFlush) && !(host_i.req_valid && open_q));
     assume (!(cancel_q && open_q) || host_i.cancel);

@@ -1,6 +1,6 @@
 // sata_code_pkg: decoding returns what was encoded, and accepts only symbols that encoding produces. The line's
 // disparity is bounded: after each symbol it equals `positive`. No run of equal bits is longer than five, and a comma
-// is where a K28 begins and at no other bit, as the alignment of words needs it (K28.7 apart, which SATA does not use).
+// occurs only at the beginning of a K28, as word alignment requires (except K28.7, which SATA does not use).
 module fv_code
   import sata_code_pkg::*;
 (
@@ -49,7 +49,7 @@ module fv_code
       a_back: assert ({back.k, back.data} == {k_i, data_i});
       a_good: assert (!back.bad_code && !back.bad_disparity);
       a_disparity: assert (back.positive == sent.positive);
-      // From -1 to +1 and back, never further.
+      // Only from -1 to +1 and back.
       a_bounded: assert ((ones == 5) ? (sent.positive == positive_q)
                                      : ((ones == (positive_q ? 4 : 6)) && (sent.positive != positive_q)));
       a_run: assert (!long_run);

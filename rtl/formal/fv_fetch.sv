@@ -1,6 +1,6 @@
-// hwfs_fetch: whatever the offset, the length and the pauses, the application gets exactly the bytes that it
-// asked for, in order, with `last` on the last word and on no other; what it is offered stays; and no word is
-// waited for but those that hold these bytes.
+// hwfs_fetch: for any offset, length and pauses, the application gets exactly the requested bytes, in order, with
+// `last` on the last word and on no other; an offer stays until it is taken; and the module waits only for words
+// that contain these bytes.
 //
 // Byte p of the device's stream, counted from the start of the first block, is p.
 module fv_fetch
@@ -18,7 +18,7 @@ module fv_fetch
   logic       started_q, running_q, start;
   logic [2:0] offset_q, length_q;
   logic [5:0] word_q;   // words taken from the device
-  logic [5:0] given_q;  // bytes given to the application
+  logic [5:0] given_q;  // bytes that the application has taken
   logic       read_ready, data_valid, data_last, drained;
   logic [31:0] read_data, data;
   logic [3:0]  keep;
@@ -78,13 +78,13 @@ module fv_fetch
         a_bytes: assert (byte_right == '1);
         if (data_ready_i) given_q <= given_q + 6'(Bytes);
       end
-      // Words that are not needed do not come, and nothing waits for them.
+      // No words follow that are not needed, and the module does not wait for them.
       if (enough) begin
         assume (!read_valid_i);
         stuck_q <= (drained || !data_ready_i || hold_i) ? '0 : stuck_q + 2'd1;
         a_goes_on: assert (stuck_q != '1);
       end
-      // All that was asked for is on its way only when as many words as that takes are taken.
+      // `drained_o` is high only after all words with requested bytes have been taken.
       if (running_q && drained) begin
         a_drained: assert (8'(word_q) * 8'(Bytes) >= 8'(offset_q) + 8'(length_q));
       end

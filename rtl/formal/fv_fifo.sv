@@ -1,7 +1,7 @@
-// prim_fifo: a word that went in comes out once, in its place, unchanged.
+// prim_fifo: each word that is written leaves once, in order and unchanged.
 //
-// Any one word may be marked as it goes in. Until it comes out, the number of words before it is
-// known, and its entry holds it; the assertions about the queue's inside make the proof inductive.
+// Any one word may be marked when it is written. Until it leaves, the number of words before it is
+// known, and its entry holds it; the assertions about the queue's state make the proof inductive.
 module fv_fifo #(
   parameter int unsigned Width = 4,
   parameter int unsigned Depth = 3
@@ -45,11 +45,11 @@ module fv_fifo #(
         marked_q <= ahead_q != '0;
         ahead_q  <= ahead_q - CountWidth'(1);
       end
-      // The queue's promises.
+      // The guarantees of the queue.
       a_full:  assert (ready_o == (count_q < CountWidth'(Depth)));
       a_empty: assert (valid_o == (count_q != '0));
       if (marked_q && (ahead_q == '0)) a_word: assert (data_o == word_q);
-      // Its inside.
+      // Its state.
       i_count: assert (dut.count_q == count_q && count_q <= CountWidth'(Depth));
       i_read:  assert (32'(dut.read_q) < Depth && 32'(dut.write_q) < Depth);
       i_write: assert ((32'(dut.read_q) + 32'(count_q)) % Depth == 32'(dut.write_q));

@@ -1,4 +1,4 @@
-// prim_fifo_async with two clocks in any relation: a word that went in comes out once, in its place,
+// prim_fifo_async with two unrelated clocks: each word that is written leaves once, in order and
 // unchanged.
 module fv_fifo_async #(
   parameter int unsigned Width = 2,

@@ -1,5 +1,5 @@
-// prim_fifo_ram (with prim_ram and prim_ahead): a word that went in comes out once, in its place,
-// unchanged, whatever the pauses on either side.
+// prim_fifo_ram (with prim_ram and prim_ahead): each word that is written leaves once, in order and
+// unchanged, for any pauses on either side.
 module fv_fifo_ram #(
   parameter int unsigned Width = 2,
   parameter int unsigned Depth = 4
@@ -51,7 +51,7 @@ module fv_fifo_ram #(
       a_nothing: assert (!valid_o || (count_q != '0));
       a_room:    assert (count_q <= 4'(Depth + 4));
       if (marked_q && (ahead_q == '0) && valid_o) a_word: assert (data_o == word_q);
-      // The inside: a word is in the memory, on its way out of it, or read ahead.
+      // The state: a word is in the memory, being read from it, or read ahead.
       i_ready: assert (ready_o == (in_memory < (AddressWidth + 1)'(Depth)));
       i_depth: assert (in_memory <= (AddressWidth + 1)'(Depth));
       i_room:  assert (4'(dut.u_ahead.room_q) + in_ahead + on_way == 4'd4);

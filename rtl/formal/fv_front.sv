@@ -1,6 +1,6 @@
-// block_front: with a host and a device that keep their rules, the host sees a device that keeps
-// them, the device sees a host that keeps them and only legal requests, and a refused request gets
-// the status that its geometry demands.
+// block_front: if the host and the device follow their rules, the module follows the rules of a
+// device towards the host and those of a host towards the device. The device sees only legal
+// requests, and a refused request gets the status that follows from the geometry.
 module fv_front
   import block_pkg::*;
 #(

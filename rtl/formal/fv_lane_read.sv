@@ -1,8 +1,8 @@
-// raid_lane_read: whatever order a disk answers its reads in, and whatever the pauses, the pieces'
-// data and results leave in the order in which the pieces came.
+// raid_lane_read: for any order in which a disk serves its reads, and for any pauses, the data and
+// results of the pieces leave in the order in which the pieces arrived.
 //
-// Pieces are numbered as they come. The disk's words are made of the piece's number and the word's
-// place; so what leaves must count up. The disk may serve any open slot; a piece has one or two words.
+// Pieces are numbered in this order. The disk's words consist of the piece's number and the word's
+// position, so the outgoing words must count up. The disk may serve any open slot; a piece has one or two words.
 module fv_lane_read
   import block_pkg::*;
   import raid_pkg::*;
@@ -27,7 +27,7 @@ module fv_lane_read
   typedef struct packed { logic [3:0] number; logic two; logic sent; logic open; } slot_t;
   slot_t slots_q [Slots];
   logic [3:0] taken_q, left_q, retired_q;
-  logic [7:0] two_q;  // of the pieces by number, for the way out
+  logic [7:0] two_q;  // of the pieces by number, for the output
   logic word_q, in_word_q;
   logic serving_q;
   logic serving_slot_q;
@@ -60,10 +60,10 @@ module fv_lane_read
       serving_q <= 1'b0;
       for (int i = 0; i < Slots; i++) slots_q[i] <= '0;
     end else begin
-      // The user: takes a free slot, retires a result whose data have left.
+      // The user takes a free slot, and retires a result whose data have left.
       assume (!take_i || free);
       assume (!retire_i || (result_valid && (retired_q != left_q)));
-      // The disk: an open slot whose words are not all sent; no other until the last; then the response.
+      // The disk serves an open slot whose words are not all sent, up to its last word; then it responds.
       if (read_valid_i) begin
         assume (slots_q[slot_i].open && !slots_q[slot_i].sent);
         assume (!serving_q || (slot_i == serving_slot_q));

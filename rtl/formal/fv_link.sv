@@ -1,14 +1,14 @@
-// sata_link: two ends and the wires between them. Whatever pauses the sender's words and the receiver's room
-// make, every word of a frame comes once, in its place, unchanged; the receiver finds the frame good, and the
-// sender hears that it did.
+// sata_link: two links that are connected to each other. For any pauses of the sender's words and the receiver's
+// room, every word of a frame arrives once, in order and unchanged; the receiver accepts the frame, and the
+// sender is notified.
 module fv_link
   import sata_pkg::*;
 (
   input logic       clk_i,
   input logic       rst_ni,
-  input logic       valid_i,   // the sender has a word now
+  input logic       valid_i,   // the sender has a word
   input logic       room_i,    // the receiver has room
-  input logic       refuse_i,  // the receiver does not want the frame
+  input logic       refuse_i,  // the receiver refuses the frame
   input logic [1:0] length_i
 );
   word_t to, back;

@@ -1,5 +1,5 @@
-// prim_merge: an offer that was not taken stays; an entry is taken from one side only and is that
-// side's; a side that waits is served before the other is served twice.
+// prim_merge: an offer stays until it is taken; each entry is taken from exactly one side and is
+// unchanged; a side that waits is served before the other is served twice.
 module fv_merge #(
   parameter int unsigned Width = 4
 ) (
@@ -38,7 +38,7 @@ module fv_merge #(
       past_q   <= 1'b0;
     end else begin
       for (int i = 0; i < 2; i++) begin
-        // Each side keeps ready/valid's rule.
+        // Each side follows the rules of the ready/valid handshake.
         if (past_q && valid_q[i] && !taken_q[i]) begin
           assume (valid_i[i] && (data_i[i] == data_q[i]));
         end
@@ -50,7 +50,7 @@ module fv_merge #(
           assert (!passed_q[i]);
         end
         if (!valid_i[i] || ready_o[i]) passed_q[i] <= 1'b0;
-        // For the induction: who was passed over waits, and the other was served last.
+        // For the induction: a side that was passed over still waits, and the other was served last.
         assert (!passed_q[i] || (valid_i[i] && (dut.last_q != 1'(i) || dut.held_q)));
         assert (!passed_q[i] || !dut.held_q || (dut.last_q == 1'(i)));
       end

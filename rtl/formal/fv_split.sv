@@ -1,6 +1,6 @@
 // raid_split, three disks (so that it divides): the pieces of any request cover its blocks once, in
-// order, each on the right disk at the right address, within one stripe (reads: one slot), and no shorter than it must
-// be; and it never hangs.
+// order, each on the right disk at the right address, within one stripe (reads: one slot), and no shorter than
+// necessary; and the module never hangs.
 module fv_split
   import block_pkg::*;
   import raid_pkg::*;
@@ -28,7 +28,7 @@ module fv_split
     .disk_o(disk), .tag_o(tag), .last_o(last)
   );
 
-  // What is to come of the request under way.
+  // The rest of the current request.
   logic   busy_q, started_q;
   req_t   req_q;
   logic [LbaBits:0] lba_q, left_q;

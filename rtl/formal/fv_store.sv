@@ -1,6 +1,6 @@
-// hwfs_store: whatever the offset, the length and the pauses, the device gets whole blocks in which the bytes
-// wanted are the application's, in order, and all others those of memory (the first block) or zero (those
-// behind it); each word once, `last` on the last, and what is offered stays.
+// hwfs_store: for any offset, length and pauses, the device gets whole blocks in which the requested bytes are those of
+// the application, in order, and all others those of memory (in the first block) or zero (in later blocks); each word
+// once, `last` on the last one, and an offer stays until it is taken.
 //
 // Byte p of the application's stream is p; byte p of memory is p with bit 7 set.
 module fv_store
@@ -31,7 +31,7 @@ module fv_store
   req_t request;
 
   assign data   = {1'b0, given_q, 2'd3, 1'b0, given_q, 2'd2, 1'b0, given_q, 2'd1, 1'b0, given_q, 2'd0};
-  // Two blocks of 16 bytes where one is not enough.
+  // Two blocks of 16 bytes if one is not enough.
   assign blocks = 5'(offset_q) + 5'(length_q) > 5'd16;
 
   always_comb begin
@@ -60,7 +60,7 @@ module fv_store
   beat_t beat_q;
   initial started_q = 1'b0;
 
-  // Of each byte of the word: whose it is, and whether it is something else.
+  // For each byte of the word: its source, and whether it differs from that.
   logic [3:0] given, kept, wrong;
   for (genvar i = 0; i < Bytes; i++) begin : gen_right
     logic [7:0] place, right;
@@ -94,7 +94,7 @@ module fv_store
       data_q  <= write_data;
       beat_q  <= write;
       if (waits_q) begin
-        // The application's offers stay, so the core's must.
+        // The application's offers stay until they are taken, so those of the core must, too.
         a_stays: assert (!data_valid_i || (write_valid && (write_data == data_q) && (write == beat_q)));
       end
       if (write_valid && write_ready_i) begin
@@ -108,7 +108,7 @@ module fv_store
         word_q <= word_q + 5'd1;
       end
       if (data_valid_i && data_ready) given_q <= given_q + 5'd1;
-      // As many of the application's words as the bytes take, and no more.
+      // Takes exactly the words of the application that contain the requested bytes.
       a_taken: assert (7'(given_q) * 7'(Bytes) < 7'(length_q) + 7'(Bytes) || (step_q != 3'd4));
       if ((step_q == 3'd4) && idle && (word_q != '0)) begin
         a_whole: assert (word_q == (blocks ? 5'd8 : 5'd4));

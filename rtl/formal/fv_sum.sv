@@ -1,8 +1,8 @@
-// hwfs_sum, reading: the last word of a part is handed on only where the part has the checksum that was said; an alarm
-// means that it has not; and a word that is there is handed on or gives the alarm, within a bounded time.
+// hwfs_sum, reading: the last word of a part is passed on only if the part matches the given checksum; `rot` is raised
+// only if it does not; and each word is passed on or raises `rot` within a bounded time.
 //
-// Two parts, the first of whole words; any checksums, any pauses on either side; data that
-// are known, for the solver's sake: the CRC itself is hwfs_crc's, which tests compare with the software's.
+// Two parts, the first of whole words; any checksums, any pauses on either side. The data are fixed, to keep the problem
+// small for the solver: tests compare the CRC of hwfs_crc with that of the software.
 module fv_sum
   import hwfs_pkg::*;
 (
@@ -78,7 +78,7 @@ module fv_sum
       end
       if (tell) told_q <= {told_q[0], 1'b1};
 
-      // A word that is there stays until it is taken.
+      // An offered word stays until it is taken.
       waits_q <= valid & ~taken & ~rot;
       if (waits_q) assume (word_valid_i);
 

@@ -1,5 +1,5 @@
-// sata_tags: whatever the drive says, and however often, a queued command ends exactly once: offered as ended only
-// when it is under way, its data are complete and the drive has named it; and one that was named is not forgotten.
+// sata_tags: for any Set Device Bits of the drive, repeated or not, a queued command ends exactly once: it is offered as
+// ended only if it is outstanding, its data are complete and the drive has ended it; and no ended command is lost.
 module fv_tags
   import block_pkg::*;
 (
@@ -25,7 +25,7 @@ module fv_tags
     .rsp_tag_o(rsp_tag), .rsp_ready_i
   );
 
-  // One tag, whichever, is followed.
+  // The proof follows one arbitrary tag.
   logic started_q, open_q, full_q, named_q, ends;
   logic [31:0] taken_q, complete_q;
   initial started_q = 1'b0;
@@ -41,7 +41,7 @@ module fv_tags
       taken_q    <= '0;
       complete_q <= '0;
     end else begin
-      // The command layer: a tag that is free; data complete once; what the drive has not ended is dropped last.
+      // The command layer takes a free tag, completes its data once, and drops commands that the drive has not ended last.
       assume (!take_i || !taken_q[take_tag_i]);
       assume (!full_i || (taken_q[full_tag_i] && !complete_q[full_tag_i]));
       assume (!drop_i || (any && !rsp_valid && !take_i && !full_i && !done_valid_i));

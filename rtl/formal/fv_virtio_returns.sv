@@ -1,6 +1,6 @@
-// virtio_ring with `Parallel`: chains are set aside and returned later, in any order. Heads are read from the available
-// ring in its order; each return is exactly one used entry with the head and length that were named, then one step
-// of the used index; a chain is taken only when it may be; after a refusal nothing more is asked of the memory.
+// virtio_ring with `Parallel`: chains stay in flight and are returned later, in any order. Heads are read from the available
+// ring in order; each return writes exactly one used entry with the given head and length, then increments the used
+// index; a chain is taken only while this is allowed; after a refused chain no memory is accessed.
 module fv_virtio_returns
   import virtio_pkg::*;
 (
@@ -34,7 +34,7 @@ module fv_virtio_returns
                  r_valid: open_q & ~write_q & (left_q != '0), r_data: data_i,
                  done: open_q & (left_q == '0), error: error_i};
 
-  // A request is worked on: of the chain that was just handed out, or of one that was set aside.
+  // A request is processed: that of the chain that was just handed out, or one that was in flight.
   logic at_work;
   assign at_work = chain_q | work_q;
 
@@ -76,7 +76,7 @@ module fv_virtio_returns
       done_q       <= 1'b0;
       fail_q       <= 1'b0;
       refused_q    <= 1'b0;
-      taken_q      <= dut.next_q[0];  // anywhere in the two rings
+      taken_q      <= dut.next_q[0];  // any position in the two rings
       returned_q   <= dut.gen_given.given_q[0];
       entry_owed_q <= 1'b0;
       index_owed_q <= 1'b0;
@@ -126,7 +126,7 @@ module fv_virtio_returns
         taken_q <= taken_q + 16'd1;
         chain_q <= 1'b1;
       end
-      // The request ends, or is set aside; the ring is at rest while another one goes on.
+      // The request ends, or stays in flight; the ring is idle while another one is resumed.
       if (chain_q && taken_i && !done_q) chain_q <= 1'b0;
       else if (at_work && !done_q && done_i) begin
         done_q       <= 1'b1;

@@ -1,6 +1,6 @@
 // virtio_ring: every access is one field of one of the queue's rings, a write only in the used ring; each chain that is handed
-// out and not refused is exactly one used entry with its head and length, in the order of the rings, and the used index
-// never passes it; after a refused chain or a failed access nothing more is asked of the memory.
+// out and not refused becomes exactly one used entry with its head and length, in the order of the rings, and the used index
+// never passes it; after a refused chain or a failed access no memory is accessed.
 module fv_virtio_ring
   import virtio_pkg::*;
 (
@@ -40,7 +40,7 @@ module fv_virtio_ring
     .mem_i(rsp)
   );
 
-  // What is owed to the driver: a chain's entry, then the index over it.
+  // The writes due to the driver: a chain's used entry, then the used index.
   logic [15:0] returned_q, head_q, entry;
   logic        entry_owed_q, index_owed_q, told_q;
   logic [63:0] driver, device, size, place;
@@ -67,7 +67,7 @@ module fv_virtio_ring
       open_q       <= 1'b0;
       chain_q      <= 1'b0;
       refused_q    <= 1'b0;
-      returned_q   <= dut.next_q[0];  // anywhere in the ring
+      returned_q   <= dut.next_q[0];  // any position in the ring
       entry_owed_q <= 1'b0;
       index_owed_q <= 1'b0;
       told_q       <= 1'b0;
@@ -75,7 +75,7 @@ module fv_virtio_ring
       if (req.valid) begin
         a_not_after_refusal: assert (!refused_q);
         a_not_in_chain:      assert (!chain_q);
-        // Beyond the port's reach nothing is accessed.
+        // Nothing is accessed beyond the port's address range.
         if (!req.address[axi_pkg::AddressWidth]) begin
           if (!req.write) a_read: assert (in_driver && (req.words == words_t'(1)));
           else a_write: assert ((is_entry && entry_owed_q) || (is_index && index_owed_q) ||

@@ -1,6 +1,6 @@
-// virtio_slots, with any device that keeps the rules and requests that come, wait and end in any order: the rules for
-// a host hold; a chain gets a slot that is free; each request goes on with what was kept for it, hears of each response
-// once, and only after it; no write is offered while a read has data to come, nor the other way round.
+// virtio_slots, with any device that follows the rules and requests that arrive, wait and end in any order: the rules for
+// a host hold; a chain gets a free slot; each request is resumed with its saved state, and sees each response once, after
+// the device has given it; no write is offered while a read has data outstanding, and no read during a write's data.
 module fv_virtio_slots
   import virtio_pkg::*;
   import block_pkg::*;
@@ -59,7 +59,7 @@ module fv_virtio_slots
     .clk_i, .rst_ni, .geometry_i, .host_i(watched), .write_data_i('0), .dev_i, .read_data_i('0), .idle_o()
   );
 
-  // What is known of each slot.
+  // The expected state of each slot.
   logic [Requests-1:0]       used_q, asked_q, waits_q, answered_q, aborted_q;
   logic [Requests-1:0][3:0]  kept_of_q;
   logic [Requests-1:0][15:0] head_of_q;

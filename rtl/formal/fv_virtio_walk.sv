@@ -1,6 +1,6 @@
-// virtio_walk: whatever the memory holds, it reads whole descriptors inside the descriptor table or inside one indirect table
-// that a descriptor of this chain named; it ends after a bounded number of them; a chain that it gives out is in order,
-// has room for a status, and its totals are those of its segments.
+// virtio_walk: for any contents of memory, it reads whole descriptors inside the descriptor table or inside one indirect
+// table that a descriptor of this chain names; it ends after a bounded number of descriptors; a chain that it accepts is in
+// order, has room for a status, and has the totals of its segments.
 module fv_virtio_walk
   import virtio_pkg::*;
 (
@@ -22,7 +22,7 @@ module fv_virtio_walk
   logic [2:0]  segment_address;
   logic [31:0] segment_data;
 
-  // A memory: takes one run at a time, gives any words, then ends it. Without pauses: they only take depth.
+  // A memory that takes one run at a time, returns any words, and ends the run. It does not pause, to save depth.
   logic [2:0] left_q;
   assign rsp = '{ready: ~open_q, w_ready: 1'b0, r_valid: open_q & (left_q != '0), r_data: data_i,
                  done: open_q & (left_q == '0), error: error_i};
@@ -33,15 +33,15 @@ module fv_virtio_walk
     .segment_address_o(segment_address), .segment_data_o(segment_data)
   );
 
-  // A second look at each descriptor.
+  // An independent evaluation of each descriptor.
   logic [3:0][31:0] words_q;
-  logic [2:0]  segments_q;    // descriptors that were read, but for tables
-  logic        named_q, again_q;  // an indirect table was named; and another one
+  logic [2:0]  segments_q;    // descriptors that were read, except those of tables
+  logic        named_q, again_q;  // an indirect table was named; a second one was
   logic [63:0] table_q;
   logic [31:0] table_bytes_q;
   logic [35:0] readable_q, writable_q;
   logic        last, is_table, is_write;
-  logic        writing_q, mixed_q;  // a writable segment; a readable one behind it
+  logic        writing_q, mixed_q;  // a writable segment; a readable one after it
   assign is_table = words_q[3][2];
   assign is_write = words_q[3][1];
   assign last     = open_q & (left_q == '0) & ~error_i;
@@ -59,7 +59,7 @@ module fv_virtio_walk
     started_q <= 1'b1;
     assume (rst_ni == started_q);
     if (!rst_ni) begin
-      // A queue that the registers let through.
+      // A queue that the registers accept.
       assume ((queue_i.size_log2 <= 4'd2) && (queue_i.desc[3:0] == '0) && (queue_i.desc[46:12] == '0));
       queue_q    <= queue_i;
       indirect_q <= indirect_i;
@@ -103,7 +103,7 @@ module fv_virtio_walk
       end
       if (rsp.done) open_q <= 1'b0;
       if (last && is_table) begin
-        // What a descriptor names as a table, and the core accepted, if it reads on.
+        // The indirect table of a descriptor, which the core has accepted if it continues to read.
         named_q       <= 1'b1;
         again_q       <= named_q;
         table_q       <= {words_q[1], words_q[0]};

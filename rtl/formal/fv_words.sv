@@ -1,5 +1,5 @@
-// The scrambler and the CRC against the numbers that the specification prints: the scrambler's first dwords
-// after a SOF, and its sample frame, a write command whose CRC is 319FFF6F.
+// Compares the scrambler and the CRC with the numbers in the specification: the scrambler's first dwords
+// after a SOF, and the sample frame, a write command whose CRC is 319FFF6F.
 module fv_words
   import sata_pkg::*;
 (

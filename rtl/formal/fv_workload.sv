@@ -1,6 +1,6 @@
-// workload: whatever the pauses and the answers, a command stays until it is taken and the next is not offered before
-// the answer of the last; each command has exactly the words of its name and of its data, in order, and each word is
-// the one that its place in the file gives; after a failed open the file is not used; and good data are never a
+// workload: for any pauses and responses, a command stays until it is taken, and the next one is not offered before
+// its response; each command has exactly the words of its name and of its data, in order, and each word is
+// the one for its offset in the file; after a failed open the file is not used; and correct data are never counted as a
 // mismatch.
 module fv_workload
   import hwfs_pkg::*;
@@ -31,7 +31,7 @@ module fv_workload
   logic [1:0] names_q, names_want;
   logic [3:0] given_q, given_want, taken_q, taken_want;
 
-  // Of the command under way: what it needs.
+  // The words that the current command needs.
   assign names_want = 2'((last_q.name_bytes + 7'd3) >> 2);
   assign is_write   = (last_q.op == CmdWrite) | ((last_q.op == CmdCreate) & last_q.flags[0]);
   assign is_read    = last_q.op == CmdRead;
@@ -40,7 +40,7 @@ module fv_workload
 
   logic read_valid, rsp_valid, read_last;
   logic [3:0] read_keep;
-  // The core answers when it has all names, and has taken or given all data (or fails).
+  // The core responds when it has all names, and has taken or delivered all data (or with an error).
   assign rsp_valid  = open_q & rsp_valid_i & (names_q == names_want) &
                       (bad_i | ((given_q == given_want) & (taken_q == taken_want)));
   assign rsp        = '{status: bad_i ? FsDevice : FsOk, value: '0};
@@ -67,7 +67,7 @@ module fv_workload
     started_q <= 1'b1;
     assume (rst_ni == started_q);
     if (!rst_ni) begin
-      // One configuration for the run: a small file. Random places are the tests' affair: a solver takes too long.
+      // One configuration for the run: a small file. Random offsets take a solver too long; tests cover them.
       assume ((config_i.file_bytes <= 48'd9) && (config_i.block_bytes <= 32'd8) && (config_i.seed == Seed));
       assume ((config_i.run != RunRandomRead) && (config_i.run != RunRandomWrite));
       told_q        <= config_i;

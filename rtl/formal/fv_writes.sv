@@ -1,6 +1,6 @@
-// sata_writes: whatever the order in which the drive asks, and however the host pauses, each write's words leave once, all,
-// and in order; and a host never waits for room that it was promised. Where all end early, what the host still gives is
-// dropped, and no word of theirs leaves as a later write's.
+// sata_writes: for any order of the drive's requests and any pauses of the host, all words of each write leave once and
+// in order, and the host never waits for room for a write that was taken. If the writes end early, the words that the host
+// still sends are dropped, and none of them leaves as a word of a later write.
 module fv_writes
   import block_pkg::*;
 (
@@ -14,21 +14,21 @@ module fv_writes
   input logic       start_i,
   input logic       start_tag_i,
   input logic       sent_i,
-  input logic       sink_i,  // the writes under way end here
+  input logic       sink_i,  // the outstanding writes end here
   input logic       ready_i
 );
-  // A ring of two words, one to a block: two blocks fit, three do not.
+  // A ring of two words, with blocks of one word: two blocks fit, three do not.
   logic room, ready, dropped, valid, clear, leaves;
   logic [31:0] data;
   logic       active_q;
   logic [1:0] serial_q;               // of the next write
-  logic [1:0] given_q, given_word_q;  // what the host gives next
+  logic [1:0] given_q, given_word_q;  // the next word of the host
   logic [1:0] words_q [4];            // of each write
   logic [1:0] open_q;
   logic [1:0] serials_q [2];          // of each tag
   logic [1:0] now_q, left_word_q;
   logic       now_tag_q, started_q, alone_q, sink_q;
-  logic [2:0] still_q;                // neither the host's word is taken nor one offered
+  logic [2:0] still_q;                // cycles in which no word of the host is taken and none is offered
   initial started_q = 1'b0;
 
   sata_writes #(.Words(2), .WordsLog2(0), .Places(2)) dut (

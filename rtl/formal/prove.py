@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the proofs of proofs.toml, and their mutations, each of which must fail its proof.
+"""Runs the proofs of proofs.toml, and their mutations, each of which must make its proof fail.
 
 Prints a line for each and ends with `N passed, M failed`. Arguments name the proofs to run. `--again` repeats proofs
 that have already succeeded with the same sources, script and tools.
@@ -25,7 +25,7 @@ NATIVE_YOSYS = Path(__file__).resolve().parent / "native_yosys.py"
 LIMIT_S = 900
 # What `engine` in proofs.toml selects. Both are exact to the same depth.
 ENGINES = {"yices": "smtbmc --nopresat yices", "abc": "abc bmc3"}
-# The results that were as expected, by the content of everything that they depend on.
+# Results that were as expected, by the content of all their inputs.
 PROVEN = cores.BUILD / "proofs" / "proven"
 
 
@@ -100,7 +100,7 @@ def judge(proof, number, again):
         mutation = proof["mutation"][number - 1]
         verdict, broken, is_known = run(proof, f"{proof['name']}_mutation_{number}", mutation, again)
         good = verdict == "FAIL"
-        outcome = broken if good else f"{verdict}: the proof does not see `{mutation['to']}`"
+        outcome = broken if good else f"{verdict}: the proof does not detect `{mutation['to']}`"
         line = f"{proof['name']} mutation {number}: {outcome}"
     note = ", proven before" if is_known else ""
     return good, f"{'pass' if good else 'FAIL'} {line}{note} ({time.monotonic() - started:.1f} s)"

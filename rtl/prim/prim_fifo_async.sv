@@ -1,9 +1,9 @@
 // A first-in first-out queue between two clock domains. Each side's pointer crosses as a Gray code
-// through two flip-flops, so that a pointer caught while it changes is read as its old or its new
+// through two flip-flops, so that a pointer that is sampled while it changes is read as its old or its new
 // value; both are safe.
 //
 // Owns its entries; never drops or repeats one. Both resets must be asserted together, and each
-// released in step with its own clock.
+// released synchronously to its clock.
 //
 // Width  bits of an entry
 // Depth  number of entries, a power of two, 2 or more; 8 streams without a pause at equal clocks

@@ -1,8 +1,8 @@
-// The write half of an array's lane: the queue of data on their way to the disk, and the results of
-// writes, flushes and discards in the order in which the pieces came, whatever order the disk
-// answers in.
+// The write half of an array's lane: the queue of data for the disk, and the results of writes,
+// flushes and discards in the order of the pieces, regardless of the order in which the disk
+// responds.
 //
-// Owns the queued data and a ring of results. The disk's tag is the ring's place, plus `TagBase`.
+// Owns the queued data and a ring of results. The disk's tag is the place in the ring plus `TagBase`.
 // The data of a write are offered only after the disk has taken its request (rule B4).
 //
 // UpWidth, DiskWidth  bits of the two data streams; the first is a multiple of the second

@@ -1,12 +1,12 @@
-// A Serial ATA host behind the block interface: the gate, the command, transport and link layers.
+// A Serial ATA host behind the block interface: `block_front`, the command, transport and link layers.
 //
-// The PHY slot is 32 bits of decoded words each way in this clock (75 MHz for 3 Gb/s, 150 MHz for 6 Gb/s):
+// The PHY interface has 32 bits of decoded words in each direction in this clock (75 MHz for 3 Gb/s, 150 MHz for 6 Gb/s):
 // `up_i` while the link is up, `reset_o` requests COMRESET and stays high until `up_i` has fallen. `sata_host` connects
 // `sata_phy`.
 //
 // Ncq, Trim      queued commands; discard
 // BlockSizeLog2  log2 of a logical block's bytes: 9, or 12 for drives with 4 KiB sectors
-// WriteWords     words buffered for queued writes, a power of two: writes that fit together are under way together
+// WriteWords     words buffered for queued writes, a power of two: writes that fit together overlap
 // TimeoutCycles  cycles without progress until COMRESET; the default is 10 s at 75 MHz
 module sata
   import block_pkg::*;

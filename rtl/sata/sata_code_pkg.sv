@@ -1,7 +1,7 @@
 // The 8b/10b code of the Serial ATA line (IEEE 802.3, clause 36.2.4; Serial ATA 3.x, clause "Encoding").
 //
 // Bit 0 of a symbol (a) is the first on the line. Disparity: 1 positive, 0 negative. `decode` accepts exactly the
-// symbols that `encode` makes at that disparity; `fv_code` proves it.
+// symbols that `encode` produces at that disparity; `fv_code` proves this.
 package sata_code_pkg;
   typedef struct packed {
     logic       positive;  // the running disparity after the symbol
@@ -10,21 +10,21 @@ package sata_code_pkg;
 
   typedef struct packed {
     logic       positive;
-    logic       bad_code;       // six or four bits that occur in no symbol
-    logic       bad_disparity;  // a symbol of the other disparity
+    logic       bad_code;       // six or four bits that do not occur in any symbol
+    logic       bad_disparity;  // the symbol is valid only at the other disparity
     logic       k;
     logic [7:0] data;
   } decoded_t;
 
-  // abcdei of each EDCBA at negative disparity, a leftmost; the complement is its form at positive disparity where
-  // ones and zeros differ in number, and of 7.
+  // abcdei for each EDCBA at negative disparity, a leftmost. At positive disparity the code is the complement if its
+  // numbers of ones and zeros differ, and for D.7.
   localparam logic [5:0] Six [32] = '{
     6'b100111, 6'b011101, 6'b101101, 6'b110001, 6'b110101, 6'b101001, 6'b011001, 6'b111000,
     6'b111001, 6'b100101, 6'b010101, 6'b110100, 6'b001101, 6'b101100, 6'b011100, 6'b010111,
     6'b011011, 6'b100011, 6'b010011, 6'b110010, 6'b001011, 6'b101010, 6'b011010, 6'b111010,
     6'b110011, 6'b100110, 6'b010110, 6'b110110, 6'b001110, 6'b101110, 6'b011110, 6'b101011};
-  localparam logic [5:0] SixControl = 6'b001111;  // of K28
-  // fghj of each HGF, in the same form; 3 has a complement too, and 7 another form where five equal bits would meet.
+  localparam logic [5:0] SixControl = 6'b001111;  // for K28
+  // fghj for each HGF, likewise; x.3 is complemented, too, and x.7 has an alternate code that avoids five equal bits.
   localparam logic [3:0] Four [8] = '{
     4'b1011, 4'b1001, 4'b0101, 4'b1100, 4'b1101, 4'b1010, 4'b0110, 4'b1110};
   localparam logic [3:0] FourOther = 4'b0111;
@@ -36,7 +36,7 @@ package sata_code_pkg;
     return $countones(bits) < 3;
   endfunction
 
-  // Whether x.7 has its other form after this EDCBA and disparity.
+  // Whether x.7 uses its alternate code after this EDCBA and disparity.
   function automatic logic other_seven(logic [4:0] low, logic positive);
     return positive ? (low == 5'd11) || (low == 5'd13) || (low == 5'd14)
                     : (low == 5'd17) || (low == 5'd18) || (low == 5'd20);
@@ -60,7 +60,7 @@ package sata_code_pkg;
              bits: {four[0], four[1], four[2], four[3], six[0], six[1], six[2], six[3], six[4], six[5]}};
   endfunction
 
-  // Decodes six and four bits by the tables above: {known, value}.
+  // Decode six and four bits with the tables above: {known, value}.
   function automatic logic [63:0][5:0] six_meanings();
     six_meanings = '0;
     for (int unsigned i = 0; i < 32; i++) begin
@@ -95,7 +95,7 @@ package sata_code_pkg;
     middle   = more_ones(six) | (six == ~Six[7]) | (positive & ~more_zeros(six) & (six != Six[7]));
     result.positive = (four == 4'b0011) | ($countones(four) > 2) | (middle & ($countones(four) == 2) & (four != 4'b1100));
     is_k28   = (six == SixControl) | (six == ~SixControl);
-    // After 110000 every form is the complement of the one after 001111.
+    // After 110000 every code is the complement of the code after 001111.
     plain    = (six == ~SixControl) ? ~four : four;
     {six_known, low}   = SixMeaning[six];
     {four_known, high} = FourMeaning[plain];

@@ -5,18 +5,18 @@
 // the drive's order. `sata_writes` buffers the data of queued writes until the drive requests it.
 // FLUSH CACHE EXT and DATA SET MANAGEMENT (TRIM) wait until the queue is empty.
 //
-// Owns everything taken from the host until its response, which comes once, with every word counted (B6, B7):
-//   an error in the drive's status     Device, {error, status}; a queued one by READ LOG EXT 10h, the others Aborted
+// Owns each request until its response, which is given exactly once, after exactly the requested words (B6, B7):
+//   an error in the drive's status     Device, {error, status}; with a queue from READ LOG EXT 10h, other commands Aborted
 //   data damaged on the link           Device, DetailLink
-//   a drive that breaks the protocol   COMRESET, everything Device, DetailProtocol
-//   no progress in a frame             after a quarter of TimeoutCycles the frame is left by SYNC: the drive ends the command
-//   no progress for TimeoutCycles      COMRESET, everything TimedOut; waiting for the host does not count
-//   `cancel` by the host               COMRESET, everything Aborted
-//   the link is lost                   everything Gone
+//   a drive that breaks the protocol   COMRESET, all requests Device, DetailProtocol
+//   no progress in a frame             after a quarter of TimeoutCycles SYNC ends the frame; then the drive ends the command
+//   no progress for TimeoutCycles      COMRESET, all requests TimedOut; waiting for the host does not count
+//   `cancel` by the host               COMRESET, all requests Aborted
+//   the link is lost                   all requests Gone
 //
-// Ncq, Trim      with queued commands, with discard
+// Ncq, Trim      support queued commands; support discard
 // BlockSizeLog2  log2 of a logical block's bytes; drives with another size are not used
-// WriteWords     words buffered for queued writes, a power of two: writes that fit together are under way together
+// WriteWords     words buffered for queued writes, a power of two: writes that fit together overlap
 // TimeoutCycles  cycles without progress
 module sata_command
   import block_pkg::*;
@@ -31,7 +31,7 @@ module sata_command
   input  logic        clk_i,
   input  logic        rst_ni,
 
-  // The block interface, behind its gate.
+  // The block interface, behind block_front.
   output geometry_t   geometry_o,
   input  host_t       host_i,
   input  logic [31:0] write_data_i,
@@ -87,13 +87,13 @@ module sata_command
   logic   queued_q, queued_d;    // the command is, or was last, a queued one
   logic   pending_q, pending_d;  // a request that is not queued has no response yet
   rsp_t   rsp_q, rsp_d;          // the response being offered
-  logic   sweep_q, sweep_d;      // everything is being ended, with rsp_q's status
-  logic   named_q, named_d;      // except this tag, which has its own status
+  logic   sweep_q, sweep_d;      // all requests are being ended with rsp_q's status
+  logic   named_q, named_d;      // except the one that the log names, which has another status
   logic   ready_q, ready_d, bad_q, bad_d;
   logic   signed_q;              // the signature was received, possibly while requests were still being ended
   logic [3:0] generation_q, generation_d;
 
-  // The transfer under way.
+  // The current transfer.
   logic   transfer_q, transfer_d, read_q, read_d;
   tag_t   transfer_tag_q, transfer_tag_d;
   words_t words_q, words_d;
@@ -158,12 +158,12 @@ module sata_command
   logic [31:0] give;
   logic [11:0] frame_q;
 
-  // If a write ends early, the words that the host still has to give are dropped.
+  // If a write ends early, the words that the host still has to send are dropped.
   logic writes_room, write_take, sink, sink_word, sunk, setup_write, writes_clear, full, use_queue, may_take;
   assign sink       = (state_q == SFinish) & (words_q != '0) & ~read_q;
   assign write_take = may_take & host_i.req_valid & (host_i.req.op == OpWrite);
   if (Ncq) begin : gen_writes
-    // No reading ahead after a write has ended: the next one may come in the cycle after its response.
+    // No reading ahead after a write has ended: the next write may be taken in the cycle after its response.
     logic leaves, dropped;
     assign leaves    = transfer_q & ~read_q & (words_q != '0);
     assign sink_word = 1'b0;
@@ -192,7 +192,7 @@ module sata_command
   logic [15:0] trim_count;
   assign is_trim      = Trim & (kind_q == KTrim);
   assign fed          = transfer_q & (state_q != SFinish) & (state_q != SRespond);
-  assign trim_odd     = frame_q[0];  // an even number of words: the first of a pair is left with an even count
+  assign trim_odd     = frame_q[0];  // the remaining count is even before the first word of each entry, which has two
   assign trim_count   = (req_q.count > count_t'(16'hFFFF)) ? 16'hFFFF : req_q.count[15:0];
   assign sent_word    = data_valid_o & data_ready_i;
   assign data_valid_o = is_trim | give_valid | ~fed;
@@ -235,7 +235,7 @@ module sata_command
     assign {look_open, look_read, look_count, wrong, any, any_tag, ended_valid, ended_tag} = '0;
   end
 
-  // Responses of the queue wait until the words before them have been taken (B7). An offered one stays until it is taken.
+  // Responses to queued commands wait until the words before them have been taken (B7). An offer stays until it is taken.
   logic told_q, ended, is_named;
   tag_t told_tag_q;
   assign ended_ready     = (level_q == '0) & ~told_q & (state_q != SRespond);
@@ -263,7 +263,7 @@ module sata_command
   // After the last word of a frame the drive must answer.
   assign host_waits = (fifo_valid & ~host_i.read_ready) | (sending_q & ~data_valid_o & (frame_q != '0)) |
                       (told_q & ~host_i.rsp_ready);
-  // The frame must have been under way for half of that time: a frame that begins late is not at fault.
+  // The frame must have been under way for half of that time: a frame that began later is not the cause.
   assign escape_o   = (timer_q == TimerWidth'(TimeoutCycles / 4)) & stuck_q;
   assign overdue    = timer_q == TimerWidth'(TimeoutCycles);
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -293,7 +293,7 @@ module sata_command
     unique case (kind_q)
       KIdentify: ;
       KMode:     begin command = 8'hEF; feature = 8'h03; count = 16'h0045; end  // SET FEATURES: Ultra DMA 5
-      KActivate: begin command = 8'hEF; feature = 8'h10; count = 16'h0002; end  // DMA setup may activate
+      KActivate: begin command = 8'hEF; feature = 8'h10; count = 16'h0002; end  // SET FEATURES: DMA Setup Auto-Activate
       KFlush:    command = 8'hEA;
       KTrim:     begin command = 8'h06; feature = 8'h01; count = 16'h0001; end
       KLog:      begin command = 8'h2F; count = 16'h0001; lba = 48'h10; end
@@ -312,13 +312,13 @@ module sata_command
     cmd_o = {32'd0, {16'd0, count}, {queued_q ? req_q.count[15:8] : 8'd0, lba[47:24]},
              {device_fua, 7'h40, lba[23:0]}, {feature, command, 8'h80, FisRegH2D}};
   end
-  // X_RDY goes out while the request is being taken; its FIS is needed two cycles later at the soonest.
+  // X_RDY is sent while the request is being taken; the FIS is needed two cycles later at the earliest.
   assign cmd_valid_o = ((state_q == SIssue) & ~sending_q & ~(queued_q & transfer_q)) | (could_take & host_i.req_valid);
 
-  // --- What to do next ---------------------------------------------------------------------------------------------------
+  // --- The next state ----------------------------------------------------------------------------------------------------
   logic lost;
   assign use_queue = Ncq & queue & ((host_i.req.op == OpRead) | (host_i.req.op == OpWrite));
-  // While a FIS ends the link sends nothing, so `could_take` does not depend on it.
+  // The link sends nothing while a FIS ends, so `could_take` does not depend on it.
   assign could_take = (state_q == SReady) & ready_q & ~receiving_i & ~sending_q & ~transfer_q &
                       (use_queue | (~any & ~told_q)) & (writes_room | (host_i.req.op != OpWrite));
   assign may_take   = could_take & ~fis_valid_i;
@@ -327,7 +327,7 @@ module sata_command
   assign reset_o   = state_q == SReset;
   assign lost      = ~up_i & (state_q != SDown) & (state_q != SReset) & ~sweep_q;
 
-  // The response that ends everything with this status.
+  // The response that ends all requests with this status.
   function automatic rsp_t ending(status_e status, logic [15:0] detail);
     return '{tag: '0, status: status, detail: detail};
   endfunction
@@ -464,7 +464,7 @@ module sata_command
         ready_d = 1'b0;
         if (!up_i) state_d = SSweep;
       end
-      // In sequence: the current transfer, then the rest.
+      // First the current transfer, then the other requests.
       SSweep: if (!ended_valid && !told_q) begin
         if (pending_q || transfer_q) begin
           rsp_d.tag = pending_q ? req_q.tag : transfer_tag_q;
@@ -497,10 +497,10 @@ module sata_command
       default: state_d = SReset;
     endcase
 
-    // Events that end everything, the most severe last.
+    // Events that end all requests; the most severe is last, because the last assignment wins.
     if (!sweep_q && (state_q != SDown) && (state_q != SReset) && (state_q != SUnusable) && (state_q != SFinish) &&
         (state_q != SRespond)) begin
-      // A queued command failed: read the log to find which. A command that was not sent yet stays, its tag is taken.
+      // A queued command failed: read the log to identify it. A command that was not sent yet is not lost: its tag is taken.
       if (Ncq && (any || take) && (kind_q != KLog) && has_error && (got_bits || got_register)) begin
         kind_d   = KLog;
         queued_d = 1'b0;

@@ -17,11 +17,11 @@ module sata_identify
 
   output logic        usable_o,
   output lba_t        block_count_o,
-  output logic        cache_o,     // a volatile write cache, enabled
+  output logic        cache_o,     // the volatile write cache is enabled
   output logic        fua_o,
   output logic        trim_o,
-  output logic        queue_o,     // 32 queued commands
-  output logic        activate_o,  // DMA setup can activate by itself
+  output logic        queue_o,     // the queue has 32 entries
+  output logic        activate_o,  // the drive supports DMA Setup Auto-Activate
   output logic        log_named_o, // the log names a queued command: its tag, status and error
   output tag_t        log_tag_o,
   output logic [15:0] log_detail_o

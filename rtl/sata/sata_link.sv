@@ -1,17 +1,17 @@
-// The link layer of a Serial ATA host (Serial ATA 3.x, clause "Link layer"): frames out and in, one at a time,
-// each with its CRC, scrambled, between SOF and EOF; flow control by HOLD in both directions; two ALIGN in
+// The link layer of a Serial ATA host (Serial ATA 3.x, clause "Link layer"): sends and receives frames, one at a time,
+// each scrambled, with a CRC, between SOF and EOF; flow control by HOLD in both directions; two ALIGN in
 // every 256 dwords.
 //
 // Owns the state of the current frame, the scrambler and the CRC: both directions share them, since only one
 // direction has a frame at a time. Answers a primitive in the next dword. Never drops or repeats a word: an outgoing word is
-// taken when it goes out; incoming words come as they arrive, so their receiver must have room for `Slack`
-// more words when it lowers `rx_room_i` (20 by the specification, and those in flight in both directions).
+// taken in the cycle in which it is sent. Incoming words cannot be stalled, so the receiver must have room for `Slack`
+// more words when it lowers `rx_room_i` (the 20 of the specification, and those in flight in both directions).
 //
-// A primitive that repeats is sent as CONT and filler; what follows a received CONT is ignored. Power
+// A repeated primitive is sent as CONT and filler; data dwords after a received CONT are ignored. Power
 // management requests are refused (PMNAK). DMAT is ignored, as a transmitter may.
 //
 // SendCont   send CONT
-// AlignLog2  two ALIGN in this many dwords: 8 (256) by the specification; fewer keep a proof short
+// AlignLog2  log2 of the dwords with two ALIGN among them: 8 by the specification; a proof uses fewer
 module sata_link
   import sata_pkg::*;
 #(
@@ -25,7 +25,7 @@ module sata_link
   input  rx_word_t    rx_i,
   output word_t       tx_o,
 
-  // A frame out: `tx_frame_i` until `tx_end_o`.
+  // The frame to send: `tx_frame_i` is high until `tx_end_o`.
   input  logic        tx_frame_i,
   input  logic        tx_valid_i,
   output logic        tx_ready_o,
@@ -34,12 +34,12 @@ module sata_link
   output logic        tx_end_o,
   output sent_e       tx_sent_o,
 
-  // A frame in: start, its words without the CRC, end.
+  // The received frame: start, its words without the CRC, end.
   output logic        rx_start_o,
   output logic        rx_valid_o,
   output logic [31:0] rx_data_o,
   output logic        rx_end_o,
-  output logic        rx_good_o,   // with `rx_end_o`: complete, with the right CRC, and not refused
+  output logic        rx_good_o,   // with `rx_end_o`: complete, with a correct CRC, and not refused
   input  logic        rx_room_i,
   input  logic        rx_refuse_i, // the frame is refused: R_ERR at its end
 
@@ -122,7 +122,7 @@ module sata_link
         else if (tx_frame_i && !escape_i) state_d = LSendRdy;
       end
       LSendRdy: begin
-        // Both want to send: the device goes first.
+        // Both sides request to send: the device has priority.
         if (prim == PXrdy)      state_d = rx_room_i ? LRcvRdy : LIdle;
         else if (prim == PRrdy) state_d = LSof;
         else if (escape_i)      state_d = LIdle;
@@ -154,7 +154,7 @@ module sata_link
       LEscape:     if ((prim == PSync) || (prim == PXrdy)) state_d = LIdle;
       default:     state_d = LIdle;
     endcase
-    // A dword received while ALIGN is sent has no effect; a primitive that is sent once waits.
+    // A dword received while ALIGN is sent has no effect; a primitive that is sent once is delayed.
     if (is_align) begin
       if ((state_q == LRcvRdy) || (state_q == LPmDeny)) state_d = state_q;
     end
@@ -199,7 +199,7 @@ module sata_link
     endcase
   end
 
-  // A primitive twice, then CONT, then filler, until another.
+  // A primitive is sent twice, then CONT, then filler until the primitive changes.
   word_t tx_d;
 
   assign same = (symbol == sent_q) & SendCont & (state_d != LSof) & (state_d != LEof) &
@@ -244,13 +244,13 @@ module sata_link
       scramble_q <= ScrambleSeed;
       crc_q      <= CrcSeed;
     end else begin
-      // Between frames it continues, for the filler after CONT.
+      // Between frames the scrambler continues, for the filler after CONT.
       if (is_data || rx_word || !framed) scramble_q <= scrambled.state;
       if (is_data || rx_word)            crc_q      <= crc(crc_q, plain);
     end
   end
 
-  // --- Frames out ---------------------------------------------------------------------------------------------
+  // --- Sent frames -------------------------------------------------------------------------------------------
   logic sending_q;
   assign sending_q = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LEof) | (state_q == LWait);
   assign tx_end_o  = sending_q & ((state_d == LIdle) | (state_d == LEscape));
@@ -262,7 +262,7 @@ module sata_link
     end
   end
 
-  // --- Frames in: a word is handed on when the next one shows that it is not the CRC -------------------------
+  // --- Received frames: a word is passed on when the next one shows that it is not the CRC ------------------------
   logic [31:0] word_q;
   logic        held_q;
 

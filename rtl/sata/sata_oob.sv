@@ -1,13 +1,13 @@
 // Out-of-band signals (Serial ATA 3.x, clause "Out of band signaling"): six bursts with idle gaps between them. The
 // length of the gaps distinguishes COMRESET and COMINIT from COMWAKE.
 //
-// Owns the signal being sent and the lengths of the last received gaps. Lengths are in dwords at 1.5 Gb/s (26.67 ns), of
-// which this clock has one, two or four cycles by the rate; a signal is detected after four consecutive gaps within the limits.
-// The specification asks for COMINIT 304 to 336 ns (never below 175 or above 525), COMWAKE 101.3 to 112 ns (never
+// Owns the signal being sent and the lengths of the last received gaps. Lengths are in dwords at 1.5 Gb/s (26.67 ns),
+// one, two or four cycles of this clock, depending on the rate. A signal is detected after four consecutive gaps within
+// the limits. The specification requires COMINIT 304 to 336 ns (never below 175 or above 525), COMWAKE 101.3 to 112 ns (never
 // below 35 or above 175).
 //
 // InitGap, WakeGap          gaps that are sent
-// InitLeast, InitMost, ...  gaps that are accepted, from the first up to but not including the second
+// InitLeast, InitMost, ...  limits of accepted gaps: at least the first, less than the second
 module sata_oob
   import sata_pkg::*;
 #(
@@ -25,8 +25,8 @@ module sata_oob
   input  rate_e rate_i,
 
   input  logic  idle_i,  // the line from the drive is idle
-  output logic  init_o,  // COMINIT is on it
-  output logic  wake_o,  // COMWAKE is on it
+  output logic  init_o,  // COMINIT is being received
+  output logic  wake_o,  // COMWAKE is being received
 
   input  logic  send_i,  // send one signal, then `done_o` until this falls
   input  logic  is_wake_i,

@@ -1,18 +1,18 @@
 // The PHY of a Serial ATA host, up to the transceiver's parallel side: brings the link up and monitors it
-// (Serial ATA 3.x, clause "Phy initialization state machine", host), encodes, decodes, crosses from the line's clock.
+// (Serial ATA 3.x, clause "Phy initialization state machine", host), encodes, decodes, crosses from the recovered clock.
 //
 // Owns the rate and the state of the link. Begins at `Fastest`; if no ALIGN arrives within 873.8 us it restarts at the
 // next slower rate, and after `Slowest` at `Fastest`. An unexpected COMINIT (a drive was plugged in or restarted), an
 // idle line and words that cannot be aligned end the link; so does `reset_i`.
 //
-// ALIGN never crosses from the line's clock: the queue is 1 in 128 ahead of the core (8 in 1,000; a drive with spread
-// spectrum is at most 6 in 1,000 fast), and when it is empty the core gets an ALIGN.
+// ALIGN does not cross from the recovered clock: without it, the queue gets 8 in 1,000 words less than the line carries,
+// and the clock of a drive with spread spectrum is at most 6 in 1,000 fast. When the queue is empty, the core gets an ALIGN.
 //
-// The transceiver gives and takes 40 bits a cycle, bit 0 first on the line, undecoded and unaligned; see README.md.
+// The transceiver's data are 40 bits per cycle, bit 0 first on the line, encoded and unaligned; see README.md.
 //
-// RetryDwords  from one COMRESET to the next while no drive answers; all times in dwords at 1.5 Gb/s, 10 ms here
-// AlignDwords  how long an answer may take after COMWAKE
-// LostDwords   how long words may be without alignment
+// RetryDwords  time between COMRESETs while no drive answers; all times are in dwords at 1.5 Gb/s, here 10 ms
+// AlignDwords  the longest time that the drive may take to answer after COMWAKE
+// LostDwords   the longest time without alignment
 module sata_phy
   import sata_pkg::*;
 #(
@@ -81,7 +81,7 @@ module sata_phy
   always_ff @(posedge clk_i) rx_o <= fifo_valid ? fifo_word : '{bad: 1'b0, word: '{k: 1'b1, data: Align}};
   assign damaged_o = up_o & rx_o.bad;
 
-  // --- Bringing up -------------------------------------------------------------------------------------------------
+  // --- Initialisation ----------------------------------------------------------------------------------------------
   phy_phase_e phase_q, phase_d;
   rate_e      rate_q, rate_d;
   timer_t     timer_q;
@@ -156,7 +156,7 @@ module sata_phy
   end
 
   // --- Sent --------------------------------------------------------------------------------------------------------
-  // Out of band, and until the drive's ALIGN, the line toggles as at 1.5 Gb/s at every rate: D24.3, D10.2.
+  // Bursts (D24.3), and the D10.2 that is sent until the drive's ALIGN, have the bit rate of 1.5 Gb/s at every rate.
   logic [39:0] slow, words;
   logic        positive_q, positive_d, half_q;
   symbol_t     symbol;

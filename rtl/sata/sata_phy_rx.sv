@@ -2,7 +2,7 @@
 // removes ALIGN.
 //
 // Owns the word alignment. It is searched until an ALIGN has been decoded at its position, and again after four damaged
-// words with fewer than four good ones between them, or when the line is idle; without alignment no word is given.
+// words with fewer than four good ones between them, or when the line is idle; without alignment no word is passed on.
 module sata_phy_rx
   import sata_pkg::*;
 (

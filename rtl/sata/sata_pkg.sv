@@ -1,7 +1,7 @@
 // Words, primitives, scrambling and CRC of the Serial ATA link (Serial ATA 3.x, link layer), and types that the
 // core's layers share.
 //
-// A dword travels with its lowest byte first. A primitive has a control character (K) in that byte.
+// The lowest byte of a dword is sent first. A primitive has a control character (K) in that byte.
 package sata_pkg;
   typedef struct packed {
     logic        k;     // the lowest byte is a control character: a primitive
@@ -30,7 +30,7 @@ package sata_pkg;
   localparam logic [31:0] PmReqS = 32'h7575_957C;
   localparam logic [31:0] PmNak  = 32'hF5F5_957C;
 
-  // The line's rate: the core's clock has 37.5, 75 or 150 MHz, a dword a cycle.
+  // The line's rate: the core's clock runs at 37.5, 75 or 150 MHz, one dword per cycle.
   typedef enum logic [1:0] {Rate1500 = 2'd0, Rate3000 = 2'd1, Rate6000 = 2'd2} rate_e;
 
   // The PHY's phase, for bringing up a board.
@@ -50,10 +50,10 @@ package sata_pkg;
   typedef enum logic [1:0] {
     SentOk    = 2'd0,  // R_OK
     SentError = 2'd1,  // R_ERR: the receiver saw a wrong CRC or an unknown frame
-    SentCut   = 2'd2   // SYNC in its middle, or the link was lost
+    SentCut   = 2'd2   // SYNC within the frame, or the link was lost
   } sent_e;
 
-  // The next 32 steps of the scrambler, x^16 + x^15 + x^13 + x^4 + 1: the word to combine, and the state.
+  // The next 32 steps of the scrambler, x^16 + x^15 + x^13 + x^4 + 1: the word to XOR, and the new state.
   typedef struct packed {
     logic [15:0] state;
     logic [31:0] word;

@@ -1,14 +1,14 @@
 // A streaming port for designs that use one transfer at a time: a command, its words as a stream, a status. A thin
 // wrapper over the block interface: it is the host of `sata` or `sata_host` (or of any device of this width).
 //
-// Each command is one request with tag 0, so the drive's queue is not used. The write stream is framed: `last` is
-// with the command's last word.
+// Each command is one request with tag 0, so the drive's queue is not used. The write stream is framed: `last` marks
+// the command's last word.
 //   `last` too early   the command is cancelled, its other words are zeroes: Aborted, or the drive's own status
-//   `last` too late    the words behind the command's are dropped up to `last`; then comes the status
+//   `last` too late    the extra words are dropped up to `last`; the status follows
 // Both raise `status_framing_o`. Words are taken whatever the status (rule B6), so the user never has to drain a stream.
 //
 // DataWidth      bits of a word
-// BlockSizeLog2  log2 of a block's bytes, as of the device
+// BlockSizeLog2  log2 of a block's bytes; must be that of the device
 module sata_stream
   import block_pkg::*;
 #(
@@ -34,7 +34,7 @@ module sata_stream
   output logic                 read_last_o,
   output logic [DataWidth-1:0] read_data_o,
 
-  output logic                 status_valid_o,  // once a command, behind its last word
+  output logic                 status_valid_o,  // once per command, after its last word
   input  logic                 status_ready_i,
   output status_e              status_o,
   output logic [15:0]          status_detail_o,
@@ -49,11 +49,11 @@ module sata_stream
   localparam int unsigned WordsWidth = CountWidth + WordsLog2;
   typedef logic [WordsWidth-1:0] words_t;
 
-  // Pad: the user's words ended early. Drop: they have not ended with the command's.
+  // Pad: the write stream ended early. Drop: it continues after the command's last word.
   typedef enum logic [2:0] {Idle, Write, Pad, Drop, Wait} state_e;
 
   state_e state_q, state_d;
-  words_t words_q, words_d;  // of a write, that the device has not taken
+  words_t words_q, words_d;  // words of the write that the device has not taken
   logic   short_q, short_d, long_q, long_d;
   req_t   req;
   logic   give, last;
@@ -126,7 +126,7 @@ module sata_stream
 
   always_ff @(posedge clk_i) words_q <= words_d;
 
-  // The tag is always the same one.
+  // The tag is always 0.
   logic unused;
   assign unused = ^{dev_i.read.tag, dev_i.rsp.tag};
 endmodule

@@ -1,6 +1,6 @@
-// The queued commands under way: which tags are taken, have all their data, or were ended by the drive.
+// Tracks the queued commands: which tags are taken, have all their data, or were ended by the drive.
 //
-// Owns one bit of each kind for a tag, and its length. A tag ends once: by the drive (`done_i`, then offered as
+// Owns these bits, the direction and the length of each tag. A tag ends once: by the drive (`done_i`, then offered as
 // `rsp_*`) or by the command layer (`drop_i`).
 module sata_tags
   import block_pkg::*;
@@ -14,7 +14,7 @@ module sata_tags
   input  logic [15:0]  take_count_i,
 
   input  tag_t         look_tag_i,
-  output logic         look_open_o,   // taken, its data not complete
+  output logic         look_open_o,   // taken, and its data are incomplete
   output logic         look_read_o,
   output logic [15:0]  look_count_o,
 
@@ -23,14 +23,14 @@ module sata_tags
 
   input  logic         done_valid_i,  // the drive ended these
   input  logic [31:0]  done_i,
-  output logic         wrong_o,       // one of them without all its data
+  output logic         wrong_o,       // one of them does not have all its data
 
   output logic         any_o,         // a tag is taken
-  output tag_t         any_tag_o,     // one that the drive has not ended, where `rsp_valid_o` is low
+  output tag_t         any_tag_o,     // one that the drive has not ended; valid while `rsp_valid_o` is low
   input  logic         drop_i,
   input  tag_t         drop_tag_i,
 
-  output logic         rsp_valid_o,   // one that the drive has ended
+  output logic         rsp_valid_o,   // the drive has ended `rsp_tag_o`
   output tag_t         rsp_tag_o,
   input  logic         rsp_ready_i
 );

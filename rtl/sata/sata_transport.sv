@@ -1,10 +1,10 @@
 // The transport layer of a Serial ATA host (clause "Transport layer"): turns commands and data into frame
 // information structures (FIS), and back.
 //
-// Owns the current FIS and at most one command and one data FIS that wait; data goes first. A command FIS that
+// Owns the current FIS and at most one command and one data FIS that wait; data has priority. A command FIS that
 // ended in R_ERR or was cut is sent again until it arrives or the command layer gives up. A data FIS is sent
 // once: its words are not kept. A received FIS is handled by its type; an unknown one, and data that no command
-// requested, get R_ERR; one longer than any FIS (its end was lost) is left by SYNC. A received FIS is reported only when its
+// requested, get R_ERR; one longer than any FIS (its end was lost) is ended by SYNC. A received FIS is reported only when its
 // CRC is correct; its data is passed on as it arrives.
 module sata_transport
   import sata_pkg::*;
@@ -27,7 +27,7 @@ module sata_transport
   output logic        data_sent_o,   // the frame ended ...
   output logic        data_failed_o, // ... and not by R_OK
 
-  // What came in.
+  // Received FIS.
   output logic        fis_valid_o,
   output logic [7:0]  fis_type_o,
   output logic [31:0] fis_first_o,   // the first two dwords
@@ -35,7 +35,7 @@ module sata_transport
   output logic        word_valid_o,  // a word of a data FIS
   output logic [31:0] word_o,
   input  logic        word_wanted_i,
-  output logic        data_bad_o,    // a data FIS ended that was damaged or had a word too many
+  output logic        data_bad_o,    // a data FIS has ended that was damaged or too long
   output logic        receiving_o,
 
   // The link.
@@ -54,10 +54,10 @@ module sata_transport
   output logic        rx_refuse_o,
   output logic        rx_escape_o
 );
-  // --- Out -----------------------------------------------------------------------------------------------------
+  // --- Sent ----------------------------------------------------------------------------------------------------
   logic       data_q;      // a data FIS waits or is under way
   logic       is_data_q;   // the frame under way is a data FIS
-  logic       begun_q;     // its first word has gone
+  logic       begun_q;     // its first word was sent
   logic [2:0] index_q;     // of the command's dword
   logic       taken;
 
@@ -103,7 +103,7 @@ module sata_transport
     end
   end
 
-  // --- In ------------------------------------------------------------------------------------------------------
+  // --- Received ------------------------------------------------------------------------------------------------
   logic [7:0]  type_q;
   logic [1:0]  at_q;      // words so far, at most two
   logic [11:0] more_q;    // words after those: at most 2,047 in a data FIS

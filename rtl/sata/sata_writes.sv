@@ -1,13 +1,13 @@
-// Buffers the data of the writes under way: words arrive in the order of the host's requests, and leave in the order in
+// Buffers the data of outstanding writes: words arrive in the order of the host's requests, and leave in the order in
 // which the drive requests them.
 //
 // Owns a ring of words. Writes that fit together are taken together, and each keeps its space until its data has left; a
 // write that is longer than the ring is taken alone, and streams through. There is room for every word of the writes that
 // were taken (B10 of the block interface), so the data that the drive requests always arrives.
 //
-// Words      in the ring, a power of two; fewer than a block: every write is alone
+// Words      words of the ring, a power of two; if a block does not fit, every write is taken alone
 // WordsLog2  log2 of a block's words
-// Places     writes under way, a power of two
+// Places     outstanding writes, a power of two
 module sata_writes
   import block_pkg::*;
 #(
@@ -22,16 +22,16 @@ module sata_writes
   output logic        room_o,       // it can be taken
   input  logic        take_i,
   input  tag_t        take_tag_i,
-  input  logic        take_start_i, // and its data are the next to leave
+  input  logic        take_start_i, // and its data leave next
 
   input  logic        valid_i,
   output logic        ready_o,
   input  logic [31:0] data_i,
   input  logic        sink_i,       // arriving and buffered words are dropped ...
-  output logic        dropped_o,    // ... and all have been: no word is missing or waits to leave
-  input  logic        clear_i,      // all writes have ended; no word is missing
+  output logic        dropped_o,    // ... and all were dropped: no word is outstanding or buffered
+  input  logic        clear_i,      // all writes have ended; no word is outstanding
 
-  input  logic        start_i,      // this write's data are the next to leave
+  input  logic        start_i,      // this write's data leave next
   input  tag_t        start_tag_i,
   input  logic        active_i,     // they are leaving
   input  logic        sent_i,       // they have left
@@ -47,7 +47,7 @@ module sata_writes
   typedef logic [OwedWidth-1:0]    owed_t;
   localparam pointer_t Whole = pointer_t'(Words);
 
-  // Head: the first word that is kept; fill: the next to come; tail: behind what was taken.
+  // Head: the oldest buffered word; fill: the next word to arrive; tail: the end of the space of the writes taken.
   pointer_t head_q, fill_q, tail_q, read_q, end_q, tail, start, used;
   pointer_t starts_q [Places];
   pointer_t ends_q [Places];
@@ -72,7 +72,7 @@ module sata_writes
   assign push    = valid_i & ready_o;
 
   // --- Out -------------------------------------------------------------------------------------
-  // At most a ring behind `fill_q`; or ahead of it, while the host has not given these words.
+  // `read_q` is at most a ring behind `fill_q`, or ahead of it while the host has not sent these words.
   pointer_t ready_words;
   assign ready_words = fill_q - read_q;
   assign available   = active_i & ~sink_i & (ready_words != '0) & (ready_words <= Whole) & (alone_q | (read_q != end_q));
@@ -141,7 +141,7 @@ module sata_writes
     .read_i(fetch), .read_address_i(read_q[AddressWidth-1:0]), .read_data_o(word)
   );
 
-  // Words read ahead for a write that ended early must not go to another write.
+  // Words read ahead for a write that ended early must not be sent for another write.
   assign dropped_o = (owed_q == '0) & ~fetched_q & ~valid_o;
   prim_ahead #(.Width(32)) u_ahead (
     .clk_i, .rst_ni, .available_i(available), .fetch_o(fetch), .fetched_i(fetched_q), .data_i(word), .valid_o,

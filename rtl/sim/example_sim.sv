@@ -1,4 +1,4 @@
-// The example system with a memory behind each of its AXI4 ports, for a test bench that plays the processor.
+// The example system with a memory behind each of its AXI4 ports, for a test bench that acts as the processor.
 module example_sim #(
   parameter int unsigned Disks     = 2,
   parameter bit          Async     = 1'b1,

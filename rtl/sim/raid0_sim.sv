@@ -1,4 +1,4 @@
-// An array on pins, for test benches that play its host and its disks. Every interface is checked.
+// An array on pins, for test benches that act as its host and its disks. Every interface is checked.
 module raid0_sim
   import block_pkg::*;
 #(
@@ -81,7 +81,7 @@ module raid0_sim
   assign block_count = geometry.block_count;
 
   for (genvar i = 0; i < Disks; i++) begin : gen_disk
-    // Disks of unequal size: the smallest counts.
+    // Disks of unequal size: the smallest determines the size of the array.
     assign disk_geometry[i] = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2),
                                 block_count: lba_t'(DiskBlocks) + lba_t'(i), max_transfer_blocks: '1,
                                 volatile_write_cache: 1'b1, fua: 1'b1, discard: 1'b1, write_zeroes: 1'b1,

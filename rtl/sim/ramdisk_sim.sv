@@ -1,5 +1,5 @@
 // One RAM disk, or an array of them, each on its own memory with the model's delays, on pins for a
-// test bench that plays the host. Every interface is checked.
+// test bench that acts as the host. Every interface is checked.
 module ramdisk_sim
   import block_pkg::*;
 #(

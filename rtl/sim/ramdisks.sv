@@ -1,4 +1,4 @@
-// RAM disks, each on a memory with the model's delays, as one block device: one disk itself, several as an array.
+// RAM disks, each on a memory with the model's delays, as one block device: a single disk, or an array of several.
 module ramdisks
   import block_pkg::*;
 #(

@@ -1,4 +1,4 @@
-// The workload generator on pins, for a test bench that plays the file system core.
+// The workload generator on pins, for a test bench that acts as the file system core.
 module workload_sim
   import hwfs_pkg::*;
   import workload_pkg::*;

@@ -1,4 +1,4 @@
-// The journal of block_device.hpp, on pins without a model behind them: what a power cut leaves.
+// Tests the journal of block_device.hpp on pins without a model: the contents after a power cut.
 #include <cstdio>
 #include <cstdlib>
 
@@ -47,7 +47,7 @@ void request(Op op, uint64_t lba, uint8_t fill, bool fua = false) {
 void expect(const char* what, const std::vector<uint8_t>& image, uint64_t block, uint8_t fill) {
     for (int i = 0; i < 64; ++i) {
         if (image[block * 64 + i] == fill) continue;
-        std::printf("FAILED: %s: block %d holds %02x, not %02x\n", what, int(block), image[block * 64 + i], fill);
+        std::printf("FAILED: %s: block %d contains %02x, expected %02x\n", what, int(block), image[block * 64 + i], fill);
         std::exit(1);
     }
 }
@@ -80,6 +80,6 @@ int main() {
         bool first = image[64] == 0x55, last = image[127] == 0x55;
         lost |= !first && !last, kept |= first && last, torn |= first != last;
     }
-    if (!lost || !kept || !torn) return std::printf("FAILED: a torn cut has not every outcome\n"), 1;
+    if (!lost || !kept || !torn) return std::printf("FAILED: torn cuts did not produce every outcome\n"), 1;
     return 0;
 }

@@ -148,7 +148,7 @@ module virtio_blk
     status_e status;
     host_t   slots_host;
     if (Requests > NumTags) begin : gen_too_many
-      $error("a request needs a tag of its own");
+      $error("Requests exceeds the number of tags");
     end
     virtio_slots #(
       .Requests(Requests), .Queues(Queues), .SlotWidth(SlotWidth), .ContextWidth(ContextWidth), .PlaceWidth(PlaceWidth)

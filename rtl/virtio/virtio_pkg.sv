@@ -37,10 +37,10 @@ package virtio_pkg;
     logic        r_valid;
     logic [31:0] r_data;
     logic        done;
-    logic        error;  // beside `done`: a word was not read or not written
+    logic        error;  // with `done`: a word was not read or not written
   } mem_rsp_t;
 
-  // A queue's configuration by the driver.
+  // The driver's configuration of a queue.
   typedef struct packed {
     logic [3:0] size_log2;
     address_t   desc;    // descriptor table

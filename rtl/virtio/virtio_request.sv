@@ -3,8 +3,8 @@
 //
 // An error of the disk becomes VIRTIO_BLK_S_IOERR, an unsupported operation VIRTIO_BLK_S_UNSUPP. A length or sector that
 // is not a whole number of blocks, or a chain without room for a header, is VIRTIO_BLK_S_IOERR and moves no data. A
-// transfer longer than the disk's longest is split. If the driver did not accept VIRTIO_BLK_F_FLUSH and the disk has a
-// volatile cache, each change is followed by a flush.
+// transfer longer than the disk's `max_transfer_blocks` is split. If the driver did not accept VIRTIO_BLK_F_FLUSH and the
+// disk has a volatile cache, each change is followed by a flush.
 //
 // With `Parallel` this module never waits for the disk: it parks a request that would wait, hands its `context` out, and
 // gets it back when the request is resumed.
@@ -30,7 +30,7 @@ module virtio_request
   input  chain_t               chain_i,
   input  logic                 flush_i,     // the driver accepted VIRTIO_BLK_F_FLUSH
   output logic                 done_o,
-  output logic                 fail_o,      // beside done_o: the status was not written
+  output logic                 fail_o,      // with done_o: the status was not written
   output logic [31:0]          used_len_o,
 
   // With `Parallel`.
@@ -104,7 +104,7 @@ module virtio_request
   assign count_bad  = (count_wide[31+Finer:CountWidth] != '0) | ((words_q[2] & 32'((1 << Coarser) - 1)) != '0);
   assign data       = (do_q == DoRead) ? room : payload;
   assign data_bad   = (data[UnitLog2-1:0] != '0) | (data == '0);
-  // The next request's share of what is left. Ranges are never split.
+  // The next request's share of the remaining blocks. Ranges are never split.
   assign whole      = (blocks_d < geometry_i.max_transfer_blocks) | (do_d == DoRanges);
   assign piece      = (op_d == OpFlush) ? '0 : whole ? blocks_d : geometry_i.max_transfer_blocks;
 

@@ -32,7 +32,7 @@ module virtio_ring
   output logic                  start_o,     // a chain
   output logic [15:0]           head_o,
   input  logic                  hold_i,      // no chain may be taken now
-  input  logic                  taken_i,     // the chain stays in flight: go on
+  input  logic                  taken_i,     // the chain stays in flight: continue
   input  logic                  done_i,
   input  logic                  fail_i,      // with done_i: the chain cannot be returned
   input  logic [QueueWidth-1:0] return_queue_i,  // the chain to return: from done_i to the next one
@@ -54,7 +54,7 @@ module virtio_ring
   queue_index_t queue_q, queue_d, turn_q, following;
   logic [Queues-1:0] kicked_q, kicked_d;
   logic [15:0]  next_q [Queues];   // the available ring's next entry
-  logic [15:0]  next, given;       // given: the used ring's
+  logic [15:0]  next, given;       // given: of the used ring
   logic         asked_q, asked_d, armed_q, armed_d, second_q, second_d;
   logic [31:0]  word_q;
   logic         advance;
@@ -111,7 +111,7 @@ module virtio_ring
       Head:    offset = 20'd4 + {3'd0, entry, 1'b0};                                 // ring[next]
       Event:   {in_device, is_write, offset} = {2'b11, 20'd4 + {1'b0, size, 3'd0}};  // avail_event
       Used:    {in_device, is_write, offset} = {2'b11, 20'd4 + {1'b0, entry, 3'd0}};
-      Publish: {in_device, is_write} = 2'b11;                                        // used idx, beside the flags
+      Publish: {in_device, is_write} = 2'b11;                                        // used idx, in the same word as the flags
       Wanted:  if (features_i.event_index) offset = 20'd4 + {3'd0, size, 1'b0};      // used_event, or flags
       default: memory = 1'b0;
     endcase
@@ -166,7 +166,7 @@ module virtio_ring
       end
       Index: if (finished) state_d = Judge;
       Judge: begin
-        // Section 2.7.13.3: at most as many as the ring has.
+        // Section 2.7.13.3: at most as many entries as the ring has.
         if (waiting > size) state_d = Broken;
         else if (waiting != '0)          state_d = Head;
         else if (features_i.event_index && !armed_q) begin

@@ -33,7 +33,7 @@ module virtio_slots
   input  logic                    begin_i,    // the walk of this chain starts
   input  logic [15:0]             head_i,
   input  logic [QueueWidth-1:0]   queue_i,
-  input  logic                    walked_i,   // it succeeded: the chain occupies the slot
+  input  logic                    walked_i,   // the walk succeeded: the chain occupies the slot
   input  chain_t                  walked_chain_i,
   input  logic                    rest_i,     // the ring is idle: a request may be resumed
   output logic                    hold_o,     // the ring may take no chain
@@ -102,7 +102,7 @@ module virtio_slots
   // --- Requests to the disk ----------------------------------------------------------------------
   logic offer_q, data_owed_q, wait_for_reads, dropped, offered_move;
   req_t req_q;
-  logic [IndexWidth:0] reads_q;  // with data outstanding
+  logic [IndexWidth:0] reads_q;  // reads with data outstanding
   logic read_end, write_end;
   assign wait_for_reads = (req_q.op == OpWrite) & (reads_q != '0);
   assign dropped        = offer_q & wait_for_reads & abort_i;

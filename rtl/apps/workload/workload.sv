@@ -4,11 +4,11 @@
 //
 // Owns one run at a time, from `start_i` to the end of `busy_o`. Keeps the application's rules (rtl/hwfs/README.md):
 // an offer stays until it is taken, and data moves without waiting for the response. After an error the run closes
-// the file and ends. A wait in which nothing moves ends after `TimeoutCycles` with TimedOut.
+// the file and ends. A wait without progress ends after `TimeoutCycles` with TimedOut.
 //
 // DataWidth      bits of the data streams, 32 to 256
 // NameWords      32-bit words of a name
-// TimeoutCycles  more than the core's own
+// TimeoutCycles  more than the TimeoutCycles of the core
 module workload
   import hwfs_pkg::*;
   import workload_pkg::*;
@@ -22,7 +22,7 @@ module workload
   input  logic                       rst_ni,
 
   input  logic                       start_i,   // taken while not busy
-  input  config_t                    config_i,  // these two stay while busy
+  input  config_t                    config_i,  // both must be stable while busy
   input  logic [NameWords-1:0][31:0] name_i,    // the first byte in the lowest bits of word 0
   output logic                       busy_o,
   output result_t                    result_o,
@@ -49,7 +49,7 @@ module workload
   localparam int unsigned Lanes     = DataWidth / 32;
   localparam int unsigned NameWidth = (NameWords > 1) ? $clog2(NameWords) : 1;
   localparam int unsigned WaitWidth = $clog2(TimeoutCycles + 1);
-  localparam logic [1:0]  QuietCycles = 2'd3;  // after a failed read's answer, until nothing more comes
+  localparam logic [1:0]  QuietCycles = 2'd3;  // cycles after a failed read's response until no more data arrive
 
   typedef enum logic [2:0] {Idle, Choose, Offer, Answer, Drain, Next} state_e;
   typedef enum logic [1:0] {Open, Body, Sync, Close} step_e;
@@ -89,7 +89,7 @@ module workload
   end
   assign whole = config_i.run == RunPut;
 
-  // The configuration is valid; otherwise the run ends at once with BadCommand.
+  // The configuration is valid; otherwise the run ends immediately with BadCommand.
   always_comb begin
     good = config_i.run <= RunDelete;
     if (named) good &= (config_i.name_bytes != '0) && (32'(config_i.name_bytes) <= 4 * NameWords);
@@ -98,7 +98,7 @@ module workload
   end
 
   // --- Random offsets ---------------------------------------------------------------------------
-  // A random number below the power of two after the highest offset; one that is too high is drawn again.
+  // A random number below the next power of two above the highest offset; a number that is too high is drawn again.
   offset_t highest, mask, drawn, rest;
   logic [31:0] align_mask;
   assign highest = config_i.file_bytes - offset_t'(config_i.block_bytes);
@@ -182,7 +182,7 @@ module workload
   assign operation = (step_q == Body) | whole;
   assign moved     = (cmd_valid_o & cmd_ready_i) | (name_valid_o & name_ready_i) | taken |
                      (write_valid_o & write_ready_i) | read_valid_i;
-  // The command succeeded and all its data has arrived, or no more data will come.
+  // The command succeeded and all its data has arrived, or no more data will arrive.
   assign ends      = answered_q & (take_q == '0);
 
   always_comb begin
@@ -322,7 +322,7 @@ module workload
       default: state_d = Idle;
     endcase
 
-    // No answer: the run is over.
+    // No response: the run ends.
     if ((state_q != Idle) && (wait_q == WaitWidth'(TimeoutCycles))) begin
       result_d.errors = result_q.errors + 32'd1;
       if (result_q.status == '0) result_d.status = FsTimedOut;

@@ -2,27 +2,27 @@
 """Assembles the core's microprograms into its control store.
 
     rtl/hwfs/microcode/assemble.py            writes rtl/hwfs/hwfs_rom.sv
-    rtl/hwfs/microcode/assemble.py --check    fails unless that file is what the sources give
+    rtl/hwfs/microcode/assemble.py --check    fails if that file is out of date
     rtl/hwfs/microcode/assemble.py --list     prints addresses, words and sources
 
 A line is a label (`name:`), a constant (`name = expression`) or an instruction:
 
-    mov r1, x                 x is a register, a constant, or md, mdl, mdh: the word of memory that
-    add r1, r2, x             `ld` read last, its low and its high half; also sub and or xor shl shr
-    add r1, x                 andn match byte (ctz, tag and ones take one operand). Two operands: the first is r1 itself.
-                              The first of three, and of cmp and tst, may be md, mdl or mdh too
+    mov r1, x                 x is a register, a constant, or md, mdl, mdh: the word of memory that the
+    add r1, r2, x             last `ld` read, its low half and its high half; also sub and or xor shl shr
+    add r1, x                 andn match byte (ctz, tag and ones have one source). `add r1, x` is `add r1, r1, x`.
+                              The first of two sources, also of cmp and tst, can be md, mdl or mdh, too
     cmp r1, x / tst r1, x     flags of r1 - x, r1 & x
     li r1, constant           19 bits; `lin` counts in 1/256 of the longest node
-    ld [r1 + constant]        memory; the register may be left out (r0 is zero)
+    ld [r1 + constant]        memory; the register can be omitted (r0 is zero)
     st r2, [r1 + constant]    also stl, sth: one half
     b label                   also bz bnz bc bnc, and b.condition, bn.condition; bc after cmp: below
     call label / ret / jump r1 + label
-    wait condition            also waitn (until it is not), and wait! without a watchdog
+    wait condition            also waitn (until it is false), and wait! without the watchdog
     do.unit r1, r2, constant  starts an engine
 
-What orders writes (`call order`, `b order`, `do.flush`) ends in its barrier's name, as crates/volume/src/order.rs has
-it: `call order {NodesBeforeReserve}`. A barrier is told from others of its name by the label before it.
-`;` begins a comment. Names of registers: `name = r7`.
+An instruction that orders writes (`call order`, `b order`, `do.flush`) ends in the name of its barrier in
+crates/volume/src/order.rs: `call order {NodesBeforeReserve}`. The label before it distinguishes barriers of the same name.
+`;` begins a comment. `name = r7` names a register.
 """
 
 import argparse
@@ -61,28 +61,28 @@ class Assembler:
                     self.names[name] = self.value(value, where)
             elif match := re.fullmatch(r"(\w+):", text):
                 if match[1] in self.labels:
-                    raise SystemExit(f"{where}: the label {match[1]} is there twice")
+                    raise SystemExit(f"{where}: duplicate label {match[1]}")
                 self.labels[match[1]] = len(self.lines)
                 self.label = match[1]
             else:
                 self.lines.append((where, self.barrier(text, where)))
 
     def barrier(self, text, where):
-        """The instruction without the name of its barrier, which everything that orders has but `order` itself."""
+        """The instruction without its barrier's name, which every instruction that orders writes has, except in `order`."""
         text, _, name = text.partition("{")
         text = re.sub(r"\s+", " ", text.strip())
         orders = text in ("call order", "b order") or text.startswith("do.flush")
         if orders != bool(name) and self.label != "order":
-            raise SystemExit(f"{where}: {text}: a barrier has a name, and nothing else has")
+            raise SystemExit(f"{where}: {text}: an instruction has a barrier's name if and only if it orders writes")
         if name:
             key = f"{name.rstrip('}').strip()}@{self.label}"
             if key in self.barriers:
-                raise SystemExit(f"{where}: the barrier {key} is there twice")
+                raise SystemExit(f"{where}: duplicate barrier {key}")
             self.barriers[key] = len(self.lines)
         return text
 
     def without(self, key):
-        """The barrier only waits: nothing is flushed there."""
+        """Makes this barrier wait without a flush."""
         where, text = self.lines[self.barriers[key]]
         text = "mov r1, r1" if text.startswith("do.flush") else text.replace("order", "order_wait")
         self.lines[self.barriers[key]] = where, text
@@ -99,7 +99,7 @@ class Assembler:
             match = REGISTER.match(text)
             number = int(match[1]) if match else 99
         if number > 31:
-            raise SystemExit(f"{where}: {text} is no register")
+            raise SystemExit(f"{where}: {text} is not a register")
         return number
 
     def is_register(self, text):
@@ -118,7 +118,7 @@ class Assembler:
     def place(self, text, where):
         inner = re.fullmatch(r"\[(.+)\]", text)
         if not inner:
-            raise SystemExit(f"{where}: {text} is no place in memory")
+            raise SystemExit(f"{where}: {text} is not a memory operand")
         base, offset = 0, []
         for part in re.split(r"\s*\+\s*", inner[1].strip()):
             if self.is_register(part):
@@ -169,7 +169,7 @@ class Assembler:
         if mnemonic == "jump":
             base, _, label = args[0].partition("+")
             return isa.jump(self.register(base.strip(), where), self.value(label, where))
-        raise SystemExit(f"{where}: no instruction `{mnemonic}`")
+        raise SystemExit(f"{where}: unknown instruction `{mnemonic}`")
 
     def words(self):
         result = []
@@ -188,18 +188,18 @@ def assemble():
     words = assembler.words()
     chain = depth.deepest(assembler)
     if len(chain) > depth.STACK_DEPTH:
-        raise SystemExit(f"{len(chain)} calls deep, and the stack holds {depth.STACK_DEPTH}: " + ", ".join(chain))
+        raise SystemExit(f"calls nest {len(chain)} deep, but the stack has {depth.STACK_DEPTH} entries: " + ", ".join(chain))
     if len(words) > 1 << PROGRAM_LOG2:
-        raise SystemExit(f"{len(words)} instructions, and the control store holds {1 << PROGRAM_LOG2}")
+        raise SystemExit(f"{len(words)} instructions, but the control store has {1 << PROGRAM_LOG2} words")
     return assembler, words
 
 
 def module(words):
     entries = [f"12'd{address}: word = 36'h{word:09x};" for address, word in enumerate(words)]
     lines = "\n".join("      " + " ".join(entries[at:at + 6]) for at in range(0, len(entries), 6))
-    return f"""// The control store. Made by microcode/assemble.py from microcode/*.asm: change those.
+    return f"""// The control store. Generated by microcode/assemble.py from microcode/*.asm; do not edit.
 //
-// ProgramLog2  log2 of the instructions
+// ProgramLog2  log2 of the number of instructions
 module hwfs_rom #(
   parameter int unsigned ProgramLog2 = {PROGRAM_LOG2}
 ) (
@@ -222,24 +222,24 @@ endmodule
 
 
 def image(words):
-    """The words for $readmemh."""
+    """The words in the format of $readmemh."""
     return "".join(f"{word:09x}\n" for word in words)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Assembles the microprogram into hwfs_rom.sv.")
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--list", action="store_true", help="print it")
-    action.add_argument("--check", action="store_true", help="compare it with hwfs_rom.sv")
-    action.add_argument("--barriers", action="store_true", help="print the barriers' names")
+    action.add_argument("--list", action="store_true", help="print addresses, words and sources")
+    action.add_argument("--check", action="store_true", help="fail if hwfs_rom.sv is out of date")
+    action.add_argument("--barriers", action="store_true", help="print the names of the barriers")
     action.add_argument("--image", metavar="FILE",
                         help="write it for a simulation that loads it (rtl/sim/loaded/hwfs_rom.sv)")
-    parser.add_argument("--without", metavar="NAME@LABEL", help="with --image: this barrier does not flush")
+    parser.add_argument("--without", metavar="NAME@LABEL", help="with --image: omit the flush of this barrier")
     arguments = parser.parse_args()
     assembler, words = assemble()
     if arguments.without:
         if arguments.without not in assembler.barriers or not arguments.image:
-            parser.error(f"no barrier {arguments.without!r}, or no --image: --barriers prints the names")
+            parser.error(f"--without {arguments.without!r}: unknown barrier, or no --image; hint: --barriers prints the names")
         assembler.without(arguments.without)
         words = assembler.words()
     if arguments.barriers:
@@ -257,7 +257,7 @@ def main():
         print(f"{len(words)} instructions, {len(depth.deepest(assembler))} calls deep")
     elif arguments.check:
         if OUTPUT.read_text("utf-8") != module(words):
-            sys.exit("hwfs_rom.sv is not what microcode/*.asm give; run: rtl/hwfs/microcode/assemble.py")
+            sys.exit("hwfs_rom.sv is out of date; hint: run rtl/hwfs/microcode/assemble.py")
     else:
         OUTPUT.write_text(module(words), "utf-8")
 

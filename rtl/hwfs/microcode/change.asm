@@ -1,8 +1,8 @@
-; Commands that change the volume. FORMAT.md, "Operations", has the order of what each writes.
+; Commands that change the volume. FORMAT.md, "Operations", specifies the order of their writes.
 
 cmd_create:
   call changeable
-  ; Space as the command asks.
+  ; The space that the command requests.
   ld [LENGTH]
   add r3, md, umask
   bc fail_space
@@ -15,7 +15,8 @@ cmd_create:
   li file, BRIEF
   tst r1, 16
   bz create_place
-  ; A put needs no entry for an open file. Its data is stored first: its units are free, so this is safe even if the command fails.
+  ; A put needs no entry for an open file. Its data is stored first: its units are free, so this is safe even if the
+  ; command fails.
   cmp r3, 0
   bz create_search
   call create_plan
@@ -46,7 +47,7 @@ create_search:
   bnz create_take
   call create_plan
 create_take:
-  call slot_begin           ; the free slot: its numbers are needed
+  call slot_begin           ; the free slot: its sequence number is needed
   ld [V_T5]
   mov r2, md
   call take
@@ -128,7 +129,7 @@ create_occupy:
   ld [V_WANT]
   cmp r0, md
   bz done_zero
-  ; What one operation could not take.
+  ; The units that the first operation could not allocate.
   ld [LENGTH]
   mov r3, md
   call grow
@@ -166,8 +167,8 @@ create_plan:
   cmp r2, 0
   ret
 
-; The data of a put go to the units that were planned: they are free, so they are not seen until the slot
-; is there. Clobbers r1 to r8.
+; Stores the data of a put in the planned units: they are free, so the data is not visible until the slot
+; is written. Clobbers r1 to r8.
 put_data:
   ld [LENGTH]
   mov r2, md
@@ -189,7 +190,7 @@ put_run:
   shl r7, mdl, unit
 put_piece:
   mov r4, r7
-  call piece                ; r1: what was put already
+  call piece                ; r1: bytes put already
   do.put r6, r4
   add r1, r4
   ld [V_END]
@@ -231,8 +232,8 @@ new_slot:
 create_tag:
   ld [HASH]
   mov r1, mdl
-; The index byte of `slot`, which snode holds: hash r1, and the member that was just written. Clobbers r1
-; to r5.
+; Sets the index byte of `slot`, which snode holds: hash r1, and the member that was just written. Clobbers
+; r1 to r5.
 tag_new:
   call tag_of
   ld [snode + SEQ]
@@ -251,7 +252,7 @@ tag_none:
 ; Sets the name of snode to the r7 bytes at r6; keeps its state and level. Clobbers r1 to r3, r6, r7.
 set_name:
   call zero_name
-; The same where there was none.
+; The same if the name is all zeroes.
 set_name_first:
   ld [snode + S_STATE]
   mov r1, mdl
@@ -332,7 +333,7 @@ cmd_close:
   tst r3, 2
   bz close_place
   call commit_durably
-  ; What was reserved and not used goes back.
+  ; Release the units that were reserved but not used.
   ld [file + F_SIZE]
   add r1, md, umask
   shr r1, unit
@@ -374,7 +375,7 @@ close_place:
   st r0, [V_CHANGING]
   b done_zero
 
-; The place `file` is free. Clobbers r1.
+; Marks the record `file` as free. Clobbers r1.
 leave:
   ld [V_OPEN]
   sub r1, md, 1
@@ -382,7 +383,7 @@ leave:
   st r0, [file + F_FLAGS]
   ret
 
-; As any file is; `short.asm` has what is usual.
+; Deletes any file; `short.asm` has the fast path for the usual case.
 delete_long:
   ld [MISC]
   call changeable
@@ -428,7 +429,7 @@ deleted:
   call tag_none
   st r0, [V_CHANGING]
   ret
-; The name goes first, then the units, from the map's end.
+; Removes the name first, then the units, starting at the map's end.
 delete_deep:
   call mark_in_use
   call order {CommitBeforeRemove}         ; the slot's last commit, before its removal in the other member
@@ -459,7 +460,7 @@ cmd_rename:
   ld [V_FROM]
   cmp slot, md
   bnz fail_exists
-  b done_zero               ; it has that name already
+  b done_zero               ; the file has that name already
 rename_free:
   ld [V_T3]
   mov slot, md

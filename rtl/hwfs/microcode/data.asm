@@ -58,7 +58,7 @@ cmd_get:
 read_member:
   add r3, slota
   do.load r3, snode
-  ; The load is under way.
+  ; The slot is being loaded.
   sub cslot, r0, 1
   ld [GEOMETRY]
   tst md, IN_ORDER          ; a device that answers in another order would wait for data that is held back
@@ -69,7 +69,7 @@ read_member:
   shl r5, r7, 16
   add r5, 1                 ; a live file, its extents in the slot, a name of this length
   ld [HASH]
-  add r5, r5, mdh           ; and a good one: no slot is like this for a bad one
+  add r5, r5, mdh           ; plus the flag of a bad name, with which no slot matches
   ld [OFFSET]
   mov r1, md
   ld [LENGTH]
@@ -79,7 +79,7 @@ read_member:
   bc read_waits
   do.readto r1, r2, HOLD
   andn r1, bmask
-  add r2, r8, bmask         ; what this makes of an end past all sizes does not matter
+  add r2, r8, bmask         ; an overflow does not matter: the end is compared below
   andn r31, r2, bmask
   sub r6, r31, r1           ; bytes of whole blocks
   ld [V_LIMIT]
@@ -91,7 +91,7 @@ read_head:
   mov r3, md
   ld [NAME]
   mov r4, md
-  ; What a slot's first 96 bytes say.
+  ; Compare with the slot's first 96 bytes.
   wait head
   ld [snode + S_STATE]
   cmp r5, mdl
@@ -115,7 +115,7 @@ read_head:
   ld [snode + S_ENTRIES + 8]
   mov r3, mdl
   ld [snode + S_ENTRIES]
-  sub r4, r3                ; the last unit where it can begin
+  sub r4, r3                ; the last unit at which the extent can begin
   bc read_held
   cmp r4, md
   bc read_held
@@ -131,7 +131,7 @@ read_request:
   add r3, r8
   do.fetch r3, r6
   cmp r7, 9
-  bc read_named             ; the name's first eight bytes were all
+  bc read_named             ; the name has at most eight bytes
   li r5, NAME + 8
   add r7, r5
   sub r7, 8                 ; its end
@@ -149,7 +149,7 @@ read_name:
 ; The slot is the expected one. If its checksum is correct, the data is released.
 read_named:
   do.abort r0, r0, ARM
-  add r6, r1                ; what is asked for already
+  add r6, r1                ; the end of the bytes requested already
   wait loaded
   bn.good read_held
   call slot_check
@@ -205,8 +205,8 @@ cmd_write:
   call write_body
   b done
 
-; LENGTH bytes go to OFFSET of `file`; r1 <- LENGTH. To a file with checksums they do not yet: r1 <- the first block's first
-; byte. (A routine for what comes before the first put would be one more than the return addresses that there are.)
+; Writes LENGTH bytes at OFFSET of `file`; r1 <- LENGTH. For a file with checksums it only prepares this: r1 <- the first
+; byte of the first block. (A separate routine for the preparation would exceed the depth of the return stack.)
 write_body:
   ld [OFFSET]
   mov r1, md
@@ -219,10 +219,10 @@ write_body:
   cmp r4, r1
   bc fail_past
   cmp r2, 0
-  bz done_zero              ; (a put of nothing does not come here)
+  bz done_zero              ; (an empty put does not get here)
   call grow
-  ; The bytes of the first and the last block that are kept: R6 for the end of the file, and any
-  ; overwrite that is no whole block.
+  ; Read the bytes of the first and the last block that are kept: by R6 at the end of the file, and in
+  ; blocks that are partly overwritten.
   ld [OFFSET]
   mov r1, md
   ld [LENGTH]
@@ -242,13 +242,13 @@ write_tail:
   bz write_start
   ld [file + F_END]
   cmp r3, md
-  bnc write_start           ; it ends the file
+  bnc write_start           ; it reaches the end of the file
   ld [OFFSET]
   andn r1, md, bmask
   andn r2, r3, bmask
   cmp r1, r2
   bnz write_last
-  ; All of it is in one block.
+  ; The whole write is in one block.
   ld [V_MODE]
   mov r4, md
   cmp r4, 1
@@ -303,7 +303,7 @@ write_begin:
   ld [file + F_FLAGS]
   tst mdl, 8
   bnz grown                 ; (it returns)
-; From r1 to V_END.
+; Writes from r1 to V_END.
 write_next:
   call map
   call piece
@@ -315,7 +315,7 @@ write_next:
   wait sent
   wait written
   b.error fail_device
-  ; The file is as long as this.
+  ; The file is at least this long now.
   ld [OFFSET]
   mov r1, md
   ld [LENGTH]
@@ -349,7 +349,7 @@ edge_map:
   b.error fail_device
   ret
 
-; Space for the file up to byte r3.
+; Reserves space for the file up to byte r3.
 grow:
   add r3, umask
   bc fail_space
@@ -388,7 +388,7 @@ grow_more:
 grown:
   ret
 
-; Reserves space for LENGTH bytes behind the written data. The value is the number of bytes that fit.
+; Reserves space for LENGTH bytes after the written data. The value is the number of bytes that fit.
 cmd_reserve:
   call writable
   ld [file + F_END]

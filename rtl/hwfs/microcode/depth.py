@@ -1,12 +1,12 @@
-"""How deep the microprogram's calls nest, held against the sequencer's stack."""
+"""Computes how deep the microprogram's calls nest, to compare it with the depth of the sequencer's stack."""
 
 STACK_DEPTH = 8  # StackDepth of hwfs_seq.sv
 BRANCHES = ("bz", "bnz", "bc", "bnc")
 
 
 def deepest(assembler):
-    """The longest chain of calls that return, outermost first: what each says and where. A call on a way that only ends in
-    the main loop counts from there: nothing returns through what the stack held before."""
+    """The longest chain of calls that return, outermost first: the text and the source line of each. A call on a path that
+    ends in the main loop starts a new chain: the older entries of the stack are never returned to."""
     flow = {address: successors(assembler, address) for address in range(len(assembler.lines))}
     returning = reach_return(assembler, flow)
     calls = {address: target for address, (mnemonic, target) in enumerate(decoded(assembler)) if mnemonic == "call"}
@@ -14,7 +14,7 @@ def deepest(assembler):
 
     def chain(entry):
         if entry not in chains:
-            chains[entry] = None  # a routine that calls itself is found by the test below
+            chains[entry] = None  # the test below finds a routine that calls itself
             seen, left, best = set(), [entry], ()
             while left:
                 address = left.pop()
@@ -35,7 +35,7 @@ def deepest(assembler):
 
 
 def decoded(assembler):
-    """Of each instruction its mnemonic and, of a call or a branch, where it goes."""
+    """The mnemonic of each instruction, and the target of calls and branches."""
     for where, text in assembler.lines:
         mnemonic, _, rest = text.partition(" ")
         goes = mnemonic == "call" or is_branch(mnemonic)
@@ -47,7 +47,7 @@ def is_branch(mnemonic):
 
 
 def successors(assembler, address):
-    """What may run after it in the same routine."""
+    """The addresses that can be executed next in the same routine."""
     where, text = assembler.lines[address]
     mnemonic, _, rest = text.partition(" ")
     following = [address + 1] if address + 1 < len(assembler.lines) else []

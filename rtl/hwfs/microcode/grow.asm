@@ -1,7 +1,7 @@
-; Maps that have leaves, or get their first: growth and release at the map's end (R5). FORMAT.md, "Operations".
+; Maps with leaves, or that get their first leaf: growth and release at the map's end (R5). FORMAT.md, "Operations".
 
-; One reserve operation for the file in snode whose slot is full of extents, or whose map has leaves: one
-; extent, and the leaf pairs that it takes. V_GOT <- how many units. Clobbers r1 to r8.
+; One reserve operation for the file in snode, whose slot is full of extents or whose map has leaves: one
+; extent, and the leaf pairs that it needs. V_GOT <- how many units. Clobbers r1 to r8.
 reserve_deep:
   ; A leaf may be written with the record, never before the mark that the volume is in use.
   ld [SB + SB_STATE]
@@ -31,7 +31,7 @@ deep_slot:
   mov r7, mdl
   st r7, [V_LAST]
 deep_near:
-  ; Does the last extent go on?
+  ; Can the last extent be continued?
   add r5, r7
   st r5, [V_NEAR]
   ld [V_GUNITS]
@@ -50,7 +50,7 @@ deep_near:
   st r0, [V_ROOM]
   call scan
   bz deep_apart
-  ; The longer extent's units are a number of 32 bits.
+  ; The units of the longer extent must fit into 32 bits.
   ld [V_LAST]
   mov r1, md
   ld [V_WANT]
@@ -175,7 +175,7 @@ deep_over:
   mov r1, 0
   b deep_group
 
-; Found: r2 units of V_WANT are missing yet.
+; Found: r2 units of V_WANT are still missing.
 deep_take:
   ld [V_WANT]
   sub r3, md, r2
@@ -204,13 +204,13 @@ deep_counted:
   call bits_of_runs
   mov r1, 1
   call record
-  call order {NodesBeforeReserve}         ; what the last operation wrote, before the pairs written below
+  call order {NodesBeforeReserve}         ; the writes of the last operation, before the pairs written below
   ; The leaves hold nothing that belongs to the file yet, so their order does not matter.
   ld [V_KIND]
   cmp md, 0
   bnz deep_fresh
   call extend_leaf
-  ; An entry above that is past the limit now would be within it, and name a leaf that was freed.
+  ; An entry in the node above that was past the limit would now be within it, and name a leaf that was freed.
   ld [V_LEVEL]
   cmp md, 2
   bnz deep_record
@@ -239,7 +239,7 @@ deep_record:
   call write_bitmap
   b write_slot
 
-; The record's first run goes to the end of the last leaf, which is in SPARE. Clobbers r1 to r8.
+; Appends the record's first run to the last leaf, which is in SPARE. Clobbers r1 to r8.
 extend_leaf:
   wait sent
   ld [V_LLIVE]
@@ -275,8 +275,8 @@ extend_cut:
   mov r5, md
   b rewrite_leaf
 
-; The record's first run gets a leaf of its own, or one with the slot's extents (V_KIND), at the record's second
-; run; its name goes to where V_KIND says. Clobbers r1 to r8.
+; Adds a leaf for the record's first run, with the slot's extents if V_KIND is 1, at the record's second run, and its
+; entry in the node or slot that V_KIND selects. Clobbers r1 to r8.
 add_leaf:
   mov r3, 1                 ; level
   ld [V_KIND]
@@ -298,7 +298,7 @@ add_entry:
   ld [SB + SB_RUNS + 16]
   mov r5, md
   call write_pair
-  ; Who names it.
+  ; The entry that names the leaf.
   mov r3, 2
   ld [V_KIND]
   mov r1, md
@@ -321,7 +321,7 @@ add_node_entry:
   mov r5, md
   call write_pair
 add_in_slot:
-  ; What SPARE holds is named by the slot.
+  ; The slot names the node in SPARE.
   wait sent
   ld [spare + L_FIRST]
   mov r3, md
@@ -381,8 +381,8 @@ add_in_node:
   add r3, 1
   b rewrite_leaf
 
-; One release operation at the end of a map with leaves: part of the last extent, with the leaf and the index node
-; that hold nothing else. As release_once. Clobbers r1 to r8.
+; Like release_once, for the end of a map with leaves: releases part of the last extent, with the leaf and the index node
+; if these hold nothing else. Clobbers r1 to r8.
 release_deep:
   call tail
   sub r1, r0, 1
@@ -395,12 +395,12 @@ release_deep:
   cmp r3, r4
   bc release_deep_all
   sub r3, r4
-  add r1, r5, r3            ; where what is kept ends
+  add r1, r5, r3            ; the end of the units that are kept
 release_deep_all:
   add r6, r5, r7            ; the end
   sub r3, r6, 1
   shr r3, r2
-  shl r3, r2                ; the group's first
+  shl r3, r2                ; the first unit of the group
   cmp r3, r1
   bc release_deep_group
   mov r1, r3
@@ -435,7 +435,7 @@ release_deep_group:
   st r1, [SB + SB_RUNS + 40]
   mov r8, 3
 release_deep_entry:
-  ; The slot's last entry names nothing any more.
+  ; The slot's last entry is not needed any more.
   sub r5, 1
   sth r5, [snode + S_STATE]
   shl r6, r5, 4
@@ -447,7 +447,7 @@ release_deep_runs:
   cmp r3, 0
   bnz release_deep_check
   li r6, 0x300
-  andn r4, r6               ; no level
+  andn r4, r6               ; level 0
   stl r4, [snode + S_STATE]
   and r4, 255
   cmp r4, 2
@@ -463,7 +463,7 @@ release_deep_look:
   bc release_deep_look
   mov r1, 2
   call record
-  call order {NodesBeforeRelease}         ; what the last operation wrote, before the record
+  call order {NodesBeforeRelease}         ; the writes of the last operation, before the record
   call write_super
   call order {ReleaseBeforeNodes}         ; the record, before the nodes that it governs
   st r0, [V_TURN]
@@ -511,7 +511,7 @@ release_group:
   ld [r3 + 0]
   shr r1, md, r2
   ret
-; Advances V_TURN; carry: there is such a run. Clobbers r1, r2.
+; Advances V_TURN; carry: this run exists. Clobbers r1, r2.
 release_next:
   ld [V_TURN]
   add r1, md, 1

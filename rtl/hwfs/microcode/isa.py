@@ -1,4 +1,4 @@
-"""The sequencer's instruction set: the numbers of hwfs_pkg.sv, and how an instruction is packed."""
+"""The sequencer's instruction set: the codes of hwfs_pkg.sv, and the encoding of instructions."""
 
 ALU = {name: code for code, name in enumerate(
     ("mov", "add", "sub", "and", "or", "xor", "shl", "shr", "andn", "ctz", "match", "tag", "byte", "ones"))}
@@ -25,7 +25,7 @@ def field(value, bits, signed=False):
 
 
 def registers(rd, ra):
-    """Where an instruction of 36 bits has them: the low four bits of each together, the fifth above the kind."""
+    """The register fields of an instruction: the low four bits of both are adjacent, the fifth bits above the kind."""
     return (rd & 15) << 20 | (ra & 15) << 16 | rd >> 4 << 32 | ra >> 4 << 33
 
 

@@ -1,9 +1,9 @@
 ; Leaves: finding the end of a map with leaves, allocating and writing them. FORMAT.md, "File map".
 
-; Finds the end of the map in snode, which has leaves. V_LEAF, V_LFIRST <- its last leaf, which SPARE holds
-; then, V_LLIVE <- its entries that belong to the file. Of the index node above it, if there is one: V_NODE,
-; V_NFIRST, V_NLIVE (high: all its entries). r4, r5, r7 <- the last extent: its first unit in the file, in the volume, its units.
-; Clobbers r1 to r8.
+; Finds the end of the map in snode, which has leaves. V_LEAF, V_LFIRST <- its last leaf, which SPARE
+; holds afterwards, V_LLIVE <- its entries that belong to the file. Of the index node above it, if there is one: V_NODE,
+; V_NFIRST, V_NLIVE (high: all its entries). r4, r5, r7 <- the last extent: its first unit in the file, in the volume, its
+; units. Clobbers r1 to r8.
 tail:
   ld [snode + S_ALLOC]
   mov r8, md                ; the limit
@@ -56,9 +56,9 @@ tail_extent:
   add r6, 16
   cmp r3, r2
   bc tail_extent
-  b fail_corrupt            ; it ends too early: the newest member was lost
+  b fail_corrupt            ; the map ends too early: the newest member was lost
 tail_end:
-  sub r7, r8, r4            ; what lies past the limit is not the file's
+  sub r7, r8, r4            ; units past the limit do not belong to the file
   st r3, [V_LLIVE]
   st r7, [V_LAST]
   add r1, r5, r7
@@ -75,7 +75,7 @@ tail_node:
   mov r1, 1
   b tail_level
 
-; As check_age, of the leaf in SPARE, before a change. Clobbers r5.
+; Like check_age, for the leaf in SPARE, before a change. Clobbers r5.
 leaf_age:
   ld [SB + SB_SEQ]
   mov r5, md
@@ -95,7 +95,7 @@ pair_units:
 pair_is_one:
   ret
 
-; r2 <- entries that a slot has room for.
+; r2 <- maximum number of entries in a slot.
 slot_room:
   mov r2, 1
   shl r2, nlog
@@ -103,7 +103,7 @@ slot_room:
   shr r2, 4
   ret
 
-; r2 <- entries that a leaf has room for.
+; r2 <- maximum number of entries in a leaf.
 leaf_room:
   mov r2, 1
   shl r2, nlog
@@ -158,7 +158,7 @@ find_used:
   cmp r8, 0
   ret
 
-; SPARE, with r3 entries and its place in r5, becomes the pair's next member. Clobbers r1 to r7.
+; Makes SPARE, with r3 entries, the next member of the pair at unit r5, and writes it. Clobbers r1 to r7.
 rewrite_leaf:
   stl r3, [spare + L_COUNT]
   call leaf_room
@@ -179,7 +179,7 @@ rewrite_zeroed:
   ld [spare + SEQ]
   add r1, md, 1
   st r1, [spare + SEQ]
-; Writes SPARE as the member that its number says, of the pair at unit r5. Clobbers r1, r2, r7.
+; Writes SPARE to the pair at unit r5, as the member that its sequence number selects. Clobbers r1, r2, r7.
 write_leaf:
   call leaf_addresses
   ld [spare + SEQ]
@@ -194,7 +194,7 @@ write_leaf_a:
   mov dirty, 1
   ret
 
-; r1, r7 <- addresses of the leaf pair at unit r5. B is half the pair's length behind A: half a unit, or a
+; r1, r7 <- addresses of the leaf pair at unit r5. B follows A at half the pair's length: half a unit, or a
 ; node. Clobbers r2.
 leaf_addresses:
   shl r1, r5, unit
@@ -244,7 +244,7 @@ fresh_zero:
   sth r3, [spare + L_COUNT]
   ret
 
-; The same with the slot's entries, which are all entries of the file. Clobbers r1, r2, r4 to r7.
+; The same, with the slot's entries, which are all entries of the file. Clobbers r1, r2, r4 to r7.
 moved_leaf:
   call fresh_leaf
   st r0, [spare + L_FIRST]
@@ -266,7 +266,7 @@ moved_entry:
   bnz moved_entry
   ret
 
-; Another entry of SPARE: r5, r6. Clobbers r1, r2.
+; Appends the entry r5, r6 to SPARE. Clobbers r1, r2.
 fresh_entry:
   ld [spare + L_COUNT]
   mov r1, mdl
@@ -278,8 +278,8 @@ fresh_entry:
   stl r1, [spare + L_COUNT]
   ret
 
-; SPARE as both members of the fresh pair at unit r5, so that no remainder of an earlier use is taken for the newest. Clobbers r1,
-; r2, r7.
+; Writes SPARE as both members of the new pair at unit r5, so that a remainder of an earlier use is not taken for the newest
+; member. Clobbers r1, r2, r7.
 write_pair:
   call write_leaf
   wait sent

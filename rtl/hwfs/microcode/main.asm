@@ -1,4 +1,4 @@
-; Start, the loop over commands, and every way to fail.
+; Start, the loop over commands, and the failure paths.
 
   b start
   b timeout
@@ -65,8 +65,8 @@ commands:
   b cmd_delete
   b cmd_rename
   b cmd_list
-  b cmd_get                 ; the intake's: a read by name
-  b cmd_put                 ; and a create that brings its data
+  b cmd_get                 ; numbered by the intake: a read by name
+  b cmd_put                 ; and a create with its data
   b bad_command
 
 ; The command is done; r1 is its value.
@@ -111,7 +111,7 @@ opened:
   mov r3, mdl
   mov slot, mdh
   tst r3, 1
-  bz opened_sums            ; or nothing is open there
+  bz opened_sums            ; or no file is open
   ret
 
 ; The same for a file that is open for writing. A volume that is mounted read-only has no such files.
@@ -190,7 +190,7 @@ undo:
   ld [MISC]
   mov r1, md
   tst r1, 16
-  bnz undone                ; a put has no place
+  bnz undone                ; a put has no record of an open file
   call leave
 undone:
   ld [V_MODE]
@@ -212,7 +212,7 @@ fail_unsupported:
   li r2, 34
   b fail
 
-; r2 is the status. What is under way ends first.
+; r2 is the status. Requests under way end first.
 fail:
   do.abort r0, r0, DROP
   call quiet
@@ -239,8 +239,8 @@ quiet:
   wait flushed
   ret
 
-; After an error: the nodes in memory are not trusted, and a volume whose change was interrupted has
-; to be mounted again. Clobbers r1.
+; After an error: the nodes in memory are not trusted, and a volume whose change was interrupted must
+; be mounted again. Clobbers r1.
 settle:
   do.abort r0, r0, FORGET
 settle_kept:
@@ -266,8 +266,8 @@ settle_kept:
 settled:
   ret
 
-; Nothing moved for too long. If the application caused it, everything ends when its data is given up; if the
-; device did, nothing moves this time, either.
+; No progress for too long. If the application is the cause, the command ends once its data is dropped; if the
+; device is, there is no progress this time, either.
 timeout:
   ld [V_TIMED]
   mov r1, md

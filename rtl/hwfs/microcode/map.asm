@@ -1,6 +1,6 @@
-; A file's map: where in the volume a byte of the file is.
+; A file's map: the address in the volume of a byte of the file.
 
-; Byte r1 of `file`: r2 <- its address, r4 <- how many bytes are contiguous from there on. Keeps r1.
+; Looks up byte r1 of `file`: r2 <- its address, r4 <- how many bytes are contiguous from there. Keeps r1.
 ; Clobbers r3 to r8 and, if the extent is not the one in the file's record, V_T1 to V_T5.
 map:
   shr r3, r1, unit
@@ -111,7 +111,7 @@ find_unmarked:
   bnc fail_corrupt
   cmp slot, cslot
   bz find_changing
-  sub r6, 8                 ; where they are
+  sub r6, 8                 ; their address
   call load_below
   b find_down
 find_changing:
@@ -133,7 +133,7 @@ find_scan:
 find_found:
   cmp r5, r8
   bc find_whole
-  mov r5, r8                ; what lies past the limit is not the file's
+  mov r5, r8                ; units past the limit do not belong to the file
 find_whole:
   cmp r3, r5
   bnc fail_corrupt
@@ -152,8 +152,8 @@ find_whole:
   st r7, [file + F_UNITS]
   ret
 
-; As load_leaf, for a read: r6 is the address of the pair's unit and its marks r7. An index node goes to WORK, and stays
-; there while leaves come and go.
+; Like load_leaf, for a read: r6 is the address of the pair's unit, r7 its marks. An index node is loaded to WORK, and
+; stays there while leaves are loaded to SPARE.
 load_below:
   cmp r1, 2
   bnz load_marked
@@ -189,8 +189,8 @@ below_there:
   mov r7, work
   b node_there
 
-; Makes SPARE hold the leaf of level r1 whose pair starts at unit r5 and whose first unit is r4. r2 <- its
-; entries, r6 <- where they are. Keeps r1, r3, r4, r5, r8.
+; Makes SPARE hold the leaf of level r1 whose pair starts at unit r5 and whose first unit is r4. r2 <- the number
+; of its entries, r6 <- their address. Keeps r1, r3, r4, r5, r8.
 load_leaf:
   li r6, V_NOWHERE
   mov r7, 0
@@ -205,7 +205,7 @@ load_marked:
   st r5, [V_CLEAF]
 leaf_there:
   mov r7, spare
-; The node at r7 is as what names it says.
+; Checks the node at r7 against the entry that names it.
 node_there:
   ld [r7 + L_COUNT]
   mov r2, mdl
@@ -295,8 +295,8 @@ learn_unread:
   st r5, [r8]
   b learn_over
 
-; Loads the newest member of the pair at unit r5 into memory at r2: one fetch if the marks r7 say which it is; if
-; they do not, [r6] gets them. Keeps r1, r3 (which is V_T2), r4, r5, r8.
+; Loads the newest member of the pair at unit r5 into memory at r2: one fetch if the marks r7 give it; if
+; not, sets the marks in [r6]. Keeps r1, r3 (which is V_T2), r4, r5, r8.
 load_either:
   st r1, [V_T3]
   st r4, [V_T4]
@@ -324,7 +324,7 @@ load_either:
 either_member:
   call load_node
   bnz either_loaded
-  call pair_other           ; not good any more
+  call pair_other           ; this member is not valid any more
   b either_valid
 either_pair:
   call load_pair

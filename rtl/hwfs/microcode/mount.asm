@@ -35,8 +35,8 @@ clear_files:
   ld [LIMITS]
   shl r4, mdl, r2
   st r4, [V_LIMIT]
-  ; The last block of a write has its own place: a block of 64 bytes before the nodes, a longer one
-  ; behind the index.
+  ; The last block of a write has a buffer: a block of 64 bytes before the nodes, a longer one
+  ; after the index.
   mov r6, mdh
   li r4, EDGE
   cmp r2, 7
@@ -45,7 +45,7 @@ clear_files:
   add r4, md, r6
 mount_edge:
   st r4, [V_EDGE]
-  ; Is it long enough for two superblocks?
+  ; Is the device long enough for two superblocks?
   shr r4, r1, 16
   shl r4, r2
   st r4, [V_T5]             ; bytes of the device
@@ -157,7 +157,7 @@ mount_features:
   call recover
   st r0, [V_CHANGING]
 
-  ; The index: a byte a slot.
+  ; The index: one byte per slot.
 mount_index:
   mov slot, 0
 index_next:
@@ -188,7 +188,7 @@ index_store:
   cmp slot, md
   bc index_next
   call forget
-  ; What the registers know of the shape.
+  ; The registers with the shape.
   ld [V_INDEX]
   mov index, md
   ld [V_BUCKETS]
@@ -212,7 +212,7 @@ mount_done:
   mov r1, md                ; the value
   b done
 
-; Nothing in the nodes is what it was. Clobbers r3.
+; Marks the contents of the nodes as invalid. Clobbers r3.
 forget:
   sub r3, r0, 1
   mov cslot, r3
@@ -323,7 +323,7 @@ super_read:
   mov r2, md
   cmp r2, r1
   bc fail_unsuitable        ; the device is shorter than the volume
-  cmp r1, 0                 ; it is one
+  cmp r1, 0                 ; not zero: it is a superblock
   ret
 super_none:
   tst r0, 0

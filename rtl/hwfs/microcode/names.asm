@@ -1,7 +1,7 @@
 ; Nodes and pairs, slots, the index, and finding a name.
 
 ; Loads the node at r1 into memory at r2 if it has magic r3 and is member r4 (0: A, 1: B); r6 <- its
-; sequence number. r5 <- 1; or 0 and the zero flag where it is not valid. A leaf is valid only if it
+; sequence number. r5 <- 1; or 0 and the zero flag if it is not valid. A leaf is valid only if it
 ; belongs to file V_FILEID.
 load_node:
   wait sent                 ; a store may still read that memory
@@ -9,7 +9,7 @@ load_node:
   wait loaded
   b.error fail_device
   bn.good load_bad
-; The node at r2 is whole; the rest of that.
+; The same for the node at r2, whose checksum is correct.
 load_right:
   ld [r2 + 0]
   cmp r3, mdl
@@ -103,7 +103,7 @@ load_slot:
   cmp slot, cslot
   bz slot_there
   call slot_begin
-; The load is under way. Zero flag clear: the other member was the valid one.
+; The second half of that, after slot_begin. Zero flag clear: the other member was the valid one.
 slot_end:
   wait loaded
   b.error fail_device
@@ -137,17 +137,17 @@ slot_head:
   mov r3, 1
   shl r3, nlog
   sub r3, S_ENTRIES - 16
-  shr r3, 4                 ; one more than there is room for
+  shr r3, 4                 ; one more than the maximum
   cmp r2, r3
 slot_headed:
   ret
-; Carry: that, and all that it names lies within the volume: its extents, which are the file's units, or its leaf
-; pairs. Any other slot is damaged, as in software. Clobbers r1 to r5.
+; Carry: the header is consistent, and the slot's extents, which have all of the file's units, or its leaf pairs lie within
+; the volume. Any other slot is damaged, as in software. Clobbers r1 to r5.
 slot_root:
   call slot_head
   bnc slot_headed
   shl r2, 4
-  add r2, snode             ; S_ENTRIES from there: their end
+  add r2, snode             ; S_ENTRIES from there: the end of the entries
   mov r4, snode
   mov r3, 0                 ; units
   cmp r1, 0
@@ -160,7 +160,7 @@ slot_extent:
   add r3, r1
   add r4, 16
   ld [SB + SB_UNITS]
-  sub r5, md, r1            ; the last unit where it can begin
+  sub r5, md, r1            ; the last unit at which the extent can begin
   bc slot_outside
   ld [r4 + S_ENTRIES - 16]
   cmp r5, md
@@ -200,7 +200,7 @@ slot_other:
   bz fail_corrupt
   mov r3, r4
   call index_member
-  call slot_root            ; of this member nothing is known
+  call slot_root            ; this member has not been checked yet
   bnc fail_corrupt
   mov cslot, slot
   ld [V_S6]
@@ -228,10 +228,10 @@ slot_begin_a:
   sub cslot, r0, 1
   ret
 
-; --- The index: a byte a slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 of no name; bit 6: member B
+; --- The index: one byte per slot. Bits 0-5: 0 free, 1 to 32 the name's tag, 63 without a name; bit 6: member B
 ; is the newer; bit 7: damaged.
 
-; Byte `slot` <- r1. Clobbers r2 to r5.
+; Sets byte `slot` to r1. Clobbers r2 to r5.
 index_put:
   andn r2, slot, 7
   ld [V_INDEX]
@@ -247,7 +247,7 @@ index_put:
   st r5, [r2]
   ret
 
-; Bit 6 of byte `slot` <- r3. Clobbers r2 to r5.
+; Sets bit 6 of byte `slot` to r3. Clobbers r2 to r5.
 index_member:
   andn r2, slot, 7
   ld [V_INDEX]
@@ -264,7 +264,7 @@ index_member:
   st r4, [r2]
   ret
 
-; r1 <- the tag of what is in snode. Clobbers r2 to r8.
+; r1 <- the tag of the slot in snode. Clobbers r2 to r8.
 slot_tag:
   ld [snode + S_STATE]
   mov r1, mdl
@@ -331,9 +331,9 @@ hash_done:
   xor r1, r4
   ret
 
-; Looks the command's name up: r6 is where it is (NAME or NAME2), r1 its hash word, r7 its bytes.
-; Zero flag clear: it is in `slot`, and snode has it. Set: it does not exist, and V_T3 is the slot that
-; it may take, or -1. Clobbers r1 to r8, V_T1 to V_T3.
+; Looks up the command's name: r6 is its address (NAME or NAME2), r1 its hash word, r7 its bytes.
+; Zero flag clear: the file is in `slot`, and snode has it. Set: it does not exist, and V_T3 is the slot
+; for it, or -1. Clobbers r1 to r8, V_T1 to V_T3.
 search:
   cmp r7, 0
   bz fail_name
@@ -363,7 +363,7 @@ search:
   cmp r0, md
   bnz search_nodes
   ; The emptier bucket's first free slot, the first bucket if they are equal: r8 and r3 are eight times their numbers,
-  ; r4 and r2 what the index has of them.
+  ; r4 and r2 their index bytes.
 search_choose:
   match r4, 0
   match r2, 0
@@ -397,7 +397,7 @@ search_nodes:
   mov r8, r2
   call search_bucket
   bnz search_found
-; It is in neither. A damaged slot may be the one searched for.
+; The name is in neither. A damaged slot may be the one searched for.
 search_free:
   ld [V_T1]
   and r8, md, mask
@@ -429,7 +429,7 @@ bucket_damage:
 search_found:
   ret
 
-; Bucket r8, for the name at r6 of r7 bytes and hash V_T1. Zero flag clear: found.
+; Searches bucket r8 for the name at r6 of r7 bytes and hash V_T1. Zero flag clear: found.
 search_bucket:
   shl r2, r8, 3
   add r2, index
@@ -473,7 +473,7 @@ bucket_word:
   cmp slot, cslot
   bz bucket_cached
   call slot_end
-  bnz bucket_compare        ; it is the other member now
+  bnz bucket_compare        ; the slot's other member was loaded
 bucket_cached:
   ld [snode + S_STATE]
   and r1, mdl, 255
@@ -496,7 +496,7 @@ bucket_none:
   tst r0, 0
   ret
 
-; The command's first name: r6, r1, r7 as `search` wants them.
+; The command's first name: sets r6, r1, r7 for `search`.
 name_first:
   wait hashed
   ld [MISC]
@@ -531,9 +531,9 @@ cmd_open:
 open_allowed:
   shl r3, 1
   or r3, 1
-  st r3, [V_T4]             ; flags of the place
+  st r3, [V_T4]             ; flags of the open file
   call find
-  ; A writer is alone.
+  ; A file that is open for writing is open only once.
   ld [V_T4]
   mov r3, md
   call users
@@ -553,7 +553,7 @@ opened_now:
   mov r1, md
   b done
 
-; Zero flag clear: `slot` is open in another place, here or there to write; r3 has the flags of here.
+; Zero flag clear: `slot` is open already, and this or the other opening is for writing; r3 has this one's flags.
 ; Clobbers r1, r2, r4, r5.
 users:
   ld [V_OPEN]
@@ -580,13 +580,13 @@ users_free:
 users_found:
   ret
 
-; The file in snode is open in place `file`, with flags r3. r1 <- the map's level. Clobbers r2.
+; Opens the file in snode as `file`, with flags r3. r1 <- the map's level. Clobbers r2.
 occupy:
   stl r3, [file + F_FLAGS]
   ld [V_OPEN]
   add r1, md, 1
   st r1, [V_OPEN]
-; The same without a flag: for the file of one command.
+; The same without flags: for the file of a single command.
 enter:
   sth slot, [file + F_SLOT]
   ld [snode + S_SIZE]
@@ -612,7 +612,7 @@ enter:
 occupied:
   ret
 
-; The next file in slot OFFSET or behind it, as 80 bytes: its size, its slot (and in the high half its
+; Emits the first file in slot OFFSET or after it, as 80 bytes: its size, its slot (and in the high half its
 ; name's bytes), its name. The value is the slot after it.
 cmd_list:
   wait command

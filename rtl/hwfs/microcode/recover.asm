@@ -20,7 +20,7 @@ recover:
   bnc fail_corrupt
   st r2, [V_RUNS]
   call recover_slot
-  ; r1: 1 if it has not happened. Bits are cleared by a reserve that has not, or a release that has.
+  ; r1: 1 if the operation did not reach the slot: then the bits of a reserve are cleared, otherwise those of a release.
   ld [SB + SB_KIND]
   mov r2, mdl
   cmp r2, 1
@@ -102,7 +102,7 @@ recover_rename:
   ld [V_FROM]
   mov slot, md
   call recover_slot
-  ; A file made in the old slot after the rename was whole carries its number, or a higher one.
+  ; A file created in the old slot after the rename was complete has its operation number or a higher one.
   cmp r1, 0
   bz recovered
   call slot_root
@@ -114,21 +114,21 @@ recover_rename:
   call write_slot
 
 recovered:
-  call order {RecoveryBeforeClear}        ; what was settled, before the record of it goes
+  call order {RecoveryBeforeClear}        ; the results of recovery, before the record is cleared
   call no_operation
   ld [SB + SB_MOUNTS]
   add r1, mdh, 1
   sth r1, [SB + SB_MOUNTS]
   b write_super
 
-; Fails unless there is a slot `slot`.
+; Fails unless slot `slot` exists.
 slot_bound:
   ld [V_SLOTS]
   cmp slot, md
   bnc fail_corrupt
   ret
 
-; Loads slot `slot` before there is an index. r1 <- 0 if it carries the operation's number, else 1.
+; Loads slot `slot` without the index. r1 <- 0 if it has the operation's number, otherwise 1.
 recover_slot:
   call slot_addresses
   mov r2, snode
@@ -170,7 +170,7 @@ count_byte:
   bc count_word
   ret
 
-; Gives back the units of files that were removed. Clobbers everything.
+; Releases the units of files that were removed. Clobbers everything.
 reap_all:
   mov slot, 0
 reap_next:
@@ -192,7 +192,7 @@ reap_next:
   st r0, [V_KEEP]
 reap_more:
   call release_once
-  call order_wait           ; on the device, not durable: what comes next flushes before it writes
+  call order_wait           ; wait without a flush: the next operation flushes before it writes
   ld [snode + S_ALLOC]
   cmp md, 0
   bnz reap_more

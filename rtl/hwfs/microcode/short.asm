@@ -1,8 +1,8 @@
-; The short ways of the usual case: a put that fits units which are known to be free, and a delete of a file of one
-; extent. Each writes what the long way writes, in its order; whatever is odd goes the long way, before anything has
-; changed. What is sealed here is sealed before the first node is stored: both use the same port of the memory.
+; Fast paths for the usual cases: a put that fits into units that are known to be free, and a delete of a file of one
+; extent. Each writes the same as the general path, in the same order; unusual cases take the general path before anything
+; has changed. All nodes are sealed before the first one is stored, because both use the same port of the memory.
 
-; A create that brings its data (md = MISC).
+; A create with its data (md = MISC).
 cmd_put:
   wait command
   ld [LENGTH]
@@ -16,7 +16,7 @@ cmd_put:
 put_data_ahead:
   add r4, r3, bmask
   andn r4, bmask
-  ; The data go ahead: where they go is free, whatever becomes of the command.
+  ; The data is stored first: its units are free, so this is safe even if the command fails.
   shl r6, nfirst, unit
   add r6, dstart
   do.writeto r0, r3, 0
@@ -29,7 +29,7 @@ put_data_ahead:
   mov slot, md
   add r1, slot, 1
   bz fail_table
-  call slot_begin           ; the free slot: its numbers are needed
+  call slot_begin           ; the free slot: its sequence number is needed
   ; The bitmap and the record, in memory.
   ld [V_GUNITS]
   shl r1, cgroup, md
@@ -66,14 +66,14 @@ put_data_ahead:
 put_slot:
   ld [snode + S_STATE]
   cmp r0, md
-  bnz fail_corrupt          ; it is not free
+  bnz fail_corrupt          ; the slot is not free
   st r30, [SB + SB_SEQ]
   do.seal r1, r2, SUPER
   mov r2, 1
   st r2, [V_EARLY]
-  mov r8, r1                ; where the superblock goes
+  mov r8, r1                ; address of the superblock
   sub cslot, r0, 1          ; until it is written
-  ; The slot: its name and its state, one entry and a live file.
+  ; The slot: its name, its state (a live file), one entry.
   ld [MISC]
   shr r7, md, 16
   and r7, 127
@@ -107,7 +107,7 @@ put_slot:
   call short_slot
   li r2, SB
   mov r1, 1
-  wait sent                 ; all data were given
+  wait sent                 ; all data has been sent
   st r1, [V_CHANGING]
   do.store r8, r2, SUPER
   st r0, [V_EARLY]
@@ -139,12 +139,12 @@ put_done:
   mov dirty, 0
   st r0, [V_CHANGING]
   b main
-; The member that was the newest is not good any more.
+; The newest member is not valid any more.
 put_other:
   call slot_end
   call short_super
   b put_slot
-; No units are known: those behind the last allocation, if the bitmap in memory is the one to take from.
+; No units are known: use those after the last allocation, if the bitmap in memory is that of the hint's group.
 put_look:
   cmp nfree, 0
   bnz put_long
@@ -156,7 +156,7 @@ put_look:
   ld [SB + SB_HINT]
   cmp cgroup, mdl
   bnz put_long
-  call order {NodesBeforeReserve}         ; nothing older is on its way when units are used again or the record is written
+  call order {NodesBeforeReserve}         ; no older request is under way when units are reused or the record is written
   call next_run
   ld [LENGTH]
   mov r3, md
@@ -174,7 +174,7 @@ cmd_delete:
   cmp dirty, 0
   bnz delete_long
   ld [V_OPEN]
-  cmp r0, md                ; whether it is open would have to be looked up
+  cmp r0, md                ; this path does not check whether the file is open
   bnz delete_long
   ld [MISC]
   shr r7, md, 16
@@ -241,7 +241,7 @@ delete_name:
   ld [SB + SB_STATE]
   tst mdh, 1
   bnz delete_long
-  ; The record; from here on an error leaves the volume to be mounted again.
+  ; The record. From here on the volume must be mounted again after an error.
   mov r1, 1
   st r1, [V_CHANGING]
   shl r1, 32
@@ -256,7 +256,7 @@ delete_name:
   st r30, [SB + SB_SEQ]
   call short_super
   do.seal r1, r2, SUPER
-  ; The slot, free: two words are its only entry.
+  ; The slot becomes free: its only entry has two words.
   sub cslot, r0, 1          ; until it is written
   st r0, [snode + S_ENTRIES]
   st r0, [snode + S_ENTRIES + 8]
@@ -284,7 +284,7 @@ delete_name:
   call bits
   mov r7, r31
   ld [V_T1]
-  mov nfree, md             ; those are free still
+  mov nfree, md             ; these units are still free
   call short_bitmap
   call short_record         ; the record, before the nodes
   do.store r6, work
@@ -297,14 +297,14 @@ delete_name:
   st r0, [V_CHANGING]
   b main
 
-; r1 <- where the superblock with number r30 goes, r2 <- where it is.
+; r1 <- address of the superblock with number r30 on the device, r2 <- in memory.
 short_super:
   and r1, r30, 1
   shl r1, 16                ; B is at 65536
   li r2, SB
   ret
 
-; Seals WORK, which has its number: r6 <- where it goes. Clobbers nothing else.
+; Seals WORK, which has its sequence number: r6 <- its address. Clobbers nothing else.
 short_bitmap:
   ld [SB + SB_BITMAP_A]
   shl r6, cgroup, nlog
@@ -317,7 +317,7 @@ short_bitmap_a:
   do.seal r6, work
   ret
 
-; The same of snode and r7.
+; The same for snode and r7.
 short_slot:
   shl r7, slot, nlog
   add r7, slota
@@ -329,7 +329,7 @@ short_slot_a:
   do.seal r7, snode
   ret
 
-; Stores the superblock, sealed and with number r30. It is durable. Clobbers r1, r2.
+; Stores the superblock, which is sealed and has number r30, and makes it durable. Clobbers r1, r2.
 short_record:
   call short_super
   do.store r1, r2, SUPER
@@ -337,8 +337,8 @@ short_record:
   mov dirty, 1
   b order {ReleaseBeforeNodes}
 
-; nfirst and nfree for the next put, from where the last allocation in WORK ended: 64 units at least, or all up to the
-; next that is in use. Clobbers r1 to r5, r8.
+; Sets nfirst and nfree for the next put, starting at the end of the last allocation in WORK: at least 64 units, or all up
+; to the next unit in use. Clobbers r1 to r5, r8.
 next_run:
   mov nfree, 0
   ld [V_CURSOR]
@@ -366,7 +366,7 @@ next_word:
   cmp nfree, 64
   bc next_word
 next_limit:
-  ; One request takes them.
+  ; One request must be able to write them.
   ld [V_LIMIT]
   shr r1, md, unit
   cmp nfree, r1

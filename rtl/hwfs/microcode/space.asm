@@ -1,6 +1,6 @@
-; Space: bitmaps, and the operations that take and give units. FORMAT.md, "Operations".
+; Space: bitmaps, and the operations that reserve and release units. FORMAT.md, "Operations".
 
-; All that was written before is durable before anything after it is written. Clobbers r1.
+; A barrier: everything written before it is durable before anything after it is written. Clobbers r1.
 order:
   cmp dirty, 0
   bz order_wait
@@ -19,7 +19,7 @@ order_wait:
   b.error fail_device
   ret
 
-; The record says nothing. Clobbers r1, r2.
+; Clears the record: no operation. Clobbers r1, r2.
 no_operation:
   li r1, SB
   mov r2, 10
@@ -30,7 +30,7 @@ no_operation_next:
   bnz no_operation_next
   ret
 
-; The volume is not clean any more, before anything in it changes. Clobbers r1, r2.
+; Marks the volume as in use, before anything in it changes. Clobbers r1, r2.
 mark_in_use:
   ld [SB + SB_STATE]
   mov r1, mdh
@@ -42,7 +42,7 @@ mark_in_use:
 marked:
   ret
 
-; Writes the superblock with its record, as one in use. Clobbers r1, r2.
+; Writes the superblock with its record, marked as in use. Clobbers r1, r2.
 write_super:
   ld [SB + SB_STATE]
   tst mdh, 1
@@ -52,10 +52,10 @@ write_super:
   sth r1, [SB + SB_MOUNTS]
 write_super_again:
   sth r0, [SB + SB_STATE]
-; The same, with the state that is there.
+; The same without a change of the state.
 write_super_as:
   call seal_super
-; The second half of that, with what the first left in r1.
+; The second half of that; r1 is from seal_super.
 store_super:
   li r2, SB
   do.store r1, r2, SUPER
@@ -64,7 +64,7 @@ store_super:
   mov dirty, 1
   ret
 
-; r1 <- where the superblock goes, which is numbered and sealed. Clobbers r2.
+; Numbers and seals the superblock; r1 <- its address. Clobbers r2.
 seal_super:
   ld [SB + SB_SEQ]
   add r1, md, 1
@@ -87,7 +87,7 @@ store_slot:
   and r3, md, 1
   b index_member
 
-; The first half of that: r1 <- where it goes. Clobbers r2, r3.
+; The first half of that: r1 <- the slot's address. Clobbers r2, r3.
 seal_slot:
   ld [snode + SEQ]
   add r1, md, 1
@@ -114,7 +114,7 @@ load_bitmap:
   bnz fail_corrupt
 bitmap_there:
   ret
-; The same with what is valid: r5 says how many members are.
+; The same, but one valid member is enough; r5 <- the number of valid members.
 load_bitmap_pair:
   ld [V_GROUPS]
   cmp r1, md
@@ -134,7 +134,7 @@ load_bitmap_pair:
   ld [work + FILE_ID]       ; the group, in a bitmap
   cmp r1, md
   bnz fail_corrupt
-  ; Past the volume's last unit all are in use.
+  ; All bits past the volume's last unit must be marked as in use.
   ld [SB + SB_UNITS]
   mov r3, md
   ld [V_GUNITS]
@@ -178,7 +178,7 @@ store_bitmap:
   mov dirty, 1
   ret
 
-; The first half of that, for operation r1: r1 <- where it goes. Clobbers r2, r7.
+; The first half of that, for operation r1: r1 <- the bitmap's address. Clobbers r2, r7.
 seal_bitmap:
   st r1, [work + LAST_OP]
   ld [work + SEQ]
@@ -195,7 +195,7 @@ write_bitmap_a:
   do.seal r1, work
   ret
 
-; Sets (r3 = 0) or clears (r3 = 1) r2 bits of WORK from r1 on. Clobbers r1, r2, r4 to r8.
+; Sets (r3 = 0) or clears (r3 = 1) r2 bits of WORK, starting at r1. Clobbers r1, r2, r4 to r8.
 bits:
   mov nfree, 0
   mov r4, 1
@@ -260,7 +260,7 @@ bits_run:
 bits_done:
   ret
 
-; The record: kind r1, slot `slot`, V_RUNS runs, which are stored already; the runs behind them are unused. Clobbers
+; Sets the record: kind r1, slot `slot`, V_RUNS runs, which are in it already; the runs after them are unused. Clobbers
 ; r1, r2.
 record:
   stl r1, [SB + SB_KIND]
@@ -271,8 +271,8 @@ record:
   st r2, [SB + SB_SLOT2]
   ret
 
-; One reserve operation for the file in snode: V_WANT units or fewer, one at least, all in one group.
-; V_GOT <- how many. Nothing has changed where it fails for want of space. Clobbers all of r1 to r8.
+; One reserve operation for the file in snode: at most V_WANT units, at least one, all in one group.
+; V_GOT <- how many. Changes nothing if there is no space. Clobbers r1 to r8.
 reserve_once:
   ld [snode + S_STATE]
   mov r4, mdh
@@ -286,7 +286,7 @@ reserve_once:
   call plan
 reserve_planned:
   call take
-  call order {NodesBeforeReserve}         ; what the last operation wrote, before the record of the next
+  call order {NodesBeforeReserve}         ; the writes of the last operation, before the record of the next
   call write_super
   call entries
   ld [SB + SB_SEQ]
@@ -296,10 +296,10 @@ reserve_planned:
   call write_bitmap
   b write_slot
 
-; Chooses what to allocate for the file in snode, which has r2 entries, and puts it into the record's runs: in
-; memory only. r3 <- runs, r2 <- units that are missing yet. Fails where there is nothing.
+; Chooses units for the file in snode, which has r2 entries, and puts them into the record's runs, in
+; memory only. r3 <- runs, r2 <- units that are still missing. Fails if no unit is free.
 plan:
-  ; Entries that the slot has room for, at most as many as a record has runs.
+  ; The free entries of the slot, at most as many as a record has runs.
   mov r3, 1
   shl r3, nlog
   sub r3, S_ENTRIES
@@ -310,7 +310,7 @@ plan:
   mov r3, 4
 reserve_room:
   st r3, [V_ROOM]
-  ; Behind the file's last extent, or in the next group of a new file's.
+  ; After the file's last extent, or in the next group of a new file's.
   cmp r2, 0
   bz reserve_new
   shl r3, r2, 4
@@ -381,7 +381,7 @@ reserve_found:
   stl r1, [SB + SB_HINT]
   ret
 
-; Takes what was planned, in memory: the bitmap in WORK, the record. V_GOT <- units. r2 as `plan` leaves it.
+; Allocates the planned units in memory: in the bitmap in WORK and the record. V_GOT <- units. r2 is from `plan`.
 ; Clobbers r1 to r8.
 take:
   ld [V_WANT]
@@ -389,7 +389,7 @@ take:
   st r1, [V_GOT]
   mov r3, 1
   st r3, [V_CHANGING]
-  ; The bitmap in memory runs ahead of the device from here on.
+  ; From here on the bitmap in memory is ahead of the device.
   ld [work + B_FREE]
   sub r2, mdl, r1
   stl r2, [work + B_FREE]
@@ -398,7 +398,7 @@ take:
   mov r1, 1
   b record
 
-; The slot's entries for the record's runs. Clobbers r1 to r8.
+; Adds the record's runs to the slot's entries. Clobbers r1 to r8.
 entries:
   mov r3, 0
 reserve_entry:
@@ -412,7 +412,7 @@ reserve_entry:
   mov r7, mdh
   cmp r7, 0
   bz reserve_append
-  ; Does it continue the last one?
+  ; Does the run continue the last extent?
   shl r8, r7, 4
   add r8, snode
   ld [r8 + S_ENTRIES - 16]
@@ -447,8 +447,8 @@ reserve_joined:
   bc reserve_entry
   ret
 
-; Runs of free units in WORK from bit V_AT on, for V_WANT units, into the record. r3 <- runs (zero flag: none),
-; r2 <- units that are missing yet.
+; Puts runs of free units in WORK, starting at bit V_AT, into the record, up to V_WANT units. r3 <- runs (zero flag: none),
+; r2 <- units that are still missing.
 scan:
   ld [V_AT]
   mov r1, md
@@ -538,11 +538,11 @@ scan_end:
   cmp r3, 0
   ret
 
-; One release operation for the file in snode: units from its end, until V_KEEP are left, the record is
-; full, or a group ends. A slot that is to be reaped becomes free with its last unit. The change is under way
-; (V_CHANGING) until the caller knows that all is written. Clobbers r1 to r8.
+; One release operation for the file in snode: releases units from its end, until V_KEEP are left, the record is
+; full, or a group ends. A slot in the state `reap` becomes free with its last unit. V_CHANGING stays set until
+; the caller knows that everything is written. Clobbers r1 to r8.
 release_once:
-  wait sent                 ; the slot may still be on its way from the release before
+  wait sent                 ; the previous release may still be storing the slot
   mov r1, 1
   st r1, [V_CHANGING]
   st r0, [V_GOT]
@@ -567,14 +567,14 @@ release_run:
   mov r4, md                ; first unit
   ld [r8 + S_ENTRIES - 8]
   mov r5, mdl               ; units
-  ; Where what is kept ends in this extent.
+  ; The end of the kept units in this extent.
   sub r7, r6, r5            ; its first unit in the file
   cmp r7, r1
   bc release_part
   mov r1, r7
 release_part:
   sub r1, r7
-  add r1, r4                ; the first unit to go
+  add r1, r4                ; the first unit to release
   add r7, r4, r5            ; the end
   sub r6, r7, 1
   ld [V_GUNITS]
@@ -592,7 +592,7 @@ release_first:
   bc release_inside
   mov r1, r6
 release_inside:
-  sub r7, r1                ; units to go
+  sub r7, r1                ; units to release
   shl r6, r3, 4
   add r6, SB + SB_RUNS
   st r1, [r6 + 0]
@@ -650,7 +650,7 @@ release_bitmap:
   st r1, [snode + LAST_OP]
   b write_slot
 
-; snode becomes a free slot; SEQ and LAST_OP stay. What is past its entries is zero already. Clobbers r1, r2.
+; Makes snode a free slot; SEQ and LAST_OP stay. The bytes after its entries are zero already. Clobbers r1, r2.
 zero_slot:
   ld [snode + S_STATE]
   mov r1, mdh

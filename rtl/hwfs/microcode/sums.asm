@@ -1,12 +1,12 @@
-; Files with checksums of their data, which hwfs_sum makes on their way. FORMAT.md, "Checksums of data".
+; Files with checksums of their data, which hwfs_sum computes in the stream. FORMAT.md, "Checksums of data".
 ;
-; With q = byte / 2^14, whose bits above those of a unit are the span's: data byte b is byte b + (q without its low bits)
-; + a unit of the file's units, and the checksum of the chunk that begins there is at (q without its low bits) * 2^14 + q.
+; Let q = b / 2^14, and Q = q rounded down to a multiple of the unit: the number of b's span times the unit. Byte b of the
+; data is byte b + Q + unit of the file's units. The checksum of the chunk that begins at b is at Q * 2^14 + q.
 
-; Opens the one in snode, with flags r3.
+; Opens such a file, which is in snode, with flags r3.
 open_sums:
   call sums_known_here
-  add r3, 7                 ; 1 is 8
+  add r3, 7                 ; flag 8 instead of 1
   ld [snode + S_SIZE]
   mov r1, md
   st r1, [file + F_BYTES]
@@ -15,7 +15,7 @@ open_sums:
   st r1, [file + F_SUM]
   b open_occupy
 
-; One more with V_WANT units and the place `file`.
+; Creates such a file, with V_WANT units, as `file`.
 create_sums:
   call sums_known_here
   ld [SB + SB_INCOMPAT]
@@ -46,7 +46,7 @@ sums_units:
 sums_units_none:
   ret
 
-; r1 <- where byte r1 of the data is in the file's units. Clobbers r2.
+; r1 <- the offset of byte r1 of the data in the file's units. Clobbers r2.
 sums_place:
   shr r2, r1, 14
   andn r2, umask
@@ -55,8 +55,9 @@ sums_place:
   add r1, 1
   ret
 
-; r4 <- where in memory the two checksums are, one of which belongs to the chunk with byte r30; md has them, and bit 2 of
-; r1 selects it. If the block was not in memory (V_KEEP): r2 <- its address on the device, r3 <- in memory. Clobbers r1 to r8.
+; Loads the checksum of the chunk with byte r30: r4 <- address in memory of a word with two checksums, which is also in md;
+; bit 2 of r1 selects one. If the block was not in memory (V_KEEP): r2 <- its address on the device, r3 <- in memory.
+; Clobbers r1 to r8.
 sums_block:
   shr r1, r30, 16
   shl r1, 2
@@ -80,7 +81,7 @@ sums_there:
   ld [r4]
   ret
 
-; A command for an open file: its flags in r3.
+; A command for an open file with checksums; r3 has the file's flags.
 opened_sums:
   tst r3, 8
   bz fail_open
@@ -111,7 +112,7 @@ sums_commit:
   call sums_ready
   b commit_now
 
-; Before a commit: its size, r1, and its sum. They are in snode and in the record when that loads the slot.
+; Before a commit: sets its size, r1, in the record `file`, and its checksum in snode.
 sums_ready:
   tst r3, 2
   bz fail_writable
@@ -128,7 +129,7 @@ sums_reserve:
   call sums_grow
   b done_length
 
-; Space for LENGTH bytes of data behind r1.
+; Reserves space for LENGTH bytes of data after r1.
 sums_grow:
   ld [LENGTH]
   mov r2, md
@@ -142,7 +143,7 @@ sums_grow:
   shl r3, r1, unit
   b grow
 
-; Behind r1, the end: no byte is written twice. One stream, in parts that end with a chunk of 64 KiB, or with the command.
+; Writes at r1, the end: no byte is overwritten. One stream, in parts that end with a chunk of 64 KiB or with the command.
 sums_write:
   tst r3, 2
   bz fail_writable
@@ -150,7 +151,7 @@ sums_write:
   cmp md, r1
   bc fail_unsupported
   bnz fail_past
-  mov r30, r1               ; where the part begins
+  mov r30, r1               ; the beginning of the part
   call sums_grow
   mov r1, r30
   call sums_place
@@ -186,7 +187,8 @@ sums_write_cut:
   st r5, [file + F_SUM]
   shl r2, r30, 48
   bnz sums_write_more
-  ; The chunk is whole. Its checksum counts when a commit covers the data, which flushes first: R6 for those beside it.
+  ; The chunk is complete. Its checksum is valid once a commit, which flushes first, covers the data. R6 holds for its
+  ; neighbours.
   mov r1, 1
   st r1, [V_CHANGING]
   call mark_in_use
@@ -215,14 +217,14 @@ sums_write_more:
   bc sums_write_part
   b done_length
 
-; By name.
+; A read by name.
 sums_get:
   call sums_known_here
-; In parts as well, so that none crosses a span. A part that is not a whole chunk is compared only if it is the
-; last committed one.
+; Reads in parts as well, so that none crosses a span. A part that is not a whole chunk is compared only if it is the
+; last one before the committed end.
 sums_read:
   ld [OFFSET]
-  mov r30, md               ; where the part begins
+  mov r30, md               ; the beginning of the part
   ld [LENGTH]
   mov r2, md
   add r3, r30, r2
@@ -233,13 +235,13 @@ sums_read:
   cmp r2, 0
   bz done_zero
   do.readto r30, r2, SUMS
-  st r3, [V_WANT]           ; where the read ends
+  st r3, [V_WANT]           ; the end of the read
   sub r4, r0, 1
   st r4, [V_KEEP]           ; no checksums are in memory
 sums_part:
   li r4, 0xffff
   or r31, r30, r4
-  add r31, 1                ; where it ends
+  add r31, 1                ; the end of the part
   ld [V_WANT]
   cmp md, r31
   bnc sums_whole
@@ -249,7 +251,7 @@ sums_part:
   bnz sums_unknown
   tst r30, r4
   bnz sums_unknown
-  ; The last one's checksum is in the slot.
+  ; The checksum of the last part is in the slot.
   ld [file + F_SLOT]
   mov slot, mdh
   call load_slot
@@ -262,7 +264,7 @@ sums_whole:
   call sums_block
   byte r5, md, r1
 sums_known:
-  li r6, 0x20000            ; to be compared
+  li r6, 0x20000            ; compare it
   b sums_told
 sums_unknown:
   mov r6, 0
@@ -272,7 +274,7 @@ sums_told:
   add r6, r3
   do.sum r5, r6
   b.error fail_device
-  ; Where the data are.
+  ; The part's offsets in the file's units.
   mov r4, r1
   call sums_place
   sub r4, r1, r4

@@ -1,4 +1,4 @@
-// The file system core on Serial ATA drives, on pins: the application and the drives are the bench's. Every block
+// The file system core on Serial ATA drives, on pins: the bench acts as the application and the drives. Every block
 // interface is checked, on both sides of the clock crossings.
 module hwfs_sata_sim
   import block_pkg::*;

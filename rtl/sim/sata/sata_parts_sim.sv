@@ -1,4 +1,4 @@
-// The PHY's parts on pins of their own: the code's two functions, and out-of-band signals.
+// Parts of the PHY on separate pins: the two functions of the code, and out-of-band signals.
 module sata_parts_sim
   import sata_pkg::*;
   import sata_code_pkg::*;

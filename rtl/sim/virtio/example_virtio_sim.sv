@@ -1,4 +1,4 @@
-// The example of a Serial ATA drive as a virtio disk, with the pins that benches of AXI know.
+// The example of a Serial ATA drive as a virtio disk, with the pins that the AXI benches use.
 module example_virtio_sim #(
   parameter int unsigned Requests      = 8,
   parameter int unsigned TimeoutCycles = 20000

@@ -3,7 +3,7 @@
 
 #include "axi_bus.hpp"
 
-// Another top with the same pins is included and named before.
+// A bench of another top with the same pins includes and names that top before.
 #ifndef VIRTIO_BUS_TOP
 #include "Vvirtio_sim.h"
 #define VIRTIO_BUS_TOP Vvirtio_sim
