@@ -13,6 +13,7 @@
 //! | `local` | [`map_local()`], [`LocalMap`]: a map whose own thread serves it |
 //! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
 //! | `pages` | the states of pages, and which one loses its memory |
+//! | `share` | [`Map::share`], [`attach()`]: the same memory in several processes |
 //! | `space` | what the pager needs of memory |
 //! | `sys` | this memory by userfaultfd, with messages or signals |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
@@ -31,6 +32,7 @@ mod local;
 mod map;
 mod pager;
 mod pages;
+mod share;
 mod space;
 mod sys;
 
@@ -39,6 +41,7 @@ pub use file::FileDevice;
 pub use local::{LocalMap, map_local};
 pub use map::{Map, Options, Server, map};
 pub use pager::{Counters, Range};
+pub use share::{Attached, Unreadable, attach};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

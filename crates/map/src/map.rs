@@ -5,11 +5,13 @@
 
 use crate::error::{Error, Failure, Result};
 use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
-use crate::sys::{Faults, Region, Userfault};
+use crate::share::Hello;
+use crate::sys::{Faults, Listener, Region, Userfault};
 use block::{Buffer, Device, Geometry};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -98,6 +100,7 @@ enum Order {
     Unpin(ops::Range<u64>),
     Evict(ops::Range<u64>),
     Resident(SyncSender<Vec<u64>>),
+    Share(Listener, SyncSender<()>),
 }
 
 /// A range of a device as memory.
@@ -204,6 +207,31 @@ impl Map {
             }
         }
         Ok(ranges)
+    }
+
+    /// Lets other processes of this user map the first `size_bytes` to read, by [`attach`](crate::attach)
+    /// with the path of the socket that this makes. It is removed when the map ends.
+    ///
+    /// They hold the memory itself, so a process that shares must be trusted not to store to it by other
+    /// means; nothing that it stores reaches the device.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: the map may be stored to, or is shorter; [`Error::System`]: the socket could
+    /// not be made; [`Error::Ended`].
+    pub fn share(&self, path: &Path, size_bytes: u64) -> Result<()> {
+        if self.is_writable() {
+            return Err(Error::Options("a map that may be stored to is not shared"));
+        }
+        if size_bytes > self.size_bytes {
+            return Err(Error::Options("the map is shorter than what is shared"));
+        }
+        let hello = Hello {
+            len: self.size_bytes.next_multiple_of(self.page_bytes),
+            page_bytes: self.page_bytes,
+            size_bytes,
+        };
+        let listener = Listener::new(path, hello)?;
+        self.ask(|answer| Order::Share(listener, answer))
     }
 
     fn pages(&self, bytes: ops::Range<u64>) -> Result<ops::Range<u64>> {
@@ -386,6 +414,10 @@ impl<D: Device> Server<D> {
             }
             Order::Unpin(pages) => self.pager.unpin(pages),
             Order::Evict(pages) => self.pager.evict(&pages)?,
+            Order::Share(listener, answer) => {
+                self.pager.space_mut().share(listener);
+                let _ = answer.send(());
+            }
             Order::Resident(answer) => drop(answer.send(self.pager.resident_pages())),
         }
         Ok(())

@@ -40,8 +40,8 @@ pub trait Space {
     /// Takes the memory of an unmapped page.
     fn evict(&mut self, page: u64) -> io::Result<()>;
 
-    /// Makes each access to the page an error (SIGBUS), and takes its memory.
-    fn poison(&mut self, page: u64) -> io::Result<()>;
+    /// Makes each access to the page an error (SIGBUS) for this reason, and takes its memory.
+    fn poison(&mut self, page: u64, error: block::Error) -> io::Result<()>;
 
     /// Lets the threads that wait for the page try again.
     fn wake(&mut self, page: u64) -> io::Result<()>;

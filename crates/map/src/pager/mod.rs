@@ -240,9 +240,10 @@ impl<D: Device, S: Space> Pager<D, S> {
             Room::Later => return Ok(false),
             Room::Full => {
                 let errno = libc::ENOMEM;
-                self.fail(page, false, block::Error::Os { errno });
+                let error = block::Error::Os { errno };
+                self.fail(page, false, error);
                 self.pages.poison(page);
-                self.space.poison(page)?;
+                self.space.poison(page, error)?;
                 return Ok(true);
             }
         }
@@ -393,7 +394,7 @@ impl<D: Device, S: Space> Pager<D, S> {
                 asked: false,
                 stored: false,
             });
-        match (self.pages.end_read(page, data.is_ok()), data) {
+        let error = match (self.pages.end_read(page, data.is_ok()), data) {
             (Loaded::Forget, _) => return Ok(()),
             (Loaded::Install { protected }, Ok(data)) => {
                 let (_, len) = self.place(page);
@@ -418,16 +419,15 @@ impl<D: Device, S: Space> Pager<D, S> {
                     Err(error) => {
                         // For example, no memory: an error for this page's threads, not for the whole map.
                         let errno = error.raw_os_error().unwrap_or_default();
-                        self.fail(page, false, block::Error::Os { errno });
                         self.pages.poison(page);
+                        block::Error::Os { errno }
                     }
                 }
             }
-            (_, data) => {
-                self.fail(page, false, data.err().unwrap_or(block::Error::Gone));
-            }
-        }
-        self.space.poison(page)
+            (_, data) => data.err().unwrap_or(block::Error::Gone),
+        };
+        self.fail(page, false, error);
+        self.space.poison(page, error)
     }
 
     fn written(&mut self, page: u64, result: Result<(), block::Error>) {

@@ -1,8 +1,12 @@
 //! The only module with `unsafe`: memory that the kernel lets this process serve the faults of.
 
 mod abi;
+mod guests;
+mod mapping;
 mod signal;
 mod userfault;
 
+pub use guests::Listener;
+pub use mapping::{Faults, Mapping, Region};
 pub use signal::{Serve, Served};
-pub use userfault::{Faults, Region, Userfault};
+pub use userfault::Userfault;

@@ -4,12 +4,14 @@ mod advice;
 mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
+mod share;
 
 use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
@@ -198,9 +200,13 @@ fn threads_that_touch_the_same_pages_all_go_on() {
 /// Whether an access to a page is possible, without its signal: the kernel returns EFAULT from a
 /// system call where the thread itself would get SIGBUS.
 fn is_served(map: &Map, page: usize) -> bool {
+    can_be_written_from(map.as_ptr(), page)
+}
+
+fn can_be_written_from(start: NonNull<u8>, page: usize) -> bool {
     let (mut reader, mut writer) = UnixStream::pair().expect("sockets");
     // SAFETY: only the kernel reads these bytes.
-    let byte = unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr().add(page * PAGE), 1) };
+    let byte = unsafe { std::slice::from_raw_parts(start.as_ptr().add(page * PAGE), 1) };
     match writer.write(byte) {
         Ok(1) => {
             let mut read = [0];

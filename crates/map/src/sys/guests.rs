@@ -1,0 +1,265 @@
+//! Other processes that have the map: each sends the userfaultfd of its own mapping of the same memory.
+//!
+//! A process connects to the socket, gets the memory and its sizes ([`Hello`]), maps it, and answers
+//! with the address and its userfaultfd. From then on it gets a message for each page that cannot be
+//! read. What it does can end its own connection only: each socket is without waiting, and one that
+//! does not take a message is closed.
+#![allow(unsafe_code)]
+
+use super::abi;
+use super::mapping::{failed, next_address};
+use crate::error::Result;
+use crate::share::{Hello, receive, send};
+use crate::space::Fault;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+use rustix::process::geteuid;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most processes at a time.
+const MOST: usize = 64;
+
+/// Where processes connect. The socket's file is removed with this.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// What each is told first.
+    hello: Hello,
+}
+
+impl Listener {
+    /// Makes the socket `path`.
+    ///
+    /// # Errors
+    /// [`Error::System`], for example because the file exists.
+    pub fn new(path: &Path, hello: Hello) -> Result<Self> {
+        let address = SocketAddrUnix::new(path).map_err(failed("the socket's path"))?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(failed("socket"))?;
+        bind(&socket, &address).map_err(failed("making the socket's file"))?;
+        let listener = Self {
+            socket,
+            path: path.to_owned(),
+            hello,
+        };
+        listen(&listener.socket, 16).map_err(failed("listen"))?;
+        Ok(listener)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // It may have been removed by others.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A process that has the map.
+#[derive(Debug)]
+struct Guest {
+    socket: OwnedFd,
+    uffd: OwnedFd,
+    /// The address of its mapping.
+    start: u64,
+    /// Pages that its threads wait for.
+    waits: Vec<u64>,
+}
+
+impl Guest {
+    /// Reads what its threads wait for; false if it is no process that has the map.
+    fn take_faults(&mut self, faults: &mut VecDeque<Fault>, len: u64, page_bytes: u64) -> bool {
+        loop {
+            match next_address(self.uffd.as_fd()) {
+                Ok(None) => return true,
+                // The start is what the other process says: any number.
+                Ok(Some((address, store))) if address.wrapping_sub(self.start) < len => {
+                    let page = address.wrapping_sub(self.start) / page_bytes;
+                    self.waits.push(page);
+                    faults.push_back(Fault { page, store });
+                }
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Lets its threads that wait for the page continue.
+    fn wake(&mut self, page: u64, page_bytes: u64) {
+        let waited = self.waits.len();
+        self.waits.retain(|&other| other != page);
+        if self.waits.len() == waited {
+            return;
+        }
+        let mut range = abi::Range {
+            start: self.start.wrapping_add(page * page_bytes),
+            len: page_bytes,
+        };
+        // SAFETY: the structure is the request's; threads of the other process fault again if they have to.
+        // A process that has ended needs no answer.
+        let _ = unsafe {
+            let uffd = self.uffd.as_raw_fd();
+            libc::ioctl(uffd, abi::UFFDIO_WAKE as _, &raw mut range)
+        };
+    }
+}
+
+/// The processes that have a map besides its own.
+#[derive(Debug, Default)]
+pub struct Guests {
+    listener: Option<Listener>,
+    /// Connections without an answer yet.
+    joining: Vec<OwnedFd>,
+    guests: Vec<Guest>,
+    /// Pages that cannot be read, and why: for those who join later.
+    poisoned: BTreeMap<u64, String>,
+    /// Faults that were read and not served yet.
+    faults: VecDeque<Fault>,
+    len: u64,
+    page_bytes: u64,
+}
+
+impl Guests {
+    /// Nobody yet, of memory of `len` bytes in pages of `page_bytes`.
+    pub fn new(len: usize, page_bytes: usize) -> Self {
+        Self {
+            len: len as u64,
+            page_bytes: page_bytes as u64,
+            ..Self::default()
+        }
+    }
+
+    /// Lets processes connect from now on.
+    pub fn open(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+    }
+
+    /// What becomes readable when there is something to do: the listener, those who join, then the
+    /// socket and the userfaultfd of each process.
+    pub fn files(&self) -> Vec<PollFd<'_>> {
+        let listener = self.listener.iter().map(|listener| listener.socket.as_fd());
+        let joining = self.joining.iter().map(AsFd::as_fd);
+        let guests = self.guests.iter();
+        let guests = guests.flat_map(|guest| [guest.socket.as_fd(), guest.uffd.as_fd()]);
+        let files = listener.chain(joining).chain(guests);
+        files
+            .map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN))
+            .collect()
+    }
+
+    /// The next thread of another process that waits. Takes processes that connect, which get
+    /// `memory`, and lets go those that have ended.
+    ///
+    /// # Errors
+    /// The system call failed.
+    pub fn next_fault(&mut self, memory: BorrowedFd<'_>) -> io::Result<Option<Fault>> {
+        if self.listener.is_none() || !self.faults.is_empty() {
+            return Ok(self.faults.pop_front());
+        }
+        let mut files = self.files();
+        let ready = match poll(&mut files, Some(&Timespec::default())) {
+            Ok(0) | Err(Errno::INTR) => return Ok(None),
+            Ok(_) => files.iter().map(|file| !file.revents().is_empty()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut ready = ready.collect::<Vec<_>>().into_iter();
+        let mut is_ready = || ready.next().unwrap_or(false);
+
+        let has_callers = is_ready();
+        let mut joined = Vec::new();
+        for socket in std::mem::take(&mut self.joining) {
+            match is_ready() {
+                true => joined.extend(join(socket)),
+                false => self.joining.push(socket),
+            }
+        }
+        let (len, page_bytes) = (self.len, self.page_bytes);
+        let faults = &mut self.faults;
+        self.guests.retain_mut(|guest| {
+            // It sends nothing after its answer, so a socket that is ready has ended.
+            let has_ended = is_ready();
+            let has_faults = is_ready();
+            !has_ended && (!has_faults || guest.take_faults(faults, len, page_bytes))
+        });
+        for guest in joined {
+            let mut poisoned = self.poisoned.iter();
+            if poisoned.all(|(&page, reason)| self.tell(&guest, page, reason)) {
+                self.guests.push(guest);
+            }
+        }
+        if has_callers {
+            self.accept(memory);
+        }
+        Ok(self.faults.pop_front())
+    }
+
+    /// Sends the memory to those who connect.
+    fn accept(&mut self, memory: BorrowedFd<'_>) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = accept_with(&listener.socket, flags) {
+            let is_ours = socket_peercred(&socket).is_ok_and(|peer| peer.uid == geteuid());
+            let has_place = self.guests.len() + self.joining.len() < MOST;
+            let hello = listener.hello.to_bytes();
+            if is_ours && has_place && send(socket.as_fd(), &hello, Some(memory)).is_ok() {
+                self.joining.push(socket);
+            }
+        }
+    }
+
+    /// Tells a process that a page cannot be read; false if it does not listen.
+    fn tell(&self, guest: &Guest, page: u64, reason: &str) -> bool {
+        let offset_bytes = page * self.page_bytes;
+        let message = [&offset_bytes.to_ne_bytes(), reason.as_bytes()].concat();
+        send(guest.socket.as_fd(), &message, None).is_ok()
+    }
+
+    /// Lets the threads that wait for the page continue, unless it cannot be read: then each process
+    /// does so itself.
+    pub fn wake(&mut self, page: u64) {
+        if self.guests.is_empty() || self.poisoned.contains_key(&page) {
+            return;
+        }
+        for guest in &mut self.guests {
+            guest.wake(page, self.page_bytes);
+        }
+    }
+
+    /// Makes each access to the page an error.
+    pub fn poison(&mut self, page: u64, error: block::Error) {
+        let reason = error.to_string();
+        let mut guests = std::mem::take(&mut self.guests);
+        guests.retain(|guest| self.tell(guest, page, &reason));
+        self.guests = guests;
+        self.poisoned.insert(page, reason);
+    }
+}
+
+/// A process that has answered.
+fn join(socket: OwnedFd) -> Option<Guest> {
+    let mut answer = [0; 8];
+    let (received, uffd) = receive(socket.as_fd(), &mut answer).ok()?;
+    let uffd = uffd.filter(|_| received == answer.len())?;
+    // Another kind of file could make the server wait.
+    let kind = fs::read_link(format!("/proc/self/fd/{}", uffd.as_raw_fd())).ok()?;
+    let flags = fcntl_getfl(&uffd).ok()?;
+    fcntl_setfl(&uffd, flags | OFlags::NONBLOCK).ok()?;
+    let is_right = kind.as_os_str() == "anon_inode:[userfaultfd]";
+    is_right.then(|| Guest {
+        socket,
+        uffd,
+        start: u64::from_ne_bytes(answer),
+        waits: Vec::new(),
+    })
+}

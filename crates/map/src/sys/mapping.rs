@@ -1,0 +1,335 @@
+//! Memory whose faults a userfaultfd reports: the mapping, and what the kernel is asked to do with it.
+//!
+//! The memory is a file (memfd) as long as the map. Several processes can have a mapping of it, each
+//! with its own userfaultfd.
+#![allow(unsafe_code)]
+
+use super::abi;
+use crate::error::{Error, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::{Errno, read, write};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Memory of a map. Its users keep it; the pager serves its faults.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<u8>,
+    pub(super) len: usize,
+    is_writable: bool,
+    /// The content: sparse, as long as the mapping.
+    pub(super) memory: OwnedFd,
+    /// Wakes a pager that waits for faults.
+    pub(super) wakeup: OwnedFd,
+}
+
+// SAFETY: the mapping is shared memory that belongs to no thread; whoever uses the pointer
+// synchronises the accesses to its bytes.
+unsafe impl Send for Region {}
+// SAFETY: as for Send; `&Region` gives out numbers and a pointer only.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Whether stores are possible.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    /// Bytes of memory that the content occupies.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let status = rustix::fs::fstat(&self.memory).map_err(|error| Error::System {
+            doing: "fstat",
+            error: error.into(),
+        })?;
+        Ok(u64::try_from(status.st_blocks).unwrap_or(0) * 512)
+    }
+
+    /// Wakes a pager that waits.
+    pub fn notify(&self) {
+        // It fails only if 2^64 - 1 notifications are pending.
+        let _ = write(&self.wakeup, &1u64.to_ne_bytes());
+    }
+
+    fn protection(&self) -> ProtFlags {
+        match self.is_writable {
+            true => ProtFlags::READ | ProtFlags::WRITE,
+            false => ProtFlags::READ,
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: this is the last handle, and who has a pointer keeps a handle.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Who serves the faults of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// Another thread, which gets a message; the kernel stops the thread that faults.
+    ByMessage,
+    /// The thread that faults, which gets SIGBUS.
+    BySignal,
+}
+
+/// An error of the system call that was doing this.
+pub(super) fn failed(doing: &'static str) -> impl Fn(Errno) -> Error {
+    move |error| Error::System {
+        doing,
+        error: error.into(),
+    }
+}
+
+/// A region and the userfaultfd of this process for it.
+#[derive(Debug)]
+pub struct Mapping {
+    pub(super) region: Arc<Region>,
+    pub(super) uffd: OwnedFd,
+    /// A file without bytes: an access to a mapping of it is a SIGBUS.
+    empty: OwnedFd,
+}
+
+impl Mapping {
+    /// New memory of `len` bytes, whole pages of the kernel that are all absent; `modes` are what its
+    /// faults are reported for (`UFFDIO_REGISTER_MODE_*`).
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`], [`Error::NoWriteProtection`] or [`Error::System`].
+    pub fn new(len: usize, is_writable: bool, faults: Faults, modes: u64) -> Result<Self> {
+        let memory =
+            memfd_create("straightway-map", MemfdFlags::CLOEXEC).map_err(failed("memfd_create"))?;
+        ftruncate(&memory, len as u64).map_err(failed("setting the size of memory"))?;
+        Self::of(memory, len, is_writable, faults, modes)
+    }
+
+    /// The same of memory that exists.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    fn of(
+        memory: OwnedFd,
+        len: usize,
+        is_writable: bool,
+        faults: Faults,
+        modes: u64,
+    ) -> Result<Self> {
+        let empty = memfd_create("straightway-map-error", MemfdFlags::CLOEXEC)
+            .map_err(failed("memfd_create"))?;
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(failed("eventfd"))?;
+        let uffd = open(is_writable, faults)?;
+        let mut region = Region {
+            start: NonNull::dangling(),
+            len: 0,
+            is_writable,
+            memory,
+            wakeup,
+        };
+        // SAFETY: no address is requested, so no existing mapping changes.
+        let start = unsafe {
+            mmap(
+                ptr::null_mut(),
+                len,
+                region.protection(),
+                MapFlags::SHARED,
+                &region.memory,
+                0,
+            )
+        };
+        let start = start.map_err(failed("mapping memory"))?;
+        region.start = NonNull::new(start.cast()).ok_or(Error::Options("the map is too long"))?;
+        region.len = len;
+        // A child's accesses would be served with the parent's mapping: it gets SIGSEGV instead.
+        // SAFETY: the range is this mapping, whole, and the advice keeps its contents.
+        unsafe { madvise(start, len, Advice::LinuxDontFork) }.map_err(failed("MADV_DONTFORK"))?;
+        // SAFETY: as above. Pages of 4 KiB come and go; refused where the kernel has no huge pages.
+        let _ = unsafe { madvise(start, len, Advice::LinuxNoHugepage) };
+        let mapping = Self {
+            region: Arc::new(region),
+            uffd,
+            empty,
+        };
+        let mut register = abi::Register {
+            range: mapping.range(0, len),
+            mode: modes,
+            ioctls: 0,
+        };
+        // SAFETY: the structure is the request's, and the range is our own mapping.
+        unsafe { mapping.request(abi::UFFDIO_REGISTER, &mut register) }.map_err(|error| {
+            Error::System {
+                doing: "UFFDIO_REGISTER",
+                error,
+            }
+        })?;
+        Ok(mapping)
+    }
+
+    /// The memory of another process, to read: only faults of absent pages are reported, because a page
+    /// that is there appears by itself.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn attached(memory: OwnedFd, len: usize) -> Result<Self> {
+        let size_bytes = rustix::fs::fstat(&memory).map_err(failed("fstat"))?.st_size;
+        if len == 0 || u64::try_from(size_bytes) != Ok(len as u64) {
+            return Err(Error::Options(
+                "the memory is not as long as its server says",
+            ));
+        }
+        Self::of(memory, len, false, Faults::ByMessage, abi::REGISTER_MISSING)
+    }
+
+    /// Makes each access to a part an error (SIGBUS), also those that wait.
+    ///
+    /// # Errors
+    /// The system call failed.
+    pub fn end(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.map_empty(offset, len)?;
+        self.wake_range(self.range(offset, len))
+    }
+
+    /// The file that reports the faults.
+    pub fn uffd(&self) -> BorrowedFd<'_> {
+        self.uffd.as_fd()
+    }
+
+    /// The memory, for its users.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// A part of the mapping as the kernel is told it.
+    pub(super) fn range(&self, offset: usize, len: usize) -> abi::Range {
+        let start = (self.region.start.as_ptr() as usize + offset) as u64;
+        abi::Range {
+            start,
+            len: len as u64,
+        }
+    }
+
+    /// Calls `request` with `argument`.
+    ///
+    /// # Safety
+    /// `argument` is the structure of this request, and what it makes the kernel do to this
+    /// process's memory concerns the region alone.
+    pub(super) unsafe fn request<T>(&self, request: u32, argument: &mut T) -> io::Result<()> {
+        // SAFETY: the structure is valid for reads and writes, and the rest is the caller's promise.
+        let result =
+            unsafe { libc::ioctl(self.uffd.as_raw_fd(), request as _, ptr::from_mut(argument)) };
+        match result {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Maps the file without bytes over a part of the region.
+    pub fn map_empty(&self, offset: usize, len: usize) -> io::Result<()> {
+        // SAFETY: the range is inside the region, whose bytes no reference of this crate covers; what
+        // its users hold are pointers, whose accesses get SIGBUS from now on.
+        unsafe {
+            let start = self.region.start.as_ptr().add(offset).cast();
+            mmap(
+                start,
+                len,
+                self.region.protection(),
+                MapFlags::SHARED | MapFlags::FIXED,
+                &self.empty,
+                0,
+            )?;
+            madvise(start, len, Advice::LinuxDontFork)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn wake_range(&self, mut range: abi::Range) -> io::Result<()> {
+        // SAFETY: it lets threads continue, which fault again if they have to.
+        unsafe { self.request(abi::UFFDIO_WAKE, &mut range) }
+    }
+}
+
+/// The address of the next thread that waits at a userfaultfd, and whether it is about to store.
+///
+/// # Errors
+/// The file is no userfaultfd, or the system call failed.
+pub(super) fn next_address(uffd: BorrowedFd<'_>) -> io::Result<Option<(u64, bool)>> {
+    let mut bytes = [0; size_of::<abi::Message>()];
+    match read(uffd, &mut bytes) {
+        Ok(read) if read == bytes.len() => {}
+        Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    };
+    // No other event was asked for.
+    if bytes[0] != abi::EVENT_PAGEFAULT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(Some((word(16), word(8) & abi::PAGEFAULT_FLAG_WRITE != 0)))
+}
+
+/// A userfaultfd with what the map needs.
+fn open(is_writable: bool, faults: Faults) -> Result<OwnedFd> {
+    let flags = libc::c_long::from(libc::O_CLOEXEC | libc::O_NONBLOCK);
+    let mut last = io::Error::from(io::ErrorKind::PermissionDenied);
+    // An unprivileged process may serve its own loads and stores, not those of system calls. By a
+    // signal nobody can serve those.
+    let order = match faults {
+        Faults::ByMessage => [flags, flags | abi::USER_MODE_ONLY],
+        Faults::BySignal => [flags | abi::USER_MODE_ONLY, flags],
+    };
+    for flags in order {
+        // SAFETY: the call has one number as its argument, and returns a file or an error.
+        let file = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        if file >= 0 {
+            // SAFETY: the kernel has just returned it, so it is ours alone.
+            let uffd = unsafe { OwnedFd::from_raw_fd(file as i32) };
+            return shake_hands(uffd, is_writable, faults);
+        }
+        last = io::Error::last_os_error();
+    }
+    Err(Error::NotPermitted(last))
+}
+
+fn shake_hands(uffd: OwnedFd, is_writable: bool, faults: Faults) -> Result<OwnedFd> {
+    let mut features = abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM;
+    if is_writable {
+        features |= abi::FEATURE_WP | abi::FEATURE_WP_SHMEM;
+    }
+    if faults == Faults::BySignal {
+        features |= abi::FEATURE_SIGBUS;
+    }
+    let mut api = abi::Api {
+        api: abi::API,
+        features,
+        ioctls: 0,
+    };
+    // SAFETY: the structure is the request's.
+    let result =
+        unsafe { libc::ioctl(uffd.as_fd().as_raw_fd(), abi::UFFDIO_API as _, &raw mut api) };
+    match (result, is_writable) {
+        (0.., _) => Ok(uffd),
+        (_, true) => Err(Error::NoWriteProtection),
+        (_, false) => Err(Error::System {
+            doing: "UFFDIO_API",
+            error: io::Error::last_os_error(),
+        }),
+    }
+}
