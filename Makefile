@@ -27,12 +27,13 @@ setup:
 
 build:
 	@tools/setup base
-	cargo build --release --locked -p straightway-cli
+	cargo build --release --locked -p straightway-cli -p straightway-preload
 
 # Installs what `make build` built, so that root needs no compiler.
 install:
 	@test -x $(COMMAND) || { echo "install: $(COMMAND) does not exist; hint: make build" >&2; exit 1; }
 	install -D -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/straightway
+	install -D -m 644 $(dir $(COMMAND))libstraightway_preload.so $(DESTDIR)$(PREFIX)/lib/straightway/libstraightway_preload.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(COMMAND) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -43,7 +44,7 @@ install:
 
 demo:
 	@tools/setup base lab chario
-	@cargo build --release --locked -p straightway-cli
+	@cargo build --release --locked -p straightway-cli -p straightway-preload
 	@tools/demo
 
 test:

@@ -2,8 +2,10 @@
 
 import os
 import re
+import subprocess
 
-from scripted import ROOT, guest
+import pytest
+from scripted import PYTHON, ROOT, guest
 
 # Built by `tools/test lab`.
 EXAMPLES = os.environ.get("STRAIGHTWAY_MAP_EXAMPLES", str(ROOT / "target/release/examples"))
@@ -63,3 +65,78 @@ def test_a_drive_that_fails_reads_gives_the_error_to_the_one_who_touched_it(tmp_
     assert "size 2097152" in said, said
     assert re.search(r"offset_bytes: 2097152, write: false, error: Nvme", said), said
     assert "Bad address" in said, said
+
+
+# Each program, the package that has it, how it makes the file $F, and how it reads the file $1.
+PROGRAMS = {
+    "sqlite": (
+        "sqlite3", "sqlite3",
+        """sqlite3 $F "PRAGMA page_size=4096; CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
+          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<20000)
+          INSERT INTO t SELECT i, printf('row %d', i * 7919 % 20000) FROM n; CREATE INDEX x ON t(b)" """,
+        """sqlite3 -readonly $1 "PRAGMA mmap_size=100000000" "SELECT count(*), sum(a) FROM t WHERE b LIKE 'row 1%'" \
+          "SELECT a FROM t WHERE b = 'row 77'" "PRAGMA integrity_check" """,
+    ),
+    "ripgrep": (
+        "ripgrep", "rg",
+        "seq 300000 >$F",
+        "rg --mmap --color never -n '99[0-9]*7$' $1",
+    ),
+    "numpy": (
+        "python3-numpy", "python3 -c 'import numpy'",
+        "python3 -c 'import numpy; numpy.arange(400000, dtype=\"<u4\").tofile(\"'$F'\")'",
+        """python3 -c 'import numpy, sys
+data = numpy.memmap(sys.argv[1], dtype="<u4", mode="r")
+print(data.shape, data.sum(dtype="u8"), data[::5000].tolist(), data[-3:])' $1""",
+    ),
+    "lmdb": (
+        "python3-lmdb", "python3 -c 'import lmdb'",
+        """python3 -c 'import lmdb, sys
+with lmdb.open(sys.argv[1], subdir=False, lock=False, map_size=1 << 24) as data, data.begin(write=True) as change:
+    for key in range(20000): change.put(b"%08d" % key, b"value %d" % (key * 7919))' $F""",
+        """python3 -c 'import lmdb, sys
+with lmdb.open(sys.argv[1], subdir=False, lock=False, readonly=True) as data, data.begin() as view:
+    print(data.stat(), view.get(b"00000777"), sum(len(value) for _, value in view.cursor()))' $1""",
+    ),
+}  # fmt: skip
+
+
+def why_missing(package, command):
+    """Why a program cannot be used, or None."""
+    check = command.replace("python3", PYTHON) if " " in command else f"command -v {command}"
+    if subprocess.run(["bash", "-c", check], capture_output=True).returncode == 0:
+        return None
+    return f"needs {package}: apt-get install {package}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_reads_a_file_of_a_volume_as_it_reads_one_of_ext4(name):
+    package, command, make, query = PROGRAMS[name]
+    if why := why_missing(package, command):
+        pytest.skip(why)
+    said = guest(
+        rf"""
+        F=/tmp/file
+        {make} || fail "no file"
+        cat >/tmp/query <<'END'
+{query}
+END
+        mkfs.ext4 -q /dev/nvme1n1; mkdir /tmp/ext4; mount /dev/nvme1n1 /tmp/ext4
+        mkdir /tmp/seen; cp $F /tmp/ext4/file; cd /tmp/ext4
+        bash /tmp/query file >/tmp/expected || fail "on ext4"
+        cd - >/dev/null; umount /tmp/ext4
+        [ -s /tmp/expected ] || fail "it found nothing"
+        rc 0 $S format nvme0n1 --destroy-data LAB1
+        rc 0 $S put nvme0n1 $F file
+        S=$PWD/$S; cd /tmp/seen
+        for page in 4K 64K; do
+          rc 0 $S map nvme0n1 file --page-size $page --memory 512K --path vfio -- bash /tmp/query file
+          cmp /tmp/out /tmp/expected || fail "through memory in pages of $page"
+          cat /tmp/err
+        done
+        driver_is nvme
+        """,
+        "--drive", "size=32M,serial=LAB1", "--drive", "size=32M,serial=LAB2",
+    )  # fmt: skip
+    # It read more than the memory holds, so pages made room for others.
+    assert len(re.findall(r"(\d+) faults; (\d+) pages", said)) == 2, said

@@ -5,8 +5,8 @@
  *     count MODE NODE BYTES CALLS [WINDOW]
  *
  * MODE: pread or pwrite (of a block device or of CharIO's node), with -poll and -registered (CharIO);
- * registered and phys by ioctl, with -poll; empty, which has nothing between the markers. The label is 1. Offsets go through the
- * first 64 MiB in order. The first WARM_UP lines are of calls that fill caches and page tables.
+ * registered and phys by ioctl, with -poll; mmap and mmap-random (MADV_RANDOM), which load one byte; empty, which has nothing
+ * between the markers. The label is 1. Offsets go through the first 64 MiB, in order, or with mmap so that none follows another. The first WARM_UP lines are of calls that fill caches and page tables.
  */
 #define _GNU_SOURCE
 #define COUNT_MESSAGES
@@ -61,6 +61,13 @@ static long one(const char *mode, int file, uint8_t *memory, size_t bytes, uint6
 		COUNT_BEGIN(1);
 		done = ioctl(file, CHARIO_IOC_PHYS, &phys);
 		COUNT_END(1);
+	} else if (!strncmp(mode, "mmap", 4)) {
+		volatile uint8_t *byte = memory + at;
+
+		COUNT_BEGIN(1);
+		*byte;
+		COUNT_END(1);
+		done = bytes;
 	} else {
 		COUNT_BEGIN(1);
 		COUNT_END(1);
@@ -75,6 +82,7 @@ int main(int argc, char **argv)
 	uint64_t window = 0;
 	uint8_t *memory;
 	uint32_t poll = CHARIO_POLL;
+	bool maps;
 	int file;
 
 	if (argc < 5) {
@@ -87,13 +95,18 @@ int main(int argc, char **argv)
 		window = strtoull(argv[5], NULL, 0);
 	if (tell_waits())
 		return fail("finding what waits in /proc/kallsyms");
-	file = open(argv[2], O_RDWR | O_DIRECT);
+	maps = !strncmp(argv[1], "mmap", 4);
+	file = open(argv[2], O_RDWR | (maps ? 0 : O_DIRECT));
 	if (file < 0)
 		return fail(argv[2]);
-	memory = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory == MAP_FAILED)
+	if (maps)
+		memory = mmap(NULL, SPAN, PROT_READ, MAP_SHARED, file, 0);
+	else
+		memory = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (memory == MAP_FAILED || (!strcmp(argv[1], "mmap-random") && madvise(memory, SPAN, MADV_RANDOM)))
 		return fail("mmap");
-	memset(memory, 1, bytes);
+	if (!maps)
+		memset(memory, 1, bytes);
 	if (strstr(argv[1], "-poll") && ioctl(file, CHARIO_IOC_COMPLETION, &poll))
 		return fail("polling");
 	if (!strncmp(argv[1], "registered", 10) || strstr(argv[1], "-registered")) {
@@ -106,7 +119,8 @@ int main(int argc, char **argv)
 			return fail("registering");
 	}
 	for (index = 0; index < calls + WARM_UP; index++) {
-		long done = one(argv[1], file, memory, bytes, index * bytes % SPAN, window);
+		uint64_t block = maps ? index * 7919 : index;
+		long done = one(argv[1], file, memory, bytes, block * bytes % SPAN, window);
 
 		if (done != (long)bytes)
 			return fail("a call");

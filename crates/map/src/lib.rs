@@ -41,7 +41,7 @@ pub use file::FileDevice;
 pub use local::{LocalMap, map_local};
 pub use map::{Map, Options, Server, map};
 pub use pager::{Counters, Range};
-pub use share::{Attached, Unreadable, attach};
+pub use share::{Attached, Unreadable, attach, attach_before};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

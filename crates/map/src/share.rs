@@ -125,6 +125,7 @@ pub struct Unreadable {
 pub struct Attached {
     region: Arc<Region>,
     hello: Hello,
+    tail_bytes: usize,
     socket: Arc<OwnedFd>,
     unreadable: Arc<Mutex<Vec<Unreadable>>>,
     keeper: Option<JoinHandle<()>>,
@@ -137,6 +138,15 @@ pub struct Attached {
 /// [`Error::System`], for example because nobody serves there; [`Error::NotPermitted`];
 /// [`Error::Ended`]: the server refuses, because this is another user or there are too many processes.
 pub fn attach(path: &Path) -> Result<Attached> {
+    attach_before(0, path)
+}
+
+/// As [`attach`], with `tail_bytes` of addresses behind the map whose accesses are SIGBUS: for programs
+/// that map more than a file has.
+///
+/// # Errors
+/// As of [`attach`].
+pub fn attach_before(tail_bytes: usize, path: &Path) -> Result<Attached> {
     let failed = |doing| {
         move |error: Errno| Error::System {
             doing,
@@ -155,7 +165,7 @@ pub fn attach(path: &Path) -> Result<Attached> {
     let memory = memory.ok_or(Error::Ended)?;
     let len = usize::try_from(hello.len).map_err(|_| Error::Options("the map is too long"))?;
 
-    let mapping = Mapping::attached(memory, len)?;
+    let mapping = Mapping::attached(memory, len, tail_bytes)?;
     let region = Arc::clone(mapping.region());
     let start = region.start().as_ptr() as u64;
     send(socket.as_fd(), &start.to_ne_bytes(), Some(mapping.uffd()))
@@ -173,6 +183,7 @@ pub fn attach(path: &Path) -> Result<Attached> {
     Ok(Attached {
         region,
         hello,
+        tail_bytes,
         socket,
         unreadable,
         keeper: Some(keeper),
@@ -224,13 +235,25 @@ impl Attached {
         self.hello.size_bytes
     }
 
-    /// Pages that could not be read, since the last call.
-    pub fn take_unreadable(&self) -> Vec<Unreadable> {
-        let mut list = self
-            .unreadable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut list)
+    /// Length of the memory in bytes: whole pages.
+    pub const fn len_bytes(&self) -> u64 {
+        self.hello.len
+    }
+
+    /// Bytes of addresses behind the memory.
+    pub const fn tail_bytes(&self) -> usize {
+        self.tail_bytes
+    }
+
+    /// Bytes of a page, which is what becomes an error as a whole.
+    pub const fn page_bytes(&self) -> u64 {
+        self.hello.page_bytes
+    }
+
+    /// Pages that cannot be read.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let list = self.unreadable.lock();
+        list.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -13,6 +13,7 @@ pub mod info;
 pub mod list;
 pub mod ls;
 pub mod man;
+pub mod map;
 pub mod mv;
 pub mod periodic;
 pub mod play;
@@ -109,6 +110,8 @@ verbs! {
     put Put reports put::Report;
     /// Fetch a file from a volume
     get Get reports put::Report;
+    /// Run a command that reads a file of a volume through memory
+    map Map reports map::Report;
     /// List the files of a volume
     ls Ls reports ls::Listing;
     /// Remove files from a volume

@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub struct Region {
     start: NonNull<u8>,
     pub(super) len: usize,
+    /// Bytes of addresses behind it whose accesses are errors.
+    tail: usize,
     is_writable: bool,
     /// The content: sparse, as long as the mapping.
     pub(super) memory: OwnedFd,
@@ -73,7 +75,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: this is the last handle, and who has a pointer keeps a handle.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len + self.tail) };
     }
 }
 
@@ -113,16 +115,16 @@ impl Mapping {
         let memory =
             memfd_create("straightway-map", MemfdFlags::CLOEXEC).map_err(failed("memfd_create"))?;
         ftruncate(&memory, len as u64).map_err(failed("setting the size of memory"))?;
-        Self::of(memory, len, is_writable, faults, modes)
+        Self::of(memory, (len, 0), is_writable, faults, modes)
     }
 
-    /// The same of memory that exists.
+    /// The same of memory that exists, with so many bytes of addresses behind it.
     ///
     /// # Errors
     /// As of [`new`](Self::new).
     fn of(
         memory: OwnedFd,
-        len: usize,
+        (len, tail): (usize, usize),
         is_writable: bool,
         faults: Faults,
         modes: u64,
@@ -135,27 +137,36 @@ impl Mapping {
         let mut region = Region {
             start: NonNull::dangling(),
             len: 0,
+            tail: 0,
             is_writable,
             memory,
             wakeup,
         };
-        // SAFETY: no address is requested, so no existing mapping changes.
+        let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
+        let reserved = len
+            .checked_add(tail)
+            .ok_or(Error::Options("the map is too long"))?;
+        // SAFETY: no address is requested, so no existing mapping changes; the first `len` bytes of it are
+        // replaced by the memory.
         let start = unsafe {
+            let start = mmap(ptr::null_mut(), reserved, read, shared, &empty, 0);
+            let start = start.map_err(failed("reserving addresses"))?;
+            region.start = NonNull::new(start.cast()).ok_or(Error::Ended)?;
+            (region.len, region.tail) = (len, tail);
             mmap(
-                ptr::null_mut(),
+                start,
                 len,
                 region.protection(),
-                MapFlags::SHARED,
+                shared | MapFlags::FIXED,
                 &region.memory,
                 0,
             )
         };
         let start = start.map_err(failed("mapping memory"))?;
-        region.start = NonNull::new(start.cast()).ok_or(Error::Options("the map is too long"))?;
-        region.len = len;
         // A child's accesses would be served with the parent's mapping: it gets SIGSEGV instead.
         // SAFETY: the range is this mapping, whole, and the advice keeps its contents.
-        unsafe { madvise(start, len, Advice::LinuxDontFork) }.map_err(failed("MADV_DONTFORK"))?;
+        unsafe { madvise(start, reserved, Advice::LinuxDontFork) }
+            .map_err(failed("MADV_DONTFORK"))?;
         // SAFETY: as above. Pages of 4 KiB come and go; refused where the kernel has no huge pages.
         let _ = unsafe { madvise(start, len, Advice::LinuxNoHugepage) };
         let mapping = Self {
@@ -179,18 +190,24 @@ impl Mapping {
     }
 
     /// The memory of another process, to read: only faults of absent pages are reported, because a page
-    /// that is there appears by itself.
+    /// that is there appears by itself. The `tail` bytes of addresses behind it are errors.
     ///
     /// # Errors
     /// As of [`new`](Self::new).
-    pub fn attached(memory: OwnedFd, len: usize) -> Result<Self> {
+    pub fn attached(memory: OwnedFd, len: usize, tail: usize) -> Result<Self> {
         let size_bytes = rustix::fs::fstat(&memory).map_err(failed("fstat"))?.st_size;
         if len == 0 || u64::try_from(size_bytes) != Ok(len as u64) {
             return Err(Error::Options(
                 "the memory is not as long as its server says",
             ));
         }
-        Self::of(memory, len, false, Faults::ByMessage, abi::REGISTER_MISSING)
+        Self::of(
+            memory,
+            (len, tail),
+            false,
+            Faults::ByMessage,
+            abi::REGISTER_MISSING,
+        )
     }
 
     /// Makes each access to a part an error (SIGBUS), also those that wait.

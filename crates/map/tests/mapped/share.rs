@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use straightway_map::{Attached, Error, Map, Options, attach};
+use straightway_map::{Attached, Error, Map, Options, attach, attach_before};
 
 /// A path for a socket that no other test has.
 fn socket_path() -> PathBuf {
@@ -71,6 +71,20 @@ fn all_see_the_device_and_a_page_is_read_once_for_all() {
 }
 
 #[test]
+fn addresses_behind_the_map_are_errors() {
+    if permitted::is_missing(true) {
+        return;
+    }
+    let ended = with_map(disk(3), 3 * PAGE as u64, Options::default(), |map| {
+        let path = shared(&map);
+        let view = attach_before(1 << 30, &path).expect("a view");
+        assert_eq!(view.tail_bytes(), 1 << 30);
+        assert!(is_served(&view, 2) && !is_served(&view, 3) && !is_served(&view, 1 << 17));
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
 fn memory_that_is_taken_is_gone_from_all_and_read_again() {
     if permitted::is_missing(false) {
         return;
@@ -123,7 +137,7 @@ fn a_page_that_cannot_be_read_is_an_error_for_all_with_its_reason() {
         let late = attach(&path).expect("a view");
         assert!(is_served(&late, 2) && !is_served(&late, 3));
         for view in [first, second, late] {
-            let found = view.take_unreadable();
+            let found = view.unreadable();
             assert_eq!(found.len(), 1, "{found:?}");
             assert_eq!(found[0].offset_bytes, 3 * PAGE as u64);
             assert!(found[0].reason.contains("2/81"), "{found:?}");

@@ -1,0 +1,393 @@
+//! `straightway map DEVICE [NAME] -- COMMAND`: runs a command that sees a file of a volume, or the
+//! device, as a file that is mapped.
+
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::path::memory::Memory;
+use crate::signals::Cancel;
+use crate::transfer::{IoArgs, Route};
+use crate::units::{Size, micros};
+use crate::verbs::put::check_name;
+use crate::volume::{Access, Mounted, Store, failed, route, shown};
+use crate::{Context, SCHEMA_VERSION};
+use block::Device;
+use clap::Args;
+use map::{FileDevice, Options, Range};
+use rustix::process::{Pid, Signal, kill_process};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The library that the command is started with.
+const LIBRARY: &str = "libstraightway_preload.so";
+/// How often the command's end and signals are looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Run a command that reads a file of a volume, or the device, through memory.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+The command finds the file at the path of --at, where no real file is. It opens, reads and maps it
+as any file, by the library libstraightway_preload.so, which is beside this command. Not with programs
+that are linked statically or use no C library, and only to read.
+
+A page is read from the device when it is touched, and at most --memory holds content. If a page
+cannot be read, the command gets EIO or SIGBUS, and the offset and the reason are reported. Data of
+files with checksums is not verified.
+
+The exit status is 1 if the command's is not 0.")]
+pub struct Map {
+    /// The device
+    pub device: String,
+    /// A file's name in the volume on it [the device itself]
+    pub name: Option<String>,
+    /// Where the command sees it [NAME in the current folder]
+    #[arg(long, value_name = "PATH")]
+    pub at: Option<PathBuf>,
+    /// Bytes that are read when one is touched: a power of two from 4K to 2M
+    #[arg(long, value_name = "SIZE", default_value = "64K")]
+    pub page_size: Size,
+    /// The most memory that holds content
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub memory: Size,
+    /// Bytes that are read behind what is touched, for accesses in order
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub read_ahead: Size,
+    /// Pages that are read at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queue_depth: u16,
+    /// The path
+    #[command(flatten)]
+    pub route: Route,
+    /// Print JSON; what the command prints goes to standard error
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// What a command has read through memory.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The resolved name of the device.
+    pub device: String,
+    /// The path that was used.
+    pub path: String,
+    /// The file; null for the device itself.
+    pub name: Option<String>,
+    /// Where the command saw it.
+    pub at: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Bytes that a fault reads.
+    pub page_bytes: u64,
+    /// The command's exit status; null if a signal ended it.
+    pub status: Option<i32>,
+    /// The signal that ended the command, if one did.
+    pub signal: Option<i32>,
+    /// Duration of the command.
+    pub elapsed_us: u64,
+    /// Times that a thread waited for a page.
+    pub faults: u64,
+    /// Pages that were read.
+    pub reads: u64,
+    /// Those of them that no thread had touched.
+    pub reads_ahead: u64,
+    /// Pages whose memory was taken for others.
+    pub evictions: u64,
+    /// Pages that could not be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A page that could not be read.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Unreadable {
+    /// Its first byte in the file.
+    pub offset_bytes: u64,
+    /// The device's error.
+    pub reason: String,
+}
+
+/// How the command's run ended.
+struct Ran {
+    status: ExitStatus,
+    elapsed_us: u64,
+    counters: map::Counters,
+    failures: Vec<map::Failure>,
+}
+
+impl Map {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The device, the volume, the library or the command failed.
+    pub fn run(&self, context: &Context) -> Result<Exit> {
+        let at = self.at()?;
+        let library = library()?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let options = route::open_options(&self.io(), false);
+        let mut store = Store::of(context, drive, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let start = |socket: &Path| self.start(&library, &at, socket);
+        let report = match &self.name {
+            Some(name) => store.mount(Access::Read, |mounted| {
+                let (size_bytes, ran) = self.map_file(context, mounted, name, &start)?;
+                let (drive, path) = (mounted.drive, mounted.path);
+                Ok(self.report(drive, path, &at, size_bytes, ran))
+            }),
+            None => {
+                let memory = store.opened.memory.clone();
+                let (device, _) = store.opened.parts();
+                let size_bytes = device.geometry().size_bytes();
+                let ran = self.serve(context, device, size_bytes, &memory, &start);
+                let (drive, path) = (&store.drive, &store.opened.name);
+                ran.map(|ran| self.report(drive, path, &at, size_bytes, ran))
+            }
+        };
+        let report = store.close(report)?;
+        self.tell(context, &report)
+    }
+
+    fn io(&self) -> IoArgs {
+        self.route.with_buffers(self.page_size.0, self.queue_depth)
+    }
+
+    /// Where the command sees the file: an absolute path that no file has.
+    fn at(&self) -> Result<PathBuf> {
+        let at = match (&self.at, &self.name) {
+            (Some(at), _) => at.clone(),
+            (None, Some(name)) => {
+                check_name(name)?;
+                PathBuf::from(name)
+            }
+            (None, None) => {
+                let failure = Failure::usage("the device has no name as a file");
+                return Err(failure.hint("--at PATH: where the command shall see it"));
+            }
+        };
+        let folder = at.parent().unwrap_or(Path::new(""));
+        let folder = match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        };
+        let folder = folder
+            .canonicalize()
+            .map_err(|error| Failure::io("finding the folder", folder, &error))?;
+        let name = at.file_name().ok_or_else(|| {
+            let what = format!("{} is not the name of a file", at.display());
+            Failure::usage(what).hint("--at PATH: where the command shall see it")
+        })?;
+        let at = folder.join(name);
+        match at.symlink_metadata() {
+            Ok(_) => {
+                let what = format!("{} exists, and would be hidden", at.display());
+                Err(Failure::new(Exit::Exists, what).hint("--at PATH: a name that no file has"))
+            }
+            Err(_) => Ok(at),
+        }
+    }
+
+    fn start(&self, library: &Path, at: &Path, socket: &Path) -> Result<Child> {
+        let (program, arguments) = match self.command.split_first() {
+            Some(words) => words,
+            None => return Err(Failure::usage("no command").hint("-- COMMAND ...")),
+        };
+        let mut preload = library.as_os_str().to_owned();
+        if let Some(others) = std::env::var_os("LD_PRELOAD") {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).env("LD_PRELOAD", preload);
+        command.env("STRAIGHTWAY_MAP_SOCKET", socket);
+        command.env("STRAIGHTWAY_MAP_AT", at);
+        if self.json {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+        let doing = format!("starting {}", program.to_string_lossy());
+        command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Failure::new(Exit::NotFound, format!("{doing}: {error}")),
+            _ => Failure::other(format!("{doing}: {error}")),
+        })
+    }
+
+    fn map_file(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        name: &str,
+        start: &(dyn Fn(&Path) -> Result<Child> + Sync),
+    ) -> Result<(u64, Ran)> {
+        let doing = || format!("opening `{}`", shown(name));
+        let file = mounted.run(doing(), mounted.volume.open(name))?;
+        let device = FileDevice::new(mounted.volume, file, false);
+        let ran = match device {
+            Ok(device) => {
+                let size_bytes = device.size_bytes();
+                let ran = self.serve(context, device, size_bytes, mounted.memory, start);
+                ran.map(|ran| (size_bytes, ran))
+            }
+            Err(volume::Error::PastEnd) => {
+                Err(Failure::usage(format!("`{}` is empty", shown(name))))
+            }
+            Err(error) => Err(failed(doing(), error)),
+        };
+        let closed = mounted.run(doing(), mounted.volume.close(file));
+        ran.and_then(|ran| closed.map(|()| ran))
+    }
+
+    /// Maps the device, and serves the map while the command runs.
+    fn serve<D: Device>(
+        &self,
+        context: &Context,
+        device: D,
+        size_bytes: u64,
+        memory: &Memory,
+        start: &(dyn Fn(&Path) -> Result<Child> + Sync),
+    ) -> Result<Ran> {
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let options = Options {
+            page_bytes: bytes(self.page_size),
+            resident_bytes: bytes(self.memory),
+            read_ahead_bytes: bytes(self.read_ahead),
+            ..Options::default()
+        };
+        let range = Range {
+            lba: 0,
+            size_bytes: device.geometry().size_bytes(),
+        };
+        let mut buffers = Vec::new();
+        for _ in 0..self.queue_depth {
+            buffers.push(memory.allocate(options.page_bytes)?);
+        }
+        let (map, server) = map::map(device, range, &options, buffers).map_err(of_map)?;
+        let socket = std::env::temp_dir().join(format!("straightway-{}.map", std::process::id()));
+        thread::scope(|scope| {
+            let user = scope.spawn(move || -> Result<Ran> {
+                map.share(&socket, size_bytes).map_err(of_map)?;
+                let began = Instant::now();
+                let status = wait(start(&socket)?, &context.cancel)?;
+                Ok(Ran {
+                    status,
+                    elapsed_us: micros(began.elapsed()),
+                    counters: map.counters(),
+                    failures: map.take_failures(),
+                })
+            });
+            let served = server.run().map_err(of_map);
+            let panicked = || Failure::other("the thread with the command panicked");
+            let ran = user.join().map_err(|_| panicked()).and_then(|ran| ran);
+            let (_, buffers) = served?;
+            for buffer in buffers {
+                memory.give_back(buffer);
+            }
+            ran
+        })
+    }
+
+    fn report(&self, drive: &Drive, path: &str, at: &Path, size_bytes: u64, ran: Ran) -> Report {
+        let unreadable = ran.failures.iter().map(|failure| Unreadable {
+            offset_bytes: failure.offset_bytes,
+            reason: failure.error.to_string(),
+        });
+        Report {
+            schema_version: SCHEMA_VERSION,
+            device: drive.to_string(),
+            path: path.to_owned(),
+            name: self.name.clone(),
+            at: at.display().to_string(),
+            size_bytes,
+            page_bytes: self.page_size.0,
+            status: ran.status.code(),
+            signal: ran.status.signal(),
+            elapsed_us: ran.elapsed_us,
+            faults: ran.counters.faults,
+            reads: ran.counters.reads,
+            reads_ahead: ran.counters.reads_ahead,
+            evictions: ran.counters.evictions,
+            unreadable: unreadable.collect(),
+        }
+    }
+
+    fn tell(&self, context: &Context, report: &Report) -> Result<Exit> {
+        if self.json {
+            context.console.json(report)?;
+        }
+        context.say(format_args!(
+            "{} faults; {} pages of {} read, {} of them ahead; the memory of {} taken for others",
+            report.faults, report.reads, self.page_size, report.reads_ahead, report.evictions
+        ));
+        let ended = match (report.status, report.signal) {
+            (Some(0), _) => None,
+            (Some(status), _) => Some(format!("ended with status {status}")),
+            (None, signal) => Some(format!("was ended by signal {}", signal.unwrap_or(0))),
+        };
+        let program = self.command.first().cloned().unwrap_or_default();
+        let ended = ended.map(|ended| format!("{} {ended}", program.to_string_lossy()));
+        match (report.unreadable.first(), ended) {
+            (None, None) => Ok(Exit::Done),
+            (None, Some(ended)) => Err(Failure::other(ended)),
+            (Some(page), ended) => Err(Failure::other(format!(
+                "byte {} of {} could not be read: {}{}",
+                page.offset_bytes,
+                report.at,
+                page.reason,
+                ended.map_or(String::new(), |ended| format!("; {ended}"))
+            ))),
+        }
+    }
+}
+
+/// Waits for the command; passes on the user's request to end.
+fn wait(mut child: Child, cancel: &Cancel) -> Result<ExitStatus> {
+    let waiting = |error| Failure::other(format!("waiting for the command: {error}"));
+    let mut is_asked = false;
+    loop {
+        if let Some(status) = child.try_wait().map_err(waiting)? {
+            return Ok(status);
+        }
+        if cancel.is_set() && !is_asked {
+            is_asked = true;
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // It may have ended in the meantime.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The library: beside this command, or in the libraries' folder beside the command's.
+fn library() -> Result<PathBuf> {
+    let command = std::env::current_exe().ok();
+    let folder = command.as_deref().and_then(Path::parent);
+    let places = folder.map(|folder| {
+        [
+            folder.join(LIBRARY),
+            folder.join("../lib/straightway").join(LIBRARY),
+        ]
+    });
+    let mut places = places.into_iter().flatten();
+    places.find(|place| place.exists()).ok_or_else(|| {
+        Failure::unsupported(format!("{LIBRARY} is not beside this command"))
+            .hint("cargo build --release -p straightway-preload")
+    })
+}
+
+/// A map's error as the user reads it.
+fn of_map(error: map::Error) -> Failure {
+    match error {
+        map::Error::Options(_) => Failure::usage(error.to_string())
+            .hint("--page-size from 4K to 2M and at most the device's largest transfer, --memory at least as much"),
+        map::Error::NotPermitted(_) => Failure::unsupported(error.to_string()),
+        error => Failure::other(error.to_string()),
+    }
+}

@@ -1,0 +1,189 @@
+//! Commands that read a file of a volume, or a device, through memory.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+use support::{Folder, command, ok, refused, run, schema_names_all_keys, stderr, volume};
+
+/// A volume with the file `data`, a folder, and the path at which commands see it.
+struct Place {
+    folder: Folder,
+    disk: String,
+    at: String,
+    data: Vec<u8>,
+}
+
+impl Place {
+    fn new(len: usize) -> Self {
+        // Cargo builds the library for its own package only.
+        static BUILT: Once = Once::new();
+        BUILT.call_once(|| {
+            let build = ["build", "--quiet", "--locked", "-p", "straightway-preload"];
+            assert!(
+                Command::new(env!("CARGO"))
+                    .args(build)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        });
+        let folder = Folder::new();
+        let disk = volume(&folder, "disk.img", &[]);
+        let data = folder.file("source", len);
+        ok(&["put", &disk, &data, "data"]);
+        let at = folder.path("seen");
+        let data = std::fs::read(data).unwrap();
+        Self {
+            folder,
+            disk,
+            at,
+            data,
+        }
+    }
+
+    fn words<'a>(&'a self, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
+        let words = ["map", &self.disk, "data", "--at", &self.at];
+        [&words, options, &["--"], command].concat()
+    }
+}
+
+#[test]
+fn a_command_reads_a_file_and_the_device_as_files() {
+    let place = Place::new(1_000_003);
+    let at = place.at.as_str();
+    let read = run(&place.words(&["--memory", "128K", "--read-ahead", "64K"], &["cat", at]));
+    assert!(read.status.success(), "{}", stderr(&read));
+    assert!(read.stdout == place.data);
+    assert!(
+        stderr(&read).contains("16 pages of 64 KiB read"),
+        "{}",
+        stderr(&read)
+    );
+
+    let device = run(&[
+        "map",
+        &place.disk,
+        "--at",
+        at,
+        "--page-size",
+        "4K",
+        "--",
+        "cmp",
+        at,
+        &place.disk,
+    ]);
+    assert!(device.status.success(), "{}", stderr(&device));
+    assert!(!place.folder.0.join("seen").exists());
+}
+
+#[test]
+fn the_report_has_what_was_read_and_how_the_command_ended() {
+    let place = Place::new(300_000);
+    let script = "dd if=$0 bs=4096 skip=40 count=1 status=none | wc -c; exit 3";
+    let output = run(&place.words(
+        &["--page-size", "16K", "--json"],
+        &["sh", "-c", script, &place.at],
+    ));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    // What the command prints is apart from the report.
+    assert!(
+        stderr(&output).starts_with("straightway: path:"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains("4096\n"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("sh ended with status 3"),
+        "{}",
+        stderr(&output)
+    );
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    schema_names_all_keys(&report, &ok(&["schema", "map"]));
+    assert_eq!(report["status"], 3);
+    assert_eq!(report["size_bytes"], 300_000);
+    assert_eq!(
+        (&report["reads"], &report["faults"]),
+        (&1.into(), &1.into())
+    );
+
+    let killed = run(&place.words(&[], &["sh", "-c", "kill -9 $$"]));
+    assert!(
+        stderr(&killed).contains("sh was ended by signal 9"),
+        "{}",
+        stderr(&killed)
+    );
+}
+
+#[test]
+fn what_is_not_possible_is_refused_before_the_command_begins() {
+    let place = Place::new(5000);
+    let (disk, at) = (place.disk.as_str(), place.at.as_str());
+    let source = place.folder.path("source");
+    ok(&["put", disk, "/dev/null", "empty"]);
+    let ran = place.folder.path("ran");
+    let touch = ["--", "touch", &ran];
+    for (words, status, said) in [
+        (
+            &["map", disk, "data", "--at", &source][..],
+            9,
+            "would be hidden",
+        ),
+        (&["map", disk, "--at", &source], 9, "would be hidden"),
+        (&["map", disk], 2, "no name as a file"),
+        (
+            &["map", disk, "data", "--at", "/"],
+            2,
+            "not the name of a file",
+        ),
+        (
+            &["map", disk, "data", "--at", "/none/there"],
+            10,
+            "finding the folder",
+        ),
+        (&["map", disk, "none", "--at", at], 10, "none"),
+        (&["map", disk, "empty", "--at", at], 2, "is empty"),
+        (
+            &["map", disk, "data", "--at", at, "--page-size", "5000"],
+            2,
+            "a power of two",
+        ),
+        (
+            &["map", disk, "data", "--at", at, "--memory", "1K"],
+            2,
+            "at least one page",
+        ),
+    ] {
+        refused(&[words, &touch].concat(), status, said);
+    }
+    refused(&["map", disk, "data", "--at", at], 2, "COMMAND");
+    refused(
+        &place.words(&[], &["no-such-program"]),
+        10,
+        "no-such-program",
+    );
+    assert!(!place.folder.0.join("ran").exists());
+}
+
+#[test]
+fn a_request_to_end_ends_the_command_first() {
+    let place = Place::new(5000);
+    let begun = place.folder.0.join("begun");
+    let script = "trap 'echo ended; exit' TERM; : >$0; while :; do sleep 0.05; done";
+    let begun_path = place.folder.path("begun");
+    let words = place.words(&[], &["sh", "-c", script, &begun_path]);
+    let mut child = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(120);
+    while !begun.exists() {
+        assert!(Instant::now() < limit, "the command does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "ended\n");
+}

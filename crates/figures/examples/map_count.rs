@@ -1,0 +1,124 @@
+//! What a random access to 4 KiB costs whose data is in no memory yet: for `make figures ONLY=map`.
+//!
+//! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS ROUNDS`
+//! prints a line `WAY NANOSECONDS` for each way and round. WAY: `empty`; `read`, a request to a RAM disk;
+//! `thread`, a load from its map; `local`, a load from a map that its own thread serves.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
+
+use block::{Buffer, RamDisk, blocking};
+use map::{Options, Range, map, map_local};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+const PAGES: usize = 16 << 10;
+
+/// Runs an access between the markers (lab/count/marker.h), which do nothing without the plugin.
+#[inline(always)]
+fn counted<T>(access: impl FnOnce() -> T) -> T {
+    // SAFETY: no operation of these instructions accesses memory.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("nop dword ptr [rax + 1398210560 + 256 + 1]");
+    }
+    let result = access();
+    // SAFETY: as above.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("nop dword ptr [rax + 1398210560 + 256 + 2]");
+    }
+    result
+}
+
+/// Each page once, in an order that no read-ahead guesses.
+fn order(calls: usize) -> impl Iterator<Item = usize> {
+    (0..calls).map(|call| call * 7919 % PAGES)
+}
+
+fn disk() -> RamDisk<Vec<u8>, 8> {
+    RamDisk::new(vec![1; PAGES * PAGE], 12).unwrap()
+}
+
+fn buffer() -> Buffer {
+    Buffer::from_static(vec![0; PAGE].leak())
+}
+
+fn whole() -> (Range, Options) {
+    let size_bytes = (PAGES * PAGE) as u64;
+    let options = Options {
+        page_bytes: PAGE,
+        resident_bytes: PAGES * PAGE,
+        ..Options::default()
+    };
+    (Range { lba: 0, size_bytes }, options)
+}
+
+/// Makes an access for each page of [`order`]; returns the time that all took.
+fn timed(calls: usize, mut access: impl FnMut(usize)) -> Duration {
+    let began = Instant::now();
+    order(calls).for_each(&mut access);
+    began.elapsed()
+}
+
+/// Loads a byte of each page.
+///
+/// # Safety
+/// `start` has [`PAGES`] pages that may be read.
+unsafe fn load_each(start: *const u8, calls: usize) -> Duration {
+    timed(calls, |page| {
+        // SAFETY: a page of the caller's.
+        let byte = counted(|| unsafe { start.add(page * PAGE).read_volatile() });
+        assert_eq!(byte, 1, "page {page}");
+    })
+}
+
+fn run(way: &str, calls: usize) -> Duration {
+    let (range, options) = whole();
+    match way {
+        "empty" => timed(calls, |page| assert!(counted(|| page) < PAGES)),
+        "read" => {
+            let (mut disk, mut memory) = (disk(), Some(buffer()));
+            timed(calls, |page| {
+                let buffer = memory.take().unwrap();
+                let read = counted(|| blocking::read(&mut disk, page as u64, buffer));
+                assert_eq!(read.result, Ok(()));
+                memory = Some(read.buffer);
+            })
+        }
+        "local" => {
+            let map = map_local(disk(), range, &options, vec![buffer()]).unwrap();
+            // SAFETY: the map has these pages, and this thread serves them.
+            unsafe { load_each(map.as_ptr().as_ptr(), calls) }
+        }
+        "thread" => {
+            let (map, server) = map(disk(), range, &options, vec![buffer()]).unwrap();
+            thread::scope(|scope| {
+                let user = scope.spawn(move || {
+                    // SAFETY: the map has these pages, and the server runs.
+                    unsafe { load_each(map.as_ptr().as_ptr(), calls) }
+                });
+                server.run().unwrap();
+                user.join().unwrap()
+            })
+        }
+        way => panic!("unknown way {way}"),
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+    let (Some(way), Some(calls)) = (words.first(), number(1)) else {
+        panic!("map_count WAY CALLS, or map_count time CALLS ROUNDS");
+    };
+    if way != "time" {
+        run(way, calls);
+        return;
+    }
+    for _ in 0..number(2).unwrap_or(5) {
+        for way in ["read", "local", "thread"] {
+            let nanoseconds = run(way, calls).as_nanos() as f64 / calls as f64;
+            println!("{way} {nanoseconds:.0}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+"""Storage as memory: what a load costs whose page is in no memory yet, by a map and by the kernel's own.
+
+Instructions in the lab, on Debian's kernel with one CPU, by the counting plugin; time on this machine, in paired rounds. A
+map is over a RAM disk, so the cost of the device is that of one request to it, which is measured too and subtracted.
+"""
+
+import statistics
+import subprocess
+
+from .chario import OUT, WARM_UP, lab
+from .support import ROOT, build_example, run
+
+CALLS = 200
+# What the user of a map may pay above a read of the straight path, in microseconds of processor time.
+MOST_US = {"local": 4, "thread": 10}
+
+
+def rows_of(output):
+    """User and kernel instructions of each call, without the idle loop."""
+    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()]
+    return [user + kernel for _, user, kernel, _ in rows]
+
+
+def map_counts(figures):
+    """Instructions of a load of a page that is absent."""
+    program = build_example("straightway-figures", "map_count")
+    kernels = ROOT / "build" / "lab" / "count-kernel"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-static", "-I", ROOT / "kernel/chario", "-I", ROOT / "lab/count",
+                    "-o", kernels, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
+    ways = ["empty", "read", "local", "thread", "pread", "mmap-random", "mmap"]
+    lines = ["set -e"]
+    for way in ways[:4]:
+        lines.append(f"{program} {way} {WARM_UP + CALLS}")
+    for way in ways[4:]:
+        lines += ["echo 3 >/proc/sys/vm/drop_caches", f"{kernels} {way} /dev/nvme0n1 4096 {CALLS}"]
+    OUT.mkdir(parents=True, exist_ok=True)
+    output = OUT / "map-counts.txt"
+    lab("\n".join(lines), "--count", str(output), "--icount", "0", "--drive", "backend=null,size=128M")
+    rows, each = rows_of(output), WARM_UP + CALLS
+    assert len(rows) == each * len(ways), f"{len(rows)} counts"
+    counts = {way: statistics.median(rows[at * each + WARM_UP : (at + 1) * each]) for at, way in enumerate(ways)}
+    costs = {way: count - counts["empty"] for way, count in counts.items()}
+    figures.add("map.ram_disk_read_4k_instructions", int(costs["read"]), "instructions")
+    for way in ("local", "thread"):
+        figures.add(f"map.cold_load_{way}_over_read_instructions", int(costs[way] - costs["read"]), "instructions")
+    figures.add("map.kernel_direct_pread_4k_instructions", int(costs["pread"]), "instructions")
+    figures.add("map.kernel_cold_load_mmap_random_instructions", int(costs["mmap-random"]), "instructions")
+    figures.add("map.kernel_cold_load_mmap_instructions", int(costs["mmap"]), "instructions")
+
+
+def map_(figures):
+    map_counts(figures)
+    program = build_example("straightway-figures", "map_count")
+    times = {}
+    for line in run([program, "time", "8000", "9"]).splitlines():
+        way, nanoseconds = line.split()
+        times.setdefault(way, []).append(float(nanoseconds) / 1000)
+    for way, most in MOST_US.items():
+        over = statistics.median(ours - read for ours, read in zip(times[way], times["read"]))
+        figures.add(f"map.cold_load_{way}_over_read_us", round(over, 2), "us", f"<= {most}")
