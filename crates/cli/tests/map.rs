@@ -6,7 +6,7 @@ mod support;
 use std::process::{Command, Stdio};
 use std::sync::Once;
 use std::time::{Duration, Instant};
-use support::{Folder, command, ok, refused, run, schema_names_all_keys, stderr, volume};
+use support::{Folder, command, noise, ok, refused, run, schema_names_all_keys, stderr, volume};
 
 /// A volume with the file `data`, a folder, and the path at which commands see it.
 struct Place {
@@ -165,6 +165,49 @@ fn what_is_not_possible_is_refused_before_the_command_begins() {
         "no-such-program",
     );
     assert!(!place.folder.0.join("ran").exists());
+}
+
+#[test]
+fn data_with_checksums_is_verified() {
+    let place = Place::new(1000);
+    let at = place.at.as_str();
+    let disk = volume(&place.folder, "summed.img", &["--checksums"]);
+    let source = place.folder.path("long");
+    std::fs::write(&source, noise(5, 200_000)).unwrap();
+    ok(&["put", &disk, &source, "data"]);
+    let read = |words: &[&str]| {
+        run(&[
+            &["map", &disk, "data", "--at", at],
+            words,
+            &["--", "cmp", at, &source],
+        ]
+        .concat())
+    };
+    let good = read(&["--json"]);
+    assert!(good.status.success(), "{}", stderr(&good));
+    assert!(
+        support::stdout(&good).contains("\"verified\": true"),
+        "{}",
+        support::stdout(&good)
+    );
+    assert!(stderr(&read(&["--page-size", "4K"])).contains("not verified"));
+
+    let mut bytes = std::fs::read(&disk).unwrap();
+    let content = std::fs::read(&source).unwrap();
+    let part = &content[150_000..150_600];
+    let place_of_it = bytes
+        .windows(part.len())
+        .position(|bytes| bytes == part)
+        .unwrap();
+    bytes[place_of_it] ^= 1;
+    std::fs::write(&disk, bytes).unwrap();
+    let bad = read(&[]);
+    assert_eq!(bad.status.code(), Some(6), "{}", stderr(&bad));
+    let said = stderr(&bad);
+    assert!(
+        said.contains("byte 131072 of") && said.contains("does not match its checksum"),
+        "{said}"
+    );
 }
 
 #[test]

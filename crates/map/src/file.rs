@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use volume::{Direction, Event, File, Progress, Transfer, Volume};
+use volume::layout::CHUNK_BYTES;
+use volume::{Direction, Event, File, Progress, Transfer, Volume, blocking};
 
 /// The longest request; it may take several commands of the drive.
 const MAX_TRANSFER_BYTES: u64 = 2 << 20;
@@ -16,7 +17,8 @@ type Work<'v> = Pin<Box<dyn Future<Output = Result<(), volume::Error>> + 'v>>;
 /// one reads as zeroes.
 ///
 /// A write changes data in place, so it is offered for files that were opened to write and have no
-/// checksums; the file's size does not change. Data of a file with checksums is not verified here.
+/// checksums; the file's size does not change. Data of a file with checksums is verified by a device
+/// that was made by [`verifying`](FileDevice::verifying), which reports EBADMSG where it differs.
 ///
 /// An error of the volume that is not the drive's becomes the nearest one of [`block::Error`]:
 /// damaged metadata is the operating system's EIO.
@@ -24,6 +26,8 @@ pub struct FileDevice<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     file: File,
     size_bytes: u64,
+    /// The checksum of each chunk, if they are verified.
+    sums: Option<Vec<u32>>,
     geometry: Geometry,
     flight: VecDeque<(Tag, Transfer)>,
     flushes: VecDeque<Tag>,
@@ -66,6 +70,7 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             volume,
             file,
             size_bytes,
+            sums: None,
             geometry,
             flight: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -74,6 +79,49 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             is_flush: false,
             next_tag: 0,
         })
+    }
+
+    /// The same of a file with checksums, to read: its blocks are the chunks of 64 KiB that have one, and
+    /// each is compared when it is read. All checksums are loaded here: 4 bytes of memory for a chunk.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new); [`volume::Error::Unsupported`] for a file without checksums; those of
+    /// reading them.
+    pub fn verifying(volume: &'v Volume<'a, D>, file: File) -> Result<Self, volume::Error> {
+        let mut device = Self::new(volume, file, false)?;
+        let chunks = device.size_bytes.div_ceil(CHUNK_BYTES);
+        let mut sums = Vec::new();
+        while (sums.len() as u64) < chunks {
+            let mut some = [0; 1024];
+            let first = sums.len() as u64;
+            let count = blocking::run(volume, volume.checksums(file, first, &mut some))?;
+            if count == 0 {
+                return Err(volume::Error::Unsupported);
+            }
+            sums.extend_from_slice(&some[..count]);
+        }
+        device.sums = Some(sums);
+        device.geometry.block_size_log2 = CHUNK_BYTES.trailing_zeros() as u8;
+        device.geometry.block_count = chunks;
+        device.geometry.max_transfer_blocks = (MAX_TRANSFER_BYTES / CHUNK_BYTES) as u32;
+        Ok(device)
+    }
+
+    /// Compares what was read at `offset` with its checksums.
+    fn compare(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let Some(sums) = &self.sums else {
+            return Ok(());
+        };
+        let first = usize::try_from(offset / CHUNK_BYTES).unwrap_or(usize::MAX);
+        let expected = sums.get(first..).unwrap_or_default();
+        let chunks = data.chunks(CHUNK_BYTES as usize);
+        let mut both = chunks.zip(expected);
+        match both.all(|(chunk, &sum)| crc32c::crc32c(chunk) == sum) {
+            true => Ok(()),
+            false => Err(Error::Os {
+                errno: libc::EBADMSG,
+            }),
+        }
     }
 
     /// The file's size in bytes.
@@ -155,8 +203,12 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             }
             let (is_read, offset) = (transfer.direction() == Direction::Read, transfer.offset());
             let (mut buffer, result) = transfer.end();
+            let mut result = result.map_err(device_error);
             let kept =
                 usize::try_from(self.size_bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+            if let (true, Ok(()), Some(data)) = (is_read, &result, buffer.as_deref()) {
+                result = self.compare(offset, &data[..kept.min(data.len())]);
+            }
             if let Some(padding) = buffer
                 .as_deref_mut()
                 .and_then(|buffer| buffer.get_mut(kept..))
@@ -165,7 +217,6 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
                     padding.fill(0);
                 }
             }
-            let result = result.map_err(device_error);
             self.done.push_back(Completion {
                 tag,
                 buffer,
@@ -220,7 +271,16 @@ impl<D: Device> Device for FileDevice<'_, '_, D> {
                 });
             }
         };
-        let (offset, len) = (lba << self.geometry.block_size_log2, buffer.len());
+        let offset = lba << self.geometry.block_size_log2;
+        // A last chunk may be longer than the file's last block of the device.
+        let block = self.volume.geometry().block_size_bytes() as u64;
+        let left = self
+            .size_bytes
+            .saturating_sub(offset)
+            .next_multiple_of(block);
+        let len = buffer
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
         let transfer = Transfer::new(self.file, direction, offset, buffer, len, self.next_tag);
         self.next_tag = self.next_tag.wrapping_add(1);
         self.flight.push_back((tag, transfer));

@@ -132,6 +132,73 @@ fn a_file_in_many_pieces_is_one_range_of_memory() {
 }
 
 #[test]
+fn data_that_does_not_match_its_checksum_is_an_error_and_the_rest_is_read() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    const CHUNK: usize = 64 << 10;
+    let mut memory = vec![0; 4 << 20];
+    let mut content = vec![0; 3 * CHUNK + 1000];
+    fastrand::Rng::with_seed(3).fill(&mut content);
+    {
+        let mut disk = RamDisk::<_, 8>::new(memory.as_mut_slice(), 9).expect("a RAM disk");
+        let options = FormatOptions {
+            checksums: true,
+            ..FormatOptions::default()
+        };
+        let formatted = volume::format(&mut disk, buffer(4096), &options);
+        formatted.0.expect("a volume");
+        let mut files = [const { OpenFile::new() }; 1];
+        let nodes = [(); 3].map(|()| buffer(4096));
+        let volume = Volume::mount(disk, nodes, &mut files, &MountOptions::default());
+        let volume = volume
+            .map_err(|unmounted| unmounted.result)
+            .expect("a mount");
+        let summed = CreateOptions {
+            checksums: true,
+            ..CreateOptions::default()
+        };
+        let file = blocking::run(&volume, volume.create("summed", &summed)).expect("a file");
+        let mut data = buffer(content.len().next_multiple_of(512));
+        data[..content.len()].copy_from_slice(&content);
+        let appended = blocking::append(&volume, file, data, content.len());
+        appended.result.expect("an append");
+        blocking::run(&volume, volume.close(file)).expect("closed");
+        volume.unmount().result.expect("unmounted");
+    }
+    // A bit of the second chunk, and one of the last.
+    for at in [CHUNK + 77, 3 * CHUNK + 999] {
+        let part = &content[at - 60..=at];
+        let mut places = memory.windows(part.len());
+        let place = places.position(|bytes| bytes == part).expect("the data") + 60;
+        memory[place] ^= 4;
+    }
+    let disk = Disk::new(memory, 9).expect("a RAM disk");
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open("summed")).expect("the file");
+    let mut device = FileDevice::verifying(&volume, file).expect("a device");
+    assert_eq!(device.geometry().size_bytes(), 4 * CHUNK as u64);
+    for chunk in 0..4 {
+        let read = block::blocking::read(&mut device, chunk, buffer(CHUNK));
+        match chunk {
+            0 | 2 => {
+                assert_eq!(read.result, Ok(()));
+                let start = chunk as usize * CHUNK;
+                assert!(read.buffer[..] == content[start..start + CHUNK]);
+            }
+            _ => {
+                let errno = libc::EBADMSG;
+                assert_eq!(read.result, Err(block::Error::Os { errno }));
+            }
+        }
+    }
+    // Pages that are shorter than what has a checksum.
+    assert!(with_map(device, false, |_| {}).is_err());
+    blocking::run(&volume, volume.close(file)).expect("closed");
+}
+
+#[test]
 fn stores_change_the_file_and_nothing_else() {
     if permitted::is_missing(false) {
         return;
@@ -190,6 +257,10 @@ fn files_that_cannot_be_mapped_are_refused() {
     let device = FileDevice::new(&volume, summed, false).expect("to read");
     let refused = with_map(device, true, |_| {});
     assert!(refused.is_err_and(|error| error.to_string().contains("read-only")));
+    let one = blocking::run(&volume, volume.open("one")).expect("the file");
+    let refused = FileDevice::verifying(&volume, one).map(drop);
+    assert_eq!(refused, Err(volume::Error::Unsupported));
+    blocking::run(&volume, volume.close(one)).expect("closed");
     let empty = blocking::run(&volume, volume.create("empty", &CreateOptions::default()));
     let refused = FileDevice::new(&volume, empty.expect("a file"), false).map(drop);
     assert_eq!(refused, Err(volume::Error::PastEnd));

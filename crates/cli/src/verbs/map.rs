@@ -13,6 +13,7 @@ use crate::{Context, SCHEMA_VERSION};
 use block::Device;
 use clap::Args;
 use map::{FileDevice, Options, Range};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,9 +24,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use volume::layout::CHUNK_BYTES;
 
 /// The library that the command is started with.
 const LIBRARY: &str = "libstraightway_preload.so";
+/// What a file with checksums answers whose data differs.
+const ROT: block::Error = block::Error::Os {
+    errno: Errno::BADMSG.raw_os_error(),
+};
+const ROT_REASON: &str = "the data does not match its checksum";
 /// How often the command's end and signals are looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -38,9 +45,9 @@ that are linked statically or use no C library, and only to read.
 
 A page is read from the device when it is touched, and at most --memory holds content. If a page
 cannot be read, the command gets EIO or SIGBUS, and the offset and the reason are reported. Data of
-files with checksums is not verified.
+files with checksums is verified, with pages of at least 64K.
 
-The exit status is 1 if the command's is not 0.")]
+The exit status is 1 if the command's is not 0, and 6 if data did not match its checksum.")]
 pub struct Map {
     /// The device
     pub device: String,
@@ -89,6 +96,8 @@ pub struct Report {
     pub size_bytes: u64,
     /// Bytes that a fault reads.
     pub page_bytes: u64,
+    /// The data was compared with the file's checksums.
+    pub verified: bool,
     /// The command's exit status; null if a signal ended it.
     pub status: Option<i32>,
     /// The signal that ended the command, if one did.
@@ -116,8 +125,10 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// How the command's run ended.
+/// What was mapped, and how the command's run ended.
 struct Ran {
+    size_bytes: u64,
+    is_verified: bool,
     status: ExitStatus,
     elapsed_us: u64,
     counters: map::Counters,
@@ -139,9 +150,8 @@ impl Map {
         let start = |socket: &Path| self.start(&library, &at, socket);
         let report = match &self.name {
             Some(name) => store.mount(Access::Read, |mounted| {
-                let (size_bytes, ran) = self.map_file(context, mounted, name, &start)?;
-                let (drive, path) = (mounted.drive, mounted.path);
-                Ok(self.report(drive, path, &at, size_bytes, ran))
+                let ran = self.map_file(context, mounted, name, &start)?;
+                Ok(self.report(mounted.drive, mounted.path, &at, ran))
             }),
             None => {
                 let memory = store.opened.memory.clone();
@@ -149,7 +159,7 @@ impl Map {
                 let size_bytes = device.geometry().size_bytes();
                 let ran = self.serve(context, device, size_bytes, &memory, &start);
                 let (drive, path) = (&store.drive, &store.opened.name);
-                ran.map(|ran| self.report(drive, path, &at, size_bytes, ran))
+                ran.map(|ran| self.report(drive, path, &at, ran))
             }
         };
         let report = store.close(report)?;
@@ -225,15 +235,24 @@ impl Map {
         mounted: &Mounted<'_, '_>,
         name: &str,
         start: &(dyn Fn(&Path) -> Result<Child> + Sync),
-    ) -> Result<(u64, Ran)> {
+    ) -> Result<Ran> {
         let doing = || format!("opening `{}`", shown(name));
+        let entry = mounted.run(doing(), mounted.volume.find(name))?;
         let file = mounted.run(doing(), mounted.volume.open(name))?;
-        let device = FileDevice::new(mounted.volume, file, false);
+        let is_verified = entry.checksums && self.page_size.0 >= CHUNK_BYTES;
+        if entry.checksums && !is_verified {
+            let least = Size(CHUNK_BYTES);
+            context.say(format_args!("not verified: pages are smaller than {least}"));
+        }
+        let device = match is_verified {
+            true => FileDevice::verifying(mounted.volume, file),
+            false => FileDevice::new(mounted.volume, file, false),
+        };
         let ran = match device {
             Ok(device) => {
                 let size_bytes = device.size_bytes();
                 let ran = self.serve(context, device, size_bytes, mounted.memory, start);
-                ran.map(|ran| (size_bytes, ran))
+                ran.map(|ran| Ran { is_verified, ..ran })
             }
             Err(volume::Error::PastEnd) => {
                 Err(Failure::usage(format!("`{}` is empty", shown(name))))
@@ -276,6 +295,8 @@ impl Map {
                 let began = Instant::now();
                 let status = wait(start(&socket)?, &context.cancel)?;
                 Ok(Ran {
+                    size_bytes,
+                    is_verified: false,
                     status,
                     elapsed_us: micros(began.elapsed()),
                     counters: map.counters(),
@@ -293,10 +314,13 @@ impl Map {
         })
     }
 
-    fn report(&self, drive: &Drive, path: &str, at: &Path, size_bytes: u64, ran: Ran) -> Report {
+    fn report(&self, drive: &Drive, path: &str, at: &Path, ran: Ran) -> Report {
         let unreadable = ran.failures.iter().map(|failure| Unreadable {
             offset_bytes: failure.offset_bytes,
-            reason: failure.error.to_string(),
+            reason: match failure.error == ROT {
+                true => ROT_REASON.to_owned(),
+                false => failure.error.to_string(),
+            },
         });
         Report {
             schema_version: SCHEMA_VERSION,
@@ -304,8 +328,9 @@ impl Map {
             path: path.to_owned(),
             name: self.name.clone(),
             at: at.display().to_string(),
-            size_bytes,
+            size_bytes: ran.size_bytes,
             page_bytes: self.page_size.0,
+            verified: ran.is_verified,
             status: ran.status.code(),
             signal: ran.status.signal(),
             elapsed_us: ran.elapsed_us,
@@ -335,13 +360,20 @@ impl Map {
         match (report.unreadable.first(), ended) {
             (None, None) => Ok(Exit::Done),
             (None, Some(ended)) => Err(Failure::other(ended)),
-            (Some(page), ended) => Err(Failure::other(format!(
-                "byte {} of {} could not be read: {}{}",
-                page.offset_bytes,
-                report.at,
-                page.reason,
-                ended.map_or(String::new(), |ended| format!("; {ended}"))
-            ))),
+            (Some(page), ended) => {
+                let exit = match page.reason == ROT_REASON {
+                    true => Exit::Rot,
+                    false => Exit::No,
+                };
+                let what = format!(
+                    "byte {} of {} could not be read: {}{}",
+                    page.offset_bytes,
+                    report.at,
+                    page.reason,
+                    ended.map_or(String::new(), |ended| format!("; {ended}"))
+                );
+                Err(Failure::new(exit, what))
+            }
         }
     }
 }
