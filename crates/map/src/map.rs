@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long a server without work sleeps before it looks for its users' end, in milliseconds.
 const IDLE_MS: u32 = 1000;
+/// The shortest age at which a page is written.
+const LEAST_AGE_US: u64 = 1000;
 /// How long a server sleeps for a request that is under way before it looks for faults.
 pub(crate) const POLL_US: u32 = 50;
 
@@ -32,9 +34,11 @@ pub struct Options {
     pub page_bytes: usize,
     /// The most bytes of memory that hold the map's content; at least a page.
     pub resident_bytes: usize,
-    /// Above this many bytes that were stored to, the server writes the oldest of them.
+    /// Above this many bytes that were stored to, the server writes the oldest of them. A page counts
+    /// at least, or no store to it could ever be made.
     pub dirty_bytes: usize,
-    /// A page is written when its first store is this old.
+    /// A page is written when its first store is this old; less than a millisecond counts as one, in
+    /// which the thread stores.
     pub dirty_age: Option<Duration>,
     /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
     /// thread that follows finds its pages in memory, and one fault for half of these bytes.
@@ -63,8 +67,10 @@ impl Options {
         Limits {
             page_bytes: self.page_bytes,
             resident_pages: pages(self.resident_bytes),
-            dirty_pages: pages(self.dirty_bytes),
-            dirty_age_us: self.dirty_age.map(micros),
+            // A page is writable from the thread's fault on, so a write at once would only lead to the
+            // next fault.
+            dirty_pages: pages(self.dirty_bytes).max(1),
+            dirty_age_us: self.dirty_age.map(|age| micros(age).max(LEAST_AGE_US)),
             read_ahead_pages: pages(self.read_ahead_bytes),
         }
     }

@@ -5,6 +5,7 @@ use block::{Device, blocking};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::time::Duration;
 use straightway_map::{Error, LocalMap, Options, Range, map_local};
 
 fn mapped<D: Device + 'static>(device: D, pages: usize, options: Options) -> LocalMap<D> {
@@ -61,6 +62,31 @@ fn random_stores_of_one_thread_are_on_the_device_at_the_end() {
         let read = blocking::read(&mut device, blocks(page as u64).start, buffer);
         assert_eq!((read.result, &read.buffer[..] == content), (Ok(()), true));
     }
+}
+
+#[test]
+fn a_store_is_made_although_nothing_may_stay_dirty() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let strict = Options {
+        writable: true,
+        dirty_bytes: 0,
+        dirty_age: Some(Duration::ZERO),
+        ..Options::default()
+    };
+    let map = mapped(disk(4), 4, strict);
+    for (at, value) in [(5, 9), (PAGE + 5, 10), (6, 11)] {
+        store(&map, at, value);
+        assert_eq!(load(&map, at), value);
+    }
+    let ended = super::with_map(disk(4), 4 * PAGE as u64, strict, |map| {
+        for at in [5, PAGE + 5, 6] {
+            super::store(&map, at, 9);
+        }
+        assert_eq!(super::load(&map, 6), 9);
+    });
+    ended.expect("a clean end");
 }
 
 #[test]

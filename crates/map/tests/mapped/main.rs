@@ -4,6 +4,7 @@ mod advice;
 mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
+mod power;
 mod share;
 
 use block::{Buffer, Completion, Device, Geometry, Operation, RamDisk, Refused, Request, blocking};

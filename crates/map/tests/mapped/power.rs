@@ -1,0 +1,163 @@
+//! Power cuts: what a sync has acknowledged is in every image that a cut may leave, and nothing is that
+//! was never stored.
+
+use super::{PAGE, buffers, permitted, seed};
+use block::Device;
+use crash::{Budget, Completions, Config, CrashDisk, Image, Medium, Sampling};
+use std::collections::BTreeMap;
+use std::thread;
+use straightway_map::{Options, Range, map, map_local};
+
+const BLOCK: usize = 512;
+const PAGES: usize = 12;
+/// Steps between two looks at the images.
+const STEPS: usize = 6;
+
+/// The number in a block: what was stored to it last, and since the last sync.
+#[derive(Default)]
+struct Model {
+    synced: BTreeMap<u64, u64>,
+    since: BTreeMap<u64, Vec<u64>>,
+}
+
+impl Model {
+    fn store(&mut self, block: u64, number: u64) {
+        self.since.entry(block).or_default().push(number);
+    }
+
+    fn sync(&mut self) {
+        for (block, numbers) in std::mem::take(&mut self.since) {
+            self.synced.insert(block, *numbers.last().expect("a store"));
+        }
+    }
+
+    fn check(&self, image: &Image, what: &str) {
+        let mut bytes = [0; BLOCK];
+        for block in 0..(PAGES * PAGE / BLOCK) as u64 {
+            image.medium.read(block, &mut bytes).expect("a block");
+            let number = u64::from_ne_bytes(bytes[..8].try_into().expect("8 bytes"));
+            let synced = self.synced.get(&block).copied().unwrap_or(0);
+            let since = self.since.get(&block);
+            let is_possible = number == synced || since.is_some_and(|all| all.contains(&number));
+            assert!(
+                is_possible,
+                "{what}: block {block} has {number}; {synced} was synced, then came {since:?}"
+            );
+        }
+    }
+}
+
+fn disk(random: &mut fastrand::Rng) -> CrashDisk {
+    let medium = Medium::new(9, (PAGES * PAGE / BLOCK) as u64).expect("a medium");
+    let config = Config {
+        completions: Completions::Shuffled(random.u64(..)),
+        hold_polls: random.u32(..4),
+        ..Config::default()
+    };
+    CrashDisk::new(medium, config)
+}
+
+/// Stores, syncs and looks at the images of `disk`, which is mapped at `start`. Returns how many.
+fn exercise(
+    random: &mut fastrand::Rng,
+    disk: &CrashDisk,
+    start: *mut u8,
+    mut sync: impl FnMut(),
+) -> u64 {
+    let (mut model, mut seen) = (Model::default(), 0);
+    for number in 1..=60 {
+        let mut what = "after a store";
+        if random.u8(..8) == 0 {
+            sync();
+            model.sync();
+            what = "after a sync";
+        } else {
+            let block = random.u64(..(PAGES * PAGE / BLOCK) as u64);
+            model.store(block, number);
+            // SAFETY: inside the map, which only this thread stores to.
+            unsafe {
+                let place = start.add(block as usize * BLOCK).cast::<u64>();
+                place.write_volatile(number);
+            }
+        }
+        if what == "after a sync" || number as usize % STEPS == 0 {
+            let sampling = Sampling {
+                samples: 12,
+                tears: 0,
+                seed: random.u64(..),
+                ..Sampling::default()
+            };
+            for image in disk.images(&sampling).take(20) {
+                model.check(&image, what);
+                seen += 1;
+            }
+        }
+    }
+    seen
+}
+
+fn options(random: &mut fastrand::Rng) -> Options {
+    Options {
+        writable: true,
+        resident_bytes: random.usize(2..=PAGES) * PAGE,
+        dirty_bytes: random.usize(0..4) * PAGE,
+        read_ahead_bytes: random.usize(0..3) * PAGE,
+        ..Options::default()
+    }
+}
+
+/// Runs `one` with seeds that follow the first, while the budget allows more images.
+fn search(one: impl Fn(&mut fastrand::Rng) -> u64) {
+    let budget = Budget::or(Budget::of_states(4000)).expect("a budget");
+    let (first, mut seen) = (seed(), 0);
+    for more in 0.. {
+        if !budget.allows(seen) {
+            break;
+        }
+        let seed = first.wrapping_add(more);
+        println!("run with STRAIGHTWAY_SEED={seed}");
+        seen += one(&mut fastrand::Rng::with_seed(seed));
+    }
+    println!("{seen} images");
+}
+
+fn whole(disk: &CrashDisk) -> Range {
+    let size_bytes = disk.geometry().size_bytes();
+    Range { lba: 0, size_bytes }
+}
+
+#[test]
+fn what_was_synced_is_in_every_image() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    search(|random| {
+        let disk = disk(random);
+        let (options, buffers) = (options(random), buffers(random.usize(1..5), PAGE));
+        let range = whole(&disk);
+        let (map, server) = map(disk.clone(), range, &options, buffers).expect("a map");
+        thread::scope(|scope| {
+            let user = scope.spawn(|| {
+                let map = map;
+                let start = map.as_ptr().as_ptr();
+                exercise(random, &disk, start, || map.sync().expect("a sync"))
+            });
+            server.run().expect("a clean end");
+            user.join().expect("the test's own thread")
+        })
+    });
+}
+
+#[test]
+fn what_was_synced_by_the_thread_itself_is_in_every_image() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    search(|random| {
+        let disk = disk(random);
+        let (options, buffers) = (options(random), buffers(random.usize(1..5), PAGE));
+        let map = map_local(disk.clone(), whole(&disk), &options, buffers).expect("a map");
+        let start = map.as_ptr().as_ptr();
+        exercise(random, &disk, start, || map.sync().expect("a sync"))
+    });
+}
