@@ -55,13 +55,16 @@ class TimedOut(Exception):
 # --- The job --------------------------------------------------------------------------------------
 
 
-def job(machine: Machine, modules: Path, command: list[str] | None, folder: Path, end_mark: str) -> dict[str, bytes]:
-    """The two files that lab/init reads. Without a command the guest stays up and waits for commands."""
+def job(
+    machine: Machine, modules: Path, command: list[str] | None, folder: Path, end_mark: str, late_s: int
+) -> dict[str, bytes]:
+    """The two files that lab/init reads. Without a command the guest stays up and waits for commands; with one it reports
+    where the command's threads are when it has been up for `late_s`."""
     host = "/host" if machine.arch != "x86_64" else ""
     # A repository below /tmp must stay visible where the guest has a /tmp of its own.
     keep = str(image.REPOSITORY) if not host and image.REPOSITORY.is_relative_to("/tmp") else ""
     lines = [f"COMMAND_PATH={shlex.quote(_path(machine))}", f"MODULES={shlex.quote(host + str(modules))}"]
-    lines += [f"END_MARK={end_mark}", f"STAY={'' if command else 1}"]
+    lines += [f"END_MARK={end_mark}", f"STAY={'' if command else 1}", f"LATE_S={late_s}"]
     lines += [f"KEEP={shlex.quote(keep)}", "mount_shares() {"]
     for tag, source, writable in machines.shares(machine):
         if tag == "host":
@@ -189,7 +192,9 @@ def _be_undisturbed() -> None:
 class Guest:
     """QEMU from start to stop."""
 
-    def __init__(self, machine: Machine, command: list[str] | None, folder: Path, run: RunFolder) -> None:
+    def __init__(
+        self, machine: Machine, command: list[str] | None, folder: Path, run: RunFolder, late_s: int = 0
+    ) -> None:
         self._machine = machine
         self._held = run
         self._end_mark = f"lab-end-{secrets.token_hex(16)}"
@@ -205,7 +210,7 @@ class Guest:
         self._boot = {"kernel": image.boot_image(kernel), "initrd": initrd}
         with open(initrd, "wb") as file:
             file.write(image.initramfs(kernel).read_bytes())
-            file.write(image.job_archive(job(machine, kernel.modules, command, folder, self._end_mark)))
+            file.write(image.job_archive(job(machine, kernel.modules, command, folder, self._end_mark, late_s)))
         for index, drive in enumerate(machine.drives):
             create_files(drive, index, run.path)
 

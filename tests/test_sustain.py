@@ -37,7 +37,9 @@ def test_a_frozen_file_system_is_seen_by_all_arrivals_during_the_freeze(frozen, 
     # Half of the arrivals or more came during or after the stall: such misses are not rare.
     assert (run["verdict"], seen.status) == ("does_not", 1), run["reason"]
     # The stall counts from the call; the first writes after it may still pass.
-    assert run["smallest_safe_buffer_bytes"] >= 0.95 * freeze.FROZEN_S * freeze.RATE * 4096
+    assert run["peak_backlog_blocks"] + 1 >= 0.95 * freeze.FROZEN_S * freeze.RATE
+    # None if the path did not catch up with the arrivals until the end, as on a busy machine.
+    assert run["smallest_safe_buffer_bytes"] in (None, (run["peak_backlog_blocks"] + 1) * 4096)
     rows = list(csv.DictReader((OUT / path / "samples.csv").read_text().splitlines()))
     assert max(int(row["response_ns"]) for row in rows) == run["response"]["max_ns"]
     assert "<svg" in (OUT / path / "report.html").read_text()

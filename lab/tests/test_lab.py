@@ -160,6 +160,8 @@ def test_timeout():
     began = time.monotonic()
     done = shell("echo begun; sleep 1000", "--timeout", "60", check=124)
     assert done.stdout == b"begun\n" and b"timed out" in done.stderr and b"  qemu-system-x86" in done.stderr
+    # The guest's own report: where the command waits.
+    assert b"late: sleep S, " in done.stderr, done.stderr
     remove_console(done)
     assert time.monotonic() - began >= 60
 
