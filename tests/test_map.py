@@ -25,9 +25,15 @@ def test_a_drive_and_a_file_are_read_through_memory_within_the_limit():
         $MAP nvme0n1 taken >/tmp/out 2>/tmp/err || {{ cat /tmp/err >&2; fail "the map failed"; }}
         cmp /tmp/out /tmp/file || fail "the file"
         driver_is nvme
-        cat /tmp/err
+        mv /tmp/err /tmp/first
+        tail -c +3000002 /tmp/data | $MAP nvme0n1 taken 7000000 2>/tmp/err || {{ cat /tmp/err >&2; fail "it does not grow"; }}
+        rc 0 $S get nvme0n1 taken /tmp/grown
+        cmp /tmp/grown /tmp/data || fail "the grown file"
+        rc 0 $S check nvme0n1
+        driver_is nvme
+        cat /tmp/first
         """,
-        "--drive", "size=8M,serial=LAB1",
+        "--drive", "size=16M,serial=LAB1",
     )  # fmt: skip
     reads, evicted, kept = map(int, re.search(r"reads: (\d+).*evictions: (\d+).* (\d+) bytes in memory", said).groups())
     # Pages of 64 KiB, of which 16 are kept.

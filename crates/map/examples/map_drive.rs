@@ -1,18 +1,19 @@
 //! Maps a drive in user space, or a file of the volume on it, and writes the memory to standard
 //! output: the system call that writes touches pages that are not there yet.
 //!
-//! `cargo run -p straightway-map --example map_drive -- nvme0n1 [FILE]`, as root, on a machine with
-//! an IOMMU. The drive is only read; it is given back to its kernel driver.
+//! `cargo run -p straightway-map --example map_drive -- nvme0n1 [FILE [CAPACITY]]`, as root, on a
+//! machine with an IOMMU. The drive is only read, and given back to its kernel driver. With a
+//! capacity in bytes the file grows instead, by standard input, which a system call stores there.
 
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
 use linux::{Roots, bind, resolve, vfio};
 use std::error::Error;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::thread;
 use straightway_map::block::{Buffer, Device};
-use straightway_map::{FileDevice, Range, map};
+use straightway_map::{FileDevice, FileSize, Range, map};
 use volume::{MountOptions, OpenFile, Volume, blocking};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -22,7 +23,9 @@ const PAGE_BYTES: usize = 64 << 10;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let name = arguments.next().ok_or("usage: map_drive DEVICE [FILE]")?;
+    let name = arguments
+        .next()
+        .ok_or("usage: map_drive DEVICE [FILE [CAPACITY]]")?;
     let roots = Roots::system();
     let drive = resolve::resolve(&roots, &name)?;
     let namespace = drive.namespace.as_ref();
@@ -48,19 +51,33 @@ fn main() -> Result<()> {
             print(&mut queue, size_bytes, buffers()?)?;
         }
         Some(file) => {
+            let capacity_bytes = arguments.next().map(|bytes| bytes.parse()).transpose()?;
             let nodes = [allocate(4096)?, allocate(4096)?, allocate(4096)?];
             let mut files = [const { OpenFile::new() }; 1];
             let options = MountOptions {
-                read_only: true,
+                read_only: capacity_bytes.is_none(),
                 ..MountOptions::default()
             };
             let volume = Volume::mount(&mut queue, nodes, &mut files, &options);
             let volume = volume.map_err(|unmounted| format!("mounting: {:?}", unmounted.result))?;
-            let file = blocking::run(&volume, volume.open(&file))?;
-            let device = FileDevice::new(&volume, file, false)?;
-            let size_bytes = device.size_bytes();
-            print(device, size_bytes, buffers()?)?;
-            blocking::run(&volume, volume.close(file))?;
+            let opened = match capacity_bytes {
+                None => {
+                    let opened = blocking::run(&volume, volume.open(&file))?;
+                    let device = FileDevice::new(&volume, opened, false)?;
+                    let size_bytes = device.size_bytes();
+                    print(device, size_bytes, buffers()?)?;
+                    opened
+                }
+                Some(capacity_bytes) => {
+                    let opened = blocking::run(&volume, volume.open_to_write(&file))?;
+                    let spare = allocate(4 * PAGE_BYTES)?;
+                    let growing = FileDevice::growing(&volume, opened, capacity_bytes, spare);
+                    let (device, size) = growing?;
+                    fill(device, &size, buffers()?)?;
+                    opened
+                }
+            };
+            blocking::run(&volume, volume.close(opened))?;
             volume.unmount().result?;
         }
     }
@@ -68,6 +85,48 @@ fn main() -> Result<()> {
     drop(controller);
     loan.release()?;
     Ok(())
+}
+
+/// Maps `device` and stores standard input at the end of its file.
+fn fill<D: Device>(device: D, size: &FileSize, buffers: Vec<Buffer>) -> Result<()> {
+    let options = straightway_map::Options {
+        writable: true,
+        page_bytes: PAGE_BYTES,
+        resident_bytes: 1 << 20,
+        dirty_bytes: 512 << 10,
+        ..straightway_map::Options::default()
+    };
+    let range = Range {
+        lba: 0,
+        size_bytes: device.geometry().size_bytes(),
+    };
+    let (map, server) = map(device, range, &options, buffers)?;
+    thread::scope(|scope| {
+        let user = scope.spawn(move || -> std::result::Result<(), String> {
+            let whole = (map.as_ptr().as_ptr(), range.size_bytes as usize);
+            // SAFETY: the map is writable, outlives the slice, and only this thread accesses it.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(whole.0, whole.1) };
+            let mut end = size.get() as usize;
+            let mut input = std::io::stdin().lock();
+            loop {
+                let read = input
+                    .read(&mut bytes[end..])
+                    .map_err(|error| error.to_string())?;
+                if read == 0 {
+                    break;
+                }
+                end += read;
+                // Nothing of a part is in the file before the next sync.
+                size.grow_to(end as u64)
+                    .map_err(|error| error.to_string())?;
+            }
+            eprintln!("{:?}", map.counters());
+            map.sync().map_err(|error| error.to_string())
+        });
+        server.run()?;
+        let filled = user.join().map_err(|_| "the user's thread panicked")?;
+        Ok(filled?)
+    })
 }
 
 /// Maps `device` and writes `size_bytes` of the memory, while this thread serves the map.

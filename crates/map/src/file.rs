@@ -1,6 +1,7 @@
 //! A file of a volume as a block device: its blocks are the file's, wherever they are.
 
-use block::{Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
+use crate::grow::{FileSize, Growth};
+use block::{Buffer, Completion, Device, Error, Geometry, Operation, Refused, Request, Tag};
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -11,13 +12,22 @@ use volume::{Direction, Event, File, Progress, Transfer, Volume, blocking};
 /// The longest request; it may take several commands of the drive.
 const MAX_TRANSFER_BYTES: u64 = 2 << 20;
 
+/// A request under way.
+struct Flight {
+    tag: Tag,
+    transfer: Transfer,
+    /// Bytes of its buffer that the file has.
+    kept_bytes: usize,
+}
+
 type Work<'v> = Pin<Box<dyn Future<Output = Result<(), volume::Error>> + 'v>>;
 
 /// A file of a mounted volume as a [`Device`]. It has whole blocks: past the file's end the last
 /// one reads as zeroes.
 ///
 /// A write changes data in place, so it is offered for files that were opened to write and have no
-/// checksums; the file's size does not change. Data of a file with checksums is verified by a device
+/// checksums; the file's size does not change, unless the device was made by
+/// [`growing`](FileDevice::growing). Data of a file with checksums is verified by a device
 /// that was made by [`verifying`](FileDevice::verifying), which reports EBADMSG where it differs.
 ///
 /// An error of the volume that is not the drive's becomes the nearest one of [`block::Error`]:
@@ -25,11 +35,13 @@ type Work<'v> = Pin<Box<dyn Future<Output = Result<(), volume::Error>> + 'v>>;
 pub struct FileDevice<'v, 'a, D: Device> {
     volume: &'v Volume<'a, D>,
     file: File,
+    /// Bytes of the file that were written; past them it reads as zeroes.
     size_bytes: u64,
     /// The checksum of each chunk, if they are verified.
     sums: Option<Vec<u32>>,
+    growth: Option<Growth>,
     geometry: Geometry,
-    flight: VecDeque<(Tag, Transfer)>,
+    flight: VecDeque<Flight>,
     flushes: VecDeque<Tag>,
     done: VecDeque<Completion>,
     /// Metadata that a transfer waits for, or the first flush.
@@ -50,13 +62,21 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         file: File,
         writable: bool,
     ) -> Result<Self, volume::Error> {
-        let status = volume.file_status(file)?;
-        let size_bytes = status.completed_bytes;
+        let size_bytes = volume.file_status(file)?.completed_bytes;
+        Self::of_size(volume, file, writable, size_bytes)
+    }
+
+    fn of_size(
+        volume: &'v Volume<'a, D>,
+        file: File,
+        writable: bool,
+        size_bytes: u64,
+    ) -> Result<Self, volume::Error> {
         let mut geometry = volume.geometry();
         if size_bytes == 0 {
             return Err(volume::Error::PastEnd);
         }
-        if writable && status.checksums {
+        if writable && volume.file_status(file)?.checksums {
             return Err(volume::Error::Unsupported);
         }
         geometry.block_count = size_bytes.div_ceil(geometry.block_size_bytes() as u64);
@@ -71,6 +91,7 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             file,
             size_bytes,
             sums: None,
+            growth: None,
             geometry,
             flight: VecDeque::new(),
             flushes: VecDeque::new(),
@@ -107,6 +128,29 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         Ok(device)
     }
 
+    /// The same of a file that grows, up to `capacity_bytes`: the space is reserved here, so that a store
+    /// that was made can be written. Past the file's end it reads as zeroes; what is stored there is part
+    /// of the file from the first flush after [`FileSize::grow_to`] was called for it. `spare`, of at least a
+    /// block, takes what is appended. The file may be empty.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new); [`volume::Error::PastEnd`] if the capacity is less than the file's size or
+    /// the buffer shorter than a block; [`volume::Error::NoSpace`]; those of reading and writing the
+    /// file's last block.
+    pub fn growing(
+        volume: &'v Volume<'a, D>,
+        file: File,
+        capacity_bytes: u64,
+        spare: Buffer,
+    ) -> Result<(Self, FileSize), volume::Error> {
+        let mut device = Self::of_size(volume, file, true, capacity_bytes)?;
+        let growth = Growth::new(volume, file, capacity_bytes, spare)?;
+        let size = growth.size().clone();
+        device.size_bytes = growth.written_bytes();
+        device.growth = Some(growth);
+        Ok((device, size))
+    }
+
     /// Compares what was read at `offset` with its checksums.
     fn compare(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let Some(sums) = &self.sums else {
@@ -124,26 +168,59 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         }
     }
 
-    /// The file's size in bytes.
+    /// The file's size in bytes; of one that grows, the bytes that were written.
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
     fn take_back(&mut self, event: Event) {
-        let mut flight = self.flight.iter_mut();
-        let found = flight.find(|(_, transfer)| transfer.tag() == event.tag);
+        let found = transfers(&mut self.flight, &mut self.growth)
+            .find(|transfer| transfer.tag() == event.tag);
         debug_assert!(found.is_some(), "an event of another user of the volume");
-        if let Some((_, transfer)) = found {
+        if let Some(transfer) = found {
             transfer.take_back(event);
+        }
+    }
+
+    /// Goes on with what is appended.
+    fn grow(&mut self) {
+        let Some(growth) = &mut self.growth else {
+            return;
+        };
+        let flushes = !self.flushes.is_empty();
+        let is_flushing = self.is_flush && self.work.is_some();
+        let grown = growth.go_on(self.volume, self.file, flushes, self.next_tag);
+        self.next_tag = self.next_tag.wrapping_add(1);
+        self.size_bytes = grown.written_bytes;
+        let is_short = growth.size().get() > grown.written_bytes;
+        if let (Some(error), true) = (grown.failure, is_short) {
+            for tag in self.flushes.drain(usize::from(is_flushing)..) {
+                let (buffer, result) = (None, Err(device_error(error)));
+                self.done.push_back(Completion {
+                    tag,
+                    buffer,
+                    result,
+                });
+            }
+        }
+        for (tag, buffer, result) in grown.done {
+            let (buffer, result) = (Some(buffer), result.map_err(device_error));
+            self.done.push_back(Completion {
+                tag,
+                buffer,
+                result,
+            });
+        }
+        for (tag, offset, buffer) in grown.overwrites {
+            self.begin(tag, Direction::Overwrite, offset, buffer);
         }
     }
 
     fn submit(&mut self) {
         while self.work.is_none() {
-            let mut flight = self.flight.iter_mut();
-            let waiting = flight
-                .find(|(_, transfer)| !transfer.is_submitted() && transfer.failure().is_none());
-            let Some((_, transfer)) = waiting else {
+            let waiting = transfers(&mut self.flight, &mut self.growth)
+                .find(|transfer| !transfer.is_submitted() && transfer.failure().is_none());
+            let Some(transfer) = waiting else {
                 break;
             };
             match transfer.go_on(self.volume) {
@@ -158,9 +235,17 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
         }
     }
 
+    /// Whether the file has all bytes that the next flush shall make part of it.
+    fn is_long_enough(&self) -> bool {
+        let Some(growth) = &self.growth else {
+            return true;
+        };
+        growth.may_flush(self.volume, self.file)
+    }
+
     /// Polls the work that is under way; begins a flush if there is none.
     fn work(&mut self) {
-        if self.work.is_none() && !self.flushes.is_empty() {
+        if self.work.is_none() && !self.flushes.is_empty() && self.is_long_enough() {
             let (volume, file) = (self.volume, self.file);
             self.work = Some(Box::pin(async move { volume.sync(file).await.map(drop) }));
             self.is_flush = true;
@@ -184,7 +269,7 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             }
         } else if let Err(error) = result {
             // Without the map, none of the waiting transfers can continue.
-            for (_, transfer) in &mut self.flight {
+            for transfer in transfers(&mut self.flight, &mut self.growth) {
                 if !transfer.is_submitted() {
                     transfer.fail(error);
                 }
@@ -194,28 +279,21 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
 
     fn collect(&mut self) {
         for _ in 0..self.flight.len() {
-            let Some((tag, transfer)) = self.flight.pop_front() else {
+            let Some(flight) = self.flight.pop_front() else {
                 break;
             };
-            if !transfer.is_over() {
-                self.flight.push_back((tag, transfer));
+            if !flight.transfer.is_over() {
+                self.flight.push_back(flight);
                 continue;
             }
-            let (is_read, offset) = (transfer.direction() == Direction::Read, transfer.offset());
-            let (mut buffer, result) = transfer.end();
+            let (tag, kept) = (flight.tag, flight.kept_bytes);
+            let (direction, offset) = (flight.transfer.direction(), flight.transfer.offset());
+            let (mut buffer, result) = flight.transfer.end();
             let mut result = result.map_err(device_error);
-            let kept =
-                usize::try_from(self.size_bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
-            if let (true, Ok(()), Some(data)) = (is_read, &result, buffer.as_deref()) {
-                result = self.compare(offset, &data[..kept.min(data.len())]);
-            }
-            if let Some(padding) = buffer
-                .as_deref_mut()
-                .and_then(|buffer| buffer.get_mut(kept..))
-            {
-                if is_read {
-                    padding.fill(0);
-                }
+            if let (Direction::Read, Some(data)) = (direction, buffer.as_deref_mut()) {
+                let (data, padding) = data.split_at_mut(kept.min(data.len()));
+                result = result.and_then(|()| self.compare(offset, data));
+                padding.fill(0);
             }
             self.done.push_back(Completion {
                 tag,
@@ -224,6 +302,32 @@ impl<'v, 'a, D: Device> FileDevice<'v, 'a, D> {
             });
         }
     }
+
+    /// A transfer of `buffer` at `offset`, as far as the file has its bytes.
+    fn begin(&mut self, tag: Tag, direction: Direction, offset: u64, buffer: Buffer) {
+        let has = |end: u64| usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        // A last chunk may be longer than the file's last block of the device.
+        let block = self.volume.geometry().block_size_bytes() as u64;
+        let kept_bytes = has(self.size_bytes).min(buffer.len());
+        let len = has(self.size_bytes.next_multiple_of(block)).min(buffer.len());
+        let transfer = Transfer::new(self.file, direction, offset, buffer, len, self.next_tag);
+        self.next_tag = self.next_tag.wrapping_add(1);
+        self.flight.push_back(Flight {
+            tag,
+            transfer,
+            kept_bytes,
+        });
+    }
+}
+
+/// What is moved: for the users of the device, and to grow the file.
+fn transfers<'t>(
+    flight: &'t mut VecDeque<Flight>,
+    growth: &'t mut Option<Growth>,
+) -> impl Iterator<Item = &'t mut Transfer> {
+    let appending = growth.as_mut().and_then(Growth::appending);
+    let flight = flight.iter_mut().map(|flight| &mut flight.transfer);
+    flight.chain(appending)
 }
 
 impl<D: Device> Device for FileDevice<'_, '_, D> {
@@ -272,18 +376,13 @@ impl<D: Device> Device for FileDevice<'_, '_, D> {
             }
         };
         let offset = lba << self.geometry.block_size_log2;
-        // A last chunk may be longer than the file's last block of the device.
-        let block = self.volume.geometry().block_size_bytes() as u64;
-        let left = self
-            .size_bytes
-            .saturating_sub(offset)
-            .next_multiple_of(block);
-        let len = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let transfer = Transfer::new(self.file, direction, offset, buffer, len, self.next_tag);
-        self.next_tag = self.next_tag.wrapping_add(1);
-        self.flight.push_back((tag, transfer));
+        let end = offset.saturating_add(buffer.len() as u64);
+        match &mut self.growth {
+            Some(growth) if direction == Direction::Overwrite && end > self.size_bytes => {
+                growth.wait(tag, offset, buffer);
+            }
+            _ => self.begin(tag, direction, offset, buffer),
+        }
         Ok(())
     }
 
@@ -297,6 +396,7 @@ impl<D: Device> Device for FileDevice<'_, '_, D> {
             while let Some(event) = self.volume.poll() {
                 self.take_back(event);
             }
+            self.grow();
             self.work();
             self.submit();
             self.volume.kick();
@@ -306,7 +406,8 @@ impl<D: Device> Device for FileDevice<'_, '_, D> {
     }
 
     fn outstanding(&self) -> usize {
-        self.flight.len() + self.flushes.len() + self.done.len()
+        let waiting = self.growth.as_ref().map_or(0, Growth::waiting);
+        self.flight.len() + self.flushes.len() + self.done.len() + waiting
     }
 
     fn wait(&mut self, timeout_us: u32) {

@@ -17,6 +17,7 @@
 //! | `space` | what the pager needs of memory |
 //! | `sys` | this memory by userfaultfd, with messages or signals |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
+//! | `grow` | the same of a file that grows, and its [`FileSize`] |
 //! | `error` | errors, and reported failures |
 //!
 //! Compared with the page cache's `mmap`: a limit on memory that holds exactly, no thread of the
@@ -28,6 +29,7 @@ pub use {block, volume};
 
 mod error;
 mod file;
+mod grow;
 mod local;
 mod map;
 mod pager;
@@ -38,6 +40,7 @@ mod sys;
 
 pub use error::{Error, Failure, Result};
 pub use file::FileDevice;
+pub use grow::FileSize;
 pub use local::{LocalMap, map_local};
 pub use map::{Map, Options, Server, map};
 pub use pager::{Counters, Range};

@@ -3,9 +3,10 @@
 mod permitted;
 
 use block::{Buffer, Device, RamDisk};
+use crash::{Fault, Faulty, Kind, On, Rule};
 use std::thread;
 use straightway_map::{Error, FileDevice, Map, Options, Range, map};
-use volume::{CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking};
+use volume::{CreateOptions, Finding, FormatOptions, MountOptions, OpenFile, Volume, blocking};
 
 const PAGE: usize = 4096;
 
@@ -241,6 +242,192 @@ fn stores_change_the_file_and_nothing_else() {
     let mut report = |finding| findings.push(finding);
     blocking::run(&volume, volume.check(&mut scratch, &mut report)).expect("a check");
     assert!(findings.is_empty(), "{findings:?}");
+}
+
+/// The bytes of `name` on the volume, which has no findings but space that a writer did not give back.
+fn content_of(disk: Disk, name: &str) -> (Vec<u8>, Disk) {
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open(name)).expect("the file");
+    let size = volume.file_status(file).expect("open").committed_bytes as usize;
+    let read = blocking::read(&volume, file, 0, buffer(size.next_multiple_of(512)));
+    read.result.expect("the file");
+    blocking::run(&volume, volume.close(file)).expect("closed");
+    let (mut scratch, mut findings) = (vec![0; 4096], Vec::new());
+    let mut report = |finding| findings.push(finding);
+    blocking::run(&volume, volume.check(&mut scratch, &mut report)).expect("a check");
+    findings.retain(|finding| !matches!(finding, Finding::Reserved { .. }));
+    assert!(findings.is_empty(), "{findings:?}");
+    (read.buffer[..size].to_vec(), volume.unmount().device)
+}
+
+#[test]
+fn a_file_grows_by_what_is_stored_when_its_user_says_so() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let (mut disk, content) = volume_with_files();
+    const CAPACITY: usize = 900_000;
+    for (name, spare_bytes, seed) in [
+        ("one", 512, 1),
+        ("empty", 3 * PAGE, 2),
+        ("far", 64 << 10, 3),
+    ] {
+        let mut expected = vec![0; CAPACITY];
+        let mut files = [const { OpenFile::new() }; 1];
+        let volume = mounted(disk, &mut files);
+        let before = match name {
+            "one" => content.len(),
+            _ => {
+                let options = CreateOptions::default();
+                let created = volume.create(name, &options);
+                let file = blocking::run(&volume, created).expect("a file");
+                blocking::run(&volume, volume.close(file)).expect("closed");
+                0
+            }
+        };
+        expected[..before].copy_from_slice(&content[..before]);
+        let file = blocking::run(&volume, volume.open_to_write(name)).expect("the file");
+        let growing = FileDevice::growing(&volume, file, CAPACITY as u64, buffer(spare_bytes));
+        let (device, size) = growing.expect("a device");
+        assert_eq!(size.get(), before as u64);
+        let (memory, length) = (&mut expected, size.clone());
+        let ended = with_map(device, true, move |map| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut last = before;
+            for round in 0..600 {
+                // Mostly a little further than the last, so that much is appended in order.
+                let at = match random.u8(..8) {
+                    0 => random.usize(..CAPACITY - 100_000),
+                    _ => (last + random.usize(..3000)) % (CAPACITY - 100_000),
+                };
+                last = at;
+                assert_eq!(load(&map, at), memory[at], "round {round}, byte {at}");
+                memory[at] = random.u8(..);
+                // SAFETY: as for `load`.
+                unsafe { map.as_ptr().add(at).write_volatile(memory[at]) };
+                if round % 100 == 0 {
+                    length.grow_to(at as u64 + 1).expect("within the capacity");
+                    map.sync().expect("a sync");
+                }
+            }
+            let refused = length.grow_to(CAPACITY as u64 + 1);
+            assert_eq!(refused, Err(volume::Error::PastEnd));
+            length
+                .grow_to(CAPACITY as u64 - 777)
+                .expect("within the capacity");
+            map.sync().expect("a sync");
+            // Not part of the file.
+            // SAFETY: as for `load`.
+            unsafe { map.as_ptr().add(CAPACITY - 1).write_volatile(1) };
+        });
+        ended.expect("a clean end");
+        assert_eq!(size.get(), CAPACITY as u64 - 777);
+        let status = volume.file_status(file).expect("open");
+        assert_eq!(status.committed_bytes, CAPACITY as u64 - 777);
+        blocking::run(&volume, volume.close(file)).expect("closed");
+        let (found, after) = content_of(volume.unmount().device, name);
+        assert!(found == expected[..CAPACITY - 777], "{name}");
+        let mut files = [const { OpenFile::new() }; 1];
+        let volume = mounted(after, &mut files);
+        blocking::run(&volume, volume.remove(name)).expect("removed");
+        blocking::run(&volume, volume.reclaim_all()).expect("its space");
+        disk = volume.unmount().device;
+    }
+}
+
+#[test]
+fn what_could_not_be_appended_is_kept_and_a_later_sync_writes_it() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    const MEDIUM: block::Error = block::Error::Nvme { status: 0x281 };
+    const PAGES: usize = 20;
+    let (disk, content) = volume_with_files();
+    let mut memory = vec![0; disk.geometry().size_bytes() as usize];
+    let mut disk = disk;
+    for (block, bytes) in memory.chunks_mut(PAGE).enumerate() {
+        let read = block::blocking::read(&mut disk, block as u64 * 8, buffer(PAGE));
+        read.result.expect("a block");
+        bytes.copy_from_slice(&read.buffer);
+    }
+    let (mut failed, mut recovered) = (0, 0);
+    for write in 1..40 {
+        let disk = Disk::new(memory.clone(), 9).expect("a RAM disk");
+        let rule = Rule::once(On::Kind(Kind::Write), write, Fault::Fail(MEDIUM));
+        let mut files = [const { OpenFile::new() }; 1];
+        let nodes = [(); 3].map(|()| buffer(4096));
+        let faulty = Faulty::new(disk, [rule]);
+        let volume = Volume::mount(faulty, nodes, &mut files, &MountOptions::default());
+        let volume = volume
+            .map_err(|unmounted| unmounted.result)
+            .expect("a mount");
+        let file = blocking::run(&volume, volume.open_to_write("one")).expect("the file");
+        let capacity_bytes = (content.len() + PAGES * PAGE) as u64;
+        let growing = FileDevice::growing(&volume, file, capacity_bytes, buffer(2 * PAGE));
+        let Some((device, size)) = growing.ok() else {
+            failed += 1;
+            continue;
+        };
+        let mut is_synced = false;
+        let ended = with_map(device, true, |map| {
+            for page in 0..PAGES {
+                // SAFETY: inside the map, which only this thread accesses.
+                unsafe {
+                    map.as_ptr()
+                        .add(content.len() + page * PAGE)
+                        .write_volatile(page as u8)
+                };
+            }
+            size.grow_to(capacity_bytes).expect("within the capacity");
+            let mut synced = map.sync();
+            failed += usize::from(synced.is_err());
+            if synced.is_err() {
+                synced = map.sync();
+            }
+            is_synced = synced.is_ok();
+        });
+        drop(ended);
+        let _ = blocking::run(&volume, volume.close(file));
+        let (found, _) = content_of(volume.unmount().device.into_inner(), "one");
+        assert!(found.starts_with(&content), "write {write}");
+        if is_synced {
+            recovered += 1;
+            assert_eq!(found.len() as u64, capacity_bytes, "write {write}");
+            for (page, bytes) in found[content.len()..].chunks(PAGE).enumerate() {
+                assert!(bytes[0] == page as u8 && bytes[1..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+    println!("{failed} failed, {recovered} were written in the end");
+    assert!(failed > 5 && recovered > 20, "{failed}, {recovered}");
+}
+
+#[test]
+fn a_file_that_cannot_grow_is_refused_and_keeps_its_size() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let (disk, content) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 2];
+    let volume = mounted(disk, &mut files);
+    let one = blocking::run(&volume, volume.open_to_write("one")).expect("the file");
+    let summed = blocking::run(&volume, volume.open_to_write("summed")).expect("the file");
+    let refused = |file, capacity, spare| {
+        let device = FileDevice::growing(&volume, file, capacity, buffer(spare));
+        device.map(drop).expect_err("refused")
+    };
+    let size = content.len() as u64;
+    assert_eq!(refused(one, size - 1, 512), volume::Error::PastEnd);
+    assert_eq!(refused(one, size + 1, 256), volume::Error::PastEnd);
+    assert_eq!(refused(one, 1 << 40, 512), volume::Error::NoSpace);
+    assert_eq!(refused(one, 100 << 20, 512), volume::Error::NoSpace);
+    assert_eq!(refused(summed, 1 << 20, 512), volume::Error::Unsupported);
+    for file in [one, summed] {
+        blocking::run(&volume, volume.close(file)).expect("closed");
+    }
+    let (found, _) = content_of(volume.unmount().device, "one");
+    assert!(found == content);
 }
 
 #[test]

@@ -32,12 +32,33 @@ impl<D: Device> Volume<'_, D> {
         self.commit_as(file, true)
     }
 
+    /// From now on a commit makes the file at most `size_bytes` long, so what was appended past it can
+    /// be overwritten before it becomes part of the file. The file does not shrink; closing it gives the
+    /// space past its size back.
+    ///
+    /// # Errors
+    /// [`Error::NotOpen`], [`Error::NotWritable`]; [`Error::Unsupported`] for a file with checksums,
+    /// whose data is not overwritten.
+    pub fn limit_size(&self, file: File, size_bytes: u64) -> Result<(), Error> {
+        let mut state = self.state();
+        let open = file::find(state.files, file)?;
+        if !open.writable {
+            return Err(Error::NotWritable);
+        }
+        if open.checksums {
+            return Err(Error::Unsupported);
+        }
+        open.size_limit = size_bytes;
+        Ok(())
+    }
+
     /// A commit or a sync; a commit does not wait for appends.
     async fn commit_as(&self, file: File, durable: bool) -> Result<u64, Error> {
         let mut target = 0;
         if durable {
             let mut state = self.state();
-            target = file::find(state.files, file)?.appended;
+            let open = file::find(state.files, file)?;
+            target = open.appended.min(open.size_limit);
         }
         self.settle_appends(file, target).await?;
         let mut turn = self.turn_to_change().await?;
@@ -79,9 +100,9 @@ impl<D: Device> Volume<'_, D> {
             }
             (
                 open.slot.ok_or(Error::NotOpen)?,
-                open.completed,
+                open.committable(),
                 open.completed_crc,
-                open.completed != open.committed,
+                open.committable() != open.committed,
             )
         };
         if !changed {

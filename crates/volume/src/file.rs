@@ -66,6 +66,8 @@ pub struct OpenFile {
     pub(crate) appended: u64,
     /// Everything before this has been written.
     pub(crate) completed: u64,
+    /// What lies past this is not committed.
+    pub(crate) size_limit: u64,
     pub(crate) committed_crc: u32,
     pub(crate) completed_crc: u32,
     pub(crate) appended_crc: u32,
@@ -116,6 +118,7 @@ impl OpenFile {
             alloc_units: 0,
             appended: 0,
             completed: 0,
+            size_limit: u64::MAX,
             committed_crc: 0,
             completed_crc: 0,
             appended_crc: 0,
@@ -175,6 +178,11 @@ impl OpenFile {
         self.pieces
             .iter()
             .any(|piece| piece.state == PieceState::Failed)
+    }
+
+    /// The size that a commit gives the file.
+    pub(crate) fn committable(&self) -> u64 {
+        self.completed.min(self.size_limit).max(self.committed)
     }
 
     /// Where the readable data ends: at the committed size, or after everything appended once

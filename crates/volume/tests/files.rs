@@ -300,3 +300,38 @@ fn rot_in_data_is_named() {
         assert_eq!(get(volume, "f"), Err(Error::Rot { chunk: 1 }));
     });
 }
+
+#[test]
+fn a_limit_of_the_size_holds_back_what_was_appended() {
+    let disk = with_volume(&options(), |volume| {
+        let plain = CreateOptions::default();
+        let file = blocking::run(volume, volume.create("log", &plain)).unwrap();
+        append(volume, file, &pattern(2048, 1)).unwrap();
+        volume.limit_size(file, 1000).unwrap();
+        assert_eq!(blocking::run(volume, volume.sync(file)), Ok(1000));
+        // What the file has not yet is overwritten; a lower limit does not shrink it.
+        let changed = blocking::overwrite(volume, file, 1024, filled(&pattern(1024, 2), 512));
+        changed.result.unwrap();
+        free(changed.buffer);
+        volume.limit_size(file, 10).unwrap();
+        assert_eq!(blocking::run(volume, volume.commit(file)), Ok(1000));
+        volume.limit_size(file, 1500).unwrap();
+        blocking::run(volume, volume.close(file)).unwrap();
+        let summed = CreateOptions {
+            checksums: true,
+            ..plain
+        };
+        let file = blocking::run(volume, volume.create("summed", &summed)).unwrap();
+        assert_eq!(volume.limit_size(file, 0), Err(Error::Unsupported));
+        blocking::run(volume, volume.close(file)).unwrap();
+    });
+    on(disk, |volume| {
+        let file = blocking::run(volume, volume.open("log")).unwrap();
+        let status = volume.file_status(file).unwrap();
+        assert_eq!(status.committed_bytes, 1500);
+        let bytes = read(volume, file, 1500).unwrap();
+        assert_eq!(bytes[..1000], pattern(2048, 1)[..1000]);
+        assert_eq!(bytes[1024..], pattern(1024, 2)[..476]);
+        assert_eq!(volume.limit_size(file, 0), Err(Error::NotWritable));
+    });
+}

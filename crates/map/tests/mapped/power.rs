@@ -4,9 +4,13 @@
 use super::{PAGE, buffers, permitted, seed};
 use block::Device;
 use crash::{Budget, Completions, Config, CrashDisk, Image, Medium, Sampling};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::thread;
-use straightway_map::{Options, Range, map, map_local};
+use straightway_map::volume::{
+    self, CreateOptions, FormatOptions, MountOptions, OpenFile, Volume, blocking,
+};
+use straightway_map::{FileDevice, Options, Range, map, map_local};
 
 const BLOCK: usize = 512;
 const PAGES: usize = 12;
@@ -31,10 +35,9 @@ impl Model {
         }
     }
 
-    fn check(&self, image: &Image, what: &str) {
-        let mut bytes = [0; BLOCK];
-        for block in 0..(PAGES * PAGE / BLOCK) as u64 {
-            image.medium.read(block, &mut bytes).expect("a block");
+    /// `bytes` are those of an image.
+    fn check(&self, bytes: &[u8], what: &str) {
+        for (block, bytes) in (0..).zip(bytes.chunks(BLOCK)) {
             let number = u64::from_ne_bytes(bytes[..8].try_into().expect("8 bytes"));
             let synced = self.synced.get(&block).copied().unwrap_or(0);
             let since = self.since.get(&block);
@@ -57,12 +60,15 @@ fn disk(random: &mut fastrand::Rng) -> CrashDisk {
     CrashDisk::new(medium, config)
 }
 
-/// Stores, syncs and looks at the images of `disk`, which is mapped at `start`. Returns how many.
+/// Stores, syncs and looks at the images of `disk`, which is mapped at `start`. Returns how many. `grow_to`
+/// is told the end of each store, `bytes` has those of an image.
 fn exercise(
     random: &mut fastrand::Rng,
     disk: &CrashDisk,
     start: *mut u8,
+    mut grow_to: impl FnMut(u64),
     mut sync: impl FnMut(),
+    bytes: impl Fn(&Image) -> Vec<u8>,
 ) -> u64 {
     let (mut model, mut seen) = (Model::default(), 0);
     for number in 1..=60 {
@@ -79,6 +85,7 @@ fn exercise(
                 let place = start.add(block as usize * BLOCK).cast::<u64>();
                 place.write_volatile(number);
             }
+            grow_to((block + 1) * BLOCK as u64);
         }
         if what == "after a sync" || number as usize % STEPS == 0 {
             let sampling = Sampling {
@@ -88,7 +95,7 @@ fn exercise(
                 ..Sampling::default()
             };
             for image in disk.images(&sampling).take(20) {
-                model.check(&image, what);
+                model.check(&bytes(&image), what);
                 seen += 1;
             }
         }
@@ -121,6 +128,10 @@ fn search(one: impl Fn(&mut fastrand::Rng) -> u64) {
     println!("{seen} images");
 }
 
+fn all(image: &Image) -> Vec<u8> {
+    image.medium.to_bytes()
+}
+
 fn whole(disk: &CrashDisk) -> Range {
     let size_bytes = disk.geometry().size_bytes();
     Range { lba: 0, size_bytes }
@@ -140,7 +151,14 @@ fn what_was_synced_is_in_every_image() {
             let user = scope.spawn(|| {
                 let map = map;
                 let start = map.as_ptr().as_ptr();
-                exercise(random, &disk, start, || map.sync().expect("a sync"))
+                exercise(
+                    random,
+                    &disk,
+                    start,
+                    |_| {},
+                    || map.sync().expect("a sync"),
+                    all,
+                )
             });
             server.run().expect("a clean end");
             user.join().expect("the test's own thread")
@@ -158,6 +176,107 @@ fn what_was_synced_by_the_thread_itself_is_in_every_image() {
         let (options, buffers) = (options(random), buffers(random.usize(1..5), PAGE));
         let map = map_local(disk.clone(), whole(&disk), &options, buffers).expect("a map");
         let start = map.as_ptr().as_ptr();
-        exercise(random, &disk, start, || map.sync().expect("a sync"))
+        exercise(
+            random,
+            &disk,
+            start,
+            |_| {},
+            || map.sync().expect("a sync"),
+            all,
+        )
+    });
+}
+
+fn mounted(disk: CrashDisk, files: &mut [OpenFile]) -> Volume<'_, CrashDisk> {
+    let nodes = [(); 3].map(|()| buffers(1, PAGE).remove(0));
+    let mounted = Volume::mount(disk, nodes, files, &MountOptions::default());
+    let mounted = mounted.map_err(|unmounted| unmounted.result);
+    mounted.expect("a mount")
+}
+
+/// The bytes of the file in an image, which has no findings.
+fn file_bytes(image: &Image) -> Vec<u8> {
+    let mut files = [const { OpenFile::new() }; 1];
+    let volume = mounted(image.open(Config::default()), &mut files);
+    let file = blocking::run(&volume, volume.open("grows")).expect("the file");
+    let size = volume.file_status(file).expect("open").committed_bytes as usize;
+    let mut bytes = Vec::new();
+    if size > 0 {
+        let buffer = buffers(1, size.next_multiple_of(BLOCK)).remove(0);
+        let read = blocking::read(&volume, file, 0, buffer);
+        read.result.expect("its bytes");
+        bytes = read.buffer[..size].to_vec();
+    }
+    let (mut scratch, mut findings) = (vec![0; PAGE], Vec::new());
+    let mut report = |finding| findings.push(finding);
+    blocking::run(&volume, volume.check(&mut scratch, &mut report)).expect("a check");
+    assert!(findings.is_empty(), "{findings:?}");
+    bytes
+}
+
+#[test]
+fn what_a_growing_file_had_at_a_sync_is_in_every_image() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    search(|random| {
+        let medium = Medium::new(9, 4096).expect("a medium");
+        let config = Config {
+            completions: Completions::Shuffled(random.u64(..)),
+            hold_polls: random.u32(..4),
+            ..Config::default()
+        };
+        let mut disk = CrashDisk::new(medium, config);
+        let node = buffers(1, PAGE).remove(0);
+        let formatted = volume::format(&mut disk, node, &FormatOptions::default());
+        formatted.0.expect("a volume");
+        let mut files = [const { OpenFile::new() }; 1];
+        let volume = mounted(disk.clone(), &mut files);
+        let plain = CreateOptions::default();
+        let file = blocking::run(&volume, volume.create("grows", &plain)).expect("a file");
+        blocking::run(&volume, volume.sync(file)).expect("a sync");
+        let spare = buffers(1, random.usize(1..20) * BLOCK).remove(0);
+        let capacity_bytes = (PAGES * PAGE) as u64;
+        let growing = FileDevice::growing(&volume, file, capacity_bytes, spare);
+        let (device, size) = growing.expect("a device");
+        let (options, buffers) = (options(random), buffers(random.usize(1..5), PAGE));
+        let range = Range {
+            lba: 0,
+            size_bytes: capacity_bytes,
+        };
+        let (map, server) = map(device, range, &options, buffers).expect("a map");
+        thread::scope(|scope| {
+            let user = scope.spawn(|| {
+                let map = map;
+                let start = map.as_ptr().as_ptr();
+                let synced_bytes = Cell::new(0);
+                exercise(
+                    random,
+                    &disk,
+                    start,
+                    |end| {
+                        // Sometimes with bytes that nobody stores.
+                        let more = if end % (7 * BLOCK as u64) == 0 {
+                            5000
+                        } else {
+                            0
+                        };
+                        let end = (end + more).min(capacity_bytes);
+                        size.grow_to(end).expect("within the capacity");
+                    },
+                    || {
+                        map.sync().expect("a sync");
+                        synced_bytes.set(size.get());
+                    },
+                    |image| {
+                        let bytes = file_bytes(image);
+                        assert_eq!(bytes.len() as u64, synced_bytes.get());
+                        bytes
+                    },
+                )
+            });
+            server.run().expect("a clean end");
+            user.join().expect("the test's own thread")
+        })
     });
 }
