@@ -40,6 +40,29 @@ def test_a_drive_and_a_file_are_read_through_memory_within_the_limit():
     assert (reads, evicted, kept) == (46, 30, 1 << 20), said
 
 
+def test_another_drive_reads_and_writes_the_memory_by_itself():
+    """Its commands name the memory's bus addresses, so no processor copies."""
+    said = guest(
+        rf"""
+        MAP={EXAMPLES}/map_window
+        head -c 4M /dev/urandom >/tmp/data; head -c 4M /dev/urandom >/tmp/back
+        dd if=/tmp/data of=/dev/nvme0n1 bs=1M oflag=direct status=none
+        $MAP nvme0n1 nvme1n1 3145728 out --destroy-data || fail "out"
+        same "$(dd if=/dev/nvme1n1 bs=1M count=3 iflag=direct status=none | sum)" "$(head -c 3M /tmp/data | sum)" "written out"
+        same "$(dd if=/dev/nvme1n1 bs=1M skip=3 iflag=direct status=none | tr -d '\0' | wc -c)" 0 "nothing else"
+        dd if=/tmp/back of=/dev/nvme1n1 bs=1M oflag=direct status=none
+        $MAP nvme0n1 nvme1n1 1048576 in --destroy-data || fail "in"
+        dd if=/dev/nvme0n1 of=/tmp/now bs=1M count=4 iflag=direct status=none
+        cmp /tmp/now <(head -c 1M /tmp/back; tail -c +1048577 /tmp/data) || fail "read in"
+        $MAP nvme0n1 nvme1n1 1000 out --destroy-data 2>/tmp/err && fail "parts of pages are granted"
+        cat /tmp/err
+        driver_is nvme
+        """,
+        "--drive", "size=4M,serial=LAB1", "--drive", "size=4M,serial=LAB2",
+    )  # fmt: skip
+    assert "not whole pages" in said, said
+
+
 def test_stores_are_tracked_and_written():
     # Also by a user who may serve only the loads and stores of a program, not those of system calls.
     guest(

@@ -14,6 +14,7 @@
 //! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
 //! | `pages` | the states of pages, and which one loses its memory |
 //! | `share` | [`Map::share`], [`attach()`]: the same memory in several processes |
+//! | `window` | [`Window`]: memory that another device reaches |
 //! | `space` | what the pager needs of memory |
 //! | `sys` | this memory by userfaultfd, with messages or signals |
 //! | `file` | [`FileDevice`]: a file of a volume as the device |
@@ -37,6 +38,7 @@ mod pages;
 mod share;
 mod space;
 mod sys;
+mod window;
 
 pub use error::{Error, Failure, Result};
 pub use file::FileDevice;
@@ -45,6 +47,7 @@ pub use local::{LocalMap, map_local};
 pub use map::{Map, Options, Server, map};
 pub use pager::{Counters, Range};
 pub use share::{Attached, Unreadable, attach, attach_before};
+pub use window::Window;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

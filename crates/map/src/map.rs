@@ -7,6 +7,7 @@ use crate::error::{Error, Failure, Result};
 use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
 use crate::share::Hello;
 use crate::sys::{Faults, Listener, Region, Userfault};
+use crate::window::Window;
 use block::{Buffer, Device, Geometry};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -105,6 +106,7 @@ enum Order {
     Pin(ops::Range<u64>, SyncSender<Result<()>>),
     Unpin(ops::Range<u64>),
     Evict(ops::Range<u64>),
+    Stored(ops::Range<u64>, SyncSender<()>),
     Resident(SyncSender<Vec<u64>>),
     Share(Listener, SyncSender<()>),
 }
@@ -168,8 +170,7 @@ impl Map {
     }
 
     /// Reads a range and keeps it in memory until it is unpinned: accesses to it do not wait, but for
-    /// stores to pages that are being written. A page is pinned or not, however often this is
-    /// called.
+    /// stores to pages that are being written. A page is unpinned when it was as often as it was pinned.
     ///
     /// # Errors
     /// The range is not pinned: [`Error::Options`] if it is not in the map, or if all pinned pages
@@ -179,12 +180,34 @@ impl Map {
         self.ask(|answer| Order::Pin(pages, answer))?
     }
 
-    /// Lets the memory of a range be used for others again.
+    /// Lets the memory of a range that was pinned be used for others again.
     ///
     /// # Errors
     /// [`Error::Options`] if the range is not in the map, [`Error::Ended`].
     pub fn unpin(&self, bytes: ops::Range<u64>) -> Result<()> {
         self.tell(Order::Unpin(self.pages(bytes)?))
+    }
+
+    /// Gives another device access to a range, by DMA: `grant` is told the memory, which is pinned, and
+    /// makes it reachable, as `linux::vfio::Function::grant` does behind an IOMMU.
+    ///
+    /// What the device has stored is written like other stores once [`Window::written`] was called; the
+    /// map must be writable for it.
+    ///
+    /// # Errors
+    /// Those of [`pin`](Self::pin), and the grant's.
+    pub fn window<G, E: From<Error>>(
+        &self,
+        bytes: ops::Range<u64>,
+        grant: impl FnOnce(NonNull<u8>, usize) -> std::result::Result<G, E>,
+    ) -> std::result::Result<Window<'_, G>, E> {
+        Window::new(self, bytes, grant)
+    }
+
+    /// Has the server do what a store to each of these pages, all of them in memory, makes it do.
+    pub(crate) fn stored(&self, bytes: ops::Range<u64>) -> Result<()> {
+        let pages = self.pages(bytes)?;
+        self.ask(|answer| Order::Stored(pages, answer))
     }
 
     /// Gives back the memory of a range that is not needed soon. Pages that are pinned, or that were
@@ -420,6 +443,10 @@ impl<D: Device> Server<D> {
             }
             Order::Unpin(pages) => self.pager.unpin(pages),
             Order::Evict(pages) => self.pager.evict(&pages)?,
+            Order::Stored(pages, answer) => {
+                self.pager.store(pages)?;
+                let _ = answer.send(());
+            }
             Order::Share(listener, answer) => {
                 self.pager.space_mut().share(listener);
                 let _ = answer.send(());

@@ -108,7 +108,8 @@ pub struct Pages {
     /// Pages that are in one of the two: once each, also if they lost their memory and have it again.
     queued: HashSet<u64>,
     /// Pages that keep their memory. They leave the two when they are met there.
-    pinned: HashSet<u64>,
+    /// How often each pinned page was pinned.
+    pinned: HashMap<u64, u32>,
     /// Pages that became dirty and when, the oldest first, each once; some have been written since.
     aged: VecDeque<(u64, u64)>,
     is_aged: HashSet<u64>,
@@ -128,7 +129,7 @@ impl Pages {
             unmapped: VecDeque::new(),
             unmapped_at_once: 0,
             queued: HashSet::new(),
-            pinned: HashSet::new(),
+            pinned: HashMap::new(),
             aged: VecDeque::new(),
             is_aged: HashSet::new(),
             now_us: 0,
@@ -253,7 +254,7 @@ impl Pages {
 
     /// The same, although no thread has touched the page.
     pub fn begin_read_ahead(&mut self, page: u64) {
-        self.begin(page, self.pinned.contains(&page), false);
+        self.begin(page, self.pinned.contains_key(&page), false);
     }
 
     fn begin(&mut self, page: u64, asked: bool, stored: bool) {
@@ -305,12 +306,12 @@ impl Pages {
         self.set(page, State::Clean { mapped: false });
     }
 
-    /// Lets a page keep its memory, once it has some, until [`unpin`](Self::unpin). False if this
-    /// would leave no page for others.
+    /// Lets a page keep its memory, once it has some, until it was [`unpin`](Self::unpin)ned as often.
+    /// False if this would leave no page for others.
     pub fn pin(&mut self, page: u64) -> bool {
-        let is_possible = self.pinned.contains(&page) || self.pinned.len() + 1 < self.limit;
+        let is_possible = self.pinned.contains_key(&page) || self.pinned.len() + 1 < self.limit;
         if is_possible {
-            self.pinned.insert(page);
+            *self.pinned.entry(page).or_default() += 1;
             if let Some(&State::Reading { stored, .. }) = self.states.get(&page) {
                 self.set(
                     page,
@@ -324,10 +325,14 @@ impl Pages {
         is_possible
     }
 
-    /// Lets the memory of a page be taken again.
+    /// Lets the memory of a page be taken again, unless it was pinned more often.
     pub fn unpin(&mut self, page: u64) {
+        if let Some(count @ 2..) = self.pinned.get_mut(&page) {
+            *count -= 1;
+            return;
+        }
         let has_memory = !matches!(self.state(page), None | Some(State::Poisoned));
-        if self.pinned.remove(&page) && has_memory {
+        if self.pinned.remove(&page).is_some() && has_memory {
             self.enqueue(page);
         }
     }
@@ -336,7 +341,7 @@ impl Pages {
     /// absent now, and was not before.
     pub fn take(&mut self, page: u64) -> bool {
         let is_clean = matches!(self.state(page), Some(State::Clean { .. }));
-        let takes = is_clean && !self.pinned.contains(&page);
+        let takes = is_clean && !self.pinned.contains_key(&page);
         if takes {
             self.forget(page);
         }
@@ -428,7 +433,7 @@ impl Pages {
 
     /// Whether a page that was met in one of the queues is pinned: then it is in neither from now on.
     fn passes_over(&mut self, page: u64) -> bool {
-        let is_pinned = self.pinned.contains(&page);
+        let is_pinned = self.pinned.contains_key(&page);
         if is_pinned {
             self.queued.remove(&page);
         }
@@ -490,10 +495,10 @@ mod tests {
                 Some(Step::Evict(page)) => {
                     assert_eq!(before[page as usize], Some(State::Clean { mapped: false }));
                     assert!(!newer[page as usize], "{page} was lost");
-                    assert!(!pages.pinned.contains(&page));
+                    assert!(!pages.pinned.contains_key(&page));
                 }
                 Some(Step::Unmap(page)) => {
-                    assert!(!newer[page as usize] && !pages.pinned.contains(&page));
+                    assert!(!newer[page as usize] && !pages.pinned.contains_key(&page));
                 }
                 Some(Step::Write(page)) => assert!(newer[page as usize]),
                 None => {}
@@ -525,14 +530,15 @@ mod tests {
             }
             6 if state.is_none() && !pages.is_full() => pages.begin_read_ahead(page),
             6 if state == Some(State::Clean { mapped: true }) => pages.hide(page),
-            7 => {
-                let others = (0..3).filter(|&other| other != page && pages.pinned.contains(&other));
+            7 if pages.pinned.get(&page).is_none_or(|&count| count < 2) => {
+                let others =
+                    (0..3).filter(|&other| other != page && pages.pinned.contains_key(&other));
                 assert_eq!(others.count() == 0, pages.pin(page));
             }
             8 => pages.unpin(page),
             9 => {
                 let takes = pages.take(page);
-                assert!(!takes || !newer[at] && !pages.pinned.contains(&page));
+                assert!(!takes || !newer[at] && !pages.pinned.contains_key(&page));
             }
             4 | 5 if matches!(state, Some(State::Writing | State::Rewritten)) => {
                 pages.end_write(page, what == 4);
@@ -576,9 +582,11 @@ mod tests {
                     (queued.len(), &pages.queued),
                     "{from:?} {event}"
                 );
-                let is_lost = |page: u64| !queued.contains(&page) && !pages.pinned.contains(&page);
+                let is_lost =
+                    |page: u64| !queued.contains(&page) && !pages.pinned.contains_key(&page);
                 assert!(!pages.resident_pages().any(is_lost));
-                let mut pinned: Vec<u64> = pages.pinned.iter().copied().collect();
+                let pins = pages.pinned.iter().map(|(&page, &count)| (page, count));
+                let mut pinned: Vec<(u64, u32)> = pins.collect();
                 pinned.sort_unstable();
                 let key = (
                     states,

@@ -29,7 +29,8 @@ const GROUP_VIABLE: u32 = 1;
 const DEVICE_CAN_RESET: u32 = 1;
 const REGION_CAN_MAP: u32 = 4;
 const IOMMU_INFO_CAPS: u32 = 2;
-const DMA_READ_WRITE: u32 = 3;
+const DMA_READ: u32 = 1;
+const DMA_WRITE: u32 = 2;
 
 /// The region that is BAR0, and the one that is the configuration space.
 pub(crate) const REGION_BAR0: u32 = 0;
@@ -257,16 +258,31 @@ pub(crate) fn iommu_info(container: impl AsFd) -> io::Result<Vec<u8>> {
 /// Lets the container's devices access `mapping` at bus address `iova`. The kernel pins its pages
 /// until [`unmap_dma`], or until the container is closed.
 pub(crate) fn map_dma(container: impl AsFd, mapping: &Mapping, iova: u64) -> io::Result<()> {
+    // SAFETY: the range is a live mapping of whole pages. That the device may write to it from now on
+    // is sound because it is only reached through Buffers.
+    unsafe { map_range(container, (mapping.address(), mapping.len()), iova, true) }
+}
+
+/// Lets the container's devices read a range of memory, and write to it, until it is unmapped. The
+/// kernel refuses what is not mapped, or not whole pages.
+///
+/// # Safety
+/// Memory that the device may write to may change at any time. (The pages are pinned, so even after an
+/// early unmap the device reaches no other process's memory.)
+pub(crate) unsafe fn map_range(
+    container: impl AsFd,
+    (start, len): (usize, usize),
+    iova: u64,
+    writable: bool,
+) -> io::Result<()> {
     let request = DmaMap {
         argsz: argsz::<DmaMap>(),
-        flags: DMA_READ_WRITE,
-        vaddr: mapping.address() as u64,
+        flags: DMA_READ | if writable { DMA_WRITE } else { 0 },
+        vaddr: start as u64,
         iova,
-        size: mapping.len() as u64,
+        size: len as u64,
     };
-    // SAFETY: the range is a live mapping of whole pages. The device may write to it from now on,
-    // which is sound because it is only reached through Buffers; the pages are pinned, so even
-    // after an early unmap the device writes to no other process's memory.
+    // SAFETY: the kernel reads the structure; for the rest see above.
     unsafe { ioctl(container, IOMMU_MAP_DMA, &raw const request as usize) }?;
     Ok(())
 }

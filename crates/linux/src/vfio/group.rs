@@ -74,17 +74,54 @@ impl Container {
 
     /// Lets the device access `mapping`; returns its bus address.
     pub(crate) fn map(&mut self, mapping: &Mapping) -> Result<u64> {
-        let len = mapping.len() as u64;
+        self.map_by(mapping.len(), |container, start| {
+            sys::map_dma(container, mapping, start)
+        })
+    }
+
+    /// Lets the device access memory of another owner.
+    ///
+    /// # Safety
+    /// That of [`sys::map_range`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn map_range(
+        &mut self,
+        range: (usize, usize),
+        writable: bool,
+    ) -> Result<u64> {
+        self.map_by(range.1, |container, start| {
+            // SAFETY: the caller's.
+            unsafe { sys::map_range(container, range, start, writable) }
+        })
+    }
+
+    fn map_by(
+        &mut self,
+        len: usize,
+        map: impl FnOnce(&File, u64) -> io::Result<()>,
+    ) -> Result<u64> {
+        let len = len as u64;
         let Some(start) = iova::place(&self.usable, &self.taken, len) else {
             return Err(Error::NoBusAddresses {
                 needed_bytes: len,
                 usable: self.usable.clone(),
             });
         };
-        sys::map_dma(&self.container, mapping, start)
-            .map_err(|source| self.map_failed(len, source))?;
+        map(&self.container, start).map_err(|source| self.map_failed(len, source))?;
         self.taken.push((start, len));
         Ok(start)
+    }
+
+    /// Takes a mapping away from the device.
+    pub(crate) fn unmap(&mut self, bus_start: u64) -> Result<()> {
+        let found = self.taken.iter().position(|&(start, _)| start == bus_start);
+        debug_assert!(found.is_some(), "{bus_start:#x} is not mapped");
+        let Some((start, len)) = found.map(|found| self.taken.swap_remove(found)) else {
+            return Ok(());
+        };
+        let unmapped = sys::unmap_dma(&self.container, start, len);
+        unmapped
+            .map_err(|source| Error::io("unmapping memory of the device in", &self.path, source))
     }
 
     /// The usable bus addresses: first and last of each range.

@@ -16,6 +16,7 @@ mod recall;
 use crate::clock::TscClock;
 use crate::memory::{self, DmaMemory};
 use crate::pci::PciAddress;
+use crate::sys::arena::PAGE_BYTES;
 use crate::sys::map::{Mapping, Mmio};
 use crate::sys::vfio as sys;
 use crate::{Error, Result, Roots};
@@ -26,6 +27,7 @@ use nvme::{BusRun, Dma, InterruptRefused, LinearDma, Registers};
 use recall::Recall;
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 /// The command register of the configuration space, and its bits.
@@ -63,6 +65,7 @@ pub struct Function {
     interrupts: Interrupts,
     recall: Recall,
     more: Vec<LinearDma>,
+    granted: Vec<LinearDma>,
     config_offset: u64,
     can_reset: bool,
     // Dropped in this order: the device, then the mappings, then the memory.
@@ -102,6 +105,7 @@ impl Function {
             interrupts,
             recall,
             more: Vec::new(),
+            granted: Vec::new(),
             config_offset: config.offset,
             can_reset,
             device,
@@ -136,6 +140,61 @@ impl Function {
         Ok(memory)
     }
 
+    /// Lets the function access `len` bytes of another owner's memory, whole pages: to read, and to
+    /// write if `writable`. Returns their bus address, for the function's own program; the driver here
+    /// accepts buffers in them too. The IOMMU keeps the pages until [`revoke`](Function::revoke), or until
+    /// the function is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for parts of pages; [`Error::LockLimit`], [`Error::NoMemory`],
+    /// [`Error::NoBusAddresses`]; the kernel's, such as EFAULT for memory that is not mapped, or may not be
+    /// written to.
+    ///
+    /// # Safety
+    /// While the function has it, memory that it may write to can change at any time; and buffers of it
+    /// are only used while it is mapped.
+    #[allow(unsafe_code)]
+    pub unsafe fn grant(&mut self, start: NonNull<u8>, len: usize, writable: bool) -> Result<u64> {
+        let start = start.as_ptr().addr();
+        if len == 0 || (start | len) % PAGE_BYTES != 0 {
+            return Err(Error::Unsupported {
+                what: "a grant of memory",
+                why: format!("{len} bytes at {start:#x} are not whole pages"),
+                hint: Some(format!("grant multiples of {PAGE_BYTES} bytes")),
+            });
+        }
+        // SAFETY: the caller's.
+        let bus_start = unsafe { self.container.map_range((start, len), writable) }?;
+        self.granted.push(LinearDma {
+            start,
+            len,
+            bus_start,
+        });
+        Ok(bus_start)
+    }
+
+    /// Takes memory away again that [`grant`](Function::grant) gave, by its bus address.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: no such grant; the kernel's.
+    pub fn revoke(&mut self, bus_start: u64) -> Result<()> {
+        let granted = self
+            .granted
+            .iter()
+            .position(|dma| dma.bus_start == bus_start);
+        match granted {
+            Some(found) => drop(self.granted.swap_remove(found)),
+            None => {
+                return Err(Error::Unsupported {
+                    what: "revoking memory",
+                    why: format!("nothing was granted at bus address {bus_start:#x}"),
+                    hint: None,
+                });
+            }
+        }
+        self.container.unmap(bus_start)
+    }
+
     /// The usable bus addresses: first and last of each range.
     pub fn usable_bus_addresses(&self) -> &[(u64, u64)] {
         self.container.usable()
@@ -165,7 +224,8 @@ impl Function {
     #[cold]
     #[inline(never)]
     fn run_in_more(&self, address: usize, len: usize) -> Option<BusRun> {
-        self.more.iter().find_map(|dma| dma.run(address, len))
+        let mut others = self.more.iter().chain(&self.granted);
+        others.find_map(|dma| dma.run(address, len))
     }
 }
 
@@ -260,7 +320,8 @@ impl Registers for Function {
 }
 
 // SAFETY: each run lies in a mapping that the IOMMU has under that very address, linear from its
-// start; `memory` and `more_memories` keep it mapped, and `container` keeps it with the IOMMU,
+// start; `memory` and `more_memories` keep it mapped, what is granted its owner does (see `grant`), and
+// `container` keeps it with the IOMMU,
 // until this is dropped, which cuts the device off first. Both starts are multiples of the page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {

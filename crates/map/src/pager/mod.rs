@@ -231,6 +231,20 @@ impl<D: Device, S: Space> Pager<D, S> {
         Ok(true)
     }
 
+    /// Does for pages that are in memory what stores to them would.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn).
+    pub fn store(&mut self, pages: std::ops::Range<u64>) -> io::Result<()> {
+        for page in pages {
+            let store = true;
+            if self.pages.state(page).is_some() {
+                self.serve(Fault { page, store })?;
+            }
+        }
+        Ok(())
+    }
+
     fn load(&mut self, Fault { page, store }: Fault) -> io::Result<bool> {
         let Some(slot) = self.free_slot() else {
             return Ok(false);

@@ -2,6 +2,8 @@
 
 use super::{MEDIUM, PAGE, blocks, disk, is_served, load, permitted, store, value, with_map};
 use crash::{Fault, Faulty, Kind, On, Rule};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use straightway_map::{Error, Map, Options};
 
@@ -9,6 +11,12 @@ const PAGES: usize = 64;
 
 fn bytes_of(pages: std::ops::Range<usize>) -> std::ops::Range<u64> {
     (pages.start * PAGE) as u64..(pages.end * PAGE) as u64
+}
+
+/// The first byte of a page.
+fn first_of(map: &Map, page: usize) -> NonNull<u8> {
+    // SAFETY: inside the map.
+    unsafe { map.as_ptr().add(page * PAGE) }
 }
 
 /// Waits for what the server does by itself.
@@ -107,6 +115,63 @@ fn pinned_pages_keep_their_memory_and_leave_some_for_the_others() {
         map.evict(bytes_of(0..PAGES)).expect("a server");
         assert_eq!(resident_pages(&map), [bytes_of(12..13)]);
         map.pin(bytes_of(20..22)).expect("memory again");
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
+fn a_window_keeps_its_memory_until_the_device_has_lost_it() {
+    if permitted::is_missing(true) {
+        return;
+    }
+    /// What a device is granted: told apart from its end.
+    struct Granted<'a>(&'a AtomicBool);
+    impl Drop for Granted<'_> {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Relaxed);
+        }
+    }
+    let options = Options {
+        writable: true,
+        resident_bytes: 6 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(disk(PAGES), (PAGES * PAGE) as u64, options, |map| {
+        let is_granted = AtomicBool::new(false);
+        let refused = map.window(bytes_of(2..4), |_, _| Err::<(), _>(Error::Ended));
+        assert!(refused.is_err());
+        map.sync().expect("a sync");
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [], "a refused window is not pinned");
+
+        let window = map.window(bytes_of(2..4), |start, len| {
+            assert_eq!((start, len), (first_of(&map, 2), 2 * PAGE));
+            is_granted.store(true, Ordering::Relaxed);
+            Ok::<_, Error>(Granted(&is_granted))
+        });
+        let window = window.expect("a window");
+        assert_eq!(window.bytes(), bytes_of(2..4));
+        map.pin(bytes_of(2..3)).expect("memory");
+        map.unpin(bytes_of(2..3)).expect("a server");
+        for page in 0..PAGES {
+            assert_eq!(load(&map, page * PAGE), value(page));
+        }
+        map.sync().expect("a sync");
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), [bytes_of(2..4)]);
+        let before = map.counters().writes;
+        window.written(bytes_of(3..4)).expect("in the window");
+        map.sync().expect("a sync");
+        assert_eq!(map.counters().writes, before + 1);
+        window.written(bytes_of(3..5)).expect_err("past the window");
+        assert!(is_granted.load(Ordering::Relaxed));
+        drop(window);
+        assert!(!is_granted.load(Ordering::Relaxed));
+        // What the device may have stored last.
+        map.sync().expect("a sync");
+        assert_eq!(map.counters().writes, before + 3);
+        map.evict(bytes_of(0..PAGES)).expect("a server");
+        assert_eq!(resident_pages(&map), []);
     });
     ended.expect("a clean end");
 }

@@ -1,0 +1,119 @@
+//! Copies between two drives without a copy by the processor: a range of one drive is memory, and the
+//! other drive reads it, or writes to it, by itself.
+//!
+//! `cargo run -p straightway-map --example map_window -- MAPPED OTHER LEN out|in --destroy-data`, as
+//! root, on a machine with an IOMMU: `out` writes the first LEN bytes of MAPPED to the start of OTHER,
+//! `in` the other way round. Both drives are given back to their kernel driver.
+
+use linux::nvme::{Allocate, Controller, Options, QueuePair};
+use linux::{Roots, bind, resolve, vfio};
+use std::error::Error;
+use std::thread;
+use straightway_map::block::{Buffer, Device, blocking};
+use straightway_map::{Map, Range, map};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "usage: map_window MAPPED OTHER LEN out|in --destroy-data";
+/// Bytes that one fault reads, and that one request of the other drive moves.
+const PAGE_BYTES: usize = 64 << 10;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [mapped, other, len, direction, "--destroy-data"] =
+        arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    else {
+        return Err(USAGE.into());
+    };
+    let len_bytes: u64 = len.parse()?;
+    let is_in = match direction {
+        "in" => true,
+        "out" => false,
+        _ => return Err(USAGE.into()),
+    };
+    let roots = Roots::system();
+    let addresses = [mapped, other]
+        .map(|name| resolve::resolve(&roots, name).map(|drive| drive.controller.address));
+    let [mapped, other] = addresses;
+    let (mapped, other) = (mapped?, other?);
+
+    // Declared first, dropped last: the drives are given back when everything below is closed.
+    let loans = [
+        bind::to_vfio(&roots, mapped)?,
+        bind::to_vfio(&roots, other)?,
+    ];
+    let function = vfio::Function::open(&roots, mapped, &vfio::Options::default())?;
+    let memory = function.memory();
+    let controller = Controller::open(function, &memory, Options::default())?;
+    let queue = QueuePair::<_, _, 32>::open(&controller, 1, 128 << 10, &memory)?;
+    let allocate = |_| memory.allocate_dma(PAGE_BYTES, 4096).ok_or("out of memory");
+    let buffers = (0..8)
+        .map(allocate)
+        .collect::<std::result::Result<_, _>>()?;
+    let options = straightway_map::Options {
+        writable: is_in,
+        page_bytes: PAGE_BYTES,
+        resident_bytes: len_bytes as usize + (1 << 20),
+        ..straightway_map::Options::default()
+    };
+    let range = Range {
+        lba: 0,
+        size_bytes: queue.geometry().size_bytes(),
+    };
+    let (map, server) = map(queue, range, &options, buffers)?;
+    thread::scope(|scope| {
+        let user = scope.spawn(|| move_by(&roots, other, map, len_bytes, is_in));
+        server.run()?;
+        user.join().map_err(|_| "the user's thread panicked")?
+    })?;
+    drop(controller);
+    for loan in loans {
+        loan.release()?;
+    }
+    Ok(())
+}
+
+/// Lets the drive at `other` write the window's bytes to its start, or read its start into them.
+fn move_by(
+    roots: &Roots,
+    other: linux::pci::PciAddress,
+    map: Map,
+    len_bytes: u64,
+    is_in: bool,
+) -> Result<()> {
+    let window = map.window(0..len_bytes, |start, len| {
+        let mut function = vfio::Function::open(roots, other, &vfio::Options::default())?;
+        // SAFETY: the window keeps the memory, and outlives what is made of it below; nothing else
+        // accesses it.
+        let bus_start = unsafe { function.grant(start, len, is_in) }?;
+        eprintln!("{len} bytes at bus address {bus_start:#x}");
+        let memory = function.memory();
+        let controller = Controller::open(function, &memory, Options::default())?;
+        Ok::<_, Box<dyn Error + Send + Sync>>((controller, memory, start, len))
+    })?;
+    let (controller, memory, start, len) = window.grant();
+    if is_in {
+        // From here on no page is dirty, and only `written` makes one so.
+        map.sync()?;
+    }
+    let mut queue = QueuePair::<_, _, 32>::open(controller, 1, 128 << 10, memory)?;
+    let block = queue.geometry().block_size_bytes();
+    for offset in (0..*len).step_by(PAGE_BYTES) {
+        let piece = PAGE_BYTES.min(len - offset);
+        // SAFETY: inside the window, which is alive until this thread has ended its requests.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(start.as_ptr().wrapping_add(offset), piece) };
+        let (buffer, lba) = (Buffer::from_static(bytes), (offset / block) as u64);
+        let result = match is_in {
+            true => blocking::read(&mut queue, lba, buffer).result,
+            false => blocking::write(&mut queue, lba, buffer, false).result,
+        };
+        result?;
+    }
+    drop(queue);
+    if is_in {
+        window.written(0..len_bytes)?;
+        map.sync()?;
+    }
+    Ok(())
+}
