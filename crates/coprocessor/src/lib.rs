@@ -8,6 +8,7 @@
 //! | `service` | the coprocessor's side: sessions, blocks, files, streams |
 //! | `client`, `device`, `files` | the main CPU's side: a session, a block device, a volume |
 //! | `order`, `record`, `play` | streams: their tables, and the main CPU's side of each kind |
+//! | `mapped` | storage as memory for an application on a second hart |
 //!
 //! The service trusts nothing that a client writes: an entry is copied out of the window once and
 //! then checked, and all state that decisions depend on is in the coprocessor's own memory. The
@@ -29,6 +30,8 @@ mod device;
 mod files;
 mod header;
 pub mod layout;
+#[cfg(all(feature = "mapped", target_has_atomic = "64"))]
+pub mod mapped;
 mod memory;
 #[cfg(feature = "stream")]
 mod order;
