@@ -56,7 +56,19 @@ def build(bits=32, features=None, board="virt", quiet=True):
         return compile_as(target / name, command, bits, board, target, environment, quiet)
 
 
-def compile_as(program, command, bits, board, target, environment, quiet):
+def application():
+    """Builds the programs that run on mapped storage and returns their image."""
+    cargo, arguments, environment = toolchain(64)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "firmware"
+    command = [*cargo, "build", "--release", "--locked", "--target", TRIPLES[64], *arguments,
+               "-p", "straightway-coprocessor-application"]  # fmt: skip
+    target.mkdir(parents=True, exist_ok=True)
+    with (target / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return compile_as(target / "application", command, 64, "virt", target, environment, True, "application")
+
+
+def compile_as(program, command, bits, board, target, environment, quiet, binary="coprocessor"):
     done = subprocess.run([*command, "--quiet"] if quiet else command, cwd=FOLDER, text=True,
                           stderr=subprocess.PIPE if quiet else None,
                           env={**os.environ, "CARGO_TARGET_DIR": str(target), "BOARD": board, **environment})
@@ -64,7 +76,7 @@ def compile_as(program, command, bits, board, target, environment, quiet):
         sys.stderr.write(done.stderr or "")
         sys.exit(f"build: cargo ended with {done.returncode}")
     # One folder for all, so that the core library is built once; each program gets its own name.
-    built = target / TRIPLES[bits] / "release" / "coprocessor"
+    built = target / TRIPLES[bits] / "release" / binary
     # An emulator may be running the existing program.
     new = program.with_suffix(".new")
     shutil.copy2(built, new)
@@ -85,9 +97,13 @@ def main():
     parser.add_argument("--bits", type=int, choices=(32, 64), default=32)
     parser.add_argument("--features", help="a comma-separated list instead of the default")
     parser.add_argument("--board", default="virt", help="a memory map of coprocessor/boards")
+    parser.add_argument("--application", action="store_true", help="build the programs for mapped storage instead")
     arguments = parser.parse_args()
     features = None if arguments.features is None else [one for one in arguments.features.split(",") if one]
     try:
+        if arguments.application:
+            print(application())
+            return
         program = build(arguments.bits, features, arguments.board, quiet=False)
     except Missing as missing:
         sys.exit(f"build: {missing}")

@@ -10,7 +10,8 @@ REPORT = ROOT / "build" / "test" / "pytest.xml"
 # Tests with guests are a separate suite unless another suite names their file.
 FILES = {
     "chario": ("tests/test_chario.py", "tests/test_chario_faults.py"),
-    "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_firmware_stack.py"),
+    "firmware": ("tests/test_coprocessor.py", "tests/test_coprocessor_faults.py", "tests/test_coprocessor_mapped.py",
+                 "tests/test_firmware_stack.py"),
     "rtl": ("rtl/test",),
 }
 OTHERS = ("lab", ("lab/tests", "tests"))

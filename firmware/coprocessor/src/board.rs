@@ -29,6 +29,9 @@ pub enum Mode {
     /// Serve the main CPU, and count instructions.
     #[cfg(feature = "check")]
     Count,
+    /// Serve the application on the second hart.
+    #[cfg(feature = "mapped")]
+    Map,
 }
 
 /// The modes by their names. A table: a pattern of bytes would be compared byte by byte in line.
@@ -39,6 +42,8 @@ const MODES: &[(&[u8], Mode)] = &[
     (b"benchmark", Mode::Benchmark),
     #[cfg(feature = "check")]
     (b"count", Mode::Count),
+    #[cfg(feature = "mapped")]
+    (b"map", Mode::Map),
 ];
 
 /// The machine and its configuration.
@@ -119,12 +124,21 @@ impl Board {
                 self.ignores_fua = fua == b"off";
                 self.ignores_fua || fua == b"on"
             } else {
-                false
+                is_of_contexts(word)
             };
             if !is_known {
                 log!("not understood: #", word);
             }
         }
+    }
+
+    /// The boot arguments.
+    #[cfg(feature = "mapped")]
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        let (bytes, len) = &self.machine.arguments;
+        let text = bytes.get(..*len).unwrap_or_default();
+        text.split(|&byte| byte == b' ')
+            .filter(|word| !word.is_empty())
     }
 
     fn take_mode(&mut self, word: &[u8]) -> bool {
@@ -197,6 +211,18 @@ impl Board {
             }
         }
     }
+}
+
+/// Whether `mapped` reads this word.
+#[cfg(feature = "mapped")]
+fn is_of_contexts(word: &[u8]) -> bool {
+    word.starts_with(b"context=") || word.starts_with(b"frames=")
+}
+
+#[cfg(not(feature = "mapped"))]
+#[inline(always)]
+const fn is_of_contexts(_: &[u8]) -> bool {
+    false
 }
 
 /// Merges adjacent ranges; the first of them grows, the others become empty.

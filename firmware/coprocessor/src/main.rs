@@ -9,14 +9,22 @@
 //! | `serve` | the command interface |
 //! | `check` | the self-test and the benchmark |
 //! | `meter` | counts the instructions of serving |
+//! | `mapped`, `backing` | storage as memory for an application: serves its faults from a range or a file |
+//! | `monitor` | the second hart: runs the application and forwards its faults |
 #![no_std]
 #![no_main]
 
+#[cfg(feature = "mapped")]
+mod backing;
 mod board;
 #[cfg(feature = "check")]
 mod check;
+#[cfg(feature = "mapped")]
+mod mapped;
 mod memory;
 mod meter;
+#[cfg(feature = "mapped")]
+mod monitor;
 mod serve;
 mod start;
 
@@ -41,6 +49,9 @@ const OPTIONS: Options = Options {
     abort_grace_us: 500_000,
     queues: 1,
 };
+
+#[cfg(all(feature = "mapped", not(target_pointer_width = "64")))]
+compile_error!("mapped storage needs Sv39: build with --bits 64");
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
@@ -135,6 +146,12 @@ fn bring_up(board: &Board, window: &Window) -> Result<core::convert::Infallible,
         Mode::Serve => serve::run(opened, window, &identity, Meter::default()),
         #[cfg(feature = "check")]
         Mode::Count => serve::run(opened, window, &identity, Meter::counting()),
+        #[cfg(feature = "mapped")]
+        Mode::Map => {
+            mapped::run(opened, board)?;
+            drop(controller);
+            machine::power_off()
+        }
         #[cfg(feature = "check")]
         mode => {
             check::run(opened, mode, board.seed);

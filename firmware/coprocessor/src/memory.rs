@@ -83,3 +83,51 @@ pub fn open_files() -> &'static mut [volume::OpenFile] {
 pub fn check() -> Buffer {
     once(3, (&raw mut CHECK).cast(), CHECK_BYTES)
 }
+
+/// The memory of the contexts of the second hart.
+#[cfg(feature = "mapped")]
+pub mod mapped {
+    use block::Buffer;
+    use interface::mapped::{CONTEXT_TABLES, CONTEXTS, Frame, PAGE_BYTES, STACK_PAGES, Table};
+
+    use super::{LENT, Ordering, Pages, once};
+
+    /// The most pages that can be in memory at once.
+    pub const FRAMES: usize = 64;
+    const STACK_BYTES: usize = STACK_PAGES * PAGE_BYTES;
+
+    /// Their page tables: not initialised; `build` writes every entry.
+    #[unsafe(link_section = ".mapped")]
+    pub static TABLES: [[Table; CONTEXT_TABLES]; CONTEXTS] =
+        [const { [const { Table::new() }; CONTEXT_TABLES] }; CONTEXTS];
+    #[unsafe(link_section = ".mapped")]
+    static mut STACKS: [Pages<STACK_BYTES>; CONTEXTS] =
+        [const { Pages([0; STACK_BYTES]) }; CONTEXTS];
+    #[unsafe(link_section = ".mapped")]
+    static mut DATA: Pages<{ FRAMES * PAGE_BYTES }> = Pages([0; FRAMES * PAGE_BYTES]);
+    static mut RECORDS: [Frame; FRAMES] = [const { Frame::new() }; FRAMES];
+
+    /// The frames, at most `count` of them; none on the second call.
+    pub fn frames(count: usize) -> (&'static mut [Frame], Buffer) {
+        let is_first = LENT.fetch_or(1 << 5, Ordering::Relaxed) & 1 << 5 == 0;
+        let records = &raw mut RECORDS;
+        let records: &mut [Frame] = match is_first {
+            // SAFETY: nothing else names it, and it is handed out once.
+            true => unsafe { &mut *records },
+            false => &mut [],
+        };
+        let count = count.min(records.len());
+        let (records, _) = records.split_at_mut(count);
+        let data = once(6, (&raw mut DATA).cast(), FRAMES * PAGE_BYTES);
+        (records, data)
+    }
+
+    /// The address of a context's stack, which is zeroed: an earlier program's data was in it.
+    pub fn stack(context: usize) -> u64 {
+        let start = (&raw mut STACKS).cast::<Pages<STACK_BYTES>>();
+        let stack = start.wrapping_add(context.min(CONTEXTS - 1));
+        // SAFETY: one of the stacks, which no hart uses yet.
+        unsafe { stack.write_bytes(0, 1) };
+        stack as u64
+    }
+}

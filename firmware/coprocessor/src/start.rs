@@ -1,4 +1,5 @@
-//! From reset to `main`: one hart runs, the others wait forever; sets up the stack, cleared memory,
+//! From reset to `main`: one hart runs, the others wait forever (with the feature `mapped` the second
+//! one waits to be woken, see `monitor`); sets up the stack, cleared memory,
 //! and the trap handler for the watchdog's timer and every fault.
 
 use core::arch::global_asm;
@@ -10,6 +11,7 @@ pub const STACK_BYTES: usize = match (
     cfg!(feature = "stream"),
     cfg!(feature = "files"),
 ) {
+    _ if cfg!(feature = "mapped") => 27 << 10,
     (32, true, _) => 87 << 9,
     (32, false, true) if cfg!(feature = "check") => 23 << 10,
     (32, false, true) => 43 << 9,
@@ -43,6 +45,18 @@ global_asm!(
     ".endm"
 );
 
+#[cfg(feature = "mapped")]
+global_asm!(
+    ".macro others",
+    "li t1, 1",
+    "bne t0, t1, 8f",
+    "j second_start",
+    "8:",
+    ".endm"
+);
+#[cfg(not(feature = "mapped"))]
+global_asm!(".macro others", ".endm");
+
 global_asm!(
     r#"
     .section .text.start, "ax"
@@ -51,6 +65,7 @@ global_asm!(
 _start:
     csrw mie, zero
     csrr t0, mhartid
+    others
     bnez t0, 9f
     .option push
     .option norelax

@@ -52,6 +52,9 @@ pub struct Machine {
     pub uart: Range,
     /// The core-local interruptor of hart 0.
     pub clint: Range,
+    /// That of the second hart: QEMU gives each of its memory nodes one.
+    #[cfg(feature = "second")]
+    pub second_clint: Range,
     /// The word that resets the machine (sifive,test0).
     pub reset: Range,
     /// The configuration space of the root complex.
@@ -87,6 +90,8 @@ pub fn parse(blob: &[u8]) -> Option<Machine> {
         timebase_hz: 0,
         uart: Range::default(),
         clint: Range::default(),
+        #[cfg(feature = "second")]
+        second_clint: Range::default(),
         reset: Range::default(),
         ecam: Range::default(),
         window32: Default::default(),
@@ -160,6 +165,10 @@ impl Machine {
             if let Some(place) = self.memory.get_mut(node.numa as usize) {
                 *place = first;
             }
+        }
+        #[cfg(feature = "second")]
+        if is(node, b"riscv,clint0") && node.numa == 1 {
+            self.second_clint = first;
         }
         if is(node, b"ns16550a") && self.uart.bytes == 0 {
             self.uart = first;

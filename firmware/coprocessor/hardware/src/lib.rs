@@ -4,4 +4,6 @@
 pub mod fdt;
 pub mod machine;
 pub mod pci;
+#[cfg(feature = "second")]
+pub mod second;
 pub mod uart;
