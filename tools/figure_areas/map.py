@@ -8,6 +8,7 @@ import statistics
 import subprocess
 
 from .chario import OUT, WARM_UP, lab
+from .map_coprocessor import coprocessor_counts
 from .support import ROOT, build_example, run
 
 CALLS = 200
@@ -53,6 +54,7 @@ def map_counts(figures):
     figures.add("map.kernel_direct_pread_4k_instructions", int(costs["pread"]), "instructions")
     figures.add("map.kernel_cold_load_mmap_random_instructions", int(costs["mmap-random"]), "instructions")
     figures.add("map.kernel_cold_load_mmap_instructions", int(costs["mmap"]), "instructions")
+    coprocessor_counts(figures)
 
 
 def map_(figures):
