@@ -1,7 +1,8 @@
 // Carries one block interface from the host's clock domain into the device's.
 //
 // The geometry crosses too: it is constant while `ready` (B14), so only `ready` needs flip-flops; a
-// device keeps `ready` low for at least eight cycles of the slower clock. `cancel` crosses in the same way;
+// device keeps `ready` low for at least eight cycles of the slower clock. A response may still be crossing when the device
+// is ready again: the host sees `ready` after it, and requests wait until then. `cancel` crosses in the same way;
 // requests after it wait until the device's side no longer sees it.
 //
 // Each of the four channels has its own queue, so one could overtake another; two rules forbid that.
@@ -81,11 +82,13 @@ module block_cdc
   (* ASYNC_REG = "TRUE" *) logic cancel_meta_q, cancel_dev_q;  // the device's clock
   (* ASYNC_REG = "TRUE" *) logic echo_meta_q, echo_q;           // the host's clock: what the device has seen
   (* ASYNC_REG = "TRUE" *) logic ready_meta_q, ready_q;
-  logic cancel_q, req_open, req_ready;
+  logic cancel_q, req_open, req_ready, dev_ready, settled;
 
   assign host_o.cancel   = cancel_dev_q;
   assign req_open        = host_i.cancel | (~cancel_q & ~echo_q);
-  assign dev_o.req_ready = req_ready & req_open;
+  // While the device is ready and the host does not see it, the old requests end.
+  assign settled         = geometry_o.ready | ~dev_ready;
+  assign dev_o.req_ready = req_ready & req_open & settled;
 
   always_ff @(posedge dev_clk_i or negedge dev_rst_ni) begin
     if (!dev_rst_ni) {cancel_dev_q, cancel_meta_q} <= '0;
@@ -104,16 +107,28 @@ module block_cdc
     end
   end
 
+  assign dev_ready = ready_q & ready_meta_q;
+
+  logic ready;
+  block_ready u_ready (
+    .clk_i   (host_clk_i),
+    .rst_ni  (host_rst_ni),
+    .ready_i (dev_ready),
+    .taken_i (host_i.req_valid & dev_o.req_ready),
+    .ended_i (dev_o.rsp_valid & host_i.rsp_ready),
+    .ready_o (ready)
+  );
+
   always_comb begin
     geometry_o       = geometry_i;
-    geometry_o.ready = ready_q & ready_meta_q;
+    geometry_o.ready = ready;
   end
 
   // --- The queues -----------------------------------------------------------------------------
   prim_fifo_async #(.Width($bits(req_t)), .Depth(8)) u_req (
     .write_clk_i   (host_clk_i),
     .write_rst_ni  (host_rst_ni),
-    .write_valid_i (host_i.req_valid & req_open),
+    .write_valid_i (host_i.req_valid & req_open & settled),
     .write_ready_o (req_ready),
     .write_data_i  (host_i.req),
     .read_clk_i    (dev_clk_i),

@@ -37,8 +37,9 @@ module block_checker
   typedef logic [IndexWidth-1:0] index_t;
   typedef logic [WordsWidth-1:0] words_t;
 
-  `define HOST(name, rule) name: if (AssumeHost) assume (rule); else assert (rule)
-  `define DEVICE(name, rule) name: if (AssumeDevice) assume (rule); else assert (rule)
+  // The blocks matter: without them Verilator takes `else` as the assumption's own, and drops the assertion.
+  `define HOST(name, rule) if (AssumeHost) begin name: assume (rule); end else begin name``_holds: assert (rule); end
+  `define DEVICE(name, rule) if (AssumeDevice) begin name: assume (rule); end else begin name``_holds: assert (rule); end
 
   // Each tag's request.
   logic [UsedTags-1:0] open_q, read_q;
@@ -55,6 +56,7 @@ module block_checker
   geometry_t geometry_q;
   logic [3:0] generation_q;  // when the device was last ready
   logic was_ready_q;
+  logic [UsedTags-1:0] old_q;  // outstanding since before `ready` fell
   logic [DataWidth-1:0] write_data_q, read_data_q;
   logic  seen_q;
 
@@ -82,55 +84,58 @@ module block_checker
     if (rst_ni) begin
       if (seen_q) begin
         if (host_q.req_valid && !dev_q.req_ready) begin
-          `HOST(b1_request, host_i.req_valid && (host_i.req == host_q.req));
+          `HOST(b1_request, host_i.req_valid && (host_i.req == host_q.req))
         end
         if (host_q.write_valid && !dev_q.write_ready) begin
           `HOST(b1_write, host_i.write_valid && (host_i.write == host_q.write) &&
-                (write_data_i == write_data_q));
+                (write_data_i == write_data_q))
         end
         if (dev_q.read_valid && !host_q.read_ready) begin
           `DEVICE(b1_read, dev_i.read_valid && (dev_i.read == dev_q.read) &&
-                  (read_data_i == read_data_q));
+                  (read_data_i == read_data_q))
         end
         if (host_q.cancel && !idle_o) begin
-          `HOST(b13_until_idle, host_i.cancel);
+          `HOST(b13_until_idle, host_i.cancel)
         end
         if (geometry_q.ready && geometry_i.ready) begin
-          `DEVICE(b14_constant, geometry_i == geometry_q);
+          `DEVICE(b14_constant, geometry_i == geometry_q)
         end
         if (!geometry_q.ready && geometry_i.ready && was_ready_q) begin
-          `DEVICE(b14_generation, geometry_i.generation != generation_q);
+          `DEVICE(b14_generation, geometry_i.generation != generation_q)
+        end
+        if (!geometry_q.ready && geometry_i.ready) begin
+          `DEVICE(b14_ended, old_q == '0)
         end
         if (dev_q.rsp_valid && !host_q.rsp_ready) begin
-          `DEVICE(b1_response, dev_i.rsp_valid && (dev_i.rsp == dev_q.rsp));
+          `DEVICE(b1_response, dev_i.rsp_valid && (dev_i.rsp == dev_q.rsp))
         end
       end
       if (geometry_i.ready) begin
-        `DEVICE(b14_block_size, 32'(geometry_i.block_size_log2) == BlockSizeLog2);
+        `DEVICE(b14_block_size, 32'(geometry_i.block_size_log2) == BlockSizeLog2)
       end
       if (host_i.req_valid) begin
-        `HOST(b2_tag_range, 32'(host_i.req.tag) < UsedTags);
-        `HOST(b2_tag_free, !open_q[req_index]);
-        `HOST(b3_fua, !host_i.req.fua || (host_i.req.op == OpWrite));
-        `HOST(b3_flush_count, (host_i.req.op != OpFlush) || (host_i.req.count == '0));
+        `HOST(b2_tag_range, 32'(host_i.req.tag) < UsedTags)
+        `HOST(b2_tag_free, !open_q[req_index])
+        `HOST(b3_fua, !host_i.req.fua || (host_i.req.op == OpWrite))
+        `HOST(b3_flush_count, (host_i.req.op != OpFlush) || (host_i.req.count == '0))
       end
       if (host_i.write_valid) begin
-        `HOST(b4_write_after_request, order_head_q != order_tail_q);
-        `HOST(b5_write_tag, host_i.write.tag == write_tag);
-        `HOST(b6_write_last, host_i.write.last == (left_q[write_index] == words_t'(1)));
+        `HOST(b4_write_after_request, order_head_q != order_tail_q)
+        `HOST(b5_write_tag, host_i.write.tag == write_tag)
+        `HOST(b6_write_last, host_i.write.last == (left_q[write_index] == words_t'(1)))
       end
       if (dev_i.read_valid) begin
-        `DEVICE(b5_read_tag_range, 32'(dev_i.read.tag) < UsedTags);
-        `DEVICE(b5_read_tag, open_q[read_index] && read_q[read_index] && (left_q[read_index] != '0));
-        `DEVICE(b5_read_together, !reading_q || (dev_i.read.tag == reading_tag_q));
-        `DEVICE(b6_read_last, dev_i.read.last == (left_q[read_index] == words_t'(1)));
+        `DEVICE(b5_read_tag_range, 32'(dev_i.read.tag) < UsedTags)
+        `DEVICE(b5_read_tag, open_q[read_index] && read_q[read_index] && (left_q[read_index] != '0))
+        `DEVICE(b5_read_together, !reading_q || (dev_i.read.tag == reading_tag_q))
+        `DEVICE(b6_read_last, dev_i.read.last == (left_q[read_index] == words_t'(1)))
       end
       if (dev_i.rsp_valid) begin
-        `DEVICE(b7_response_tag_range, 32'(dev_i.rsp.tag) < UsedTags);
-        `DEVICE(b7_response_tag, open_q[rsp_index]);
-        `DEVICE(b7_response_after_data, left_q[rsp_index] == '0);
-        `DEVICE(b8_status, dev_i.rsp.status <= StatusGone);
-        `DEVICE(b8_detail, (dev_i.rsp.status != StatusOk) || (dev_i.rsp.detail == '0));
+        `DEVICE(b7_response_tag_range, 32'(dev_i.rsp.tag) < UsedTags)
+        `DEVICE(b7_response_tag, open_q[rsp_index])
+        `DEVICE(b7_response_after_data, left_q[rsp_index] == '0)
+        `DEVICE(b8_status, dev_i.rsp.status <= StatusGone)
+        `DEVICE(b8_detail, (dev_i.rsp.status != StatusOk) || (dev_i.rsp.detail == '0))
       end
     end
   end
@@ -138,6 +143,7 @@ module block_checker
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       open_q       <= '0;
+      old_q        <= '0;
       order_head_q <= '0;
       order_tail_q <= '0;
       reading_q    <= 1'b0;
@@ -146,7 +152,9 @@ module block_checker
     end else begin
       seen_q <= 1'b1;
       if (geometry_i.ready) was_ready_q <= 1'b1;
+      if (geometry_q.ready && !geometry_i.ready) old_q <= open_q;
       if (rsp_taken) open_q[rsp_index] <= 1'b0;
+      if (rsp_taken) old_q[rsp_index] <= 1'b0;
       if (req_taken) begin
         open_q[req_index] <= 1'b1;
         if ((host_i.req.op == OpWrite) && (host_i.req.count != '0)) begin
@@ -195,8 +203,8 @@ module block_checker
     end
     always_ff @(posedge clk_i) begin
       if (rst_ni) begin
-        `DEVICE(b9_bounded, (TimeoutCycles == 0) || (still_q < TimeoutCycles));
-        `DEVICE(b13_bounded, (CancelCycles == 0) || (cancel_q < CancelCycles));
+        `DEVICE(b9_bounded, (TimeoutCycles == 0) || (still_q < TimeoutCycles))
+        `DEVICE(b13_bounded, (CancelCycles == 0) || (cancel_q < CancelCycles))
       end
     end
   end

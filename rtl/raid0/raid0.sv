@@ -90,11 +90,8 @@ module raid0
     joint.discard             = 1'b1;
     joint.write_zeroes        = 1'b1;
     joint.block_size_log2     = 5'(BlockSizeLog2);
-    joint.ready               = &live;
     least                     = '1;
     for (int unsigned i = 0; i < Disks; i++) begin
-      // A new medium in any disk is a new medium of the array.
-      joint.generation += disk_geometry[i].generation;
       if ((enable_i[i] && !failed_q[i]) || !Mirror) begin
         if (disk_geometry[i].block_count < least) least = disk_geometry[i].block_count;
         joint.fua                  &= disk_geometry[i].fua;
@@ -108,33 +105,55 @@ module raid0
     if ((joint.block_count >> LbaBits) != '0) joint.block_count = lba_t'(1) << LbaBits;
   end
 
+  // Ready again only when no request is left that one disk ended and another has not (B14).
+  logic usable, up, was_up_q;
+  logic [3:0] generation_q;
+
+  block_ready u_ready (
+    .clk_i,
+    .rst_ni,
+    .ready_i (usable),
+    .taken_i (host_i.req_valid & dev_o.req_ready),
+    .ended_i (dev_o.rsp_valid & host_i.rsp_ready),
+    .ready_o (up)
+  );
+
+  // Counts the times that `ready` fell.
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      was_up_q     <= 1'b0;
+      generation_q <= '0;
+    end else begin
+      was_up_q <= up;
+      if (was_up_q && !up) generation_q <= generation_q + 4'd1;
+    end
+  end
+
   logic begun;  // a mirror in which all enabled disks have been ready
   if (Mirror) begin : gen_kept
     // A disk that disappears or returns does not change the geometry that the host has seen (B14).
-    logic up_q, begun_q;
-    logic [3:0] generation_q;
+    logic begun_q;
     geometry_t  kept_q;
-    assign begun = begun_q;
+    assign begun  = begun_q;
+    assign usable = begun_q & (|live);
     always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) begin
-        up_q         <= 1'b0;
-        begun_q      <= 1'b0;
-        generation_q <= '0;
-      end else begin
-        begun_q <= begun_q | ((enable_i != '0) & (live == enable_i));
-        up_q    <= begun_q & (|live);
-        if (!up_q && begun_q && (|live)) generation_q <= generation_q + 4'd1;
-      end
+      if (!rst_ni) begun_q <= 1'b0;
+      else         begun_q <= begun_q | ((enable_i != '0) & (live == enable_i));
     end
-    always_ff @(posedge clk_i) if (!up_q) kept_q <= joint;
+    always_ff @(posedge clk_i) if (!up) kept_q <= joint;
     always_comb begin
       geometry_o            = kept_q;
-      geometry_o.ready      = up_q;
+      geometry_o.ready      = up;
       geometry_o.generation = generation_q;
     end
   end else begin : gen_found
-    assign begun      = 1'b0;
-    assign geometry_o = joint;
+    assign begun  = 1'b0;
+    assign usable = &live;
+    always_comb begin
+      geometry_o            = joint;
+      geometry_o.ready      = up;
+      geometry_o.generation = generation_q;
+    end
   end
 
   // --- Requests -------------------------------------------------------------------------------

@@ -80,20 +80,20 @@ module raid_write_join
   end
 
   // --- Results --------------------------------------------------------------------------------
-  logic done_valid, done_taken, done_last, here, any_good;
+  logic done_valid, done_taken, done_write, done_last, done_data, here, any_good;
   logic [Disks-1:0] done_lanes, bad;
   tag_t done_tag;
   result_t joined, worst, worst_q;
 
-  prim_fifo #(.Width(Disks + TagWidth + 1), .Depth(Pieces)) u_result (
+  prim_fifo #(.Width(1 + Disks + TagWidth + 1), .Depth(Pieces)) u_result (
     .clk_i,
     .rst_ni,
     .valid_i (take_i),
     .ready_o (result_free),
-    .data_i  ({lanes_i, tag_i, last_i}),
+    .data_i  ({piece_i.op == OpWrite, lanes_i, tag_i, last_i}),
     .valid_o (done_valid),
     .ready_i (done_taken),
-    .data_o  ({done_lanes, done_tag, done_last})
+    .data_o  ({done_write, done_lanes, done_tag, done_last})
   );
 
   always_comb begin
@@ -108,7 +108,24 @@ module raid_write_join
     if (Mirror && (done_lanes == '0)) joined = '{status: StatusGone, detail: '0};
   end
 
-  assign here        = done_valid & (&(result_valid_i | ~done_lanes));
+  // No lane ends a mirror's write that was given to none: its data are taken first (B7).
+  if (Mirror) begin : gen_data_taken
+    logic [$clog2(Pieces+1)-1:0] taken_q;  // writes whose data were taken and whose result was not
+    logic ends, retires;
+    assign ends      = word_taken & last_word;
+    assign retires   = done_taken & done_write;
+    assign done_data = ~done_write | (taken_q != '0);
+    always_ff @(posedge clk_i or negedge rst_ni) begin
+      if (!rst_ni) taken_q <= '0;
+      else if (ends != retires) taken_q <= ends ? taken_q + 1'b1 : taken_q - 1'b1;
+    end
+  end else begin : gen_data_taken_by_disk
+    logic unused_write;
+    assign unused_write = done_write;
+    assign done_data    = 1'b1;
+  end
+
+  assign here        = done_valid & done_data & (&(result_valid_i | ~done_lanes));
   assign worst       = first_error(worst_q, joined);
   assign rsp_valid_o = here & done_last;
   assign rsp_o       = '{tag: done_tag, status: worst.status, detail: worst.detail};

@@ -1,5 +1,5 @@
 // Drives raid0_sim: random requests compared with a model of the contents, or a stream whose rate is
-// measured. `array_bench random SEED CYCLES` and `array_bench speed CYCLES`.
+// measured. `array_bench random SEED CYCLES`, `array_bench leave SEED CYCLES` and `array_bench speed CYCLES`.
 //
 // The top's shape comes from the build (-D). Prints one line of `name value` pairs; exits with 1 and
 // a line `FAILED: why` on the first difference.
@@ -262,6 +262,62 @@ int random_run(uint64_t seed, uint64_t cycles) {
     return 0;
 }
 
+// Disks leave and return while requests are under way on the others. The checkers watch that each request ends before the
+// array is ready again (B14).
+int leave_run(uint64_t seed, uint64_t cycles) {
+    Random random(seed);
+    DeviceModel model;
+    model.data_bytes = DISK_WIDTH / 8;
+    model.block_bytes = kBlockBytes;
+    model.block_count = DISK_BLOCKS;
+    model.reorder = random.percent(50);
+    model.read_latency = random.below(400);
+    model.write_latency = random.below(400);
+    Bench bench(model, 1 + random.below(16), random.percent(50) ? random.below(60) : 0, seed);
+    uint64_t blocks = DISK_BLOCKS, gone = 0, good = 0, returned = 0, returned_busy = 0;
+    bool stop = false;
+    bench.host->source = [&](Request& request) {
+        if (stop) return false;
+        request.op = random.percent(50) ? kRead : random.percent(90) ? kWrite : kFlush;
+        request.fua = false;
+        request.count = request.op == kFlush ? 0 : 1 + random.below(8);
+        request.lba = request.op == kFlush ? 0 : random.below(blocks - request.count + 1);
+        if (request.op == kWrite) request.data.assign(uint64_t(request.count) * kBlockBytes, 0x5a);
+        return true;
+    };
+    bench.host->finished = [&](const Request& request) {
+        if (request.status == kGone) ++gone;
+        else if (request.status == kOk) ++good;
+        else fail("status " + std::to_string(request.status));
+    };
+    uint64_t until[DISKS] = {};
+    for (uint64_t now = 1; now < cycles || !bench.host->idle(); ++now) {
+        if (now > cycles + 100000) fail("requests were not answered");
+        stop = now >= cycles;
+        unsigned chosen = random.below(DISKS);
+        // A mirror uses a disk that has left no more: there, all leave.
+        if (!stop && random.below(1000) == 0)
+            for (unsigned i = 0; i < DISKS; ++i)
+                if ((MIRROR || i == chosen) && !bench.disks[i]->away) bench.disks[i]->away = true, until[i] = now + 20 + random.below(100);
+        for (unsigned i = 0; i < DISKS; ++i) {
+            if (bench.disks[i]->away && now >= until[i] && bench.disks[i]->is_idle()) {
+                bench.disks[i]->away = false;
+                bench.top->disk_medium[i] = (bench.top->disk_medium[i] + 1) & 15;
+                ++returned;
+                returned_busy += !bench.top->idle;
+            }
+            bench.top->disk_away[i] = bench.disks[i]->away;
+        }
+        bench.cycle();
+    }
+    for (int i = 0; i < 100; ++i) bench.cycle();
+    if (!bench.top->idle) fail("the checker still sees requests under way");
+    if (!bench.top->ready) fail("the array is not ready with all disks");
+    std::printf("good %llu gone %llu returned %llu busy %llu\n", (unsigned long long)good, (unsigned long long)gone,
+                (unsigned long long)returned, (unsigned long long)returned_busy);
+    return 0;
+}
+
 // A long stream of reads and writes on ideal disks, to measure the simulation's speed.
 int speed_run(uint64_t cycles) {
     DeviceModel model;
@@ -291,8 +347,9 @@ int speed_run(uint64_t cycles) {
 int main(int argc, char** argv) try {
     std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "random" && argc == 4) return random_run(std::strtoull(argv[2], nullptr, 0), std::strtoull(argv[3], nullptr, 0));
+    if (mode == "leave" && argc == 4) return leave_run(std::strtoull(argv[2], nullptr, 0), std::strtoull(argv[3], nullptr, 0));
     if (mode == "speed" && argc == 3) return speed_run(std::strtoull(argv[2], nullptr, 0));
-    std::fprintf(stderr, "usage: array_bench random SEED CYCLES | speed CYCLES\n");
+    std::fprintf(stderr, "usage: array_bench random|leave SEED CYCLES | speed CYCLES\n");
     return 2;
 } catch (const std::exception& error) {
     std::printf("FAILED: %s\n", error.what());

@@ -52,6 +52,8 @@ public:
     bool bad_flush = false;
     // The host cancels (rule B13); a bench sets it before `sample`.
     bool cancel = false;
+    // The medium has left: every request ends, with kGone.
+    bool away = false;
 
     uint64_t reads = 0, writes = 0, flushes = 0, read_words = 0, write_words = 0;
 
@@ -109,7 +111,7 @@ public:
         if (*pins_.read_valid && *pins_.read_ready) take_read();
         if (*pins_.write_valid && *pins_.write_ready) take_write();
         if (*pins_.req_valid && *pins_.req_ready) open();
-        if (cancel) end_all();
+        if (cancel || away) end_all();
     }
 
     void drive() {
@@ -126,7 +128,7 @@ private:
     struct Request {
         Stage stage = Stage::kFree;
         Op op;
-        bool fua, bad, aborted, hangs;
+        bool fua, bad, aborted, gone, hangs;
         uint64_t lba, due, order, offset, end;  // offset and end in bytes
     };
     struct Unflushed {
@@ -153,7 +155,7 @@ private:
         request.offset = request.lba * model_.block_bytes;
         request.end = request.offset + count * model_.block_bytes;
         request.order = ++order_;
-        request.aborted = false;
+        request.aborted = request.gone = false;
         request.hangs = random_.percent(model_.hang_percent);
         request.due = now_ + model_.read_latency + (request.hangs ? kNever : 0);
         request.stage = Stage::kData;
@@ -274,6 +276,7 @@ private:
             Request& request = requests_[tag];
             if (request.stage == Stage::kFree || tag == response_) continue;
             request.aborted = true;
+            request.gone = away;
             request.due = std::min(request.due, now_);
         }
     }
@@ -310,7 +313,7 @@ private:
         if (response_ == kTags) return;
         *pins_.rsp_tag = response_;
         const Request& request = requests_[response_];
-        *pins_.rsp_status = request.aborted ? kAborted : request.bad ? kDevice : kOk;
+        *pins_.rsp_status = request.gone ? kGone : request.aborted ? kAborted : request.bad ? kDevice : kOk;
         *pins_.rsp_detail = request.bad && !request.aborted ? detail : 0;
     }
 

@@ -367,12 +367,16 @@ private:
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 3) return std::fprintf(stderr, "usage: bench SEED SECONDS [damage]\n"), 2;
+    if (argc < 3) return std::fprintf(stderr, "usage: bench SEED OPERATIONS|SECONDSs [damage]\n"), 2;
     uint64_t seed = std::strtoull(argv[1], nullptr, 0), sequences = 0, cuts = 0, operations = 0;
-    std::time_t end = std::time(nullptr) + std::strtol(argv[2], nullptr, 0);
+    // The budget, as in STRAIGHTWAY_BUDGET: operations, which take the same work on any machine, or seconds (`60s`).
+    char* unit = nullptr;
+    uint64_t budget = std::strtoull(argv[2], &unit, 0);
+    bool timed = *unit == 's';
+    std::time_t end = std::time(nullptr) + std::time_t(timed ? budget : 0);
     Core core;
     try {
-        for (; sequences < 8 || std::time(nullptr) < end; ++sequences, ++seed) {
+        for (; sequences < 8 || (timed ? std::time(nullptr) < end : operations < budget); ++sequences, ++seed) {
             Sequence sequence(core, seed, argc > 3);
             sequence.run();
             cuts += sequence.cuts();

@@ -24,7 +24,10 @@ module raid0_sim
   output logic [Disks-1:0] failed,
   output logic [Disks-1:0] error,
   output logic [47:0] block_count,
+  output logic ready,
   output logic idle,
+  input  logic disk_away [Disks],       // the disk is not ready
+  input  logic [3:0] disk_medium [Disks],  // its generation
   input  logic cancel,
   output logic disk_cancel [Disks],
 
@@ -79,10 +82,11 @@ module raid0_sim
   logic [Disks-1:0] disk_clk, disk_rst_n;
 
   assign block_count = geometry.block_count;
+  assign ready       = geometry.ready;
 
   for (genvar i = 0; i < Disks; i++) begin : gen_disk
     // Disks of unequal size: the smallest determines the size of the array.
-    assign disk_geometry[i] = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2),
+    assign disk_geometry[i] = '{ready: ~disk_away[i], generation: disk_medium[i], block_size_log2: 5'(BlockSizeLog2),
                                 block_count: lba_t'(DiskBlocks) + lba_t'(i), max_transfer_blocks: '1,
                                 volatile_write_cache: 1'b1, fua: 1'b1, discard: 1'b1, write_zeroes: 1'b1,
                                 read_only: 1'b0};

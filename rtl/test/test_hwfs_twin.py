@@ -1,7 +1,7 @@
 """Compares the verilated file system core with the software's volume in one process (rtl/sim/hwfs_twin_bench.cpp).
 
-STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET=60s sets the
-duration of the search for differences, by default 20 s.
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure. STRAIGHTWAY_BUDGET (100000 or 60s) sets the
+operations or the duration of the search for differences, by default 8,000 operations.
 """
 
 import os
@@ -15,17 +15,18 @@ import cores  # noqa: E402
 from suites import budget  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
-SECONDS = budget.seconds(20)
+SECONDS = budget.seconds(0)
+BUDGET = f"{SECONDS}s" if SECONDS else str(budget.states(8000))
 
 
 def run(*arguments):
     return subprocess.run([cores.build_twin_bench(), *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=600 + SECONDS)
+                          stderr=subprocess.STDOUT, text=True, timeout=600 + SECONDS + (0 if SECONDS else int(BUDGET) // 20))
 
 
 def test_the_core_and_the_software_do_the_same():
-    print(f"STRAIGHTWAY_SEED={SEED} for {SECONDS} s")
-    done = run(SEED, SECONDS)
+    print(f"STRAIGHTWAY_SEED={SEED} STRAIGHTWAY_BUDGET={BUDGET}")
+    done = run(SEED, BUDGET)
     assert done.returncode == 0, f"STRAIGHTWAY_SEED={SEED}\n{done.stdout[-2000:]}"
     words = done.stdout.split()
     found = dict(zip(words[::2], map(float, words[1::2])))

@@ -108,6 +108,19 @@ def test_array_random(name):
         assert done.returncode == 0, f"array_{name}: {program} random {seed} 20000\n{done.stdout}"
 
 
+@pytest.mark.parametrize("name", ["three_striped_apart", "four_striped_wide", "three_mirrored"])
+def test_disks_leave_and_return(name):
+    """Every request ends, and those that a leaving disk interrupts end before the array is ready again (rule B14)."""
+    program = build_array(name)
+    busy = 0
+    for seed in range(SEED, SEED + 6):
+        done = subprocess.run([program, "leave", str(seed), "20000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=120)
+        assert done.returncode == 0, f"array_{name}: {program} leave {seed} 20000\n{done.stdout}"
+        busy += int(done.stdout.split()[-1])
+    assert busy != 0 or name == "three_mirrored", "no disk returned while requests were under way"
+
+
 def test_the_journal_of_the_device_in_memory(tmp_path):
     """The effect of a power cut on unflushed, flushed and FUA writes."""
     program = tmp_path / "journal"

@@ -47,7 +47,15 @@ module hwfs_axi_sim
                     ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
 
   geometry_t geometry;
-  assign geometry = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: block_count,
+  // The bench loads another image by another size: another medium (B14).
+  logic [47:0] block_count_q;
+  logic [3:0] generation_q;
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) generation_q <= '0;
+    else if (block_count != block_count_q) generation_q <= generation_q + 4'd1;
+  end
+  always_ff @(posedge clk_i) block_count_q <= block_count;
+  assign geometry = '{ready: block_count == block_count_q, generation: generation_q, block_size_log2: 5'(BlockSizeLog2), block_count: block_count,
                       max_transfer_blocks: '1, volatile_write_cache: 1'b1, fua: 1'b0, discard: 1'b0,
                       write_zeroes: 1'b0, read_only: 1'b0};
   host_t host;
