@@ -116,7 +116,8 @@ module block_cdc
     .ready_i (dev_ready),
     .taken_i (host_i.req_valid & dev_o.req_ready),
     .ended_i (dev_o.rsp_valid & host_i.rsp_ready),
-    .ready_o (ready)
+    .ready_o (ready),
+    .idle_o  ()
   );
 
   always_comb begin

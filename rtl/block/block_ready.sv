@@ -10,19 +10,21 @@ module block_ready
   input  logic ready_i,
   input  logic taken_i,  // the host's request was taken
   input  logic ended_i,  // its response was taken
-  output logic ready_o
+  output logic ready_o,
+  output logic idle_o    // no request is under way
 );
   logic up_q;
   logic [TagWidth:0] open_q;
 
   assign ready_o = ready_i & up_q;
+  assign idle_o  = open_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       up_q   <= 1'b0;
       open_q <= '0;
     end else begin
-      up_q <= ready_i & (up_q | (open_q == '0));
+      up_q <= ready_i & (up_q | idle_o);
       if (taken_i != ended_i) open_q <= taken_i ? open_q + (TagWidth + 1)'(1) : open_q - (TagWidth + 1)'(1);
     end
   end

@@ -358,6 +358,7 @@ module example_top
       .dev_o             (dev),
       .read_data_o       (dev_read),
       .enable_i          ('1),
+      .resync_i          (1'b0),
       .failed_o          (disk_failed),
       .error_o           (),
       .disk_clk_i        ({Disks{disk_clk}}),

@@ -60,6 +60,7 @@ module hwfs_sata
 
   output geometry_t   geometry_o,          // of the volume's device; `ready` when the drives are ready
   input  logic [Disks-1:0] enable_i,       // mirrors: the drives that are up to date
+  input  logic        resync_i,            // mirrors: they may differ after a power cut: make them equal first
   output logic [Disks-1:0] failed_o,       // mirrors: the drives that no longer are
 
   input  logic [Disks-1:0] drive_clk_i,
@@ -93,7 +94,7 @@ module hwfs_sata
       $error("several drives need slots");
     end
     logic unused_enable;
-    assign unused_enable = enable_i[0];
+    assign unused_enable = enable_i[0] ^ resync_i;
     assign failed_o      = '0;
     block_cdc u_cdc (
       .host_clk_i(clk_i), .host_rst_ni(rst_ni), .host_i(host), .write_data_i(write_data), .dev_o(dev),
@@ -107,7 +108,7 @@ module hwfs_sata
       .SlotBlocks(SlotBlocks), .Slots(Slots), .WritePlaces(16), .WriteSlots(WriteSlots), .LbaBits(40), .Async(1'b1)
     ) u_raid (
       .clk_i, .rst_ni, .geometry_o, .host_i(host), .write_data_i(write_data), .dev_o(dev), .read_data_o(read_data),
-      .enable_i, .failed_o, .error_o(), .disk_clk_i(drive_clk_i), .disk_rst_ni(drive_rst_ni),
+      .enable_i, .resync_i, .failed_o, .error_o(), .disk_clk_i(drive_clk_i), .disk_rst_ni(drive_rst_ni),
       .disk_geometry_i(drive_geometry), .disk_host_o(drive_host), .disk_write_data_o(drive_write),
       .disk_dev_i(drive_dev), .disk_read_data_i(drive_read)
     );

@@ -14,8 +14,11 @@
 // or that disappears while another remains, is stale: `failed_o` is set until reset and the disk is not used. A mirror
 // begins when all enabled disks are ready. The owner of the
 // array keeps this across a reset and supplies it as `enable_i` (constant from reset on; the geometry of each enabled
-// disk counts), and copies the data before it enables the disk again. After a power cut the copies may differ in writes
-// that no flush had covered: enable one, and copy it to the others.
+// disk counts), and copies the data before it enables the disk again.
+//
+// After a power cut the copies may differ in writes that no flush had covered. With `resync_i` (constant from reset on) a mirror
+// first makes them equal, all blocks, and is ready afterwards; it does the same when all its disks were away and more than
+// one returned at once. The owner sets it unless the last use ended with a flush, or enables one disk alone.
 //
 // Disks          1 to 8; mirrors: 2 to 8
 // UpWidth        bits of the array's data streams: DiskWidth times a power of two. With DiskWidth *
@@ -29,7 +32,8 @@
 // WriteSlots     write data queued for each disk, in slots, a power of two
 // LbaBits        bits of the array's block addresses
 // Async          each disk has its own clock
-// Block RAM for each disk: Slots (mirrors: twice that) + WriteSlots, times SlotBlocks blocks.
+// Block RAM for each disk: Slots (mirrors: twice that) + WriteSlots, times SlotBlocks blocks. A mirror has min(Slots, 4) times
+// SlotBlocks more.
 module raid0
   import block_pkg::*;
   import raid_pkg::*;
@@ -57,6 +61,7 @@ module raid0
   output logic [UpWidth-1:0]              read_data_o,
 
   input  logic [Disks-1:0]                enable_i,  // mirrors: the disks that are up to date
+  input  logic                            resync_i,  // mirrors: they may differ in writes that no flush had covered
   output logic [Disks-1:0]                failed_o,  // mirrors: the disks that no longer are
   output logic [Disks-1:0]                error_o,   // high for one cycle: this disk failed a piece
 
@@ -106,7 +111,7 @@ module raid0
   end
 
   // Ready again only when no request is left that one disk ended and another has not (B14).
-  logic usable, up, was_up_q;
+  logic usable, up, was_up_q, idle;
   logic [3:0] generation_q;
 
   block_ready u_ready (
@@ -115,7 +120,8 @@ module raid0
     .ready_i (usable),
     .taken_i (host_i.req_valid & dev_o.req_ready),
     .ended_i (dev_o.rsp_valid & host_i.rsp_ready),
-    .ready_o (up)
+    .ready_o (up),
+    .idle_o  (idle)
   );
 
   // Counts the times that `ready` fell.
@@ -129,16 +135,27 @@ module raid0
     end
   end
 
+  logic resync_go, resyncs, resync_done;
   logic begun;  // a mirror in which all enabled disks have been ready
   if (Mirror) begin : gen_kept
     // A disk that disappears or returns does not change the geometry that the host has seen (B14).
-    logic begun_q;
+    logic begun_q, differ_q, several;
     geometry_t  kept_q;
-    assign begun  = begun_q;
-    assign usable = begun_q & (|live);
+    assign begun     = begun_q;
+    assign several   = (live & (live - Disks'(1))) != '0;
+    assign usable    = begun_q & (|live) & ~differ_q & ~resyncs;
+    assign resync_go = begun_q & several & differ_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) begun_q <= 1'b0;
-      else         begun_q <= begun_q | ((enable_i != '0) & (live == enable_i));
+      if (!rst_ni) begin
+        begun_q  <= 1'b0;
+        differ_q <= 1'b0;
+      end else begin
+        begun_q <= begun_q | ((enable_i != '0) & (live == enable_i));
+        // Disks that leave together may each have lost other writes. One disk alone has no other to differ from.
+        if (!begun_q)                     differ_q <= resync_i;
+        else if (live == '0)              differ_q <= 1'b1;
+        else if (resync_done || !several) differ_q <= 1'b0;
+      end
     end
     always_ff @(posedge clk_i) if (!up) kept_q <= joint;
     always_comb begin
@@ -147,8 +164,11 @@ module raid0
       geometry_o.generation = generation_q;
     end
   end else begin : gen_found
-    assign begun  = 1'b0;
-    assign usable = &live;
+    logic unused_mirror;
+    assign unused_mirror = resync_i ^ resync_done ^ idle;
+    assign begun     = 1'b0;
+    assign usable    = &live;
+    assign resync_go = 1'b0;
     always_comb begin
       geometry_o            = joint;
       geometry_o.ready      = up;
@@ -157,9 +177,9 @@ module raid0
   end
 
   // --- Requests -------------------------------------------------------------------------------
-  host_t host;
-  dev_t  dev;
-  logic [UpWidth-1:0] write_data, read_data;
+  host_t host, front_host;
+  dev_t  dev, front_dev;
+  logic [UpWidth-1:0] write_data, read_data, front_write_data;
 
   block_front #(.DataWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2)) u_front (
     .clk_i,
@@ -169,11 +189,41 @@ module raid0
     .write_data_i,
     .dev_o,
     .read_data_o,
-    .host_o       (host),
-    .write_data_o (write_data),
-    .dev_i        (dev),
+    .host_o       (front_host),
+    .write_data_o (front_write_data),
+    .dev_i        (front_dev),
     .read_data_i  (read_data)
   );
+
+  // While a mirror's copies are made equal it is not ready: no request passes the front.
+  if (Mirror) begin : gen_resync
+    host_t resync_host;
+    logic [UpWidth-1:0] resync_data;
+    raid_resync #(
+      .UpWidth(UpWidth), .BlockSizeLog2(BlockSizeLog2), .PieceBlocks(SlotBlocks * ((Slots < 4) ? Slots : 4))
+    ) u_resync (
+      .clk_i,
+      .rst_ni,
+      .go_i          (resync_go),
+      .clear_i       (idle),
+      .block_count_i (geometry_o.block_count),
+      .busy_o        (resyncs),
+      .done_o        (resync_done),
+      .host_o        (resync_host),
+      .write_data_o  (resync_data),
+      .dev_i         (resyncs ? dev : dev_t'('0)),
+      .read_data_i   (read_data)
+    );
+    assign host       = resyncs ? resync_host : front_host;
+    assign write_data = resyncs ? resync_data : front_write_data;
+    assign front_dev  = resyncs ? dev_t'('0) : dev;
+  end else begin : gen_no_resync
+    assign resyncs     = 1'b0;
+    assign resync_done = 1'b0;
+    assign host        = front_host;
+    assign write_data  = front_write_data;
+    assign front_dev   = dev;
+  end
 
   logic   split_valid, split_ready, split_last;
   piece_t split_piece;

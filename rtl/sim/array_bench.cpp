@@ -1,5 +1,5 @@
 // Drives raid0_sim: random requests compared with a model of the contents, or a stream whose rate is
-// measured. `array_bench random SEED CYCLES`, `array_bench leave SEED CYCLES` and `array_bench speed CYCLES`.
+// measured. `array_bench random SEED CYCLES`, `array_bench leave SEED CYCLES`, `array_bench resync SEED` and `array_bench speed CYCLES`.
 //
 // The top's shape comes from the build (-D). Prints one line of `name value` pairs; exits with 1 and
 // a line `FAILED: why` on the first difference.
@@ -35,10 +35,13 @@ struct Bench {
     std::unique_ptr<BlockHost> host;
     uint64_t periods[DISKS], next_edge[DISKS], time = 0;
 
-    Bench(DeviceModel model, unsigned depth, unsigned host_stall, uint64_t seed) {
+    Bench(DeviceModel model, unsigned depth, unsigned host_stall, uint64_t seed, bool resync = false) {
         top = std::make_unique<Vraid0_sim>(&context);
         Random random(seed);
         top->enable = (1u << DISKS) - 1;
+        // Without its disks until the bench says so: it begins by itself.
+        top->resync = resync;
+        for (unsigned i = 0; i < DISKS; ++i) top->disk_away[i] = resync;
         top->rst_ni = 0;
         for (unsigned i = 0; i < DISKS; ++i) {
             top->disk_rst_ni[i] = 0;
@@ -318,6 +321,67 @@ int leave_run(uint64_t seed, uint64_t cycles) {
     return 0;
 }
 
+// A mirror whose disks differ, at the start and after all of them were away: when it is ready, each block is the same on all
+// disks, and is one of those that it was. Blocks that one disk cannot read come from another.
+int resync_run(uint64_t seed) {
+    if (!MIRROR) fail("only a mirror is made equal");
+    Random random(seed);
+    DeviceModel model;
+    model.data_bytes = DISK_WIDTH / 8;
+    model.block_bytes = kBlockBytes;
+    model.block_count = DISK_BLOCKS;
+    model.read_latency = random.below(40);
+    model.write_latency = random.below(40);
+    model.stall_percent = random.percent(50) ? random.below(60) : 0;
+    Bench bench(model, 4, 0, seed, true);
+    bench.host->source = [](Request&) { return false; };
+    for (int i = 0; i < 4; ++i) bench.disks[random.below(DISKS - 1)]->bad_reads.insert(random.below(DISK_BLOCKS));
+    auto block = [&](unsigned disk, uint64_t lba) { return &bench.disks[disk]->bytes()[lba * kBlockBytes]; };
+    auto present = [&](bool is) {
+        for (unsigned i = 0; i < DISKS; ++i) {
+            bench.disks[i]->away = !is;
+            bench.top->disk_away[i] = !is;
+            if (is) bench.top->disk_medium[i] = (bench.top->disk_medium[i] + 1) & 15;
+        }
+    };
+    for (int round = 0; round < 3; ++round) {
+        present(false);
+        for (int i = 0; i < 200; ++i) bench.cycle();
+        if (bench.top->ready) fail("ready without disks");
+        for (uint64_t lba = 0; lba < DISK_BLOCKS; ++lba)
+            for (unsigned i = 0; i < DISKS; ++i)
+                if (random.percent(30)) std::memset(block(i, lba), int(random.below(256)), kBlockBytes);
+        std::vector<std::vector<uint8_t>> were;
+        for (auto& disk : bench.disks) were.push_back(disk->bytes());
+        present(true);
+        if (round == 1) {  // the disks leave in the middle of it, and return
+            for (uint64_t i = random.below(4000); i > 0; --i) bench.cycle();
+            if (bench.top->ready) fail("ready in the middle");
+            present(false);
+            for (int i = 0; i < 2000; ++i) bench.cycle();
+            present(true);
+        }
+        for (int i = 0; !bench.top->ready; ++i) {
+            if (i == 2000000) fail("the mirror does not become ready");
+            bench.cycle();
+        }
+        if (bench.top->failed) fail("a disk was given up");
+        for (uint64_t lba = 0; lba < DISK_BLOCKS; ++lba) {
+            bool was = false;
+            for (unsigned i = 0; i < DISKS; ++i) {
+                if (std::memcmp(block(i, lba), block(0, lba), kBlockBytes) != 0) fail("block " + std::to_string(lba) + " differs");
+                was |= std::memcmp(block(i, lba), &were[i][lba * kBlockBytes], kBlockBytes) == 0;
+            }
+            if (!was) fail("block " + std::to_string(lba) + " is none of those that were");
+        }
+    }
+    uint64_t flushes = 0;
+    for (auto& disk : bench.disks) flushes += disk->flushes;
+    if (flushes < 3 * DISKS) fail("the copies were not flushed");
+    std::printf("equal after %llu writes\n", (unsigned long long)bench.disks[0]->writes);
+    return 0;
+}
+
 // A long stream of reads and writes on ideal disks, to measure the simulation's speed.
 int speed_run(uint64_t cycles) {
     DeviceModel model;
@@ -348,8 +412,9 @@ int main(int argc, char** argv) try {
     std::string mode = argc > 1 ? argv[1] : "";
     if (mode == "random" && argc == 4) return random_run(std::strtoull(argv[2], nullptr, 0), std::strtoull(argv[3], nullptr, 0));
     if (mode == "leave" && argc == 4) return leave_run(std::strtoull(argv[2], nullptr, 0), std::strtoull(argv[3], nullptr, 0));
+    if (mode == "resync" && argc == 3) return resync_run(std::strtoull(argv[2], nullptr, 0));
     if (mode == "speed" && argc == 3) return speed_run(std::strtoull(argv[2], nullptr, 0));
-    std::fprintf(stderr, "usage: array_bench random|leave SEED CYCLES | speed CYCLES\n");
+    std::fprintf(stderr, "usage: array_bench random|leave SEED CYCLES | resync SEED | speed CYCLES\n");
     return 2;
 } catch (const std::exception& error) {
     std::printf("FAILED: %s\n", error.what());

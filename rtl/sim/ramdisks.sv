@@ -92,6 +92,7 @@ module ramdisks
       .dev_o,
       .read_data_o,
       .enable_i          ('1),
+      .resync_i          (1'b0),
       .failed_o,
       .error_o           (),
       .disk_clk_i        ('0),

@@ -121,6 +121,15 @@ def test_disks_leave_and_return(name):
     assert busy != 0 or name == "three_mirrored", "no disk returned while requests were under way"
 
 
+def test_a_mirror_whose_copies_differ_is_made_equal():
+    """Before it is ready: at the start with `resync_i`, and when all disks were away and returned."""
+    program = build_array("three_mirrored")
+    for seed in range(SEED, SEED + 4):
+        done = subprocess.run([program, "resync", str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=120)
+        assert done.returncode == 0, f"array_three_mirrored: {program} resync {seed}\n{done.stdout}"
+
+
 def test_the_journal_of_the_device_in_memory(tmp_path):
     """The effect of a power cut on unflushed, flushed and FUA writes."""
     program = tmp_path / "journal"

@@ -68,7 +68,7 @@ struct Bench {
             drives[i]->port.hold_percent = options.get("hold", 0);
             here[i] = true;
         }
-        power(0xff);
+        power(0xff, false);
     }
     // The next edge of one of the clocks, or of both.
     void step() {
@@ -91,9 +91,11 @@ struct Bench {
         if (host) host_edge += options.get("host_period", 1), ++cycles;
         if (drive) drive_edge += options.get("drive_period", 2);
     }
-    void power(unsigned enable) {
+    // `resync`: a mirror's drives may differ, and are equal when the mirror is ready.
+    void power(unsigned enable, bool resync) {
         if (!was_cut) cut();
         top->enable = enable;
+        top->resync = resync;
         was_cut = false;
         app = std::make_unique<Application<Vhwfs_sata_sim>>(*top, 4, options.get("app_stall", 0), options.get("seed", 1));
         app->drive();
@@ -101,8 +103,12 @@ struct Bench {
         top->rst_ni = 0;
         for (int i = 0; i < 40; ++i) step();
         top->rst_ni = 1;
-        for (int i = 0; i < 1000000 && !top->ready; ++i) step();
+        for (int i = 0; i < (resync ? 100000000 : 1000000) && !top->ready; ++i) step();
         if (!top->ready) throw std::runtime_error("the drives did not become ready");
+        for (uint64_t lba = 0; resync && lba < drives[0]->model.blocks; ++lba)
+            for (unsigned i = 1; i < DISKS; ++i)
+                if (std::memcmp(block(lba, i), block(lba, 0), sata::Drive::kBlock) != 0)
+                    throw std::runtime_error("the mirror is ready, and its drives differ");
     }
     void cut() {
         was_cut = true;
@@ -192,7 +198,11 @@ int run() {
         else if (verb == "save") words >> name >> length, save(bench, name, length);
         else if (verb == "paint") words >> offset >> length >> count >> seed, paint(bench, offset, length, count, seed);
         else if (verb == "cut") words >> count, bench.cut_at = bench.cycles + count;
-        else if (verb == "power") bench.power(words >> count ? count : 0xff);
+        else if (verb == "power") {
+            if (!(words >> count)) count = 0xff;
+            words >> length;
+            bench.power(count, length != 0);
+        }
         else if (verb == "error") words >> file >> count, bench.drives.at(file)->fault.error_at = bench.drives.at(file)->ios() + count;
         else if (verb == "leave" || verb == "return") words >> file, bench.here[file] = verb == "return";
         else if (verb == "failed") std::printf("failed %u\n", unsigned(bench.top->failed));

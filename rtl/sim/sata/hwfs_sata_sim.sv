@@ -22,6 +22,7 @@ module hwfs_sata_sim
   output logic ready,
   output logic idle,
   input  logic [7:0] enable,
+  input  logic resync,
   output logic [7:0] failed,
 
   `HWFS_APP_PINS(32),
@@ -71,6 +72,7 @@ module hwfs_sata_sim
     .read_last_o   (take_last),
     .geometry_o    (geometry),
     .enable_i      (enable[Disks-1:0]),
+    .resync_i      (resync),
     .failed_o      (failed_drives),
     .drive_clk_i   ({Disks{drive_clk_i}}),
     .drive_rst_ni  ({Disks{rst_ni}}),
