@@ -15,7 +15,7 @@ help:
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
-	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n)"
+	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=)"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
@@ -58,6 +58,8 @@ test-fast:
 soak:
 	@tools/setup base
 	cargo run --release --locked -p straightway-volume --example soak -- $(STATES) $(SEED)
+	@tools/setup rtl
+	build/venv/bin/python rtl/sata_soak.py $(or $(LIVES),1000) $(SEED)
 
 test-rtl:
 	@tools/setup base rtl

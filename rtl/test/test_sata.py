@@ -13,7 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cores  # noqa: E402
 import sata_faults  # noqa: E402
+import sata_soak  # noqa: E402
 import sizes  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from suites import budget  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
@@ -48,6 +52,13 @@ def test_random_requests_and_power_cuts(serial, seeds):
             sata_faults.run(program, "random", str(seed), "100" if not serial else "60")
         except RuntimeError as error:
             pytest.fail(f"STRAIGHTWAY_SEED={seed}\n{error}")
+
+
+def test_lives_with_faults_cuts_cancels_and_pulled_cables():
+    """STRAIGHTWAY_BUDGET (1000 lives, or 300s) makes it longer; `make soak` does."""
+    seconds = budget.seconds(0)
+    lives, requests = sata_soak.soak(0 if seconds else budget.states(8), seconds, SEED)
+    print(f"STRAIGHTWAY_SEED={SEED}: {lives} lives, {requests} requests")
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():

@@ -3,6 +3,7 @@
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
 // with the contents that are allowed. `sata_bench discard SEED`: a power cut after a discard, a flush and a write.
 // `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
+// `sata_bench soak SEED`: a fault, power cuts, cancels and pulled cables in one run.
 // Built with SERIAL, the host includes its PHY and exchanges single bits with the drive. The fault rows are then those of the
 // line, and there are two more commands: `sata_bench start FASTEST SLOWEST` (the drive's rates) prints the negotiated rate,
 // and `sata_bench plug` plugs and unplugs the cable.
@@ -387,6 +388,81 @@ int fault_run(const std::string& name) {
     fail("unknown fault");
 }
 
+// One life of a random drive under random load: a fault of the matrix, power cuts, a host that cancels, and (with the PHY) a
+// cable that is pulled, in any order. Each request ends, what is read is right, and after each event everything works.
+int soak_run(uint64_t seed) {
+    Random random(seed * 0x9e3779b97f4a7c15);  // neighbouring seeds begin alike
+    std::vector<sata::FaultRow> faults;
+    for (const sata::FaultRow& row : rows())
+        if (row.usable && !row.at_start && !row.cancel_at) faults.push_back(row);
+    const sata::FaultRow& row = faults[random.below(faults.size())];
+    DriveModel model;
+    model.queue = random.percent(70);
+    model.activates = random.percent(50);
+    model.reorder = random.percent(60);
+    model.command_latency = random.percent(50) ? random.below(400) : 0;
+    if (random.percent(20)) model.stall_after = 3000, model.stall_cycles = 5000;
+    row.shape(model);
+    sata::PhyModel phy;
+    if (random.percent(30)) phy.fastest = random.below(3);
+    phy.ppm = int(random.below(11401)) - 5700;
+    phy.announces = random.percent(50);
+    Bench bench(model, 1 + random.below(32), random.percent(50) ? random.below(60) : 0, seed, phy);
+    bench.drive.port.latency = random.percent(50) ? random.below(17) : 0;
+    bench.drive.port.hold_percent = random.percent(50) ? random.below(50) : 0;
+    if (!bench.until_ready(500000)) fail("the drive never became ready");
+    Load load(bench, seed, 0, 12);
+    std::string events;
+    unsigned ended = 0, faulty = random.below(3);
+    for (unsigned event = 0; event < 3; ++event) {
+        unsigned what = event == faulty ? 0 : 1 + random.below(SERIAL ? 3 : 2);
+        events += " " + (what == 0 ? row.name : std::string(what == 1 ? "cut" : what == 2 ? "cancel" : "unplug"));
+        unsigned at = load.begun() + random.below(20);
+        if (what == 0) {
+            bench.drive.port.count_from_now();
+            bench.cable.count_from_now();
+            row.set(bench.drive);
+        }
+        load.more(20 + random.below(40));
+        bool happened = what == 0;
+        for (uint64_t i = 0; !load.done(); ++i) {
+            if (i == 4000000) fail("requests were never answered:" + events);
+            bench.cycle();
+            if (bench.top->cancel && bench.host.idle()) bench.top->cancel = 0;
+            if (happened || load.begun() < at) continue;
+            happened = true;
+            if (what == 1) {
+                load.paused = true;
+                bench.drive.cut();
+                for (int n = 0; n < 600000 && !(bench.host.idle() && bench.top->ready); ++n) bench.cycle();
+                if (!bench.host.idle() || !bench.top->ready) fail("the drive did not return after a power cut:" + events);
+                load.contents().power_cut();
+                load.paused = false;
+            } else if (what == 2) {
+                bench.top->cancel = !bench.top->idle;
+            } else {
+                bench.cable.plug(false);
+                for (uint64_t n = random.below(20000); n > 0; --n) bench.cycle();
+                bench.cable.plug(true);
+            }
+        }
+        ended += load.tally.ended;
+        bench.drive.fault = {};
+        bench.drive.port.fault = {};
+        bench.drive.port.line_fault = {};
+        bench.top->cancel = 0;
+        if (!bench.until_ready(600000)) fail("the drive did not come back:" + events);
+        load.tally = {};
+        load.more(10);
+        load.run(1000000);
+        if (load.tally.by_status[kOk] != 10) fail("requests fail after" + events);
+    }
+    for (int i = 0; i < 10; ++i) bench.cycle();
+    if (!bench.top->idle) fail("the checker still sees requests under way");
+    std::printf("%u requests,%s\n", ended, events.c_str());
+    return 0;
+}
+
 // Prints the negotiated rate, or that the host's PHY is still waiting.
 int start_run(unsigned fastest, unsigned slowest) {
     sata::PhyModel phy;
@@ -471,6 +547,7 @@ int rate_run(Op op, bool queue, uint32_t count, unsigned depth, unsigned latency
 int main(int argc, char** argv) {
     std::string what = argc > 1 ? argv[1] : "";
     if (what == "random" && argc == 4) return random_run(std::strtoull(argv[2], nullptr, 0), std::strtoul(argv[3], nullptr, 0));
+    if (what == "soak" && argc == 3) return soak_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "discard" && argc == 3) return discard_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "cancel" && argc == 3) return cancel_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "fault" && argc == 3) return fault_run(argv[2]);

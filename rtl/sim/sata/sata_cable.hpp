@@ -88,6 +88,7 @@ public:
     bool idle() const { return !plugged_ || dip_until_ > now_ || line_idle(); }
     void plug(bool in) {
         plugged_ = in;
+        plugged_at_ = now_;
         if (!in) return quiet();
         if (!model.announces) return;
         drive_.step({kAlign, true}, true);  // power-up
@@ -142,15 +143,17 @@ private:
             double ns = double(now_ - heard_since_) / kNanosecond;
             heard_idle_ = idle;
             heard_since_ = now_;
+            // What the drive heard of a signal of the host's when the cable was plugged or pulled has any length.
+            bool whole = now_ - plugged_at_ > 1000 * kNanosecond;
             if (idle) {
                 was_burst_ = ns < 200;
-                if (was_burst_ && (ns < 103.5 || ns > 109.9)) refused("a burst");
+                if (was_burst_ && whole && (ns < 103.5 || ns > 109.9)) refused("a burst");
             } else if (ns > 101.3 && ns < 112) {
                 ++wakes_, resets_ = 0;
             } else if (ns > 304 && ns < 336) {
                 ++resets_, wakes_ = 0;
             } else {
-                if (was_burst_ && ns < 525) refused("a gap");
+                if (was_burst_ && whole && ns < 525) refused("a gap");
                 wakes_ = resets_ = 0;
             }
             return;
@@ -271,6 +274,7 @@ private:
     Bits out_;
     std::deque<Word> words_;
     Phase phase_ = kQuiet;
+    Femtoseconds plugged_at_ = 0;
     Femtoseconds now_ = 0, drive_next_ = 0, host_next_ = 0, until_ = 0, began_ = 0, period_ = 1, heard_since_ = 0,
                  dip_until_ = 0, unplugged_until_ = 0;
     uint64_t host_bits_ = 0, drive_bits_ = 0;
