@@ -22,6 +22,8 @@ TIMED = ["-Z", "unstable-options", "--report-time"]
 # Examples that any machine can run, with their arguments; volume's is in its documentation and runs with that. The others are
 # checked by clippy, and built for their users.
 EXAMPLES = {"read_block": (), "record": (), "file_read": ("Cargo.toml",)}
+# Searches that get longer than their crate's default.
+BUDGETS = {"coprocessor/fuzz": "10s"}
 # How long each program took the last time: the longest run first.
 TIMES = ROOT / "build" / "test" / "rust.json"
 
@@ -75,6 +77,8 @@ def run_one(name, program, folder, pattern):
     words = [program, "--show-output", *([pattern] if pattern else [])]
     # As cargo does: in the crate's folder.
     env = {"CARGO_MANIFEST_DIR": str(folder), "RUST_BACKTRACE": "0", "RUSTC_BOOTSTRAP": "1"}
+    if name in BUDGETS:
+        env["STRAIGHTWAY_BUDGET"] = os.environ.get("STRAIGHTWAY_BUDGET", BUDGETS[name])
     done = process.kept([*words, *TIMED], cwd=folder, env=env)
     if COUNTS.search(done.output) is None and "unstable-options" in done.output:
         done = process.kept(words, cwd=folder, env=env)

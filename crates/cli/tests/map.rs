@@ -4,7 +4,6 @@
 mod support;
 
 use std::process::{Command, Stdio};
-use std::sync::Once;
 use std::time::{Duration, Instant};
 use support::{Folder, command, noise, ok, refused, run, schema_names_all_keys, stderr, volume};
 
@@ -18,18 +17,6 @@ struct Place {
 
 impl Place {
     fn new(len: usize) -> Self {
-        // Cargo builds the library for its own package only.
-        static BUILT: Once = Once::new();
-        BUILT.call_once(|| {
-            let build = ["build", "--quiet", "--locked", "-p", "straightway-preload"];
-            assert!(
-                Command::new(env!("CARGO"))
-                    .args(build)
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-        });
         let folder = Folder::new();
         let disk = volume(&folder, "disk.img", &[]);
         let data = folder.file("source", len);

@@ -6,34 +6,16 @@ use crash::{Fault, Faulty, Kind, On, Rule};
 use map::{Options, Range, map};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 /// The name that no real file has.
 const AT: &str = "/straightway/data";
 
-/// The library. Cargo does not build a library for programs with its own tests.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let build = [
-            "build",
-            "--quiet",
-            "--locked",
-            "--message-format=json",
-            "-p",
-            env!("CARGO_PKG_NAME"),
-        ];
-        let built = Command::new(env!("CARGO"))
-            .args(build)
-            .output()
-            .expect("cargo");
-        let messages = String::from_utf8_lossy(&built.stdout);
-        let mut words = messages.split('"');
-        let found = words.find(|word| word.ends_with("/libstraightway_preload.so"));
-        PathBuf::from(found.unwrap_or_else(|| panic!("no library: {}", said(&built))))
-    })
+/// The library, which cargo builds beside this program.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("this program's path");
+    program.with_file_name("libstraightway_preload.so")
 }
 
 /// Runs `body` with a way to start programs while `data` is shared.
@@ -65,7 +47,7 @@ fn with_device<D: Device>(
     let buffers = (0..4).map(|_| Buffer::from_static(vec![0; options.page_bytes].leak()));
     let range = Range { lba: 0, size_bytes };
     let (map, server) = map(device, range, options, buffers.collect()).expect("a map");
-    let library = library();
+    let library = &library();
     thread::scope(|scope| {
         scope.spawn(|| {
             map.share(&socket, file_bytes).expect("a socket");

@@ -397,7 +397,7 @@ fn wait(mut child: Child, cancel: &Cancel) -> Result<ExitStatus> {
     }
 }
 
-/// The library: beside this command, or in the libraries' folder beside the command's.
+/// The library: beside this command, in the libraries' folder beside the command's, or where cargo builds it for tests.
 fn library() -> Result<PathBuf> {
     let command = std::env::current_exe().ok();
     let folder = command.as_deref().and_then(Path::parent);
@@ -405,6 +405,7 @@ fn library() -> Result<PathBuf> {
         [
             folder.join(LIBRARY),
             folder.join("../lib/straightway").join(LIBRARY),
+            folder.join("deps").join(LIBRARY),
         ]
     });
     let mut places = places.into_iter().flatten();
