@@ -217,7 +217,13 @@ impl<D: Device> Serve for State<D> {
         if pager.is_poisoned(page) {
             return false;
         }
-        pager.space_mut().give(Fault { page, store });
+        // No other thread's fault can have been served since, so a page in memory has no mapping.
+        let unmapped = true;
+        pager.space_mut().give(Fault {
+            page,
+            store,
+            unmapped,
+        });
         loop {
             let now_us = micros(self.started.elapsed());
             if pager.turn(now_us).is_err() {

@@ -145,6 +145,16 @@ impl Pages {
         self.states.get(&page).copied()
     }
 
+    /// Whether a store to a page in memory must fault.
+    pub fn is_protected(&self, page: u64) -> bool {
+        !matches!(self.state(page), Some(State::Dirty | State::Rewritten))
+    }
+
+    /// Whether a page keeps its memory.
+    pub fn is_pinned(&self, page: u64) -> bool {
+        self.pinned.contains_key(&page)
+    }
+
     /// Number of pages with memory.
     #[cfg(test)]
     pub const fn resident(&self) -> usize {
@@ -254,7 +264,7 @@ impl Pages {
 
     /// The same, although no thread has touched the page.
     pub fn begin_read_ahead(&mut self, page: u64) {
-        self.begin(page, self.pinned.contains_key(&page), false);
+        self.begin(page, self.is_pinned(page), false);
     }
 
     fn begin(&mut self, page: u64, asked: bool, stored: bool) {

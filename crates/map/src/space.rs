@@ -9,6 +9,8 @@ pub struct Fault {
     pub page: u64,
     /// Whether it is about to store.
     pub store: bool,
+    /// The page has its memory, and no mapping: it was unmapped, perhaps by the kernel.
+    pub unmapped: bool,
 }
 
 /// Memory whose pages are given and taken by the pager. Each call but the first two lets the

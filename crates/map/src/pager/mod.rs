@@ -213,7 +213,11 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     /// Serves a fault; false if it lacks memory or a buffer.
     fn serve(&mut self, fault: Fault) -> io::Result<bool> {
-        let Fault { page, store } = fault;
+        let Fault {
+            page,
+            store,
+            unmapped,
+        } = fault;
         if self.pages.state(page).is_none() {
             let is_served = self.load(fault)?;
             if is_served {
@@ -226,9 +230,23 @@ impl<D: Device, S: Space> Pager<D, S> {
             Answer::Load | Answer::Wait => {}
             Answer::Remap { protected } => self.space.remap(page, protected)?,
             Answer::Unprotect => self.space.unprotect(page)?,
+            Answer::Wake if unmapped => self.map_again(page)?,
             Answer::Wake | Answer::Poison => self.space.wake(page)?,
         }
         Ok(true)
+    }
+
+    /// Maps a page in memory that the kernel has unmapped: it does so when memory is short, also if the
+    /// page then stays because nothing can take its content.
+    fn map_again(&mut self, page: u64) -> io::Result<()> {
+        let protected = self.pages.is_protected(page);
+        if protected && self.pages.is_pinned(page) {
+            // A device may have this very memory, so it stays; this counts as a store.
+            self.pages.fault(page, true);
+            self.space.unprotect(page)?;
+            return self.space.remap(page, false);
+        }
+        self.space.remap(page, protected)
     }
 
     /// Does for pages that are in memory what stores to them would.
@@ -237,15 +255,19 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// As [`turn`](Self::turn).
     pub fn store(&mut self, pages: std::ops::Range<u64>) -> io::Result<()> {
         for page in pages {
-            let store = true;
+            let (store, unmapped) = (true, false);
             if self.pages.state(page).is_some() {
-                self.serve(Fault { page, store })?;
+                self.serve(Fault {
+                    page,
+                    store,
+                    unmapped,
+                })?;
             }
         }
         Ok(())
     }
 
-    fn load(&mut self, Fault { page, store }: Fault) -> io::Result<bool> {
+    fn load(&mut self, Fault { page, store, .. }: Fault) -> io::Result<bool> {
         let Some(slot) = self.free_slot() else {
             return Ok(false);
         };

@@ -23,6 +23,7 @@ pub(super) const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
 
 pub(super) const EVENT_PAGEFAULT: u8 = 0x12;
 pub(super) const PAGEFAULT_FLAG_WRITE: u64 = 1 << 0;
+pub(super) const PAGEFAULT_FLAG_MINOR: u64 = 1 << 2;
 
 /// `UFFD_USER_MODE_ONLY`: what an unprivileged process may serve.
 pub(super) const USER_MODE_ONLY: libc::c_long = 1;

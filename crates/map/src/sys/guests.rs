@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::abi;
-use super::mapping::{failed, next_address};
+use super::mapping::{Touch, failed, next_touch};
 use crate::error::Result;
 use crate::share::{Hello, receive, send};
 use crate::space::Fault;
@@ -80,13 +80,21 @@ impl Guest {
     /// Reads what its threads wait for; false if it is no process that has the map.
     fn take_faults(&mut self, faults: &mut VecDeque<Fault>, len: u64, page_bytes: u64) -> bool {
         loop {
-            match next_address(self.uffd.as_fd()) {
+            match next_touch(self.uffd.as_fd()) {
                 Ok(None) => return true,
                 // The start is what the other process says: any number.
-                Ok(Some((address, store))) if address.wrapping_sub(self.start) < len => {
+                Ok(Some(Touch { address, store, .. }))
+                    if address.wrapping_sub(self.start) < len =>
+                {
                     let page = address.wrapping_sub(self.start) / page_bytes;
                     self.waits.push(page);
-                    faults.push_back(Fault { page, store });
+                    // A page in memory appears in its mapping by itself.
+                    let unmapped = false;
+                    faults.push_back(Fault {
+                        page,
+                        store,
+                        unmapped,
+                    });
                 }
                 Ok(_) | Err(_) => return false,
             }

@@ -278,11 +278,20 @@ impl Mapping {
     }
 }
 
-/// The address of the next thread that waits at a userfaultfd, and whether it is about to store.
+/// A thread that waits at a userfaultfd.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub address: u64,
+    pub store: bool,
+    /// The page is in memory, without a mapping.
+    pub unmapped: bool,
+}
+
+/// The next thread that waits at a userfaultfd.
 ///
 /// # Errors
 /// The file is no userfaultfd, or the system call failed.
-pub(super) fn next_address(uffd: BorrowedFd<'_>) -> io::Result<Option<(u64, bool)>> {
+pub(super) fn next_touch(uffd: BorrowedFd<'_>) -> io::Result<Option<Touch>> {
     let mut bytes = [0; size_of::<abi::Message>()];
     match read(uffd, &mut bytes) {
         Ok(read) if read == bytes.len() => {}
@@ -299,7 +308,11 @@ pub(super) fn next_address(uffd: BorrowedFd<'_>) -> io::Result<Option<(u64, bool
     if bytes[0] != abi::EVENT_PAGEFAULT {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    Ok(Some((word(16), word(8) & abi::PAGEFAULT_FLAG_WRITE != 0)))
+    Ok(Some(Touch {
+        address: word(16),
+        store: word(8) & abi::PAGEFAULT_FLAG_WRITE != 0,
+        unmapped: word(8) & abi::PAGEFAULT_FLAG_MINOR != 0,
+    }))
 }
 
 /// A userfaultfd with what the map needs.

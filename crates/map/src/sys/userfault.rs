@@ -8,7 +8,7 @@
 
 use super::abi;
 use super::guests::{Guests, Listener};
-use super::mapping::{Faults, Mapping, Region, next_address};
+use super::mapping::{Faults, Mapping, Region, Touch, next_touch};
 use crate::error::Result;
 use crate::space::{Fault, Space};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -193,12 +193,20 @@ impl Space for Userfault {
             return Ok(self.given.take());
         }
         let start = self.region().start().as_ptr() as u64;
-        match next_address(self.mapping.uffd.as_fd())? {
-            Some((address, store)) => {
+        match next_touch(self.mapping.uffd.as_fd())? {
+            Some(Touch {
+                address,
+                store,
+                unmapped,
+            }) => {
                 let offset = address.wrapping_sub(start);
                 debug_assert!(offset < self.region().len as u64, "{address:#x}");
                 let page = offset / self.page_bytes as u64;
-                Ok(Some(Fault { page, store }))
+                Ok(Some(Fault {
+                    page,
+                    store,
+                    unmapped,
+                }))
             }
             None => self.guests.next_fault(self.mapping.region().memory.as_fd()),
         }

@@ -258,3 +258,40 @@ fn a_store_is_written_at_its_age_without_a_sync() {
     });
     ended.expect("a clean end");
 }
+
+#[test]
+fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    for writable in [false, true] {
+        let options = Options {
+            writable,
+            ..Options::default()
+        };
+        let ended = with_map(disk(4), 4 * PAGE as u64, options, |map| {
+            for page in 0..4 {
+                assert_eq!(load(&map, page * PAGE), value(page));
+            }
+            if writable {
+                store(&map, PAGE, 99);
+            }
+            // As memory is reclaimed: a page that cannot be swapped stays, without a mapping.
+            // SAFETY: the range is the map's, and its content stays.
+            let advised = unsafe {
+                libc::madvise(map.as_ptr().as_ptr().cast(), 4 * PAGE, libc::MADV_PAGEOUT)
+            };
+            assert_eq!(advised, 0);
+            let expected = [1, if writable { 99 } else { 2 }, 3, 4];
+            assert_eq!([0, 1, 2, 3].map(|page| load(&map, page * PAGE)), expected);
+            if writable {
+                store(&map, 0, 98);
+                store(&map, PAGE, 97);
+                assert_eq!([0, 1].map(|page| load(&map, page * PAGE)), [98, 97]);
+                map.sync().expect("a sync");
+                assert_eq!(map.counters().writes, 2);
+            }
+        });
+        ended.expect("a clean end");
+    }
+}
