@@ -12,11 +12,6 @@ pub enum Error {
     /// The kernel does not let this process serve page faults.
     #[error("userfaultfd: {0}; run it as root, or set vm.unprivileged_userfaultfd=1")]
     NotPermitted(io::Error),
-    /// The kernel cannot track stores: a map that may be stored to needs Linux 5.19 on x86-64.
-    #[error(
-        "this kernel has no userfaultfd with write protection for shared memory; map it to read only"
-    )]
-    NoWriteProtection,
     /// A system call failed.
     #[error("{doing}: {error}")]
     System {

@@ -5,7 +5,7 @@ use crate::error::{Error, Failure, Result};
 use crate::map::{Options, POLL_US, micros};
 use crate::pager::{Counters, Pager, Range, Reports};
 use crate::space::Fault;
-use crate::sys::{Faults, Region, Serve, Served, Userfault};
+use crate::sys::{Faults, Region, Serve, Served, Stores, Userfault};
 use block::{Buffer, Device};
 use std::cell::RefCell;
 use std::io;
@@ -45,7 +45,7 @@ struct State<D: Device> {
 /// each: as many as requests may be under way.
 ///
 /// # Errors
-/// [`Error::Options`], or those of the kernel; a map that may be stored to needs x86-64.
+/// [`Error::Options`], or those of the kernel.
 pub fn map_local<D: Device + 'static>(
     device: D,
     range: Range,
@@ -53,11 +53,13 @@ pub fn map_local<D: Device + 'static>(
     buffers: Vec<Buffer>,
 ) -> Result<LocalMap<D>> {
     let len = options.check(device.geometry(), range, &buffers)?;
-    if options.writable && !cfg!(target_arch = "x86_64") {
-        return Err(Error::NoWriteProtection);
-    }
     let page = options.page_bytes;
-    let space = Userfault::new(len, page, options.writable, Faults::BySignal)?;
+    let stores = match options.stores() {
+        // Only there the signal says whether the access was a store.
+        Stores::Told if !cfg!(target_arch = "x86_64") => Stores::Hidden,
+        stores => stores,
+    };
+    let space = Userfault::new(len, page, stores, Faults::BySignal)?;
     let region = Arc::clone(space.region());
     let reports = Arc::new(Reports::default());
     let limits = options.limits();

@@ -6,7 +6,7 @@
 use crate::error::{Error, Failure, Result};
 use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
 use crate::share::Hello;
-use crate::sys::{Faults, Listener, Region, Userfault};
+use crate::sys::{Faults, Listener, Region, Stores, Userfault};
 use crate::window::Window;
 use block::{Buffer, Device, Geometry};
 use std::collections::{HashMap, VecDeque};
@@ -28,8 +28,14 @@ pub(crate) const POLL_US: u32 = 50;
 /// How a range is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether threads may store. Needs write protection by userfaultfd: Linux 5.19 on x86-64.
+    /// Whether threads may store.
     pub writable: bool,
+    /// Finds stores by the content of the pages that threads touched, as on kernels without
+    /// userfaultfd's write protection (before Linux 5.19, and not on x86-64). There it is always so.
+    ///
+    /// A page that was touched counts as dirty until it is looked at, which a sync, an eviction and the
+    /// limits do, and is written if it has changed.
+    pub stores_by_content: bool,
     /// Bytes of a page, which is what one fault reads: a power of two from 4 KiB to 2 MiB, at
     /// least a page of the kernel.
     pub page_bytes: usize,
@@ -52,6 +58,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             writable: false,
+            stores_by_content: false,
             page_bytes: 4 << 10,
             resident_bytes: 64 << 20,
             dirty_bytes: 32 << 20,
@@ -73,6 +80,15 @@ impl Options {
             dirty_pages: pages(self.dirty_bytes).max(1),
             dirty_age_us: self.dirty_age.map(|age| micros(age).max(LEAST_AGE_US)),
             read_ahead_pages: pages(self.read_ahead_bytes),
+        }
+    }
+
+    /// How the stores shall be found.
+    pub(crate) const fn stores(&self) -> Stores {
+        match (self.writable, self.stores_by_content) {
+            (false, _) => Stores::None,
+            (true, false) => Stores::Told,
+            (true, true) => Stores::Hidden,
         }
     }
 
@@ -339,7 +355,7 @@ pub fn map<D: Device>(
 ) -> Result<(Map, Server<D>)> {
     let limits = options.limits();
     let len = options.check(device.geometry(), range, &buffers)?;
-    let space = Userfault::new(len, options.page_bytes, options.writable, Faults::ByMessage)?;
+    let space = Userfault::new(len, options.page_bytes, options.stores(), Faults::ByMessage)?;
     let region = Arc::clone(space.region());
     let reports = Arc::new(Reports::default());
     let pager = Pager::new(device, space, range, limits, buffers, Arc::clone(&reports));

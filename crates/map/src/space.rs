@@ -13,11 +13,15 @@ pub struct Fault {
     pub unmapped: bool,
 }
 
-/// Memory whose pages are given and taken by the pager. Each call but the first two lets the
+/// Memory whose pages are given and taken by the pager. Each call but the first three lets the
 /// threads that wait for the page continue, if it changes what they wait for.
 ///
 /// Errors are those of the system calls.
 pub trait Space {
+    /// Whether a store to a page that was given protected is a fault. If not, a protected page has no
+    /// mapping, so each access to it is a fault.
+    fn tells_stores(&self) -> bool;
+
     /// The next thread that waits, if any.
     fn next_fault(&mut self) -> io::Result<Option<Fault>>;
 

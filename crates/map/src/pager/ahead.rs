@@ -98,8 +98,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         let within: Vec<u64> = resident.filter(|page| pages.contains(page)).collect();
         for page in within {
             if self.pages.take(page) {
-                self.space.evict(page)?;
-                self.counters.evictions += 1;
+                self.take_memory(page)?;
             }
         }
         Ok(())

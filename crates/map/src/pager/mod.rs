@@ -5,6 +5,7 @@
 //! A fault that lacks memory or a buffer waits in order and is tried again.
 
 mod ahead;
+mod contents;
 mod reports;
 mod sync;
 
@@ -15,6 +16,7 @@ use crate::pages::{Answer, Loaded, Pages, State, Step};
 use crate::space::{Fault, Space};
 use ahead::Ahead;
 use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag};
+use contents::Contents;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -73,6 +75,8 @@ pub struct Pager<D, S> {
     slots: Vec<Slot>,
     waiting: VecDeque<Fault>,
     ahead: Ahead,
+    /// Unless the memory tells stores.
+    contents: Option<Contents>,
     sync: Option<Sync>,
     synced: Option<Result<()>>,
     counters: Counters,
@@ -127,9 +131,11 @@ impl<D: Device, S: Space> Pager<D, S> {
         reports: Arc<Reports>,
     ) -> Self {
         debug_assert!(check(device.geometry(), range, limits, &buffers).is_ok());
+        let contents = (!space.tells_stores()).then(Contents::default);
         Self {
             device,
             space,
+            contents,
             pages: Pages::new(limits.resident_pages),
             range,
             limits,
@@ -190,7 +196,9 @@ impl<D: Device, S: Space> Pager<D, S> {
         }
         while let Some(fault) = self.space.next_fault()? {
             self.counters.faults += 1;
-            self.waiting.push_back(fault);
+            // The thread's next access is no fault, so it may be a store.
+            let store = fault.store || self.contents.is_some();
+            self.waiting.push_back(Fault { store, ..fault });
         }
         for _ in 0..self.waiting.len() {
             let Some(fault) = self.waiting.pop_front() else {
@@ -297,20 +305,28 @@ impl<D: Device, S: Space> Pager<D, S> {
     fn make_room(&mut self, slot: usize) -> io::Result<Room> {
         while self.pages.is_full() {
             match self.pages.step() {
-                Some(Step::Evict(page)) => {
-                    self.space.evict(page)?;
-                    self.counters.evictions += 1;
-                }
+                Some(Step::Evict(page)) => self.take_memory(page)?,
                 Some(Step::Unmap(page)) => self.space.unmap(page)?,
                 Some(Step::Write(page)) => {
-                    self.submit_write(slot, page)?;
-                    return Ok(Room::Later);
+                    if self.submit_write(slot, page)? {
+                        return Ok(Room::Later);
+                    }
                 }
                 None if self.is_busy() => return Ok(Room::Later),
                 None => return Ok(Room::Full),
             }
         }
         Ok(Room::Ready)
+    }
+
+    /// Takes the memory of a page that is absent.
+    fn take_memory(&mut self, page: u64) -> io::Result<()> {
+        self.space.evict(page)?;
+        self.counters.evictions += 1;
+        if let Some(contents) = &mut self.contents {
+            contents.forget(page);
+        }
+        Ok(())
     }
 
     /// The first block of a page, and its length in bytes: the last one may be shorter.
@@ -334,20 +350,26 @@ impl<D: Device, S: Space> Pager<D, S> {
         self.slots.iter().filter(is_free).count()
     }
 
-    /// Writes a page whose state is [`State::Writing`].
-    fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<()> {
+    /// Writes a page whose state is [`State::Writing`]; false if the device has its content already.
+    fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<bool> {
         self.space.protect(page)?;
-        self.counters.writes += 1;
+        let (lba, len) = self.place(page);
         if let Some(Slot::Free(buffer)) = self.slots.get_mut(slot) {
             self.space.copy_out(page, &mut buffer[..])?;
+            let contents = self.contents.as_ref();
+            if contents.is_some_and(|contents| contents.is(page, &buffer[..len])) {
+                self.written(page, Ok(()), None);
+                return Ok(false);
+            }
         }
-        let (lba, len) = self.place(page);
+        self.counters.writes += 1;
         let fua = false;
         self.submit(slot, Job::Write(page), len, |buffer| Operation::Write {
             lba,
             buffer,
             fua,
-        })
+        })?;
+        Ok(true)
     }
 
     /// Submits a request with the first `len` bytes of a free slot's buffer.
@@ -409,7 +431,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         };
         match job {
             Job::Read(page) => self.loaded(page, result, whole.as_deref())?,
-            Job::Write(page) => self.written(page, result),
+            Job::Write(page) => self.written(page, result, whole.as_deref()),
         }
         if let (Some(place), Some(buffer)) = (self.slots.get_mut(tag as usize), whole) {
             *place = Slot::Free(buffer);
@@ -434,6 +456,9 @@ impl<D: Device, S: Space> Pager<D, S> {
             (Loaded::Forget, _) => return Ok(()),
             (Loaded::Install { protected }, Ok(data)) => {
                 let (_, len) = self.place(page);
+                if let Some(contents) = &mut self.contents {
+                    contents.set(page, &data[..len]);
+                }
                 let installed = if len < data.len() {
                     // The rest of the last page.
                     let mut padded = data.to_vec();
@@ -466,8 +491,16 @@ impl<D: Device, S: Space> Pager<D, S> {
         self.space.poison(page, error)
     }
 
-    fn written(&mut self, page: u64, result: Result<(), block::Error>) {
+    /// A write has ended, of `data` if something was written.
+    fn written(&mut self, page: u64, result: Result<(), block::Error>, data: Option<&[u8]>) {
         self.pages.end_write(page, result.is_ok());
+        let (_, len) = self.place(page);
+        match (&mut self.contents, result, data) {
+            (Some(contents), Ok(()), Some(data)) => contents.set(page, &data[..len]),
+            // A part may have been written.
+            (Some(contents), Err(_), _) => contents.forget(page),
+            _ => {}
+        }
         let failure = result.err().map(|error| self.fail(page, true, error));
         if let Some(sync) = &mut self.sync {
             if sync.awaited.remove(&page) {

@@ -88,6 +88,17 @@ pub enum Faults {
     BySignal,
 }
 
+/// How the stores to a region are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stores {
+    /// There are none.
+    None,
+    /// The kernel tells the first store to a page that is protected: Linux 5.19 on x86-64.
+    Told,
+    /// The kernel tells an access to a page that has no mapping, and no more.
+    Hidden,
+}
+
 /// An error of the system call that was doing this.
 pub(super) fn failed(doing: &'static str) -> impl Fn(Errno) -> Error {
     move |error| Error::System {
@@ -106,16 +117,25 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// New memory of `len` bytes, whole pages of the kernel that are all absent; `modes` are what its
-    /// faults are reported for (`UFFDIO_REGISTER_MODE_*`).
+    /// New memory of `len` bytes, whole pages of the kernel that are all absent. Returns how its stores
+    /// are found: hidden if the kernel cannot tell them.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::NoWriteProtection`] or [`Error::System`].
-    pub fn new(len: usize, is_writable: bool, faults: Faults, modes: u64) -> Result<Self> {
+    /// [`Error::NotPermitted`] or [`Error::System`].
+    pub fn new(len: usize, stores: Stores, faults: Faults) -> Result<(Self, Stores)> {
         let memory =
             memfd_create("straightway-map", MemfdFlags::CLOEXEC).map_err(failed("memfd_create"))?;
         ftruncate(&memory, len as u64).map_err(failed("setting the size of memory"))?;
-        Self::of(memory, (len, 0), is_writable, faults, modes)
+        let (uffd, stores) = open(stores, faults)?;
+        let protects = if stores == Stores::Told {
+            abi::REGISTER_WP
+        } else {
+            0
+        };
+        let modes = abi::REGISTER_MISSING | abi::REGISTER_MINOR | protects;
+        let is_writable = stores != Stores::None;
+        let mapping = Self::of(memory, (len, 0), is_writable, uffd, modes)?;
+        Ok((mapping, stores))
     }
 
     /// The same of memory that exists, with so many bytes of addresses behind it.
@@ -126,14 +146,13 @@ impl Mapping {
         memory: OwnedFd,
         (len, tail): (usize, usize),
         is_writable: bool,
-        faults: Faults,
+        uffd: OwnedFd,
         modes: u64,
     ) -> Result<Self> {
         let empty = memfd_create("straightway-map-error", MemfdFlags::CLOEXEC)
             .map_err(failed("memfd_create"))?;
         let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(failed("eventfd"))?;
-        let uffd = open(is_writable, faults)?;
         let mut region = Region {
             start: NonNull::dangling(),
             len: 0,
@@ -201,13 +220,8 @@ impl Mapping {
                 "the memory is not as long as its server says",
             ));
         }
-        Self::of(
-            memory,
-            (len, tail),
-            false,
-            Faults::ByMessage,
-            abi::REGISTER_MISSING,
-        )
+        let (uffd, _) = open(Stores::None, Faults::ByMessage)?;
+        Self::of(memory, (len, tail), false, uffd, abi::REGISTER_MISSING)
     }
 
     /// Makes each access to a part an error (SIGBUS), also those that wait.
@@ -316,7 +330,7 @@ pub(super) fn next_touch(uffd: BorrowedFd<'_>) -> io::Result<Option<Touch>> {
 }
 
 /// A userfaultfd with what the map needs.
-fn open(is_writable: bool, faults: Faults) -> Result<OwnedFd> {
+fn open(stores: Stores, faults: Faults) -> Result<(OwnedFd, Stores)> {
     let flags = libc::c_long::from(libc::O_CLOEXEC | libc::O_NONBLOCK);
     let mut last = io::Error::from(io::ErrorKind::PermissionDenied);
     // An unprivileged process may serve its own loads and stores, not those of system calls. By a
@@ -331,16 +345,20 @@ fn open(is_writable: bool, faults: Faults) -> Result<OwnedFd> {
         if file >= 0 {
             // SAFETY: the kernel has just returned it, so it is ours alone.
             let uffd = unsafe { OwnedFd::from_raw_fd(file as i32) };
-            return shake_hands(uffd, is_writable, faults);
+            return match shake_hands(&uffd, stores, faults) {
+                Ok(()) => Ok((uffd, stores)),
+                Err(_) if stores == Stores::Told => open(Stores::Hidden, faults),
+                Err(error) => Err(error),
+            };
         }
         last = io::Error::last_os_error();
     }
     Err(Error::NotPermitted(last))
 }
 
-fn shake_hands(uffd: OwnedFd, is_writable: bool, faults: Faults) -> Result<OwnedFd> {
+fn shake_hands(uffd: &OwnedFd, stores: Stores, faults: Faults) -> Result<()> {
     let mut features = abi::FEATURE_MISSING_SHMEM | abi::FEATURE_MINOR_SHMEM;
-    if is_writable {
+    if stores == Stores::Told {
         features |= abi::FEATURE_WP | abi::FEATURE_WP_SHMEM;
     }
     if faults == Faults::BySignal {
@@ -354,10 +372,9 @@ fn shake_hands(uffd: OwnedFd, is_writable: bool, faults: Faults) -> Result<Owned
     // SAFETY: the structure is the request's.
     let result =
         unsafe { libc::ioctl(uffd.as_fd().as_raw_fd(), abi::UFFDIO_API as _, &raw mut api) };
-    match (result, is_writable) {
-        (0.., _) => Ok(uffd),
-        (_, true) => Err(Error::NoWriteProtection),
-        (_, false) => Err(Error::System {
+    match result {
+        0.. => Ok(()),
+        _ => Err(Error::System {
             doing: "UFFDIO_API",
             error: io::Error::last_os_error(),
         }),

@@ -7,6 +7,6 @@ mod signal;
 mod userfault;
 
 pub use guests::Listener;
-pub use mapping::{Faults, Mapping, Region};
+pub use mapping::{Faults, Mapping, Region, Stores};
 pub use signal::{Serve, Served};
 pub use userfault::Userfault;

@@ -8,13 +8,13 @@
 
 use super::abi;
 use super::guests::{Guests, Listener};
-use super::mapping::{Faults, Mapping, Region, Touch, next_touch};
+use super::mapping::{Faults, Mapping, Region, Stores, Touch, next_touch};
 use crate::error::Result;
 use crate::space::{Fault, Space};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, pread, read, retry_on_intr};
+use rustix::io::{Errno, pread, pwrite, read, retry_on_intr};
 use rustix::mm::{Advice, madvise};
 use std::io;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub struct Userfault {
     guests: Guests,
     page_bytes: usize,
     faults: Faults,
+    stores: Stores,
     /// The fault of a signal.
     given: Option<Fault>,
     /// One page's content, while it is protected again.
@@ -36,18 +37,18 @@ pub struct Userfault {
 
 impl Userfault {
     /// Memory of `len` bytes, a multiple of `page_bytes`, whose pages are all absent, and whose faults
-    /// are served as `faults` says.
+    /// are served as `faults` says. Stores are told if that is asked for and the kernel can.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], [`Error::NoWriteProtection`] or [`Error::System`].
-    pub fn new(len: usize, page_bytes: usize, is_writable: bool, faults: Faults) -> Result<Self> {
-        let protects = if is_writable { abi::REGISTER_WP } else { 0 };
-        let modes = abi::REGISTER_MISSING | abi::REGISTER_MINOR | protects;
+    /// [`Error::NotPermitted`] or [`Error::System`].
+    pub fn new(len: usize, page_bytes: usize, stores: Stores, faults: Faults) -> Result<Self> {
+        let (mapping, stores) = Mapping::new(len, stores, faults)?;
         Ok(Self {
-            mapping: Mapping::new(len, is_writable, faults, modes)?,
+            mapping,
             guests: Guests::new(len, page_bytes),
             page_bytes,
             faults,
+            stores,
             given: None,
             scratch: vec![0; page_bytes],
             is_closed: false,
@@ -103,7 +104,7 @@ impl Userfault {
     }
 
     fn map_again(&mut self, page: u64, protected: bool) -> io::Result<()> {
-        if protected && self.region().is_writable() {
+        if protected && self.stores == Stores::Told {
             // Linux before 6.4 maps it writable, so a store could pass unseen: it is given again.
             let mut content = std::mem::take(&mut self.scratch);
             let given = self.read_memory(page, &mut content);
@@ -130,7 +131,7 @@ impl Userfault {
 
     /// Copies `data` to an absent page, in as many calls as it takes.
     fn copy_in(&self, page: u64, data: &[u8], protected: bool) -> io::Result<()> {
-        let is_protected = protected && self.region().is_writable();
+        let is_protected = protected && self.stores == Stores::Told;
         let range = self.page_range(page);
         let mut done = 0;
         while done < self.page_bytes.min(data.len()) {
@@ -162,6 +163,16 @@ impl Userfault {
         })?)
     }
 
+    /// Gives an absent page its content, and no mapping.
+    fn write_memory(&self, page: u64, data: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < data.len() {
+            let at = (self.offset(page) + done) as u64;
+            done += retry_on_intr(|| pwrite(&self.region().memory, &data[done..], at))?;
+        }
+        Ok(())
+    }
+
     fn read_memory(&self, page: u64, data: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while done < data.len() {
@@ -188,6 +199,10 @@ impl Userfault {
 }
 
 impl Space for Userfault {
+    fn tells_stores(&self) -> bool {
+        self.stores != Stores::Hidden
+    }
+
     fn next_fault(&mut self) -> io::Result<Option<Fault>> {
         if self.faults == Faults::BySignal {
             return Ok(self.given.take());
@@ -217,6 +232,10 @@ impl Space for Userfault {
     }
 
     fn install(&mut self, page: u64, data: &[u8], protected: bool) -> io::Result<()> {
+        if protected && self.stores == Stores::Hidden {
+            self.write_memory(page, data)?;
+            return self.wake(page);
+        }
         self.copy_in(page, data, protected)?;
         self.guests.wake(page);
         Ok(())
@@ -229,10 +248,16 @@ impl Space for Userfault {
     }
 
     fn unprotect(&mut self, page: u64) -> io::Result<()> {
+        if self.stores == Stores::Hidden {
+            return self.map_again(page, false);
+        }
         self.set_protection(page, 0)
     }
 
     fn protect(&mut self, page: u64) -> io::Result<()> {
+        if self.stores == Stores::Hidden {
+            return self.unmap(page);
+        }
         self.set_protection(page, abi::WRITEPROTECT_MODE_WP)
     }
 

@@ -264,9 +264,10 @@ fn pages_that_the_kernel_unmapped_by_itself_are_mapped_again() {
     if permitted::is_missing(false) {
         return;
     }
-    for writable in [false, true] {
+    for (writable, stores_by_content) in [(false, false), (true, false), (true, true)] {
         let options = Options {
             writable,
+            stores_by_content,
             ..Options::default()
         };
         let ended = with_map(disk(4), 4 * PAGE as u64, options, |map| {

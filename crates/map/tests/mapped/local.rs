@@ -31,9 +31,16 @@ fn random_stores_of_one_thread_are_on_the_device_at_the_end() {
     if permitted::is_missing(false) {
         return;
     }
+    for stores_by_content in [false, true] {
+        stores_are_on_the_device(stores_by_content);
+    }
+}
+
+fn stores_are_on_the_device(stores_by_content: bool) {
     let (pages, mut random) = (24, fastrand::Rng::with_seed(seed()));
     let options = Options {
         writable: true,
+        stores_by_content,
         resident_bytes: 5 * PAGE,
         dirty_bytes: 2 * PAGE,
         read_ahead_bytes: 2 * PAGE,

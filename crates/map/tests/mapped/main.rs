@@ -126,9 +126,16 @@ fn random_stores_are_on_the_device_after_each_sync_and_at_the_end() {
     if permitted::is_missing(false) {
         return;
     }
+    for stores_by_content in [false, true] {
+        stores_are_on_the_device(stores_by_content);
+    }
+}
+
+fn stores_are_on_the_device(stores_by_content: bool) {
     let (pages, mut random) = (24, fastrand::Rng::with_seed(seed()));
     let options = Options {
         writable: true,
+        stores_by_content,
         resident_bytes: 5 * PAGE,
         dirty_bytes: 2 * PAGE,
         ..Options::default()
@@ -164,13 +171,52 @@ fn random_stores_are_on_the_device_after_each_sync_and_at_the_end() {
 }
 
 #[test]
+fn pages_that_were_only_loaded_from_are_not_written() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let options = Options {
+        writable: true,
+        stores_by_content: true,
+        resident_bytes: 4 * PAGE,
+        dirty_bytes: PAGE,
+        read_ahead_bytes: 2 * PAGE,
+        ..Options::default()
+    };
+    let ended = with_map(disk(16), 15 * PAGE as u64 + 512, options, |map| {
+        for page in 0..16 {
+            assert_eq!(load(&map, page * PAGE), value(page));
+        }
+        store(&map, 3 * PAGE, value(3));
+        map.sync().expect("a sync");
+        // Not even the page that was stored to, because it holds what it held.
+        assert_eq!(map.counters().writes, 0);
+        store(&map, 15 * PAGE, 1);
+        store(&map, PAGE, 99);
+        for _ in 0..2 {
+            map.sync().expect("a sync");
+            assert_eq!((load(&map, 15 * PAGE), load(&map, PAGE)), (1, 99));
+            assert_eq!(map.counters().writes, 2);
+        }
+    });
+    ended.expect("a clean end");
+}
+
+#[test]
 fn threads_that_touch_the_same_pages_all_go_on() {
     if permitted::is_missing(false) {
         return;
     }
+    for stores_by_content in [false, true] {
+        threads_store_to_the_same_pages(stores_by_content);
+    }
+}
+
+fn threads_store_to_the_same_pages(stores_by_content: bool) {
     let pages = 16;
     let options = Options {
         writable: true,
+        stores_by_content,
         resident_bytes: 3 * PAGE,
         dirty_bytes: PAGE,
         ..Options::default()
@@ -265,10 +311,17 @@ fn stores_that_cannot_be_written_are_kept_and_a_later_sync_writes_them() {
     if permitted::is_missing(true) {
         return;
     }
+    for stores_by_content in [false, true] {
+        stores_are_kept(stores_by_content);
+    }
+}
+
+fn stores_are_kept(stores_by_content: bool) {
     let rules = [1, 2]
         .map(|at| Rule::once(On::Kind(Kind::Write), at, Fault::Fail(MEDIUM)).within(blocks(5)));
     let options = Options {
         writable: true,
+        stores_by_content,
         resident_bytes: 4 * PAGE,
         ..Options::default()
     };
@@ -549,6 +602,12 @@ fn a_sync_writes_what_was_stored_during_a_write_as_well() {
     if permitted::is_missing(false) {
         return;
     }
+    for stores_by_content in [false, true] {
+        a_write_is_amid(stores_by_content);
+    }
+}
+
+fn a_write_is_amid(stores_by_content: bool) {
     let reached = Arc::new(AtomicU8::new(0));
     let let_go = Arc::new(AtomicBool::new(false));
     let device = Late {
@@ -560,6 +619,7 @@ fn a_sync_writes_what_was_stored_during_a_write_as_well() {
     // Each store is written at once.
     let options = Options {
         writable: true,
+        stores_by_content,
         dirty_bytes: 0,
         ..Options::default()
     };
