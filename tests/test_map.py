@@ -63,11 +63,12 @@ def test_another_drive_reads_and_writes_the_memory_by_itself():
     assert "not whole pages" in said, said
 
 
-def test_stores_are_tracked_and_written():
+def test_stores_are_tracked_and_written_also_amid_failures():
     # Also by a user who may serve only the loads and stores of a program, not those of system calls.
     guest(
         rf"""
         {EXAMPLES}/map_soak 400
+        {EXAMPLES}/map_storm 4
         same "$(cat /proc/sys/vm/unprivileged_userfaultfd)" 0 "what users may do"
         setpriv --reuid 65534 --regid 65534 --clear-groups {EXAMPLES}/map_soak 400
         """

@@ -1,5 +1,5 @@
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
-//! then: `cargo run -p straightway-map --example map_soak -- [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
+//! then, with either way of finding stores: `cargo run -p straightway-map --example map_soak -- [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
 
 use std::error::Error;
 use std::thread;
@@ -19,9 +19,22 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .map(|text| text.parse());
     let seed = seed.transpose()?.unwrap_or_else(|| fastrand::u64(..));
     println!("STRAIGHTWAY_SEED={seed}");
+    for stores_by_content in [false, true] {
+        soak(rounds, seed, stores_by_content)?;
+    }
+    println!("{rounds} rounds, and the disk has every store");
+    Ok(())
+}
+
+fn soak(
+    rounds: u64,
+    seed: u64,
+    stores_by_content: bool,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let disk = RamDisk::<_, 8>::new(vec![0; PAGES * PAGE], 9)?;
     let options = Options {
         writable: true,
+        stores_by_content,
         resident_bytes: 16 * PAGE,
         dirty_bytes: 4 * PAGE,
         ..Options::default()
@@ -45,7 +58,6 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             return Err(format!("page {page} is not on the disk").into());
         }
     }
-    println!("{rounds} rounds, and the disk has every store");
     Ok(())
 }
 

@@ -252,12 +252,29 @@ impl Mapping {
         }
     }
 
+    /// Calls `request` with `argument`, again while the kernel changes what it needs (EAGAIN); for a copy,
+    /// of which a part may have been made then, [`try_request`](Self::try_request) is the right call.
+    ///
+    /// # Safety
+    /// As of [`try_request`](Self::try_request).
+    pub(super) unsafe fn request<T>(&self, request: u32, argument: &mut T) -> io::Result<()> {
+        loop {
+            // SAFETY: the caller's promise.
+            match unsafe { self.try_request(request, argument) } {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                    std::thread::yield_now();
+                }
+                result => return result,
+            }
+        }
+    }
+
     /// Calls `request` with `argument`.
     ///
     /// # Safety
     /// `argument` is the structure of this request, and what it makes the kernel do to this
     /// process's memory concerns the region alone.
-    pub(super) unsafe fn request<T>(&self, request: u32, argument: &mut T) -> io::Result<()> {
+    pub(super) unsafe fn try_request<T>(&self, request: u32, argument: &mut T) -> io::Result<()> {
         // SAFETY: the structure is valid for reads and writes, and the rest is the caller's promise.
         let result =
             unsafe { libc::ioctl(self.uffd.as_raw_fd(), request as _, ptr::from_mut(argument)) };

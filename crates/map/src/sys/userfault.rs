@@ -143,7 +143,7 @@ impl Userfault {
                 copied: 0,
             };
             // SAFETY: it reads `data`, which has these bytes, and fills absent pages of the region.
-            match unsafe { self.mapping.request(abi::UFFDIO_COPY, &mut copy) } {
+            match unsafe { self.mapping.try_request(abi::UFFDIO_COPY, &mut copy) } {
                 Ok(()) => break,
                 // A part was copied, or another thread changes the mappings.
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
