@@ -141,6 +141,15 @@ impl<D: Device + 'static> LocalMap<D> {
         self.reports.take_failures()
     }
 
+    /// Has `callback` called with each failure, before the access that it ends: in the handler of that
+    /// access's signal, so it must touch no map of this thread.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: the map has a callback.
+    pub fn on_failure(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+        self.reports.call(callback)
+    }
+
     /// What was done so far.
     pub fn counters(&self) -> Counters {
         self.reports.counters()

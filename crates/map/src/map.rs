@@ -47,6 +47,10 @@ pub struct Options {
     /// A page is written when its first store is this old; less than a millisecond counts as one, in
     /// which the thread stores.
     pub dirty_age: Option<Duration>,
+    /// How long an access waits for the device: then it is an error (ETIMEDOUT), as if the device had
+    /// refused to read the page. Drivers have deadlines of their own; this holds for any device. A sync,
+    /// and the end of the map, wait for what is under way.
+    pub read_deadline: Option<Duration>,
     /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
     /// thread that follows finds its pages in memory, and one fault for half of these bytes.
     pub read_ahead_bytes: usize,
@@ -54,7 +58,7 @@ pub struct Options {
 
 impl Default for Options {
     /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any time,
-    /// without read-ahead.
+    /// without read-ahead; an access waits for a minute at most.
     fn default() -> Self {
         Self {
             writable: false,
@@ -63,6 +67,7 @@ impl Default for Options {
             resident_bytes: 64 << 20,
             dirty_bytes: 32 << 20,
             dirty_age: None,
+            read_deadline: Some(Duration::from_secs(60)),
             read_ahead_bytes: 0,
         }
     }
@@ -79,6 +84,7 @@ impl Options {
             // next fault.
             dirty_pages: pages(self.dirty_bytes).max(1),
             dirty_age_us: self.dirty_age.map(|age| micros(age).max(LEAST_AGE_US)),
+            read_deadline_us: self.read_deadline.map(micros),
             read_ahead_pages: pages(self.read_ahead_bytes),
         }
     }
@@ -299,6 +305,15 @@ impl Map {
     /// oldest thousand.
     pub fn take_failures(&self) -> Vec<Failure> {
         self.reports.take_failures()
+    }
+
+    /// Has `callback` called with each failure, before the access that it ends: by the server's thread,
+    /// so it must touch no map that this server serves, nor wait for one.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: the map has a callback.
+    pub fn on_failure(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+        self.reports.call(callback)
     }
 
     /// What the server has done so far.

@@ -220,8 +220,7 @@ fn keep(socket: &OwnedFd, mapping: &Mapping, hello: Hello, list: &Mutex<Vec<Unre
             break;
         }
     }
-    // One mapping over all takes the place of others, so it is never one too many for the kernel.
-    let _ = mapping.end(0, hello.len as usize);
+    mapping.end_all();
 }
 
 impl Attached {

@@ -452,3 +452,29 @@ fn files_that_cannot_be_mapped_are_refused() {
     let refused = FileDevice::new(&volume, empty.expect("a file"), false).map(drop);
     assert_eq!(refused, Err(volume::Error::PastEnd));
 }
+
+#[test]
+fn a_mapped_file_is_neither_removed_nor_renamed_nor_written_by_another() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let (disk, content) = volume_with_files();
+    let mut files = [const { OpenFile::new() }; 2];
+    let volume = mounted(disk, &mut files);
+    let file = blocking::run(&volume, volume.open_to_write("one")).expect("the file");
+    let in_use = Err(volume::Error::InUse);
+    assert_eq!(
+        blocking::run(&volume, volume.open_to_write("one")).map(drop),
+        in_use
+    );
+    assert_eq!(blocking::run(&volume, volume.remove("one")), in_use);
+    assert_eq!(
+        blocking::run(&volume, volume.rename("one", "other")),
+        in_use
+    );
+    let device = FileDevice::new(&volume, file, true).expect("a device");
+    let ended = with_map(device, true, |map| {
+        assert_eq!(load(&map, 5 * PAGE), content[5 * PAGE]);
+    });
+    ended.expect("a clean end");
+}

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod contents;
+mod late;
 mod reports;
 mod sync;
 
@@ -45,6 +46,8 @@ pub struct Limits {
     pub dirty_pages: usize,
     /// A page that was stored to this many microseconds ago is written.
     pub dirty_age_us: Option<u64>,
+    /// An access that has waited for this many microseconds is an error.
+    pub read_deadline_us: Option<u64>,
     /// Pages that are read behind one that a thread touched.
     pub read_ahead_pages: usize,
 }
@@ -59,7 +62,8 @@ enum Job {
 #[derive(Debug)]
 enum Slot {
     Free(Buffer),
-    Lent(Job, Lent),
+    /// For this, since this time.
+    Lent(Job, Lent, u64),
     /// The device kept its buffer.
     Lost,
 }
@@ -73,7 +77,11 @@ pub struct Pager<D, S> {
     range: Range,
     limits: Limits,
     slots: Vec<Slot>,
-    waiting: VecDeque<Fault>,
+    /// Faults that lack memory or a buffer, and since when.
+    waiting: VecDeque<(Fault, u64)>,
+    now_us: u64,
+    /// When late reads are looked for again.
+    late_us: u64,
     ahead: Ahead,
     /// Unless the memory tells stores.
     contents: Option<Contents>,
@@ -141,6 +149,8 @@ impl<D: Device, S: Space> Pager<D, S> {
             limits,
             slots: buffers.into_iter().map(Slot::Free).collect(),
             waiting: VecDeque::new(),
+            now_us: 0,
+            late_us: 0,
             ahead: Ahead::default(),
             sync: None,
             synced: None,
@@ -189,6 +199,7 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// A system call failed: the map has ended.
     pub fn turn(&mut self, now_us: u64) -> io::Result<bool> {
         self.pages.set_time(now_us);
+        self.now_us = now_us;
         let mut has_moved = false;
         while let Some(completion) = self.device.poll() {
             has_moved = true;
@@ -198,17 +209,18 @@ impl<D: Device, S: Space> Pager<D, S> {
             self.counters.faults += 1;
             // The thread's next access is no fault, so it may be a store.
             let store = fault.store || self.contents.is_some();
-            self.waiting.push_back(Fault { store, ..fault });
+            self.waiting.push_back((Fault { store, ..fault }, now_us));
         }
         for _ in 0..self.waiting.len() {
-            let Some(fault) = self.waiting.pop_front() else {
+            let Some((fault, since_us)) = self.waiting.pop_front() else {
                 break;
             };
             match self.serve(fault)? {
                 true => has_moved = true,
-                false => self.waiting.push_back(fault),
+                false => self.waiting.push_back((fault, since_us)),
             }
         }
+        has_moved |= self.end_late()?;
         has_moved |= self.go_on_with_sync()?;
         has_moved |= self.write_behind(now_us)?;
         has_moved |= self.read_ahead()?;
@@ -283,11 +295,7 @@ impl<D: Device, S: Space> Pager<D, S> {
             Room::Ready => {}
             Room::Later => return Ok(false),
             Room::Full => {
-                let errno = libc::ENOMEM;
-                let error = block::Error::Os { errno };
-                self.fail(page, false, error);
-                self.pages.poison(page);
-                self.space.poison(page, error)?;
+                self.refuse(page, libc::ENOMEM)?;
                 return Ok(true);
             }
         }
@@ -390,7 +398,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         };
         let mut lent = Lent::new(buffer);
         let operation = operation(lent.lend(len));
-        *place = Slot::Lent(job, lent);
+        *place = Slot::Lent(job, lent, self.now_us);
         match self.device.submit(Request { tag, operation }) {
             Ok(()) => Ok(()),
             Err(refused) => self.end(Completion {
@@ -419,7 +427,7 @@ impl<D: Device, S: Space> Pager<D, S> {
             debug_assert!(false, "tag {tag}");
             return Ok(());
         };
-        let Slot::Lent(job, mut lent) = std::mem::replace(place, Slot::Lost) else {
+        let Slot::Lent(job, mut lent, _) = std::mem::replace(place, Slot::Lost) else {
             debug_assert!(false, "slot {tag} is not lent");
             return Ok(());
         };
@@ -430,6 +438,8 @@ impl<D: Device, S: Space> Pager<D, S> {
             None
         };
         match job {
+            // Its threads have their error.
+            Job::Read(page) if self.is_poisoned(page) => {}
             Job::Read(page) => self.loaded(page, result, whole.as_deref())?,
             Job::Write(page) => self.written(page, result, whole.as_deref()),
         }

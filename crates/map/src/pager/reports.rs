@@ -1,7 +1,8 @@
 //! What a map's users can ask for without waiting for its pager.
 
-use crate::error::Failure;
-use std::sync::{Mutex, PoisonError};
+use crate::error::{Error, Failure, Result};
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Failures that are kept until they are asked for.
 const MOST_FAILURES: usize = 1024;
@@ -24,13 +25,32 @@ pub struct Counters {
 }
 
 /// What a map's users can ask for at any time. A failure is here before the access that it ends.
-#[derive(Debug, Default)]
-pub struct Reports(Mutex<(Counters, Vec<Failure>)>);
+#[derive(Default)]
+pub struct Reports {
+    kept: Mutex<(Counters, Vec<Failure>)>,
+    callback: OnceLock<Box<dyn Fn(Failure) + Send + Sync>>,
+}
+
+impl fmt::Debug for Reports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Reports");
+        shown.field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
 
 impl Reports {
     fn with<T>(&self, body: impl FnOnce(&mut (Counters, Vec<Failure>)) -> T) -> T {
         // What it holds is consistent after each statement.
-        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        body(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has `callback` called with each failure from now on.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: there is one.
+    pub fn call(&self, callback: impl Fn(Failure) + Send + Sync + 'static) -> Result<()> {
+        let set = self.callback.set(Box::new(callback));
+        set.map_err(|_| Error::Options("the map has a callback for failures"))
     }
 
     pub(super) fn publish(&self, now: Counters, failure: Option<Failure>) {
@@ -40,6 +60,10 @@ impl Reports {
                 failures.extend(failure);
             }
         });
+        // Outside the lock: it may ask for the failures.
+        if let (Some(failure), Some(callback)) = (failure, self.callback.get()) {
+            callback(failure);
+        }
     }
 
     /// The counters after the last turn.

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::{Errno, read, write};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -231,6 +231,17 @@ impl Mapping {
     pub fn end(&self, offset: usize, len: usize) -> io::Result<()> {
         self.map_empty(offset, len)?;
         self.wake_range(self.range(offset, len))
+    }
+
+    /// Makes each access an error: SIGBUS, or SIGSEGV if the process has as many regions as the kernel
+    /// allows, so that it can have no other mapping.
+    pub fn end_all(&self) {
+        if self.end(0, self.region.len).is_err() {
+            let start = self.region.start.as_ptr().cast();
+            // SAFETY: it takes rights from the region alone, whose users hold pointers.
+            let _ = unsafe { mprotect(start, self.region.len, MprotectFlags::empty()) };
+            let _ = self.wake_range(self.range(0, self.region.len));
+        }
     }
 
     /// The file that reports the faults.

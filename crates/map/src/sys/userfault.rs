@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::space::{Fault, Space};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::{Errno, pread, pwrite, read, retry_on_intr};
 use rustix::mm::{Advice, madvise};
 use std::io;
@@ -293,7 +293,8 @@ impl Space for Userfault {
     fn close(&mut self) -> io::Result<()> {
         self.is_closed = true;
         self.guests = Guests::default();
-        self.mapping.map_empty(0, self.region().len)?;
+        // Accesses past a file's end are errors; this needs no region more, unlike a mapping of another file.
+        ftruncate(&self.region().memory, 0)?;
         self.mapping
             .wake_range(self.mapping.range(0, self.region().len))
     }

@@ -1,6 +1,7 @@
 //! Maps over a RAM disk and over faulty devices, with real page faults.
 
 mod advice;
+mod ends;
 mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
@@ -104,6 +105,38 @@ fn loads_see_the_device_within_the_limit_of_memory() {
             assert!(map.counters().evictions > 0);
         });
         ended.expect("a clean end");
+    }
+}
+
+#[test]
+fn pages_of_two_mebibytes_are_read_and_written_whole() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    for stores_by_content in [false, true] {
+        let (pages, page_bytes) = (3 * 512, 2 << 20);
+        let options = Options {
+            writable: true,
+            stores_by_content,
+            page_bytes,
+            resident_bytes: page_bytes,
+            ..Options::default()
+        };
+        let ended = with_map(disk(pages), (pages * PAGE) as u64, options, |map| {
+            for page in [0, 511, 512, 1535, 1024, 1] {
+                assert_eq!(load(&map, page * PAGE), value(page));
+                store(&map, page * PAGE + 1, 200);
+                assert!(map.resident_bytes().expect("a count") <= page_bytes as u64);
+            }
+            map.sync().expect("a sync");
+            assert_eq!(map.counters().reads, 4);
+        });
+        let mut device = ended.expect("a clean end");
+        for page in [0, 511, 512, 1535, 1024, 1] {
+            let buffer = buffers(1, PAGE).pop().expect("a buffer");
+            let read = blocking::read(&mut device, blocks(page as u64).start, buffer);
+            assert_eq!((read.result, read.buffer[1]), (Ok(()), 200), "page {page}");
+        }
     }
 }
 
