@@ -37,6 +37,7 @@ mod transfer;
 mod units;
 mod verbs;
 mod volume;
+mod working_set;
 
 use arguments::Arguments;
 use failure::{Exit, Failure};

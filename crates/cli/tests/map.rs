@@ -105,6 +105,48 @@ fn the_report_has_what_was_read_and_how_the_command_ended() {
 }
 
 #[test]
+fn the_pages_of_the_last_run_are_read_at_the_start_of_the_next() {
+    let place = Place::new(20 * 65536 + 5);
+    let set = place.folder.path("set");
+    // Each second page, and no more memory than they need.
+    let script = "for page in 1 3 5 7 9 11 13 15 17 20; do dd if=$0 bs=64K skip=$page count=1 status=none; done | cksum";
+    let reads = |options: &[&str]| {
+        let options = [options, &["--json", "--memory", "1M"]].concat();
+        let output = run(&place.words(&options, &["sh", "-c", script, &place.at]));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        ["reads", "reads_ahead"].map(|key| report[key].as_u64().unwrap())
+    };
+    assert_eq!(reads(&["--working-set", &set]), [10, 0]);
+    let kept = std::fs::read_to_string(&set).unwrap();
+    assert!(
+        kept.starts_with("straightway working set 1\n65536 65536\n196608 65536\n"),
+        "{kept}"
+    );
+    assert!(kept.ends_with("\n1310720 512\n"), "{kept}");
+    let [all, ahead] = reads(&["--working-set", &set]);
+    assert!(all == 10 && ahead > 0, "{all} {ahead}");
+
+    // A file that has become shorter has fewer pages; anything else is refused.
+    std::fs::write(
+        &set,
+        "straightway working set 1\n1310720 65536\n9999999999 5\n",
+    )
+    .unwrap();
+    assert_eq!(reads(&["--working-set", &set])[0], 10);
+    for other in [
+        "",
+        "straightway working set 2\n",
+        "straightway working set 1\n5\n",
+        "\u{fe}",
+    ] {
+        std::fs::write(&set, other).unwrap();
+        let options = ["--working-set", set.as_str()];
+        refused(&place.words(&options, &["true"]), 2, "is not a working set");
+    }
+}
+
+#[test]
 fn what_is_not_possible_is_refused_before_the_command_begins() {
     let place = Place::new(5000);
     let (disk, at) = (place.disk.as_str(), place.at.as_str());

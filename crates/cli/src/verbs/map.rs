@@ -9,7 +9,7 @@ use crate::transfer::{IoArgs, Route};
 use crate::units::{Size, micros};
 use crate::verbs::put::check_name;
 use crate::volume::{Access, Mounted, Store, failed, route, shown};
-use crate::{Context, SCHEMA_VERSION};
+use crate::{Context, SCHEMA_VERSION, working_set};
 use block::Device;
 use clap::Args;
 use map::{FileDevice, Options, Range};
@@ -65,6 +65,9 @@ pub struct Map {
     /// Bytes that are read behind what is touched, for accesses in order
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub read_ahead: Size,
+    /// Read the ranges that FILE names before they are touched, and write there what is in memory at the end
+    #[arg(long, value_name = "FILE")]
+    pub working_set: Option<PathBuf>,
     /// Pages that are read at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub queue_depth: u16,
@@ -283,6 +286,10 @@ impl Map {
             lba: 0,
             size_bytes: device.geometry().size_bytes(),
         };
+        let set = self.working_set.as_deref();
+        let ranges = set
+            .map(|path| working_set::load(path, size_bytes))
+            .transpose()?;
         let mut buffers = Vec::new();
         for _ in 0..self.queue_depth {
             buffers.push(memory.allocate(options.page_bytes)?);
@@ -292,8 +299,14 @@ impl Map {
         thread::scope(|scope| {
             let user = scope.spawn(move || -> Result<Ran> {
                 map.share(&socket, size_bytes).map_err(of_map)?;
+                for range in ranges.into_iter().flatten() {
+                    map.prefetch(range).map_err(of_map)?;
+                }
                 let began = Instant::now();
                 let status = wait(start(&socket)?, &context.cancel)?;
+                if let Some(path) = set {
+                    working_set::store(path, &map.resident_ranges().map_err(of_map)?)?;
+                }
                 Ok(Ran {
                     size_bytes,
                     is_verified: false,

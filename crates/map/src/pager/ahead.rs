@@ -13,8 +13,10 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
-/// The most ranges that wait to be read; the oldest is dropped for another.
-const MOST_WANTED: usize = 64;
+/// The most ranges that wait to be read when another one comes, for which the oldest is dropped: of a
+/// user, such as a working set, and of a thread that reads in order.
+const MOST_ASKED: usize = 16 << 10;
+const MOST_AHEAD: usize = 64;
 
 /// What is to be read without a waiting thread.
 #[derive(Debug, Default)]
@@ -48,10 +50,14 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     /// Reads these pages soon, as many as there is memory for.
     pub fn prefetch(&mut self, pages: Range<u64>) {
+        self.want(pages, MOST_ASKED);
+    }
+
+    fn want(&mut self, pages: Range<u64>, most_wanted: usize) {
         let end = pages.end.min(self.page_count());
         let most = pages.start.saturating_add(self.pages.limit() as u64);
         if pages.start < end {
-            if self.ahead.wanted.len() == MOST_WANTED {
+            if self.ahead.wanted.len() >= most_wanted {
                 self.ahead.wanted.pop_front();
             }
             self.ahead.wanted.push_back(pages.start..end.min(most));
@@ -122,7 +128,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         if count == 0 {
             return;
         }
-        self.prefetch(page + 1..page.saturating_add(1 + count));
+        self.want(page + 1..page.saturating_add(1 + count), MOST_AHEAD);
         // A marker whose page is never read would stay.
         if self.ahead.markers.len() > self.pages.limit() {
             self.ahead.markers.clear();

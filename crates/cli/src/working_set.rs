@@ -1,0 +1,66 @@
+//! A working set in a file: the ranges of a mapped file that were in memory at the end of a run, which the
+//! next one reads before they are touched.
+//!
+//! Text: a line `straightway working set 1`, then for each range its first byte and its length.
+
+use crate::failure::{Failure, Result};
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+const HEADER: &str = "straightway working set 1";
+
+/// The ranges that a file names, of those that a file of `size_bytes` has; none if there is no file.
+///
+/// # Errors
+/// It cannot be read, or is something else.
+pub fn load(path: &Path, size_bytes: u64) -> Result<Vec<Range<u64>>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(other(path, 1)),
+        Err(error) => return Err(Failure::io("reading", path, &error)),
+    };
+    let mut lines = text.lines();
+    if lines.next() != Some(HEADER) {
+        return Err(other(path, 1));
+    }
+    let mut ranges = Vec::new();
+    for (at, line) in lines.enumerate() {
+        let words = line.split_once(' ');
+        let range = words.and_then(|(start, len)| {
+            let (start, len) = (start.parse::<u64>().ok()?, len.parse::<u64>().ok()?);
+            Some(start..start.checked_add(len)?)
+        });
+        let range = range.ok_or_else(|| other(path, at + 2))?;
+        // The mapped file may be shorter than it was.
+        if range.start < size_bytes {
+            ranges.push(range.start..range.end.min(size_bytes));
+        }
+    }
+    Ok(ranges)
+}
+
+/// Writes the ranges to a file, in place of what it had.
+///
+/// # Errors
+/// It cannot be written.
+pub fn store(path: &Path, ranges: &[Range<u64>]) -> Result<()> {
+    let mut text = format!("{HEADER}\n");
+    for range in ranges {
+        let _ = writeln!(text, "{} {}", range.start, range.end - range.start);
+    }
+    // A run that ends amid this leaves the set of the last one.
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| Failure::io("writing", path, &error))
+}
+
+fn other(path: &Path, line: usize) -> Failure {
+    let what = format!("{} is not a working set: line {line}", path.display());
+    Failure::usage(what)
+        .hint("--working-set FILE: a file that a run of `straightway map` has written")
+}
