@@ -15,7 +15,7 @@ help:
 	@echo "make test       set up, then run every test (ONLY=lab, or ONLY=a part of a test's name)"
 	@echo "make test-fast  the tests that need no virtual machine"
 	@echo "make test-rtl   the hardware's tests and proofs"
-	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s)"
+	@echo "make soak       the crash search over 10 million states (STATES=n SEED=n), then 1,000 lives of a SATA drive (LIVES=), then ten minutes of maps amid failures (STORM=600s), then ThreadSanitizer"
 	@echo "make figures    measure the published figures into docs/figures.md (ONLY=volume for one area)"
 	@echo "make check      formatting, lints, documentation, licences, links, sizes"
 	@echo "make build      build the straightway command (target/release/straightway)"
@@ -63,6 +63,7 @@ soak:
 	@if [ "$$(id -u)" = 0 ]; then \
 	    cargo run --release --locked -p straightway-map --example map_storm -- $(or $(STORM),600s); \
 	else echo "SKIPPED: map_storm serves the faults of system calls; run as root"; fi
+	tools/tsan
 
 test-rtl:
 	@tools/setup base rtl
