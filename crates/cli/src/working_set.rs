@@ -4,6 +4,7 @@
 //! Text: a line `straightway working set 1`, then for each range its first byte and its length.
 
 use crate::failure::{Failure, Result};
+use crate::guard::Output;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -43,20 +44,18 @@ pub fn load(path: &Path, size_bytes: u64) -> Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
-/// Writes the ranges to a file, in place of what it had.
+/// Writes the ranges to a file, in place of the last run's.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn store(path: &Path, ranges: &[Range<u64>]) -> Result<()> {
+pub fn store(output: Output, ranges: &[Range<u64>]) -> Result<()> {
     let mut text = format!("{HEADER}\n");
     for range in ranges {
         let _ = writeln!(text, "{} {}", range.start, range.end - range.start);
     }
-    // A run that ends amid this leaves the set of the last one.
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| Failure::io("writing", path, &error))
+    let mut output = output.open()?;
+    output.take(text.as_bytes())?;
+    output.finish()
 }
 
 fn other(path: &Path, line: usize) -> Failure {

@@ -3,6 +3,7 @@
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
+use crate::guard::Output;
 use crate::path::memory::Memory;
 use crate::signals::Cancel;
 use crate::transfer::{IoArgs, Route};
@@ -290,6 +291,10 @@ impl Map {
         let ranges = set
             .map(|path| working_set::load(path, size_bytes))
             .transpose()?;
+        // It is a working set or does not exist, so it may be replaced.
+        let output = set
+            .map(|path| Output::check(&context.roots, path, true, None))
+            .transpose()?;
         let mut buffers = Vec::new();
         for _ in 0..self.queue_depth {
             buffers.push(memory.allocate(options.page_bytes)?);
@@ -304,8 +309,8 @@ impl Map {
                 }
                 let began = Instant::now();
                 let status = wait(start(&socket)?, &context.cancel)?;
-                if let Some(path) = set {
-                    working_set::store(path, &map.resident_ranges().map_err(of_map)?)?;
+                if let Some(output) = output {
+                    working_set::store(output, &map.resident_ranges().map_err(of_map)?)?;
                 }
                 Ok(Ran {
                     size_bytes,
