@@ -1,6 +1,6 @@
 """Storage as memory: what a load costs whose page is in no memory yet, by a map and by the kernel's own.
 
-Instructions in the lab, on Debian's kernel with one CPU, by the counting plugin; time on this machine, in paired rounds. A
+Instructions in the lab, on Debian's kernel with one CPU, by the counting plugin; processor time on this machine, in paired rounds. A
 map is over a RAM disk, so the cost of the device is that of one request to it, which is measured too and subtracted.
 """
 
@@ -9,6 +9,7 @@ import subprocess
 
 from .chario import OUT, WARM_UP, lab
 from .map_coprocessor import coprocessor_counts
+from .map_rates import rates
 from .support import ROOT, build_example, run
 
 CALLS = 200
@@ -66,4 +67,5 @@ def map_(figures):
         times.setdefault(way, []).append(float(nanoseconds) / 1000)
     for way, most in MOST_US.items():
         over = statistics.median(ours - read for ours, read in zip(times[way], times["read"]))
-        figures.add(f"map.cold_load_{way}_over_read_us", round(over, 2), "us", f"<= {most}")
+        figures.add(f"map.cold_load_{way}_over_read_cpu_us", round(over, 2), "us", f"<= {most}")
+    rates(figures)

@@ -1,14 +1,15 @@
 //! What a random access to 4 KiB costs whose data is in no memory yet: for `make figures ONLY=map`.
 //!
 //! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS ROUNDS`
-//! prints a line `WAY NANOSECONDS` for each way and round. WAY: `empty`; `read`, a request to a RAM disk;
+//! prints a line `WAY NANOSECONDS`, of processor time, for each way and round. WAY: `empty`; `read`, a request to a RAM disk;
 //! `thread`, a load from its map; `local`, a load from a map that its own thread serves.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 use block::{Buffer, RamDisk, blocking};
 use map::{Options, Range, map, map_local};
+use rustix::time::{ClockId, clock_gettime};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PAGE: usize = 4096;
 const PAGES: usize = 16 << 10;
@@ -53,11 +54,17 @@ fn whole() -> (Range, Options) {
     (Range { lba: 0, size_bytes }, options)
 }
 
-/// Makes an access for each page of [`order`]; returns the time that all took.
+/// Processor time of all threads so far, so that other work on the machine does not count.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Makes an access for each page of [`order`]; returns the processor time that all took.
 fn timed(calls: usize, mut access: impl FnMut(usize)) -> Duration {
-    let began = Instant::now();
+    let began = processor_time();
     order(calls).for_each(&mut access);
-    began.elapsed()
+    processor_time() - began
 }
 
 /// Loads a byte of each page.

@@ -1,0 +1,210 @@
+//! What loads from a map achieve, by the side of the kernel's own paths to the same file: for `make figures
+//! ONLY=map`. The map's device is io_uring, with O_DIRECT.
+//!
+//! `map_rates sequential FILE` loads from each 4 KiB of 128 MiB in order; `random FILE` from 4 KiB at random
+//! by four threads, and `random-pread FILE` reads them; `latency FILE` at random while another thread stores,
+//! and `latency-mmap FILE` the same through the page cache. FILE has at least 128 MiB, and gets other data.
+//! Each prints lines `NAME VALUE`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
+
+use block::{Device, blocking};
+use linux::{Claim, HostMemory, RingOptions, Roots, SyncFile, Uring};
+use map::{Map, Options, Range, map};
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+const LEN: usize = 128 << 20;
+const THREADS: usize = 4;
+/// Loads of each thread at random.
+const CALLS: usize = 1500;
+
+/// Pages of a half of the memory, each once, in an order that no read-ahead guesses.
+fn order(first: usize, calls: usize) -> impl Iterator<Item = usize> {
+    let pages = LEN / PAGE / 2;
+    (0..calls).map(move |call| (first + call) * 7919 % pages)
+}
+
+/// # Safety
+/// `start` has [`LEN`] bytes that can be loaded from.
+unsafe fn load(start: usize, page: usize) -> u8 {
+    assert!(page < LEN / PAGE);
+    // SAFETY: inside the caller's memory.
+    unsafe { ((start + page * PAGE) as *const u8).read_volatile() }
+}
+
+/// Runs `body` with a map of the file, and prints how much memory it took at most.
+fn with_map(name: &str, options: Options, buffers: usize, body: impl FnOnce(&Map) + Send) {
+    let claim = Claim::to_write(&Roots::system(), Path::new(name)).unwrap();
+    let memory = HostMemory::new(buffers * options.page_bytes).unwrap();
+    let ring = RingOptions {
+        fixed_memory: Some(memory.clone()),
+        ..RingOptions::default()
+    };
+    let device = Uring::open(&claim, &ring).unwrap();
+    let buffers = (0..buffers).map(|_| memory.allocate(options.page_bytes).unwrap());
+    let range = Range {
+        lba: 0,
+        size_bytes: LEN as u64,
+    };
+    let (map, server) = map(device, range, &options, buffers.collect()).unwrap();
+    thread::scope(|scope| {
+        let user = scope.spawn(move || {
+            body(&map);
+            let resident = map.resident_bytes().unwrap();
+            println!(
+                "resident_percent {}",
+                100 * resident / options.resident_bytes as u64
+            );
+            assert_eq!(map.take_failures(), []);
+        });
+        drop(server.run().unwrap());
+        user.join().unwrap();
+    });
+}
+
+fn sequential(name: &str) {
+    let options = Options {
+        page_bytes: 128 << 10,
+        read_ahead_bytes: 2 << 20,
+        resident_bytes: 16 << 20,
+        ..Options::default()
+    };
+    with_map(name, options, 16, |map| {
+        let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
+        for page in 0..LEN / PAGE {
+            // SAFETY: the map's memory, while it is served.
+            unsafe { load(start, page) };
+        }
+        let mib = (LEN >> 20) as f64;
+        println!("mib_per_s {:.1}", mib / began.elapsed().as_secs_f64());
+    });
+}
+
+fn random(name: &str) {
+    let options = Options {
+        resident_bytes: 16 << 20,
+        ..Options::default()
+    };
+    with_map(name, options, 8, |map| {
+        let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    for page in order(thread * CALLS, CALLS) {
+                        // SAFETY: as above.
+                        unsafe { load(start, page) };
+                    }
+                });
+            }
+        });
+        let loads = (THREADS * CALLS) as f64;
+        println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+    });
+}
+
+fn random_pread(name: &str) {
+    let claim = Claim::to_read(&Roots::system(), Path::new(name)).unwrap();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let claim = &claim;
+            scope.spawn(move || {
+                let mut device = SyncFile::open_direct(claim).unwrap();
+                let memory = HostMemory::new(PAGE).unwrap();
+                let mut buffer = Some(memory.allocate(PAGE).unwrap());
+                let blocks = (PAGE / device.geometry().block_size_bytes()) as u64;
+                for page in order(thread * CALLS, CALLS) {
+                    let lba = page as u64 * blocks;
+                    let read = blocking::read(&mut device, lba, buffer.take().unwrap());
+                    read.result.unwrap();
+                    buffer = Some(read.buffer);
+                }
+            });
+        }
+    });
+    let loads = (THREADS * CALLS) as f64;
+    println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+}
+
+/// Times loads of one half while a thread stores to the other, one store for each load.
+///
+/// # Safety
+/// `start` has [`LEN`] bytes that can be loaded from and stored to.
+unsafe fn latency(start: usize, calls: usize) {
+    let (loaded, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut times: Vec<Duration> = thread::scope(|scope| {
+        scope.spawn(|| {
+            for (stored, page) in order(0, usize::MAX / 7919 - 1).enumerate() {
+                while stored as u64 >= loaded.load(Ordering::Acquire) {
+                    if has_ended.load(Ordering::Acquire) {
+                        return;
+                    }
+                    thread::yield_now();
+                }
+                let at = start + LEN / 2 + page * PAGE;
+                // SAFETY: inside the caller's memory, of which no other thread uses this half.
+                unsafe { (at as *mut u64).write_volatile(stored as u64) };
+            }
+        });
+        let times = order(0, calls).map(|page| {
+            let began = Instant::now();
+            // SAFETY: the caller's memory.
+            unsafe { load(start, page) };
+            loaded.fetch_add(1, Ordering::Release);
+            began.elapsed()
+        });
+        let times = times.collect();
+        has_ended.store(true, Ordering::Release);
+        times
+    });
+    times.sort_unstable();
+    let at = |share: f64| {
+        times[(share * (times.len() - 1) as f64).round() as usize].as_nanos() as f64 / 1e3
+    };
+    println!("p50_us {:.1}\np99_9_us {:.1}", at(0.5), at(0.999));
+    println!("most_us {:.1}", at(1.0));
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [way, name] = &words[..] else {
+        panic!("map_rates sequential|random|random-pread|latency|latency-mmap FILE");
+    };
+    let calls = THREADS * CALLS;
+    match way.as_str() {
+        "sequential" => sequential(name),
+        "random" => random(name),
+        "random-pread" => random_pread(name),
+        "latency" => {
+            let options = Options {
+                writable: true,
+                resident_bytes: 16 << 20,
+                dirty_bytes: 4 << 20,
+                ..Options::default()
+            };
+            // SAFETY: the map's memory, while it is served.
+            with_map(name, options, 8, |map| unsafe {
+                latency(map.as_ptr().as_ptr() as usize, calls);
+            });
+        }
+        "latency-mmap" => {
+            let file = OpenOptions::new().read(true).write(true).open(name);
+            let file = file.unwrap();
+            let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+            let flags = rustix::mm::MapFlags::SHARED;
+            // SAFETY: no address is requested, and the mapping stays until the end.
+            unsafe {
+                let start =
+                    rustix::mm::mmap(std::ptr::null_mut(), LEN, protection, flags, &file, 0);
+                let start = start.unwrap();
+                rustix::mm::madvise(start, LEN, rustix::mm::Advice::Random).unwrap();
+                latency(start as usize, calls);
+            }
+        }
+        way => panic!("unknown way {way}"),
+    }
+}
