@@ -35,14 +35,24 @@ public:
     std::function<void()> each;     // called in each cycle before the edge, to sample and drive other pins
     std::function<void()> driven;   // called in each cycle after the edge
 
-    explicit AxiBus(uint64_t seed) : random_(seed) {
+    explicit AxiBus(uint64_t seed) : random_(seed) { reset(); }
+    ~AxiBus() { top->final(); }
+
+    // Resets the top at any time: what was under way on the pins is forgotten.
+    void reset() {
+        reads_.clear();
+        writes_.clear();
+        answers_.clear();
+        ar_ = aw_ = w_ = {};
+        offered_ = answer_offered_ = bad_write_ = false;
+        top->awvalid = top->wvalid = top->bready = top->arvalid = top->rready = 0;
+        top->m_rvalid = top->m_bvalid = top->m_wready = 0;
         top->m_arready = top->m_awready = 1;
         top->rst_ni = 0;
         for (int i = 0; i < 4; ++i) edge();
         top->rst_ni = 1;
         edge();
     }
-    ~AxiBus() { top->final(); }
 
     void cycle() {
         top->clk_i = 0;

@@ -4,12 +4,15 @@
 //
 // `vhost_user SOCKET [BYTE]` listens on the socket, serves one connection, prints statistics of the core, and exits. The RAM
 // disk's memory fails at that byte. Exits with 1, and the reason, if the core needs a reset or a message is not supported.
+// SIGUSR1 cuts the power of core and drive in the middle of whatever they do, ends the connection, and serves another one.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -30,6 +33,8 @@ enum Request : uint32_t {
 };
 constexpr uint32_t kFlagVersion = 1, kFlagReply = 4, kFlagNeedReply = 8;
 constexpr uint64_t kProtocolFeatures = 1ull << 30, kProtocolMq = 1, kProtocolReplyAck = 8, kProtocolConfig = 1ull << 9;
+
+volatile std::sig_atomic_t cut = 0;  // SIGUSR1
 
 [[noreturn]] void fail(const std::string& why) {
     std::printf("FAILED: %s\n", why.c_str());
@@ -53,9 +58,10 @@ static_assert(kHeader == 12);
 // The guest's memory, which QEMU shares.
 class SharedMemory {
 public:
+    ~SharedMemory() { clear(); }
+
     void take(const Message& message, const std::vector<int>& descriptors) {
-        for (Region& region : regions_) munmap(region.mapped, region.mapped_size);
-        regions_.clear();
+        clear();
         for (uint32_t i = 0; i < message.body.memory.count && i < descriptors.size(); ++i) {
             auto& from = message.body.memory.regions[i];
             void* mapped = mmap(nullptr, from.size + from.offset, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[i], 0);
@@ -82,6 +88,10 @@ private:
         void* mapped;
         size_t mapped_size;
     };
+    void clear() {
+        for (Region& region : regions_) munmap(region.mapped, region.mapped_size);
+        regions_.clear();
+    }
     std::vector<Region> regions_;
 };
 
@@ -106,19 +116,30 @@ public:
                        }};
     }
 
+    ~Server() {
+        for (Vring& vring : vrings_)
+            for (int descriptor : {vring.kick, vring.call})
+                if (descriptor >= 0) close(descriptor);
+        close(socket_);
+    }
+
+    // Until QEMU ends the connection, or the power is cut.
     void serve() {
-        while (true) {
+        while (!cut) {
             std::vector<pollfd> waits{{socket_, POLLIN, 0}};
             for (Vring& vring : vrings_) waits.push_back({vring.started ? vring.kick : -1, POLLIN, 0});
-            if (poll(waits.data(), waits.size(), bus_.top->idle ? -1 : 0) < 0) fail("poll");
+            if (poll(waits.data(), waits.size(), bus_.top->idle ? 1000 : 0) < 0) {
+                if (errno == EINTR) continue;
+                fail("poll");
+            }
             for (unsigned i = 0; i < QUEUES; ++i)
                 if (waits[i + 1].revents & POLLIN) kicked(i);
             if (waits[0].revents && !message()) return;
-            for (int i = 0; i < 4000 && !bus_.top->idle; ++i) {
+            for (int i = 0; i < 4000 && !bus_.top->idle && !cut; ++i) {
                 bus_.cycle();
                 if (bus_.top->irq) interrupt();
             }
-            if (bus_.top->irq) interrupt();
+            if (bus_.top->irq && !cut) interrupt();
         }
     }
     unsigned kicks = 0, interrupts = 0;
@@ -309,18 +330,27 @@ int main(int argc, char** argv) {
             bus.top->sata_up = drive.up();
         };
     }
-    // The features are known once the disk is.
-    for (unsigned limit = 1000000; bus.read(kConfig) == 0;)
-        if (--limit == 0) fail("the disk never became ready");
     name.sun_family = AF_UNIX;
     std::strcpy(name.sun_path, argv[1]);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(listener, reinterpret_cast<sockaddr*>(&name), sizeof name) || listen(listener, 1)) fail(std::string(argv[1]) + ": cannot listen");
-    int connection = accept(listener, nullptr, nullptr);
-    if (connection < 0) fail("no connection");
-    Server server(bus, connection);
-    server.serve();
-    std::printf("%llu cycles, %llu words, %u kicks, %u interrupts, %u flushes\n", (unsigned long long)bus.now,
-                (unsigned long long)bus.accesses, server.kicks, server.interrupts, unsigned(bus.top->flushes));
+    std::signal(SIGUSR1, [](int) { cut = 1; });
+    do {
+        if (cut) {
+            bus.reset();
+            drive.cut();
+            cut = 0;
+        }
+        // The features are known once the disk is.
+        for (unsigned limit = 1000000; bus.read(kConfig) == 0;)
+            if (--limit == 0) fail("the disk never became ready");
+        int connection = accept(listener, nullptr, nullptr);
+        if (connection < 0) fail("no connection");
+        Server server(bus, connection);
+        server.serve();
+        std::printf("%llu cycles, %llu words, %u kicks, %u interrupts, %u flushes%s\n", (unsigned long long)bus.now,
+                    (unsigned long long)bus.accesses, server.kicks, server.interrupts, unsigned(bus.top->flushes),
+                    cut ? ", then a power cut" : "");
+    } while (cut);
     return 0;
 }
