@@ -49,10 +49,12 @@ module sata_link
     LIdle, LSendRdy, LSof, LData, LCrc, LEof, LWait, LRcvRdy, LRcv, LGood, LBad, LPmDeny, LEscape
   } state_e;
   typedef enum logic [3:0] {
-    PNone, PSync, PXrdy, PRrdy, PSof, PEof, PRok, PRerr, PWtrm, PHold, PPmReq, POther
+    PNone, PSync, PXrdy, PRrdy, PSof, PEof, PRok, PRerr, PWtrm, PHold, PPmReq, PHolda, PRip, PPmNak, POther
   } prim_e;
 
-  state_e state_q, state_d;
+  // The next state depends on the received primitive and determines the sent one, all in one cycle: as a binary code this takes
+  // less logic than with a bit for each state.
+  (* fsm_encoding = "none" *) state_e state_q, state_d;
 
   // --- The received dword: a primitive, a data word (PNone), or one to ignore (ALIGN) ----------------------
   prim_e now, prim, last_q;
@@ -106,12 +108,10 @@ module sata_link
   end
 
   // --- The state belongs to the last word sent; with the word received now it determines the next -----------
-  logic last_sent_q, good, bad_q, sends, one_shot;
-  logic [31:0] crc_q;
-  logic        crc_right;
+  logic last_sent_q, held_q, good, bad_q, sends, one_shot;
+  logic [31:0] crc_q, word_q;  // `crc_q` is that of the words before `word_q`
 
-  assign crc_right = crc_q == '0;
-  assign good      = crc_right & ~bad_q & ~rx_refuse_i;
+  assign good = held_q & (crc_q == word_q) & ~bad_q & ~rx_refuse_i;
 
   always_comb begin
     state_d = state_q;
@@ -165,11 +165,9 @@ module sata_link
 
   // --- Sending ----------------------------------------------------------------------------------------------
   logic hold_seen, take, send_crc, filler, same;
-  logic [31:0] sent_q;     // the primitive sent last
+  prim_e symbol, sent_q;   // the primitive to send, and the one sent last
   logic [1:0]  repeats_q;  // 0: once so far, 1: twice, 2: after CONT
-  scramble_t scrambled;
-  logic [15:0] scramble_q;
-  logic [31:0] symbol;
+  scramble_t   scrambler_q;  // the word is computed a cycle ahead: it is not in the way of what is sent
   logic        is_data;
 
   // A received ALIGN leaves the last primitive in effect.
@@ -181,23 +179,39 @@ module sata_link
   assign take       = tx_ready_o & tx_valid_i;
   assign send_crc   = (state_d == LCrc) & ~align;
   assign is_data    = take | send_crc;
-  assign scrambled  = scramble(scramble_q);
 
   always_comb begin
     unique case (state_d)
-      LSendRdy: symbol = Xrdy;
-      LSof:     symbol = Sof;
-      LData:    symbol = hold_seen ? Holda : Hold;
-      LEof:     symbol = Eof;
-      LWait:    symbol = Wtrm;
-      LRcvRdy:  symbol = Rrdy;
-      LRcv:     symbol = !rx_room_i ? Hold : (hold_seen ? Holda : Rip);
-      LGood:    symbol = Rok;
-      LBad:     symbol = Rerr;
-      LPmDeny:  symbol = PmNak;
-      default:  symbol = Sync;
+      LSendRdy: symbol = PXrdy;
+      LSof:     symbol = PSof;
+      LData:    symbol = hold_seen ? PHolda : PHold;
+      LEof:     symbol = PEof;
+      LWait:    symbol = PWtrm;
+      LRcvRdy:  symbol = PRrdy;
+      LRcv:     symbol = !rx_room_i ? PHold : (hold_seen ? PHolda : PRip);
+      LGood:    symbol = PRok;
+      LBad:     symbol = PRerr;
+      LPmDeny:  symbol = PPmNak;
+      default:  symbol = PSync;
     endcase
   end
+
+  function automatic logic [31:0] dword(prim_e which);
+    unique case (which)
+      PXrdy:   return Xrdy;
+      PRrdy:   return Rrdy;
+      PSof:    return Sof;
+      PEof:    return Eof;
+      PRok:    return Rok;
+      PRerr:   return Rerr;
+      PWtrm:   return Wtrm;
+      PHold:   return Hold;
+      PHolda:  return Holda;
+      PRip:    return Rip;
+      PPmNak:  return PmNak;
+      default: return Sync;
+    endcase
+  endfunction
 
   // A primitive is sent twice, then CONT, then filler until the primitive changes.
   word_t tx_d;
@@ -206,22 +220,22 @@ module sata_link
                 ~((state_d == LData) & tx_valid_i & filler);
 
   always_comb begin
-    tx_d = '{k: 1'b1, data: symbol};
+    tx_d = '{k: 1'b1, data: dword(symbol)};
     if (align || !up_i) tx_d.data = Align;
-    else if (is_data) tx_d = '{k: 1'b0, data: scrambled.word ^ (send_crc ? crc_q : tx_data_i)};
+    else if (is_data) tx_d = '{k: 1'b0, data: scrambler_q.word ^ (send_crc ? crc_q : tx_data_i)};
     else if (same && (repeats_q == 2'd1)) tx_d.data = Cont;
-    else if (same && (repeats_q == 2'd2)) tx_d = '{k: 1'b0, data: scrambled.word};
+    else if (same && (repeats_q == 2'd2)) tx_d = '{k: 1'b0, data: scrambler_q.word};
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       tx_o      <= '{k: 1'b1, data: Align};
-      sent_q    <= Align;
+      sent_q    <= POther;
       repeats_q <= '0;
     end else begin
       tx_o <= tx_d;
       if (!up_i || is_data) begin
-        sent_q    <= Align;
+        sent_q    <= POther;
         repeats_q <= '0;
       end else if (!align) begin
         sent_q    <= symbol;
@@ -232,21 +246,21 @@ module sata_link
 
   // --- Scrambler and CRC of the current frame, in either direction -------------------------------------------
   logic start, rx_word, framed;
-  logic [31:0] plain;
+  logic [31:0] checked;
 
   assign start   = ((state_d == LSof) & ~align) | rx_start_o;
   assign rx_word = (state_q == LRcv) & word_seen;
   assign framed  = (state_q == LSof) | (state_q == LData) | (state_q == LCrc) | (state_q == LRcv);
-  assign plain   = (state_q == LRcv) ? rx_i.word.data ^ scrambled.word : tx_data_i;
+  assign checked = (state_q == LRcv) ? word_q : tx_data_i;
 
   always_ff @(posedge clk_i) begin
     if (start) begin
-      scramble_q <= ScrambleSeed;
-      crc_q      <= CrcSeed;
+      scrambler_q <= scramble(ScrambleSeed);
+      crc_q       <= CrcSeed;
     end else begin
       // Between frames the scrambler continues, for the filler after CONT.
-      if (is_data || rx_word || !framed) scramble_q <= scrambled.state;
-      if (is_data || rx_word)            crc_q      <= crc(crc_q, plain);
+      if (is_data || rx_word || !framed) scrambler_q <= scramble(scrambler_q.state);
+      if (take || rx_valid_o)            crc_q       <= crc(crc_q, checked);
     end
   end
 
@@ -263,9 +277,6 @@ module sata_link
   end
 
   // --- Received frames: a word is passed on when the next one shows that it is not the CRC ------------------------
-  logic [31:0] word_q;
-  logic        held_q;
-
   assign rx_start_o = (state_q == LRcvRdy) & (state_d == LRcv);
   assign rx_valid_o = rx_word & held_q;
   assign rx_data_o  = word_q;
@@ -292,5 +303,5 @@ module sata_link
     end
   end
 
-  always_ff @(posedge clk_i) if (rx_word) word_q <= plain;
+  always_ff @(posedge clk_i) if (rx_word) word_q <= rx_i.word.data ^ scrambler_q.word;
 endmodule

@@ -53,15 +53,19 @@ package sata_pkg;
     SentCut   = 2'd2   // SYNC within the frame, or the link was lost
   } sent_e;
 
+  // Scrambler and CRC are linear: each bit of the result is the parity of some bits of the input. These bits are found from the
+  // definition, a step per bit, when the design is elaborated; written as a chain of steps, they would take more logic.
+  //
   // The next 32 steps of the scrambler, x^16 + x^15 + x^13 + x^4 + 1: the word to XOR, and the new state.
   typedef struct packed {
     logic [15:0] state;
     logic [31:0] word;
   } scramble_t;
+  typedef logic [47:0][15:0] scramble_rows_t;  // of each bit of a scramble_t
 
   localparam logic [15:0] ScrambleSeed = '1;
 
-  function automatic scramble_t scramble(logic [15:0] state);
+  function automatic scramble_t scramble_steps(logic [15:0] state);
     scramble_t next;
     next = '{state: state, word: '0};
     for (int unsigned i = 0; i < 32; i++) begin
@@ -71,14 +75,46 @@ package sata_pkg;
     return next;
   endfunction
 
+  function automatic scramble_rows_t scramble_rows();
+    scramble_rows_t rows;
+    logic [47:0]    column;
+    for (int unsigned from = 0; from < 16; from++) begin
+      column = scramble_steps(16'd1 << from);
+      for (int unsigned to = 0; to < 48; to++) rows[to][from] = column[to];
+    end
+    return rows;
+  endfunction
+
+  localparam scramble_rows_t ScrambleRows = scramble_rows();
+
+  function automatic scramble_t scramble(logic [15:0] state);
+    logic [47:0] next;
+    for (int unsigned to = 0; to < 48; to++) next[to] = ^(state & ScrambleRows[to]);
+    return next;
+  endfunction
+
   // CRC of one more dword; x^32 + x^26 + ... + 1 (04C11DB7), highest bit first, no final inversion. A frame
   // with a correct CRC yields zero when its CRC is included.
+  typedef logic [31:0][31:0] crc_rows_t;  // of each bit of the CRC
+
   localparam logic [31:0] CrcSeed = 32'h5232_5032;
+
+  function automatic crc_rows_t crc_rows();
+    crc_rows_t   rows;
+    logic [31:0] column;
+    for (int unsigned from = 0; from < 32; from++) begin
+      column = 32'd1 << from;
+      for (int unsigned i = 0; i < 32; i++) column = {column[30:0], 1'b0} ^ (column[31] ? 32'h04C1_1DB7 : 32'h0);
+      for (int unsigned to = 0; to < 32; to++) rows[to][from] = column[to];
+    end
+    return rows;
+  endfunction
+
+  localparam crc_rows_t CrcRows = crc_rows();
 
   function automatic logic [31:0] crc(logic [31:0] so_far, logic [31:0] data);
     logic [31:0] next;
-    next = so_far ^ data;
-    for (int unsigned i = 0; i < 32; i++) next = {next[30:0], 1'b0} ^ (next[31] ? 32'h04C1_1DB7 : 32'h0);
+    for (int unsigned to = 0; to < 32; to++) next[to] = ^((so_far ^ data) & CrcRows[to]);
     return next;
   endfunction
 
