@@ -44,6 +44,11 @@ def main():
         rows.append([f"sata.{op}_4k_qd1_line", rate(op, "single", 8, 1, 0, 20, of=line)[0], "cycles", None])
         rows.append([f"sata.{op}_4k_qd32", rate(op, "queued", 8, 32, 0, 320)[0], "cycles", "<= 1150"])
         rows.append([f"sata.{op}_2m_qd4_share", rate(op, "queued", LONG, 4, 0, 10)[1], "payload words/cycle", None])
+    # A drive whose cache fills: 32 MiB at the line's rate, then nothing for 800 ms, with the default time-out of 10 s (at 75 MHz).
+    patient = cores.build_bench("sata_patient_figures", "sata_sim", "sata/sata_bench.cpp",
+                                {"Ncq": 1, "TimeoutCycles": 750_000_000}, fast=True, core="sata_sim")
+    words, cycles = sata_faults.run(patient, "stall", str(32 << 10), str(60_000_000)).replace(",", "").split()[:3:2]
+    rows.append(["sata.write_32m_then_800ms_share", int(words) / int(cycles), "payload words/cycle outside the pause", None])
     rows += hwfs_sata_figures.rows()
     # The sizes include all recovery, and the check of requests of the block interface, which other cores do not have; its
     # size is reported, too (block_front_32).

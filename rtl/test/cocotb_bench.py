@@ -9,8 +9,8 @@ from hwfs_script import cores
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
 
-def run(monkeypatch, top, name, module, parameters, tests=None, environment=None):
-    """Runs the tests (default: all of the module), asserts that they pass, and returns their number."""
+def run(monkeypatch, top, name, module, parameters, tests=None, environment=None, core="sim"):
+    """Runs the tests (default: all of the module) on the core's top, asserts that they pass, and returns their number."""
     for key in ("PATH", "VERILATOR_ROOT"):
         monkeypatch.setenv(key, cores.environment()[key])
     monkeypatch.setenv("MAKEFLAGS", " ".join(cores.make_flags("-O0")))
@@ -22,7 +22,7 @@ def run(monkeypatch, top, name, module, parameters, tests=None, environment=None
     folder = cores.BUILD / f"cocotb_{name}"
     # Cocotb makes all signals public. Verilator then does not split structures, and reports loops that the fields do not have.
     with cores.runtime("cocotb", folder):
-        runner.build(sources=cores.files("sim"), hdl_toplevel=top, build_dir=folder, always=True,
+        runner.build(sources=cores.files(core), hdl_toplevel=top, build_dir=folder, always=True,
                      build_args=["--assert", "-Wno-UNOPTFLAT"], parameters=parameters,
                      log_file=folder.with_suffix(".build.log"))
     results = runner.test(hdl_toplevel=top, test_module=module, build_dir=folder, test_dir=folder, testcase=tests,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cocotb_bench  # noqa: E402
 import cores  # noqa: E402
 import sata_faults  # noqa: E402
 import sata_soak  # noqa: E402
@@ -54,11 +55,33 @@ def test_random_requests_and_power_cuts(serial, seeds):
             pytest.fail(f"STRAIGHTWAY_SEED={seed}\n{error}")
 
 
+def test_a_drive_with_blocks_of_4_kib():
+    """The core that is built for them: the same random requests and power cuts."""
+    program = cores.build_bench("sata_4096", "sata_sim", "sata/sata_bench.cpp",
+                                {"Ncq": 1, "TimeoutCycles": 20000, "BlockSizeLog2": 12}, core="sata_sim")
+    for seed in range(SEED, SEED + 4):
+        try:
+            sata_faults.run(program, "random", str(seed), "60")
+        except RuntimeError as error:
+            pytest.fail(f"STRAIGHTWAY_SEED={seed}\n{error}")
+
+
+def test_a_drive_that_pauses_after_many_writes():
+    """Nine tenths of the time-out without a word: no write fails, nothing is reset. `make figures ONLY=sata` runs 32 MiB and 800 ms."""
+    words, cycles = sata_faults.run(sata_faults.bench(), "stall", "512", "18000").replace(",", "").split()[:3:2]
+    assert int(cycles) < 1.05 * int(words)
+
+
 def test_lives_with_faults_cuts_cancels_and_pulled_cables():
     """STRAIGHTWAY_BUDGET (1000 lives, or 300s) makes it longer; `make soak` does."""
     seconds = budget.seconds(0)
     lives, requests = sata_soak.soak(0 if seconds else budget.states(8), seconds, SEED)
     print(f"STRAIGHTWAY_SEED={SEED}: {lives} lives, {requests} requests")
+
+
+def test_the_drive_in_python(monkeypatch):
+    """Another model of a drive, written independently, in cocotb: queued and single commands, flow control, errors, a reset."""
+    assert cocotb_bench.run(monkeypatch, "sata_sim", "sata", "bench_sata", {"TimeoutCycles": 20000}, core="sata_sim") == 6
 
 
 def test_a_power_cut_behind_a_discard_and_a_flush():

@@ -3,6 +3,7 @@
 // `sata_bench random SEED REQUESTS`: random requests, drives, pauses and power cuts; everything read is compared
 // with the contents that are allowed. `sata_bench discard SEED`: a power cut after a discard, a flush and a write.
 // `sata_bench cancel SEED`: requests that begin while the host cancels. `sata_bench fault NAME`: one row of the fault matrix (`list` names them all).
+// `sata_bench stall KILOBYTES CYCLES`: a drive that pauses this long after each so many kilobytes of writes.
 // `sata_bench soak SEED`: a fault, power cuts, cancels and pulled cables in one run.
 // Built with SERIAL, the host includes its PHY and exchanges single bits with the drive. The fault rows are then those of the
 // line, and there are two more commands: `sata_bench start FASTEST SLOWEST` (the drive's rates) prints the negotiated rate,
@@ -21,6 +22,9 @@
 #ifndef SERIAL
 #define SERIAL 0
 #endif
+#ifndef BLOCK_SIZE_LOG2
+#define BLOCK_SIZE_LOG2 9
+#endif
 
 using namespace straightway;
 using sata::Drive;
@@ -28,7 +32,9 @@ using sata::DriveModel;
 
 namespace {
 
-constexpr unsigned kBlock = Drive::kBlock;
+constexpr unsigned kBlock = 1u << BLOCK_SIZE_LOG2;
+static_assert(kBlock == Drive::kBlock || kBlock == Drive::kBigBlock);
+constexpr unsigned kLongest = kBlock == Drive::kBlock ? 12 : 3;  // blocks of most requests
 
 struct Bench : Clocked<Vsata_sim> {
     BlockHost host;
@@ -244,6 +250,7 @@ int random_run(uint64_t seed, unsigned requests) {
     model.reorder = random.percent(60);
     model.command_latency = random.percent(50) ? random.below(400) : 0;
     if (random.percent(20)) model.stall_after = 3000, model.stall_cycles = 5000;
+    if (kBlock != Drive::kBlock) model.big_sectors = true, model.blocks = 512;
     sata::PhyModel phy;
     if (random.percent(30)) phy.fastest = random.below(3);
     phy.ppm = int(random.below(11401)) - 5700;
@@ -251,12 +258,13 @@ int random_run(uint64_t seed, unsigned requests) {
     Bench bench(model, 1 + random.below(32), random.percent(50) ? random.below(60) : 0, seed, phy);
     bench.drive.port.latency = random.percent(50) ? random.below(17) : 0;
     bench.drive.port.hold_percent = random.percent(50) ? random.below(50) : 0;
+    if (seed % 4 == 3) bench.drive.port.fault.power_gap = 100;
     if (!bench.until_ready(500000)) fail("the drive never became ready");
     if (bench.top->block_count != model.blocks || !bench.top->volatile_write_cache || !bench.top->discard || !bench.top->fua)
         fail("the geometry is wrong");
     bool noisy = SERIAL && random.percent(25);
     if (noisy) bench.drive.port.line_fault.error_gap = 20000 + random.below(1000000);
-    Load load(bench, seed, requests, 12);
+    Load load(bench, seed, requests, kLongest);
     unsigned cut_at = random.percent(50) ? 1 + random.below(requests) : 0;
     for (uint64_t i = 0; !load.done(); ++i) {
         if (i == 40000 * uint64_t(requests)) fail("requests were never answered");
@@ -542,6 +550,38 @@ int rate_run(Op op, bool queue, uint32_t count, unsigned depth, unsigned latency
     return 0;
 }
 
+// A drive that takes `kilobytes` at the line's rate and then does nothing for `cycles`: cycles of all writes without this pause.
+// Nothing is reset, and no write fails, as long as the pause is shorter than the time-out.
+int stall_run(uint64_t kilobytes, uint64_t cycles) {
+    constexpr uint32_t kCount = 64;
+    DriveModel model;
+    model.blocks = 1 << 16;
+    model.stall_after = kilobytes * 256;
+    model.stall_cycles = cycles;
+    Bench bench(model, 4, 0, 1);
+    if (!bench.until_ready()) fail("the drive never became ready");
+    uint64_t requests = kilobytes * 1024 / (kCount * kBlock) + 4, begun = 0, ended = 0, start = bench.host.now();
+    bench.host.source = [&](Request& request) {
+        if (begun == requests) return false;
+        request.op = kWrite;
+        request.count = kCount;
+        request.lba = begun++ * kCount % model.blocks;
+        request.data.resize(kCount * kBlock);
+        return true;
+    };
+    bench.host.finished = [&](const Request& request) {
+        if (request.status != kOk) fail("a write failed");
+        ++ended;
+    };
+    uint64_t resets = bench.drive.resets;
+    while (ended != requests) bench.cycle();
+    uint64_t spent = bench.host.now() - start;
+    if (bench.drive.resets != resets) fail("the link was reset");
+    if (spent < cycles) fail("the drive never paused");
+    std::printf("%llu words, %llu cycles\n", (unsigned long long)(requests * kCount * kBlock / 4), (unsigned long long)(spent - cycles));
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -551,6 +591,7 @@ int main(int argc, char** argv) {
     if (what == "discard" && argc == 3) return discard_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "cancel" && argc == 3) return cancel_run(std::strtoull(argv[2], nullptr, 0));
     if (what == "fault" && argc == 3) return fault_run(argv[2]);
+    if (what == "stall" && argc == 4) return stall_run(std::strtoull(argv[2], nullptr, 0), std::strtoull(argv[3], nullptr, 0));
     if (what == "rate" && argc == 8)
         return rate_run(std::string(argv[2]) == "write" ? kWrite : kRead, std::string(argv[3]) == "queued",
                         std::strtoul(argv[4], nullptr, 0), std::strtoul(argv[5], nullptr, 0),
@@ -561,6 +602,6 @@ int main(int argc, char** argv) {
         for (const sata::FaultRow& row : rows()) std::printf("%s\t%s\n", row.name.c_str(), row.says.c_str());
         return 0;
     }
-    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | cancel SEED | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
+    std::fprintf(stderr, "usage: sata_bench random SEED REQUESTS | discard SEED | cancel SEED | stall KILOBYTES CYCLES | fault NAME | list | rate read|write queued|single BLOCKS DEPTH LATENCY REQUESTS\n");
     return 2;
 }

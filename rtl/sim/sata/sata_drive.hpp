@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -17,7 +16,7 @@ struct DriveModel {
     bool queue = true;            // native command queuing, 32 places
     bool activates = true;        // supports auto-activate in DMA Setup
     bool reorder = false;
-    bool big_sectors = false;     // reports sectors of 4 KiB
+    bool big_sectors = false;     // blocks of 4 KiB
     bool is_packet = false;       // signature of a packet device
     unsigned command_latency = 0; // cycles from a command to its effect; those of queued commands overlap
     int write_latency = -1;       // the same for a write; -1: as command_latency
@@ -61,15 +60,16 @@ private:
 
 class Drive {
 public:
-    static constexpr unsigned kBlock = 512, kFrameWords = 2048;
+    static constexpr unsigned kBlock = 512, kBigBlock = 4096, kFrameWords = 2048;
     Port port;
     DriveModel model;
+    const unsigned block_bytes = model.big_sectors ? kBigBlock : kBlock;
     DriveFault fault;
     Store bytes;
     uint64_t commands = 0, resets = 0, words_written = 0;
 
     Drive(DriveModel model_, uint64_t seed)
-        : port(seed), model(model_), bytes(model_.blocks * kBlock), random_(seed + 1) {
+        : port(seed), model(model_), bytes(model_.blocks * block_bytes), random_(seed + 1) {
         port.received = [this](const std::vector<uint32_t>& frame) { receive(frame); };
         port.sent = [this](bool good) { sent(good); };
         port.damaged = [this] { if (expecting_ != 0) data_refused_ = true; };
@@ -107,7 +107,7 @@ public:
     // Cuts and restores the power: each block in the cache is lost or kept.
     void cut() {
         for (auto& [lba, block] : cached_)
-            if (!random_.below(2)) std::memcpy(&bytes[lba * kBlock], block.data(), kBlock);
+            if (!random_.below(2)) std::memcpy(&bytes[lba * block_bytes], block.data(), block_bytes);
         cached_.clear();
         down(50);
     }
@@ -192,8 +192,8 @@ private:
         Command& command = *current_;
         if (command.fails && !fault.short_read) return fail(0x40);
         data_refused_ = false;
-        offset_ = command.lba * kBlock;
-        left_ = command.count * kBlock / 4;
+        offset_ = command.lba * block_bytes;
+        left_ = command.count * block_bytes / 4;
         switch (command.code) {
         case 0xEC: return send_pio(identity());
         case 0x2F: return send_log();
@@ -275,7 +275,7 @@ private:
             for (size_t i = 1; i + 1 < frame.size(); i += 2) {
                 uint64_t lba = frame[i] | uint64_t(frame[i + 1] & 0xFFFF) << 32;
                 for (uint32_t n = frame[i + 1] >> 16; n != 0 && lba < model.blocks; --n, ++lba) {
-                    std::memset(&bytes[lba * kBlock], 0, kBlock);
+                    std::memset(&bytes[lba * block_bytes], 0, block_bytes);
                     cached_.erase(lba);
                 }
             }
@@ -283,9 +283,9 @@ private:
         }
         size_t count = (frame.size() - 1) * 4;
         if (offset_ + count <= bytes.size()) {
-            for (uint64_t at = offset_; at < offset_ + count; at += kBlock) {
-                if (command.fua) cached_.erase(at / kBlock);
-                else if (!cached_.count(at / kBlock)) std::memcpy(cached_[at / kBlock].data(), &bytes[at], kBlock);
+            for (uint64_t at = offset_; at < offset_ + count; at += block_bytes) {
+                if (command.fua) cached_.erase(at / block_bytes);
+                else if (!cached_.count(at / block_bytes)) cached_[at / block_bytes] = {&bytes[at], &bytes[at] + block_bytes};
             }
             std::memcpy(&bytes[offset_], &frame[1], count);
         }
@@ -330,12 +330,12 @@ private:
         words[85] = 1 << 5;
         words[87] = 0x4040;
         for (int i = 0; i < 4; ++i) words[100 + i] = model.blocks >> 16 * i;
-        if (model.big_sectors) words[106] = 0x5000, words[117] = 2048;
+        if (model.big_sectors) words[106] = 0x5000, words[117] = kBigBlock / 2;
         words[169] = 1;
         return words;
     }
 
-    std::map<uint64_t, std::array<uint8_t, kBlock>> cached_;  // previous contents of unflushed blocks, which a cut may restore
+    std::map<uint64_t, std::vector<uint8_t>> cached_;  // previous contents of unflushed blocks, which a cut may restore
     Random random_;
     std::vector<Command> waiting_;
     Command now_served_{};

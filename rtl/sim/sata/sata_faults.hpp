@@ -107,6 +107,12 @@ inline std::vector<FaultRow> fault_rows() {
             if (fis.single) rows.push_back({name + "-single", says + ", one command at a time", set, 1, false, true, 0, single});
         }
     }
+    auto sleepy = [](Drive& d) { d.port.fault.power_gap = 40; };
+    both("power", "the idle drive requests a low-power state again and again", sleepy);
+    rows.push_back({"power-damaged", "the same, and the host's 5th refusal is damaged", [=](Drive& d) {
+        sleepy(d);
+        d.port.fault.in_primitive = kPmNak, d.port.fault.in_primitive_at = 5;
+    }});
     rows.push_back({"wrong-setup-tag", "the 3rd DMA setup has another tag", [](Drive& d) { d.fault.setup_tag_at = 3; }});
     rows.push_back({"wrong-done-tag", "the 3rd set device bits names another tag", [](Drive& d) { d.fault.bits_tag_at = 3; }});
     rows.push_back({"media-error-no-log", "a queued media error, and the drive refuses its error log",

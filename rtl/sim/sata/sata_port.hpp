@@ -26,6 +26,7 @@ struct LinkFault {
     bool ignore_hold = false;     // the drive ignores the host's HOLD
     uint64_t out_stuck_at = 0;    // after this data word the drive sends HOLD indefinitely ...
     uint64_t in_stuck_at = 0;     // ... or after this one of the host, until SYNC aborts the frame
+    uint64_t power_gap = 0;       // while idle for this long, the drive requests a low-power state, until the host answers
 };
 
 // The same for single bits within frames (sata_cable.hpp).
@@ -99,7 +100,7 @@ public:
     }
 
 private:
-    enum State { kIdle, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave, kMute };
+    enum State { kIdle, kPower, kSendRdy, kSendSof, kSendData, kSendCrc, kSendEof, kWait, kRcvRdy, kRcv, kGood, kBad, kLeave, kMute };
 
     Word react(Word word) {
         // A primitive, or data; after CONT, the previous primitive.
@@ -118,6 +119,12 @@ private:
         switch (state_) {
         case kIdle:
             if (primitive == kXrdy) next = kRcvRdy;
+            else if (!frames.empty() && !align) next = kSendRdy;
+            else if (fault.power_gap && happens(++idle_ % fault.power_gap == 0)) next = kPower, slumbers_ = !slumbers_;
+            break;
+        case kPower:
+            if (primitive == kPmNak) next = kIdle;
+            else if (primitive == kXrdy) next = kRcvRdy;
             else if (!frames.empty() && !align) next = kSendRdy;
             break;
         case kSendRdy:
@@ -172,6 +179,7 @@ private:
         state_ = next;
         if (align) return {kAlign, true};
         switch (state_) {
+        case kPower: return say(slumbers_ ? kPmReqS : kPmReqP);
         case kSendRdy: return say(kXrdy);
         case kSendSof:
             scrambler_.restart();
@@ -246,11 +254,11 @@ private:
     Scrambler scrambler_;
     std::vector<uint32_t> words_;
     size_t index_ = 0;
-    bool continued_ = false, hold_ = false, bad_ = false, stuck_ = false;
+    bool continued_ = false, hold_ = false, bad_ = false, stuck_ = false, slumbers_ = false;
     uint32_t last_ = kSync, said_ = 0;
     unsigned repeat_ = 0, drop_in_ = 0;
     uint64_t in_primitives_ = 0, in_data_ = 0, out_primitives_ = 0, out_data_ = 0, good_frames_ = 0,
-             data_frames_ = 0, frames_begun_ = 0;
+             data_frames_ = 0, frames_begun_ = 0, idle_ = 0;
 };
 
 }  // namespace straightway::sata

@@ -14,7 +14,8 @@ struct Word {
 enum Primitive : uint32_t {
     kAlign = 0x7B4A4ABC, kSync = 0xB5B5957C, kXrdy = 0x5757B57C, kRrdy = 0x4A4A957C, kSof = 0x3737B57C,
     kEof = 0xD5D5B57C, kRip = 0x5555B57C, kRok = 0x3535B57C, kRerr = 0x5656B57C, kWtrm = 0x5858B57C,
-    kHold = 0xD5D5AA7C, kHolda = 0x9595AA7C, kCont = 0x9999AA7C, kPmReqP = 0x1717B57C, kPmNak = 0xF5F5957C,
+    kHold = 0xD5D5AA7C, kHolda = 0x9595AA7C, kCont = 0x9999AA7C, kPmReqP = 0x1717B57C, kPmReqS = 0x7575957C,
+    kPmNak = 0xF5F5957C,
     kData = 0
 };
 
