@@ -2,77 +2,23 @@
 random access, delete, and refused accesses. Run by test_workload.py."""
 
 import os
-import random
 from pathlib import Path
 
 import cocotb
+from axil_bus import OKAY, SLVERR, Registers
 from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 
-SEED = int(os.environ["STRAIGHTWAY_SEED"])
 IMAGE = os.environ["STRAIGHTWAY_IMAGE"]
 AFTER = os.environ["STRAIGHTWAY_AFTER"]
 ID, SHAPE, CONTROL, STATUS, RUN, FILE_LOW, FILE_HIGH, BLOCK, COUNT, PATTERN, DISK_LOW = range(0, 44, 4)
 CYCLES, BYTES, OPERATIONS, ERRORS, MISMATCHES, LATENCY_MIN, LATENCY_MAX = 64, 72, 80, 84, 88, 92, 96
 NAME = 128
 MOUNT, UNMOUNT, PUT, FILL, READ, RANDOM_READ, RANDOM_WRITE, DELETE = range(8)
-OKAY, SLVERR = 0, 2
 STRIPE = 512
 
 
-class Registers:
-    def __init__(self, dut):
-        self.dut, self.random = dut, random.Random(SEED)
-        for pin in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
-            getattr(dut, pin).value = 0
-        dut.wstrb.value = 15
-
-    async def take(self, valid, ready, limit=50):
-        """Waits until the offer on this channel is taken."""
-        valid.value = 1
-        for _ in range(limit):
-            await ReadOnly()
-            taken = ready.value == 1
-            await RisingEdge(self.dut.clk_i)
-            if taken:
-                valid.value = 0
-                return
-        raise AssertionError("an offer was not taken")
-
-    async def pause(self):
-        for _ in range(self.random.randrange(3)):
-            await RisingEdge(self.dut.clk_i)
-
-    async def write(self, address, value):
-        """Writes with address and data in either order; returns the response."""
-        dut = self.dut
-        dut.awaddr.value, dut.wdata.value = address, value
-        first, second = self.random.sample([(dut.awvalid, dut.awready), (dut.wvalid, dut.wready)], 2)
-        one = cocotb.start_soon(self.take(*first))
-        await self.pause()
-        await self.take(*second)
-        await one
-        return (await self.response(dut.bvalid, dut.bready, dut.bresp))[0]
-
-    async def read(self, address, good=True):
-        self.dut.araddr.value = address
-        await self.take(self.dut.arvalid, self.dut.arready)
-        status, value = await self.response(self.dut.rvalid, self.dut.rready, self.dut.rresp, self.dut.rdata)
-        assert not good or status == OKAY, hex(address)
-        return value if good else status
-
-    async def response(self, valid, ready, *values):
-        await self.pause()
-        ready.value = 1
-        for _ in range(50):
-            await ReadOnly()
-            found = [int(pin.value) for pin in values] if valid.value == 1 else None
-            await RisingEdge(self.dut.clk_i)
-            if found:
-                ready.value = 0
-                return found
-        raise AssertionError("no response")
-
+class Generator(Registers):
     async def run(self, run, name="", size=0, block=64, count=0, seed=1, limit_us=2000):
         """Runs the generator from its registers to the interrupt; returns its counters."""
         for at in range(0, len(name), 4):
@@ -99,7 +45,7 @@ def memories(dut):
 async def begin(dut):
     cocotb.start_soon(Clock(dut.clk_i, 10, "ns").start())
     cocotb.start_soon(Clock(dut.memory_clk_i, 7, "ns").start())  # unrelated to the other clock
-    registers = Registers(dut)
+    registers = Generator(dut)
     dut.rst_ni.value = dut.memory_rst_ni.value = 0
     for _ in range(4):
         await RisingEdge(dut.clk_i)

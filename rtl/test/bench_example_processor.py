@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import cocotb
-from bench_example import OKAY, begin
+from axil_bus import OKAY
+from bench_example import begin
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 
 IMAGE = os.environ["STRAIGHTWAY_IMAGE"]

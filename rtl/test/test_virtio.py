@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cocotb_bench  # noqa: E402
 import cores  # noqa: E402
 import sizes  # noqa: E402
 
@@ -66,6 +67,11 @@ def run(name, *words):
 def test_directed(name, what):
     """The initialisation sequence; each request type, each error and each chain that cannot be answered."""
     run(name, what)
+
+
+def test_the_initialisation_of_the_specification(monkeypatch):
+    """In cocotb, independent of the C++ driver: every step in its order, refused ones, requests, a reset."""
+    assert cocotb_bench.run(monkeypatch, "virtio_sim", "virtio", "bench_virtio", BASE, core="virtio_sim") == 2
 
 
 @pytest.mark.parametrize("name", SHAPES)
