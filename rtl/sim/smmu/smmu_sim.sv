@@ -1,0 +1,157 @@
+// The storage memory management unit on plain pins for a bench that plays the masters of the window, the memory behind both
+// manager ports, and with `External` the drive; otherwise a RAM disk or an array of them (`Disks`) is behind it. Checks the
+// block interface between them.
+module smmu_sim
+  import block_pkg::*;
+#(
+  parameter int unsigned PageLog2      = 12,
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned Frames        = 16,
+  parameter int unsigned TlbEntries    = 16,
+  parameter int unsigned WindowBits    = 32,
+  parameter bit          External      = 1'b1,
+  parameter int unsigned Disks         = 1,
+  parameter int unsigned DrivePages    = 64
+) (
+  input  logic        clk_i,
+  input  logic        rst_ni,
+  output logic        irq,
+  input  logic        away,         // the drive is not ready
+  input  logic [3:0]  generation,
+  input  logic        read_only,
+  output logic [15:0] flushes,
+
+  input  logic [11:0] awaddr, araddr,
+  input  logic        awvalid, wvalid, bready, arvalid, rready,
+  input  logic [31:0] wdata,
+  input  logic [3:0]  wstrb,
+  output logic        awready, wready, bvalid, arready, rvalid,
+  output logic [31:0] rdata,
+  output logic [1:0]  bresp, rresp,
+
+  // The window.
+  input  logic [47:0] s_awaddr, s_araddr,
+  input  logic [7:0]  s_awlen, s_arlen,
+  input  logic [2:0]  s_awsize, s_arsize, s_awcontext, s_arcontext,
+  input  logic [1:0]  s_awburst, s_arburst,
+  input  logic [3:0]  s_awid, s_arid,
+  input  logic        s_awvalid, s_wvalid, s_wlast, s_bready, s_arvalid, s_rready,
+  input  logic [31:0] s_wdata,
+  input  logic [3:0]  s_wstrb,
+  output logic        s_awready, s_wready, s_bvalid, s_arready, s_rvalid, s_rlast,
+  output logic [3:0]  s_bid, s_rid,
+  output logic [1:0]  s_bresp, s_rresp,
+  output logic [31:0] s_rdata,
+
+  // The frames.
+  output logic [47:0] d_awaddr, d_araddr,
+  output logic [7:0]  d_awlen, d_arlen,
+  output logic [2:0]  d_awsize, d_arsize,
+  output logic [1:0]  d_awburst, d_arburst,
+  output logic        d_awvalid, d_wvalid, d_wlast, d_bready, d_arvalid, d_rready,
+  output logic [31:0] d_wdata,
+  output logic [3:0]  d_wstrb,
+  input  logic        d_awready, d_wready, d_bvalid, d_arready, d_rvalid, d_rlast,
+  input  logic [1:0]  d_bresp, d_rresp,
+  input  logic [31:0] d_rdata,
+
+  // Pages and tables.
+  output logic [47:0] m_awaddr, m_araddr,
+  output logic [7:0]  m_awlen, m_arlen,
+  output logic [2:0]  m_awsize, m_arsize,
+  output logic        m_awvalid, m_wvalid, m_wlast, m_bready, m_arvalid, m_rready,
+  output logic [31:0] m_wdata,
+  output logic [3:0]  m_wstrb,
+  input  logic        m_awready, m_wready, m_bvalid, m_arready, m_rvalid, m_rlast,
+  input  logic [1:0]  m_bresp, m_rresp,
+  input  logic [31:0] m_rdata,
+
+  `BLOCK_DEV_PINS(32)
+);
+  localparam int unsigned Blocks = DrivePages << (PageLog2 - BlockSizeLog2);
+  axil_pkg::manager_t     axil_manager;
+  axil_pkg::subordinate_t axil;
+  assign axil_manager = '{aw_valid: awvalid, aw_address: awaddr, w_valid: wvalid, w_data: wdata, w_strobe: wstrb,
+                          b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
+  assign {awready, wready, bvalid} = {axil.aw_ready, axil.w_ready, axil.b_valid};
+  assign {arready, rvalid, rdata}  = {axil.ar_ready, axil.r_valid, axil.r_data};
+  assign {bresp, rresp}            = {axil.b_resp, axil.r_resp};
+
+  smmu_pkg::master_t master;
+  smmu_pkg::window_t window;
+  assign master = '{aw_valid: s_awvalid, aw_id: s_awid, aw_context: s_awcontext,
+                    aw: '{address: s_awaddr, len: s_awlen, size: s_awsize, burst: s_awburst},
+                    w_valid: s_wvalid, w_last: s_wlast, b_ready: s_bready,
+                    ar_valid: s_arvalid, ar_id: s_arid, ar_context: s_arcontext,
+                    ar: '{address: s_araddr, len: s_arlen, size: s_arsize, burst: s_arburst}, r_ready: s_rready};
+  assign {s_awready, s_wready, s_bvalid, s_bid, s_bresp} =
+         {window.aw_ready, window.w_ready, window.b_valid, window.b_id, window.b_resp};
+  assign {s_arready, s_rvalid, s_rid, s_rresp, s_rlast} =
+         {window.ar_ready, window.r_valid, window.r_id, window.r_resp, window.r_last};
+
+  smmu_pkg::data_t  data;
+  axi_pkg::memory_t data_memory, move_memory;
+  axi_pkg::manager_t move;
+  assign {d_awvalid, d_awaddr, d_awlen, d_awsize, d_awburst} = {data.aw_valid, data.aw};
+  assign {d_arvalid, d_araddr, d_arlen, d_arsize, d_arburst} = {data.ar_valid, data.ar};
+  assign {d_wvalid, d_wlast, d_bready, d_rready} = {data.w_valid, data.w_last, data.b_ready, data.r_ready};
+  assign data_memory = '{aw_ready: d_awready, w_ready: d_wready, b_valid: d_bvalid, b_resp: axi_pkg::resp_e'(d_bresp),
+                         ar_ready: d_arready, r_valid: d_rvalid, r_resp: axi_pkg::resp_e'(d_rresp), r_last: d_rlast};
+  assign {m_awvalid, m_awaddr, m_awlen, m_awsize} = {move.aw_valid, move.aw};
+  assign {m_arvalid, m_araddr, m_arlen, m_arsize} = {move.ar_valid, move.ar};
+  assign {m_wvalid, m_wlast, m_bready, m_rready} = {move.w_valid, move.w_last, move.b_ready, move.r_ready};
+  assign move_memory = '{aw_ready: m_awready, w_ready: m_wready, b_valid: m_bvalid, b_resp: axi_pkg::resp_e'(m_bresp),
+                         ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
+
+  geometry_t device, geometry;
+  host_t host;
+  dev_t  dev;
+  logic [31:0] disk_write, disk_read;
+  always_comb begin
+    geometry            = device;
+    geometry.generation = generation;
+    geometry.read_only  = read_only;
+    if (away) geometry.ready = 1'b0;
+  end
+
+  smmu #(
+    .PageLog2(PageLog2), .BlockSizeLog2(BlockSizeLog2), .Frames(Frames), .TlbEntries(TlbEntries), .WindowBits(WindowBits)
+  ) u_smmu (
+    .clk_i, .rst_ni, .axil_i(axil_manager), .axil_o(axil), .irq_o(irq),
+    .window_i(master), .window_write_data_i(s_wdata), .window_write_strobe_i(s_wstrb), .window_o(window),
+    .window_read_data_o(s_rdata), .data_o(data), .data_write_data_o(d_wdata), .data_write_strobe_o(d_wstrb),
+    .data_i(data_memory), .data_read_data_i(d_rdata), .move_o(move), .move_write_data_o(m_wdata),
+    .move_write_strobe_o(m_wstrb), .move_i(move_memory), .move_read_data_i(m_rdata), .geometry_i(geometry), .host_o(host),
+    .write_data_o(disk_write), .dev_i(dev), .read_data_i(disk_read)
+  );
+
+  block_checker #(.DataWidth(32), .BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(200000)) u_check (
+    .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(disk_write), .dev_i(dev),
+    .read_data_i(disk_read), .idle_o()
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) flushes <= '0;
+    else if (host.req_valid && dev.req_ready && (host.req.op == OpFlush)) flushes <= flushes + 16'd1;
+  end
+
+  if (External) begin : gen_external
+    host_t pins_host;
+    dev_t  pins_dev;
+    assign device = '{ready: 1'b1, generation: '0, block_size_log2: 5'(BlockSizeLog2), block_count: lba_t'(Blocks),
+                      max_transfer_blocks: count_t'(65535), volatile_write_cache: 1'b1, fua: 1'b0, discard: 1'b0,
+                      write_zeroes: 1'b0, read_only: 1'b0};
+    block_front #(.DataWidth(32), .BlockSizeLog2(BlockSizeLog2)) u_front (
+      .clk_i, .rst_ni, .geometry_i(geometry), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .host_o(pins_host), .write_data_o(write_data), .dev_i(pins_dev), .read_data_i(read_data)
+    );
+    block_pins_dev u_pins (.*, .host_i(pins_host), .dev_o(pins_dev));
+  end else begin : gen_ram
+    assign {req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, req_op, req_tag, write_tag, req_lba,
+            req_count, write_data} = '0;
+    ramdisks #(.Disks(Disks), .BlockSizeLog2(BlockSizeLog2), .DiskBlocks(Blocks / Disks)) u_disks (
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .fault_i('0), .fault_address_i('0), .failed_o()
+    );
+  end
+endmodule

@@ -1,0 +1,150 @@
+// The core with its registers, tables, memory and drive.
+#pragma once
+
+#include "block_device.hpp"
+#include "smmu_masters.hpp"
+
+namespace straightway::smmu {
+
+#define CHECK(condition)                                                                        \
+    do {                                                                                        \
+        if (!(condition)) fail(std::string(#condition " at line ") + std::to_string(__LINE__)); \
+    } while (0)
+
+enum Register : uint32_t {
+    kId = 0x00, kControl = 0x04, kStatusRegister = 0x08, kCommand = 0x0c, kFramesLow = 0x10, kFramesCount = 0x18,
+    kDirtyLimit = 0x1c, kAhead = 0x20, kDirty = 0x24, kFailed = 0x28, kShape = 0x2c, kLog = 0x40, kLogLow = 0x44,
+    kLogHigh = 0x48, kLogLost = 0x4c, kAccesses = 0x60, kWalks = 0x64, kFills = 0x68, kPageWrites = 0x6c,
+    kEvictions = 0x70, kContexts = 0x100
+};
+enum Command : uint32_t { kFlushPages = 1, kDropPages = 2, kDiscardPages = 3 };
+enum StatusBit : uint32_t { kReady = 1, kBusy = 2, kFinished = 4, kError = 8, kLost = 16, kUsable = 32, kLogged = 64, kStarted = 128 };
+enum Reason { kNone, kBurst, kContext, kRange, kRights, kUnmapped, kTable, kDrive, kGoneAway, kNoFrame, kPoisoned, kReadFailed, kWriteFailed };
+enum Kind : uint32_t { kEmpty, kOnDrive, kInFrame };
+
+constexpr unsigned kPageLog2 = PAGE_LOG2, kFrames = FRAMES, kDrivePages = DRIVE_PAGES;
+constexpr uint64_t kPage = 1ull << kPageLog2, kBlockBytes = 1ull << BLOCK_SIZE_LOG2, kTables = 0x10000, kFrameBase = 0x100000;
+constexpr uint32_t entry(Kind kind, bool writable, uint32_t number) { return kind << 30 | uint32_t(writable) << 29 | number; }
+
+struct Logged {
+    unsigned reason, write, about;
+    uint64_t address;
+};
+
+struct System {
+    Bus bus;
+    Frames memory;
+    Masters masters;
+    std::unique_ptr<BlockDevice> drive;
+    // The request to the drive, and the access of the port of pages and tables, that fails; none: never.
+    uint64_t fail_request = ~0ull, fail_access = ~0ull, requests = 0, accesses = 0;
+    bool injected = false;
+    std::vector<uint8_t> start;  // the drive's contents at the start
+
+    explicit System(uint64_t seed, DeviceModel model = {}) : bus(seed), masters(bus, memory, seed) {
+        masters.low = kFrameBase, masters.high = kFrameBase + kFrames * kPage;
+        bus.memory.read = [this](uint64_t address, uint32_t& word) {
+            word = *memory.word(address);
+            return access();
+        };
+        bus.memory.write = [this](uint64_t address, uint32_t word, unsigned strobe) {
+            bool good = access();
+            if (good) memory.put(address, word, strobe);
+            return good;
+        };
+        Random random(seed + 5);
+        start.resize(kDrivePages * kPage);
+        for (auto& byte : start) byte = uint8_t(random.next());
+        if (EXTERNAL) {
+            model.block_bytes = kBlockBytes;
+            model.block_count = kDrivePages * kPage / kBlockBytes;
+            model.journal = true;
+            drive = std::make_unique<BlockDevice>(STRAIGHTWAY_PINS(*bus.top, , ), model, seed, start);
+        }
+        bus.each = [this] {
+            masters.sample();
+            if (drive) sample_drive();
+        };
+        bus.driven = [this] {
+            masters.drive();
+            if (drive) drive->drive();
+        };
+        while (!(bus.read(kStatusRegister) & kStarted)) bus.cycle();
+        bus.write64(kFramesLow, kFrameBase);
+        CHECK(bus.response == 0);
+    }
+    bool access() {
+        if (accesses++ != fail_access) return true;
+        injected = true;
+        return false;
+    }
+    void sample_drive() {
+        auto& t = *bus.top;
+        bool fails = t.req_valid && t.req_ready && requests++ == fail_request;
+        if (fails) {
+            injected = true;
+            drive->bad_flush = true;
+            for (uint32_t i = 0; i < std::max(1u, t.req_count); ++i) drive->bad_reads.insert(t.req_lba + i), drive->bad_writes.insert(t.req_lba + i);
+        }
+        drive->sample();
+        if (fails) drive->bad_reads.clear(), drive->bad_writes.clear(), drive->bad_flush = false;
+    }
+
+    void set_context(unsigned number, unsigned table, uint32_t pages, bool read, bool write) {
+        uint32_t at = kContexts + 16 * number;
+        bus.write(at + 4, pages - 1);
+        bus.write64(at + 8, kTables + 0x1000 * number);
+        bus.write(at, 1 | read << 1 | write << 2 | table << 8);
+    }
+    uint32_t& table(unsigned number, unsigned page) { return *memory.word(kTables + 0x1000 * number + 4 * page); }
+    void enable(bool on = true) { bus.write(kControl, on); }
+
+    // Runs until every access has ended. Fails if one does not.
+    void settle(uint64_t limit = 2000000) {
+        while (masters.open != 0)
+            if (bus.cycle(), limit-- == 0) fail("an access did not end");
+    }
+    Shared run(Access access) {
+        Shared shared = masters.start(std::move(access));
+        settle();
+        return shared;
+    }
+    Shared load(unsigned context, uint64_t address, unsigned words = 1, unsigned id = 0) {
+        Access access;
+        access.context = context, access.address = address, access.len = words - 1, access.id = id;
+        return run(access);
+    }
+    static Access store_access(unsigned context, uint64_t address, std::vector<uint32_t> words) {
+        Access access;
+        access.write = true, access.context = context, access.address = address, access.len = words.size() - 1;
+        access.strobes.assign(words.size(), 15);
+        access.words = std::move(words);
+        return access;
+    }
+    Shared store(unsigned context, uint64_t address, uint32_t word) { return run(store_access(context, address, {word})); }
+
+    // Whether the command ended well.
+    bool command(Command what, uint64_t limit = 4000000) {
+        bus.write(kCommand, what);
+        CHECK(bus.response == 0);
+        uint32_t status;
+        while ((status = bus.read(kStatusRegister)) & kBusy)
+            if (limit-- == 0) fail("a command did not end");
+        CHECK(status & kFinished);
+        return !(status & kError);
+    }
+    bool take_log(Logged& logged) {
+        uint32_t info = bus.read(kLog);
+        if (!(info >> 31)) return false;
+        logged = {info & 15, info >> 4 & 1, info >> 8 & 15, uint64_t(bus.read(kLogHigh)) << 32 | bus.read(kLogLow)};
+        bus.write(kLog, 0);
+        return true;
+    }
+    uint32_t word_on_drive(uint64_t at) const {
+        uint32_t word;
+        std::memcpy(&word, &drive->bytes()[at], 4);
+        return word;
+    }
+};
+
+}  // namespace straightway::smmu

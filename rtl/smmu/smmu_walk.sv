@@ -1,0 +1,326 @@
+// Makes pages present, one after another: reads the table, takes a frame, writes the frame into the table and starts the
+// drive's read. Does all else that changes which page a frame has, too: it evicts by CLOCK, writes dirty pages behind, and
+// walks through all frames for a command. So a table's entry, the TLB and a frame's owner change in one place and one order.
+//
+// Keeps one free frame in hand, so that a miss need not wait for the hand of the CLOCK, nor for a victim's write.
+//
+// A walk ends for sure: it fails, or binds the access to its frame, or (no frame now, but a page is moving or in use) tells
+// the access to ask again. The order in a table: the entry names the frame before its page is requested, and the drive again
+// before the frame is free; so no two frames ever have one page.
+//
+// Frames         number of frames, a power of two
+// PageLog2       log2 of a page's bytes
+// BlockSizeLog2  log2 of a block's bytes
+module smmu_walk
+  import smmu_pkg::*;
+#(
+  parameter int unsigned Frames        = 1024,
+  parameter int unsigned PageLog2      = 12,
+  parameter int unsigned BlockSizeLog2 = 9
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  output logic                 started_o,      // all frames are absent after the reset
+  input  frames_t              frames_i,       // frames in use
+  input  frames_t              dirty_limit_i,  // more dirty pages than this are written behind
+  input  logic                 usable_i,
+  input  block_pkg::geometry_t geometry_i,
+
+  input  logic                 job_valid_i,
+  input  job_t                 job_i,
+  output logic                 job_ready_o,
+  output logic                 ahead_ready_o,  // a page could be read ahead
+  output logic                 bound_o,
+  output logic                 failed_o,
+  output slot_t                walked_slot_o,
+  output frame_t               walked_frame_o,
+  output reason_e              walked_reason_o,
+  output logic                 event_o,
+
+  // Commands: one at a time, until `done`.
+  input  logic                 flush_i,
+  input  logic                 drop_i,
+  input  logic                 discard_i,      // ... dirty pages, too
+  output logic                 done_o,
+  output logic                 done_error_o,
+  output logic                 hold_o,
+  output logic                 hold_reads_o,
+  output frame_t               hold_frame_o,
+
+  // Pages: the operation happens in the cycle in which it is granted.
+  output page_op_e             op_o,
+  output frame_t               op_frame_o,
+  output logic                 op_pinned_o,
+  output logic                 op_force_o,
+  input  logic                 op_grant_i,
+  input  result_e              op_result_i,
+  input  frames_t              dirty_i,
+  input  frames_t              failed_i,
+  input  logic                 waits_i,        // who uses op_frame_o
+  input  logic                 reads_i,
+  input  logic                 writes_i,
+
+  output logic                 tlb_insert_o,
+  output logic                 tlb_remove_o,
+  output table_t               tlb_in_o,
+  output page_t                tlb_page_o,
+  output frame_t               tlb_frame_o,
+  output logic                 tlb_writable_o,
+
+  output move_t                move_o,
+  input  logic                 fill_ready_i,
+  input  logic                 write_ready_i,
+  input  logic                 flush_ready_i,
+  input  logic                 writes_idle_i,
+  input  moved_t               moved_i,
+
+  output table_t               table_of_o,     // whose address is needed
+  input  axi_pkg::address_t    table_base_i,
+  output table_req_t           table_o,
+  input  table_rsp_t           table_i,
+
+  output logic                 evicted_o,
+  output logic                 walked_o
+);
+  localparam int unsigned IndexWidth = $clog2(Frames);
+  typedef enum logic [3:0] {
+    Init, Idle, Read, Check, Owner, Name, Start, Evict, Return, Write, Flush, Flushing
+  } walk_e;
+  typedef struct packed {
+    logic    valid;
+    table_t  in;
+    page_t   page;
+    number_t number;
+    logic    writable;
+  } owner_t;
+
+  walk_e   state_q, state_d;
+  job_t    job_q;
+  logic    job_q_valid, free_valid_q, swept_q, keep_q, flush_bad_q, at_end_q;
+  entry_t  entry_q;
+  frame_t  free_q, hand_q, clean_q, command_q, last, look;
+  frames_t stuck_q;
+  logic [$bits(frames_t):0] steps_q;
+  owner_t  owner;
+  logic    granted, command, at_end, sweep, clean, step_command;
+  reason_e reason;
+  logic    fail, retry, finish, present, advance;
+
+  function automatic frame_t next(frame_t frame, frame_t most);
+    return (frame == most) ? '0 : frame + frame_t'(1);
+  endfunction
+  assign last    = frame_t'(frames_i - frames_t'(1));
+  assign command = flush_i | drop_i;
+  assign granted = op_grant_i & (op_o != PageNone);
+
+  // --- What Idle does --------------------------------------------------------------------------------
+  // First the hand, if there is no free frame; then a job; then a command's next frame; then the writes behind.
+  assign sweep        = (state_q == Idle) & ~free_valid_q & ~swept_q;
+  assign step_command = (state_q == Idle) & ~sweep & ~job_q_valid & command & ~at_end_q;
+  assign clean        = (state_q == Idle) & ~sweep & ~job_q_valid & ~command & (dirty_i > dirty_limit_i) &
+                        usable_i & write_ready_i;
+  assign at_end        = command_q == last;
+  assign job_ready_o   = (state_q == Idle) & ~job_q_valid;
+  assign ahead_ready_o = job_ready_o & fill_ready_i & free_valid_q & usable_i;
+
+  always_comb begin
+    op_o        = PageNone;
+    op_frame_o  = hand_q;
+    op_pinned_o = waits_i | reads_i | writes_i;
+    op_force_o  = 1'b0;
+    if (state_q == Init) begin
+      op_o = PageClear;
+    end else if (sweep) begin
+      op_o = PageStep;
+    end else if (step_command && flush_i) begin
+      {op_o, op_frame_o, op_force_o} = {PageClean, command_q, 1'b1};
+      op_pinned_o = writes_i;
+    end else if (step_command) begin
+      {op_o, op_frame_o, op_force_o} = {PageDrop, command_q, discard_i};
+      op_pinned_o = reads_i | writes_i;
+    end else if (clean) begin
+      {op_o, op_frame_o} = {PageClean, clean_q};
+      op_pinned_o = writes_i;
+    end else if (state_q == Start) begin
+      {op_o, op_frame_o} = {PageFill, free_q};
+    end
+  end
+  // A command waits for those who use a frame; meanwhile it gets no new users.
+  assign hold_o       = command & ~at_end_q & (state_q != Init);
+  assign hold_reads_o = drop_i;
+  assign hold_frame_o = command_q;
+  assign advance      = step_command & granted & (op_result_i != ResultLater);
+
+  // --- A walk ----------------------------------------------------------------------------------------
+  number_t pages;  // of the drive
+  logic    too_many, all_stuck, is_owner;
+  assign pages     = number_t'(geometry_i.block_count >> (PageLog2 - BlockSizeLog2));
+  assign too_many  = (geometry_i.block_count >> (PageLog2 - BlockSizeLog2 + $bits(number_t))) != '0;
+  assign all_stuck = stuck_q >= frames_i;
+  assign present   = entry_q.kind == KindFrame;
+  assign is_owner  = owner.valid & (owner.in == job_q.in) & (owner.page == job_q.page) &
+                     (entry_q.number == number_t'(look));
+
+  always_comb begin
+    fail   = 1'b0;
+    retry  = 1'b0;
+    reason = ReasonNone;
+    unique case (state_q)
+      Read: if (table_i.done && table_i.error) {fail, reason} = {1'b1, ReasonTable};
+      Check: begin
+        if (present) begin
+          if (!is_owner) {fail, reason} = {1'b1, ReasonTable};
+        end else if (entry_q.kind == KindNone) begin
+          {fail, reason} = {1'b1, ReasonUnmapped};
+        end else if (entry_q.kind != KindDrive) begin
+          {fail, reason} = {1'b1, ReasonTable};
+        end else if (!usable_i) begin
+          {fail, reason} = {1'b1, ReasonGone};
+        end else if (!too_many && (entry_q.number >= pages)) begin
+          {fail, reason} = {1'b1, ReasonDrive};
+        end else if (!free_valid_q) begin
+          fail   = all_stuck;
+          retry  = ~all_stuck;
+          reason = ReasonFrames;
+        end
+      end
+      Name: if (table_i.done && table_i.error) {fail, reason} = {1'b1, ReasonTable};
+      default: reason = ReasonNone;
+    endcase
+  end
+  assign bound_o = ((state_q == Check) & present & ~fail) | ((state_q == Start) & granted);
+  assign finish  = fail | retry | bound_o;
+
+  assign walked_slot_o   = job_q.slot;
+  assign walked_frame_o  = (state_q == Check) ? look : free_q;
+  assign walked_reason_o = reason;
+  assign failed_o        = fail;
+  assign walked_o        = finish & ~retry;
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      Init: if (granted && (hand_q == frame_t'(Frames - 1))) state_d = Idle;
+      Idle: begin
+        if (granted && (op_result_i == ResultEvict)) state_d = Evict;
+        else if (granted && (op_result_i == ResultWrite)) state_d = Write;
+        else if (!sweep && job_q_valid) state_d = Read;
+        else if (flush_i && at_end_q && !job_q_valid && writes_idle_i && flush_ready_i) state_d = Flush;
+      end
+      Read: if (table_i.done) state_d = table_i.error ? Idle : Owner;
+      Owner: state_d = Check;
+      Check: begin
+        if (finish) state_d = Idle;
+        else if (fill_ready_i) state_d = Name;
+      end
+      Name: if (table_i.done) state_d = table_i.error ? Idle : Start;
+      Start: if (granted) state_d = Idle;
+      Evict: state_d = Return;
+      Return: if (table_i.done) state_d = Idle;
+      Write: state_d = Idle;
+      Flush: state_d = Flushing;
+      Flushing: if (moved_i.move == MoveFlush) state_d = Idle;
+      default: state_d = Idle;
+    endcase
+  end
+
+  // --- Owners: which page a frame has ----------------------------------------------------------------
+  owner_t owner_new;
+  logic   owner_write;
+  frame_t owner_frame, freed_q;
+  assign owner_write = ((state_q == Start) & granted) | (state_q == Evict);
+  assign owner_frame = (state_q == Start) ? free_q : freed_q;
+  assign owner_new   = '{valid: state_q == Start, in: job_q.in, page: job_q.page, number: entry_q.number,
+                         writable: entry_q.writable};
+  assign look        = (state_q == Idle) ? op_frame_o : frame_t'(entry_q.number[IndexWidth-1:0]);
+
+  prim_ram #(.Width($bits(owner_t)), .Depth(Frames)) u_owners (
+    .clk_i,
+    .write_i         (owner_write),
+    .write_address_i (owner_frame[IndexWidth-1:0]),
+    .write_data_i    (owner_new),
+    .read_i          ((state_q == Idle) | (state_q == Owner)),
+    .read_address_i  (look[IndexWidth-1:0]),
+    .read_data_o     (owner)
+  );
+
+  // --- TLB, table and moves --------------------------------------------------------------------------
+  assign tlb_insert_o   = bound_o;
+  assign tlb_remove_o   = state_q == Evict;
+  assign tlb_in_o       = (state_q == Evict) ? owner.in : job_q.in;
+  assign tlb_page_o     = (state_q == Evict) ? owner.page : job_q.page;
+  assign tlb_frame_o    = walked_frame_o;
+  assign tlb_writable_o = entry_q.writable;
+
+  page_t entry_page;
+  assign table_of_o = (state_q == Return) ? owner.in : job_q.in;
+  assign entry_page = (state_q == Return) ? owner.page : job_q.page;
+  always_comb begin
+    table_o.valid   = (state_q == Read) | (state_q == Name) | (state_q == Return);
+    table_o.write   = state_q != Read;
+    table_o.address = {table_base_i[$bits(table_base_i)-1:2], 2'b00} +
+                      (axi_pkg::address_t'(entry_page) << 2);
+    table_o.entry   = (state_q == Return) ? '{kind: KindDrive, writable: owner.writable, number: owner.number}
+                                          : '{kind: KindFrame, writable: entry_q.writable, number: number_t'(free_q)};
+  end
+
+  always_comb begin
+    move_o = '{move: MoveNone, frame: freed_q, number: owner.number};
+    if (state_q == Write) move_o.move = MoveWrite;
+    if (state_q == Flush) move_o.move = MoveFlush;
+    if ((state_q == Start) && granted) move_o = '{move: MoveFill, frame: free_q, number: entry_q.number};
+  end
+
+  // --- Commands --------------------------------------------------------------------------------------
+  assign done_o       = (drop_i & at_end_q & (state_q == Idle)) | ((state_q == Flushing) & (moved_i.move == MoveFlush));
+  assign done_error_o = flush_i & (moved_i.error | flush_bad_q);
+  assign evicted_o    = state_q == Evict;
+  assign started_o    = state_q != Init;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q      <= Init;
+      {job_q_valid, free_valid_q, swept_q, event_o, at_end_q} <= '0;
+      {hand_q, clean_q, command_q, steps_q, stuck_q} <= '0;
+    end else begin
+      state_q <= state_d;
+      event_o <= finish | advance | (moved_i.move != MoveNone) | ((state_q == Return) & table_i.done) | done_o;
+      if (job_valid_i && job_ready_o) job_q_valid <= 1'b1;
+      else if (finish) job_q_valid <= 1'b0;
+
+      if (((state_q == Init) || sweep) && granted) hand_q <= next(hand_q, (state_q == Init) ? frame_t'(Frames - 1) : last);
+      if (clean && granted) clean_q <= next(clean_q, last);
+      if (advance) {at_end_q, command_q} <= {at_end, next(command_q, last)};
+      if (done_o) {at_end_q, command_q} <= '0;
+
+      // Two turns without a free frame: first the job, as its page may be present.
+      if (sweep && granted) begin
+        steps_q <= steps_q + ($bits(frames_t) + 1)'(1);
+        if (op_result_i != ResultNever) stuck_q <= '0;
+        else if (!all_stuck) stuck_q <= stuck_q + frames_t'(1);
+        if (steps_q >= {frames_i, 1'b0}) {swept_q, steps_q} <= {1'b1, ($bits(frames_t) + 1)'(0)};
+        if (op_result_i == ResultFree) free_valid_q <= 1'b1;
+      end
+      if (free_valid_q || finish || (moved_i.move != MoveNone)) begin
+        {swept_q, steps_q} <= '0;
+        if (!fail) stuck_q <= '0;
+      end
+      // An evicted page's frame is free when the table no longer names it.
+      if ((state_q == Return) && table_i.done && !keep_q && !table_i.error) free_valid_q <= 1'b1;
+      if ((state_q == Start) && granted) free_valid_q <= 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (job_valid_i && job_ready_o) job_q <= job_i;
+    if (table_i.done && (state_q == Read)) entry_q <= table_i.entry;
+    if (state_q == Idle) begin
+      freed_q <= op_frame_o;
+      keep_q  <= ~sweep;
+    end
+    if (sweep && granted && (op_result_i == ResultFree)) free_q <= hand_q;
+    if ((state_q == Return) && !keep_q) free_q <= freed_q;
+    // A flush is bad if a page is still dirty at its end.
+    if (state_q == Flush) flush_bad_q <= (failed_i != '0) | ~usable_i;
+  end
+endmodule

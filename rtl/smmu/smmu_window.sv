@@ -1,0 +1,277 @@
+// The window: an AXI4 subordinate whose accesses wait here until their pages are present, and then go on to the frames.
+//
+// Up to four read bursts and one write burst wait at the same time. Reads with the same identifier stay in order, others
+// overtake one that waits for the drive; writes stay in order, as their data do. A refused read returns zeroes, and a refused
+// write's data are dropped, exactly as many beats as the burst has.
+//
+// Never offers an access to the translation that could then be held up by the frames' port, so reads that their master does
+// not take cannot stop writes. `pinned_o` names the uses of a frame, which must not leave it.
+//
+// DataWidth  bits of both data paths
+// PageLog2   log2 of a page's bytes
+module smmu_window
+  import smmu_pkg::*;
+#(
+  parameter int unsigned DataWidth = 32,
+  parameter int unsigned PageLog2  = 12
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  axi_pkg::address_t      frames_i,      // the address of frame 0
+
+  input  master_t                window_i,
+  input  logic [DataWidth-1:0]   write_data_i,
+  input  logic [DataWidth/8-1:0] write_strobe_i,
+  output window_t                window_o,
+  output logic [DataWidth-1:0]   read_data_o,
+
+  output data_t                  data_o,
+  output logic [DataWidth-1:0]   data_write_o,
+  output logic [DataWidth/8-1:0] data_strobe_o,
+  input  axi_pkg::memory_t       data_i,
+  input  logic [DataWidth-1:0]   data_read_i,
+
+  // To the translation.
+  output logic                   valid_o,
+  output access_t                access_o,
+  input  logic                   take_i,
+  input  answer_e                answer_i,      // to the access that was taken
+  input  access_t                answered_i,
+  input  frame_t                 frame_i,       // with AnswerGo, and with AnswerWait if `bind_i`
+  input  logic                   bind_i,
+  // From the walker: the page's frame, or the walk's failure; something has changed that may be waited for.
+  input  logic                   bound_i,
+  input  logic                   failed_i,
+  input  slot_t                  walked_slot_i,
+  input  frame_t                 walked_frame_i,
+  input  reason_e                walked_reason_i,
+  input  logic                   event_i,
+
+  // Who uses this frame.
+  input  frame_t                 asked_i,
+  output logic                   waits_o,       // an access that waits
+  output logic                   reads_o,       // a read under way
+  output logic                   writes_o,      // a write under way
+  output logic                   idle_o
+);
+  import axi_pkg::address_t;
+  localparam int unsigned ReadRing = 8, WriteRing = 4;
+  typedef struct packed {
+    id_t      id;
+    context_t number;
+    burst_t   burst;
+  } kept_t;
+
+  // --- Slots -----------------------------------------------------------------------------------------
+  logic [Slots-1:0] valid_q, waits_q, bound_q, failed_q, may;
+  kept_t   kept_q [Slots];
+  frame_t  frame_q [Slots];
+  reason_e reason_q [Slots];
+  logic [ReadSlots-1:0] behind_q [ReadSlots];  // reads with the same identifier that came before
+  logic [ReadSlots-1:0] same;
+  slot_t free;
+  logic  read_in, write_in, read_room, write_room, settle;
+  slot_t next, last_q, done;
+
+  always_comb begin
+    free = '0;
+    for (int unsigned i = ReadSlots; i > 0; i--) begin
+      if (!valid_q[i-1]) free = slot_t'(i - 1);
+    end
+  end
+  assign window_o.ar_ready = valid_q[ReadSlots-1:0] != '1;
+  assign window_o.aw_ready = ~valid_q[WriteSlot];
+  assign read_in  = window_i.ar_valid & window_o.ar_ready;
+  assign write_in = window_i.aw_valid & window_o.aw_ready;
+  assign settle   = (answer_i == AnswerGo) | (answer_i == AnswerRefuse);
+  assign done     = answered_i.slot;
+
+  // The candidates, and the first of them behind the last one that was taken.
+  always_comb begin
+    may = valid_q & ~waits_q;
+    for (int unsigned i = 0; i < ReadSlots; i++) begin
+      if ((behind_q[i] != '0) || !read_room) may[i] = 1'b0;
+    end
+    if (!write_room) may[WriteSlot] = 1'b0;
+    next = '0;
+    for (int unsigned i = Slots; i > 0; i--) begin
+      if (may[i-1]) next = slot_t'(i - 1);
+    end
+    for (int unsigned i = Slots; i > 0; i--) begin
+      if (may[i-1] && (slot_t'(i - 1) > last_q)) next = slot_t'(i - 1);
+    end
+  end
+  assign valid_o  = may != '0;
+  assign access_o = '{slot: next, write: next == slot_t'(WriteSlot), ahead: 1'b0, number: kept_q[next].number,
+                      burst: kept_q[next].burst, failed: failed_q[next] ? reason_q[next] : ReasonNone};
+
+  always_comb begin
+    for (int unsigned i = 0; i < ReadSlots; i++) begin
+      same[i] = valid_q[i] & (kept_q[i].id == window_i.ar_id) & ~(settle & (done == slot_t'(i)));
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      valid_q  <= '0;
+      waits_q  <= '0;
+      bound_q  <= '0;
+      failed_q <= '0;
+      last_q   <= '0;
+      for (int unsigned i = 0; i < ReadSlots; i++) behind_q[i] <= '0;
+    end else begin
+      if (take_i) last_q <= next;
+      if (event_i) waits_q <= '0;
+      if ((answer_i == AnswerWait) && !answered_i.ahead) begin
+        waits_q[done] <= 1'b1;
+        if (bind_i) bound_q[done] <= 1'b1;
+      end
+      if (bound_i) bound_q[walked_slot_i] <= 1'b1;
+      if (failed_i) {failed_q[walked_slot_i], waits_q[walked_slot_i]} <= 2'b10;
+      if (settle && !answered_i.ahead) begin
+        valid_q[done]  <= 1'b0;
+        bound_q[done]  <= 1'b0;
+        failed_q[done] <= 1'b0;
+        for (int unsigned i = 0; i < ReadSlots; i++) begin
+          if (!answered_i.write) behind_q[i][done[1:0]] <= 1'b0;
+        end
+      end
+      if (read_in) begin
+        valid_q[free]  <= 1'b1;
+        waits_q[free]  <= 1'b0;
+        behind_q[free[1:0]] <= same;
+      end
+      if (write_in) {valid_q[WriteSlot], waits_q[WriteSlot]} <= 2'b10;
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (read_in)  kept_q[free] <= '{id: window_i.ar_id, number: window_i.ar_context, burst: window_i.ar};
+    if (write_in) kept_q[WriteSlot] <= '{id: window_i.aw_id, number: window_i.aw_context, burst: window_i.aw};
+    if ((answer_i == AnswerWait) && bind_i && !answered_i.ahead) frame_q[done] <= frame_i;
+    if (bound_i) frame_q[walked_slot_i] <= walked_frame_i;
+    if (failed_i) reason_q[walked_slot_i] <= walked_reason_i;
+  end
+
+  // --- What goes on ----------------------------------------------------------------------------------
+  logic    go, refuse, push_read, push_write;
+  address_t address;
+  burst_t  burst;
+  assign go         = (answer_i == AnswerGo) & ~answered_i.ahead;
+  assign refuse     = (answer_i == AnswerRefuse) & ~answered_i.ahead;
+  assign push_read  = (go | refuse) & ~answered_i.write;
+  assign push_write = (go | refuse) & answered_i.write;
+  assign address    = {frames_i[$bits(address_t)-1:PageLog2] + ($bits(address_t) - PageLog2)'(frame_i),
+                       answered_i.burst.address[PageLog2-1:0]};
+  always_comb begin
+    burst         = answered_i.burst;
+    burst.address = address;
+  end
+
+  // --- Reads under way, in order ---------------------------------------------------------------------
+  logic [2:0] r_head_q, r_tail_q;
+  logic [ReadRing-1:0] r_used_q, r_error_q;
+  frame_t     r_frame_q [ReadRing];
+  id_t        r_id_q [ReadRing];
+  logic [7:0] r_len_q [ReadRing], r_count_q;
+  logic       ar_valid_q, r_now, r_taken, r_end;
+  burst_t     ar_q;
+
+  assign read_room = ~r_used_q[r_tail_q] & (~ar_valid_q | data_i.ar_ready);
+  assign r_now     = r_used_q[r_head_q];
+  assign r_end     = r_count_q == r_len_q[r_head_q];
+  assign window_o.r_valid = r_now & (r_error_q[r_head_q] | data_i.r_valid);
+  assign window_o.r_id    = r_id_q[r_head_q];
+  assign window_o.r_resp  = r_error_q[r_head_q] ? axi_pkg::RespSlvErr : data_i.r_resp;
+  assign window_o.r_last  = r_end;
+  assign read_data_o      = r_error_q[r_head_q] ? '0 : data_read_i;
+  assign r_taken          = window_o.r_valid & window_i.r_ready;
+  assign data_o.ar_valid  = ar_valid_q;
+  assign data_o.ar        = ar_q;
+  assign data_o.r_ready   = r_now & ~r_error_q[r_head_q] & window_i.r_ready;
+
+  // --- Writes under way, in order --------------------------------------------------------------------
+  logic [1:0] w_head_q, w_tail_q, w_data_q;
+  logic [WriteRing-1:0] w_used_q, w_error_q, w_moved_q;
+  frame_t w_frame_q [WriteRing];
+  id_t    w_id_q [WriteRing];
+  logic   aw_valid_q, w_now, w_taken, b_now, b_taken;
+  burst_t aw_q;
+
+  assign write_room = ~w_used_q[w_tail_q] & (~aw_valid_q | data_i.aw_ready);
+  assign w_now      = w_used_q[w_data_q] & ~w_moved_q[w_data_q];
+  assign window_o.w_ready = w_now & (w_error_q[w_data_q] | data_i.w_ready);
+  assign w_taken          = window_o.w_ready & window_i.w_valid;
+  assign data_o.aw_valid  = aw_valid_q;
+  assign data_o.aw        = aw_q;
+  assign data_o.w_valid   = w_now & ~w_error_q[w_data_q] & window_i.w_valid;
+  assign data_o.w_last    = window_i.w_last;
+  assign data_write_o     = write_data_i;
+  assign data_strobe_o    = write_strobe_i;
+
+  assign b_now            = w_used_q[w_head_q] & w_moved_q[w_head_q];
+  assign window_o.b_valid = b_now & (w_error_q[w_head_q] | data_i.b_valid);
+  assign window_o.b_id    = w_id_q[w_head_q];
+  assign window_o.b_resp  = w_error_q[w_head_q] ? axi_pkg::RespSlvErr : data_i.b_resp;
+  assign b_taken          = window_o.b_valid & window_i.b_ready;
+  assign data_o.b_ready   = b_now & ~w_error_q[w_head_q] & window_i.b_ready;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      {r_head_q, r_tail_q, r_used_q, r_count_q, ar_valid_q} <= '0;
+      {w_head_q, w_tail_q, w_data_q, w_used_q, w_moved_q, aw_valid_q} <= '0;
+    end else begin
+      if (data_i.ar_ready) ar_valid_q <= 1'b0;
+      if (go && !answered_i.write) ar_valid_q <= 1'b1;
+      if (data_i.aw_ready) aw_valid_q <= 1'b0;
+      if (go && answered_i.write) aw_valid_q <= 1'b1;
+      if (r_taken) r_count_q <= r_end ? '0 : r_count_q + 8'd1;
+      if (r_taken && r_end) begin
+        r_used_q[r_head_q] <= 1'b0;
+        r_head_q           <= r_head_q + 3'd1;
+      end
+      if (push_read) begin
+        r_used_q[r_tail_q] <= 1'b1;
+        r_tail_q           <= r_tail_q + 3'd1;
+      end
+      if (w_taken && window_i.w_last) begin
+        w_moved_q[w_data_q] <= 1'b1;
+        w_data_q            <= w_data_q + 2'd1;
+      end
+      if (b_taken) begin
+        w_used_q[w_head_q] <= 1'b0;
+        w_head_q           <= w_head_q + 2'd1;
+      end
+      if (push_write) begin
+        w_used_q[w_tail_q]  <= 1'b1;
+        w_moved_q[w_tail_q] <= 1'b0;
+        w_tail_q            <= w_tail_q + 2'd1;
+      end
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (go && !answered_i.write) ar_q <= burst;
+    if (go && answered_i.write)  aw_q <= burst;
+    if (push_read) begin
+      r_error_q[r_tail_q] <= refuse;
+      r_frame_q[r_tail_q] <= frame_i;
+      r_id_q[r_tail_q]    <= kept_q[done].id;
+      r_len_q[r_tail_q]   <= answered_i.burst.len;
+    end
+    if (push_write) begin
+      w_error_q[w_tail_q] <= refuse;
+      w_frame_q[w_tail_q] <= frame_i;
+      w_id_q[w_tail_q]    <= kept_q[done].id;
+    end
+  end
+
+  // --- Who uses a frame ------------------------------------------------------------------------------
+  always_comb begin
+    waits_o  = 1'b0;
+    reads_o  = 1'b0;
+    writes_o = 1'b0;
+    for (int unsigned i = 0; i < Slots; i++)     waits_o  |= bound_q[i] & (frame_q[i] == asked_i);
+    for (int unsigned i = 0; i < ReadRing; i++)  reads_o  |= r_used_q[i] & ~r_error_q[i] & (r_frame_q[i] == asked_i);
+    for (int unsigned i = 0; i < WriteRing; i++) writes_o |= w_used_q[i] & ~w_error_q[i] & (w_frame_q[i] == asked_i);
+  end
+  assign idle_o = (valid_q == '0) & (r_used_q == '0) & (w_used_q == '0);
+endmodule

@@ -1,0 +1,79 @@
+"""The storage memory management unit: its registers, every reason to refuse, random accesses against a scalar model, faults.
+
+STRAIGHTWAY_SEED=... repeats a run; the seed is printed with each failure.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import cores  # noqa: E402
+import sizes  # noqa: E402
+
+SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
+
+BASE = {"PageLog2": 12, "BlockSizeLog2": 9, "Frames": 16, "TlbEntries": 16, "WindowBits": 32, "External": 1, "Disks": 1,
+        "DrivePages": 48}
+# Name: the differences from pages of 4 KiB on a drive that the bench plays, with blocks of 512 bytes.
+SHAPES = {
+    "pages_4k": {},
+    "pages_64k": {"PageLog2": 16, "WindowBits": 40, "BlockSizeLog2": 12},
+    "few_frames": {"Frames": 4, "BlockSizeLog2": 6},
+    "array": {"External": 0, "Disks": 2, "BlockSizeLog2": 6},
+    "ram_disk": {"External": 0},
+}
+
+
+@pytest.mark.parametrize("top,core,parameters", [
+    ("smmu", "smmu", {}),
+    ("smmu", "smmu", {"DataWidth": 64, "PageLog2": 16, "Frames": 16, "WindowBits": 32, "BlockSizeLog2": 6}),
+    ("smmu", "smmu", {"DataWidth": 256, "Frames": 4096, "TlbEntries": 256, "BlockSizeLog2": 12}),
+    ("smmu_sim", "smmu_sim", {}),
+])
+def test_lint(top, core, parameters):
+    assert cores.lint(top, core, parameters) == ""
+
+
+def test_yosys_reads_it_too():
+    """The second reader: slang, in Yosys. Latches and combinational loops are errors; memories are block RAMs."""
+    assert sizes.block_rams("smmu", "xc7") <= 12
+
+
+def run(name, *words):
+    program = cores.build_bench(f"smmu_{name}", "smmu_sim", "smmu/smmu_bench.cpp", BASE | SHAPES[name], core="smmu_sim")
+    done = subprocess.run([program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{name}: smmu_bench {' '.join(words)}\n{done.stdout[-2000:]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("what", ["registers", "refusals", "stalled"])
+def test_directed(what):
+    """Each register; each reason to refuse, with its entry in the log; a master that does not take its reads."""
+    run("pages_4k", what)
+
+
+@pytest.mark.parametrize("name", ["pages_4k", "pages_64k", "few_frames"])
+def test_random_accesses(name):
+    """Loads return what was stored; after a flush, the drive has it, even after a power cut."""
+    for seed in range(SEED, SEED + 3):
+        run(name, "random", str(seed), "400")
+
+
+@pytest.mark.parametrize("name", ["pages_4k", "few_frames"])
+def test_faults(name):
+    """A request or an access that fails, at any place: no wrong word, no lost store, no hang, a report."""
+    run(name, "faults", str(SEED), "40")
+
+
+def test_drives_that_leave():
+    """Every access ends; dirty pages are kept, and never written to another drive."""
+    run("pages_4k", "leave", str(SEED), "10")
+
+
+@pytest.mark.parametrize("name", ["ram_disk", "array"])
+def test_over_disks(name):
+    run(name, "disks", str(SEED))
