@@ -107,6 +107,7 @@ int refusals() {
     expect(poisoned, kPoisoned);
     // A drive that may only be read, and none.
     auto exchange = [&](bool read_only) {
+        CHECK(system.command(kFlushPages));
         bus.top->away = 1;
         bus.cycle();
         expect(system.load(0, 30 * kPage), kGoneAway);

@@ -149,7 +149,7 @@ private:
         --open;
     }
     Run run(uint64_t address, unsigned len, unsigned size, unsigned burst) {
-        if (address < low || address + (len << size) >= high) fail("an access outside of the frames");
+        if (address < low || (burst == kWrap ? address : address + (len << size)) >= high) fail("an access outside of the frames");
         if (burst == kIncr && address >> 12 != (address + (len << size)) >> 12) fail("a burst crosses 4 KiB");
         Run run;
         run.access.address = address, run.access.len = len, run.access.size = size, run.access.burst = burst;
