@@ -55,6 +55,9 @@ CONFIGURATIONS = {
     "hwfs_sata_in_order": ("hwfs_sata", "hwfs_sata", {"Slots": 16}),
     "hwfs_sata_two_striped": ("hwfs_sata", "hwfs_sata", {"Disks": 2, "Slots": 8, "SlotBlocks": 32}),
     "hwfs_axi": ("hwfs_axi", "hwfs_axi", {}),
+    "smmu": ("smmu", "smmu", {}),
+    "smmu_64k": ("smmu", "smmu", {"PageLog2": 16}),
+    "smmu_256": ("smmu", "smmu", {"DataWidth": 256}),
     "workload_32": ("workload", "workload", {}),
     "workload_256": ("workload", "workload", {"DataWidth": 256}),
     "example_one_disk": ("example", "example_top", {}),
@@ -89,8 +92,8 @@ do("tee -q -o " + job["output"] + " stat -tech xilinx -json")
 def count(cells):
     """LUT (logic, one a cell), LUT RAM (as LUTs), flip-flops, block RAM (of 36 Kib)."""
     total = {"lut": 0, "lutram": 0, "ff": 0, "bram": 0.0}
-    ram = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM32M": 4, "RAM64M": 4, "RAM128X1D": 4, "RAM32X1S": 1, "RAM64X1S": 1,
-           "SRL16E": 1, "SRLC32E": 1}
+    ram = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM32M": 4, "RAM64M": 4, "RAM128X1D": 4, "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2,
+           "RAM256X1S": 4, "SRL16E": 1, "SRLC32E": 1}
     for cell, number in cells.items():
         name = cell.lstrip("\\\\$")
         if name in ram:

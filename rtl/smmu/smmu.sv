@@ -63,7 +63,7 @@ module smmu
   rights_t  rights, allowed;
   table_t   table_of;
   report_t  reported;
-  logic [4:0] counts;
+  logic [3:0] counts;
 
   assign ready = geometry_i.ready & (geometry_i.block_size_log2 == 5'(BlockSizeLog2)) &
                  (geometry_i.max_transfer_blocks >= count_t'(1 << (PageLog2 - BlockSizeLog2)));
@@ -82,13 +82,13 @@ module smmu
   end
 
   // --- The window and what is read ahead -------------------------------------------------------------
-  logic    window_valid, ahead_valid, take, bind_wait, bound, walk_failed, step, waits, reads, writes, ahead_ready;
+  logic    window_valid, ahead_valid, take, bind_wait, bound, walk_ends, walk_failed, step, waits, reads, writes, ahead_ready;
   access_t window_access, ahead_access, answered;
   answer_e answer;
   frame_t  answered_frame, walked_frame, op_frame, walk_frame;
   slot_t   walked_slot;
   reason_e walked_reason;
-  logic    for_window;
+  logic    for_window, job_valid, job_ready;
   assign for_window = walked_slot < slot_t'(Slots);
 
   smmu_window #(.DataWidth(DataWidth), .PageLog2(PageLog2)) u_window (
@@ -96,9 +96,10 @@ module smmu
     .write_strobe_i(window_write_strobe_i), .window_o, .read_data_o(window_read_data_o), .data_o,
     .data_write_o(data_write_data_o), .data_strobe_o(data_write_strobe_o), .data_i, .data_read_i(data_read_data_i),
     .valid_o(window_valid), .access_o(window_access), .take_i(take & window_valid), .answer_i(answer),
-    .answered_i(answered), .frame_i(answered_frame), .bind_i(bind_wait), .bound_i(bound & for_window),
+    .answered_i(answered), .frame_i(answered_frame), .bind_i(bind_wait),
+    .asked_i(job_valid & job_ready), .walked_i(walk_ends & for_window), .bound_i(bound & for_window),
     .failed_i(walk_failed & for_window), .walked_slot_i(walked_slot), .walked_frame_i(walked_frame),
-    .walked_reason_i(walked_reason), .event_i(step), .asked_i(walk_frame), .waits_o(waits), .reads_o(reads),
+    .walked_reason_i(walked_reason), .event_i(step), .user_i(walk_frame), .waits_o(waits), .reads_o(reads),
     .writes_o(writes), .idle_o()
   );
 
@@ -108,7 +109,7 @@ module smmu
   );
 
   // --- Translation -----------------------------------------------------------------------------------
-  logic    tlb_hit, tlb_writable, insert, remove, insert_writable, touch, job_valid, job_ready, hold, hold_reads, refused;
+  logic    tlb_hit, tlb_writable, clear, insert, remove, walk_tlb, insert_writable, touch, hold, hold_reads, refused;
   table_t  look_in, walk_in;
   page_t   look_page, walk_page;
   frame_t  tlb_frame, insert_frame, hold_frame;
@@ -117,21 +118,22 @@ module smmu
   report_t refusal;
   moved_t  moved;
   logic    moves;
+  assign walk_tlb = clear | insert | remove;
   assign moves = (moved.move == MoveFill) | (moved.move == MoveWrite);
 
   smmu_look #(.WindowBits(WindowBits), .WordLog2($clog2(DataWidth / 8)), .PageLog2(PageLog2)) u_look (
     .clk_i, .rst_ni, .enabled_i(enabled), .valid_i(started & (window_valid | ahead_valid)),
     .access_i(window_valid ? window_access : ahead_access), .take_o(take), .answer_o(answer), .answered_o(answered),
     .frame_o(answered_frame), .bind_o(bind_wait), .context_o(context_number), .rights_i(allowed),
-    .tlb_busy_i(insert | remove), .tlb_in_o(look_in), .tlb_page_o(look_page), .tlb_hit_i(tlb_hit),
+    .tlb_busy_i(walk_tlb), .tlb_in_o(look_in), .tlb_page_o(look_page), .tlb_hit_i(tlb_hit),
     .tlb_frame_i(tlb_frame), .tlb_writable_i(tlb_writable), .removed_i(remove), .touch_o(touch),
     .pages_ready_i(~moves), .touched_i(result), .hold_i(hold), .hold_reads_i(hold_reads), .hold_frame_i(hold_frame),
     .job_valid_o(job_valid), .job_o(job), .job_ready_i(job_ready), .report_o(refused), .reported_o(refusal)
   );
 
-  smmu_tlb #(.Entries(TlbEntries)) u_tlb (
-    .clk_i, .rst_ni, .in_i((insert | remove) ? walk_in : look_in), .page_i((insert | remove) ? walk_page : look_page),
-    .hit_o(tlb_hit), .frame_o(tlb_frame), .writable_o(tlb_writable), .insert_i(insert), .remove_i(remove),
+  smmu_tlb #(.Entries(TlbEntries), .Frames(Frames)) u_tlb (
+    .clk_i, .rst_ni, .in_i(walk_tlb ? walk_in : look_in), .page_i(walk_tlb ? walk_page : look_page),
+    .hit_o(tlb_hit), .frame_o(tlb_frame), .writable_o(tlb_writable), .clear_i(clear), .insert_i(insert), .remove_i(remove),
     .frame_i(insert_frame), .writable_i(insert_writable)
   );
 
@@ -155,20 +157,20 @@ module smmu
   table_req_t table_req;
   table_rsp_t table_rsp;
   move_t      move;
-  logic       evicted, walked;
+  logic       walked;
 
   smmu_walk #(.Frames(Frames), .PageLog2(PageLog2), .BlockSizeLog2(BlockSizeLog2)) u_walk (
     .clk_i, .rst_ni, .started_o(started), .frames_i(frames), .dirty_limit_i(dirty_limit), .usable_i(usable), .geometry_i,
-    .job_valid_i(job_valid), .job_i(job), .job_ready_o(job_ready), .ahead_ready_o(ahead_ready), .bound_o(bound),
+    .job_valid_i(job_valid), .job_i(job), .job_ready_o(job_ready), .ahead_ready_o(ahead_ready), .ended_o(walk_ends), .bound_o(bound),
     .failed_o(walk_failed), .walked_slot_o(walked_slot), .walked_frame_o(walked_frame), .walked_reason_o(walked_reason),
     .event_o(step), .flush_i(flush), .drop_i(drop), .discard_i(discard), .done_o(done), .done_error_o(done_error),
     .hold_o(hold), .hold_reads_o(hold_reads), .hold_frame_o(hold_frame), .op_o(walk_op), .op_frame_o(walk_frame),
     .op_pinned_o(walk_pinned), .op_force_o(walk_force), .op_grant_i(grant), .op_result_i(result), .dirty_i(dirty),
-    .failed_i(failed), .waits_i(waits), .reads_i(reads), .writes_i(writes), .tlb_insert_o(insert), .tlb_remove_o(remove),
+    .failed_i(failed), .waits_i(waits), .reads_i(reads), .writes_i(writes), .tlb_clear_o(clear), .tlb_insert_o(insert), .tlb_remove_o(remove),
     .tlb_in_o(walk_in), .tlb_page_o(walk_page), .tlb_frame_o(insert_frame), .tlb_writable_o(insert_writable),
     .move_o(move), .fill_ready_i(fill_ready), .write_ready_i(write_ready), .flush_ready_i(flush_ready),
     .writes_idle_i(writes_idle), .moved_i(moved), .table_of_o(table_of), .table_base_i(table_base), .table_o(table_req),
-    .table_i(table_rsp), .evicted_o(evicted), .walked_o(walked)
+    .table_i(table_rsp), .walked_o(walked)
   );
 
   smmu_move #(.DataWidth(DataWidth), .PageLog2(PageLog2), .BlockSizeLog2(BlockSizeLog2)) u_move (
@@ -188,5 +190,5 @@ module smmu
                    about: moved.status, address: axi_pkg::address_t'(moved.number) << PageLog2};
     end
   end
-  assign counts = {evicted, moved.move == MoveWrite, moved.move == MoveFill, walked, (answer == AnswerGo) & ~answered.ahead};
+  assign counts = {moved.move == MoveWrite, moved.move == MoveFill, walked, (answer == AnswerGo) & ~answered.ahead};
 endmodule

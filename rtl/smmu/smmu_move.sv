@@ -302,9 +302,9 @@ module smmu_move
       filling_tag_q <= index_t'(dev_i.read.tag);
       aw_next_q     <= place(frames_i, frame_q[index_t'(dev_i.read.tag)]);
     end else if (aw_page) begin
-      aw_next_q <= aw_next_q + (address_t'(1) << (BurstLog2 + WordLog2));
+      aw_next_q[PageLog2-1:BurstLog2+WordLog2] <= aw_next_q[PageLog2-1:BurstLog2+WordLog2] + BurstsLog2'(1);
     end
     if (writing && !reading_q)  ar_next_q <= place(frames_i, frame_q[writing_tag]);
-    else if (ar_page) ar_next_q <= ar_next_q + (address_t'(1) << (BurstLog2 + WordLog2));
+    else if (ar_page) ar_next_q[PageLog2-1:BurstLog2+WordLog2] <= ar_next_q[PageLog2-1:BurstLog2+WordLog2] + BurstsLog2'(1);
   end
 endmodule

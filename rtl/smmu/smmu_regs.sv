@@ -42,10 +42,10 @@ module smmu_regs
 
   input  logic                   report_i,
   input  report_t                reported_i,
-  input  logic [4:0]             counts_i       // accesses, walks, fills, writes, evictions: one more
+  input  logic [3:0]             counts_i       // accesses, walks, pages read, pages written: one more
 );
   import axi_pkg::address_t;
-  localparam int unsigned Counters = 5;
+  localparam int unsigned Counters = 4;
   typedef enum logic [9:0] {  // byte address divided by 4
     RegId = 10'h000, RegControl = 10'h001, RegStatus = 10'h002, RegCommand = 10'h003, RegFramesLow = 10'h004,
     RegFramesHigh = 10'h005, RegFrames = 10'h006, RegDirtyLimit = 10'h007, RegAhead = 10'h008, RegDirty = 10'h009,

@@ -1,13 +1,17 @@
 // The frames of the pages that were translated last: sets of four ways, in LUT RAM. One operation in each cycle.
 //
 // Never has two entries for one page: an insertion replaces the page's own entry. An entry leaves when its page leaves its
-// frame (`TlbRemove`), so a hit needs no other check than the frame's state.
+// frame (`remove_i`), so a hit needs no other check than the frame's state.
+//
+// Holds nothing right before each set was cleared (`clear_i`).
 //
 // Entries  number of entries, a power of two, 8 or more
+// Frames   number of frames, a power of two
 module smmu_tlb
   import smmu_pkg::*;
 #(
-  parameter int unsigned Entries = 64
+  parameter int unsigned Entries = 64,
+  parameter int unsigned Frames  = 1024
 ) (
   input  logic    clk_i,
   input  logic    rst_ni,
@@ -18,6 +22,7 @@ module smmu_tlb
   output frame_t  frame_o,
   output logic    writable_o,
 
+  input  logic    clear_i,    // all ways of the page's set
   input  logic    insert_i,
   input  logic    remove_i,
   input  frame_t  frame_i,    // insert_i
@@ -29,34 +34,31 @@ module smmu_tlb
   localparam int unsigned KeyWidth = $bits(table_t) + $bits(page_t) - SetWidth;
   typedef logic [SetWidth-1:0] set_t;
   typedef struct packed {
-    logic [KeyWidth-1:0] key;
-    frame_t              frame;
-    logic                writable;
+    logic                      valid;
+    logic [KeyWidth-1:0]       key;
+    logic [$clog2(Frames)-1:0] frame;
+    logic                      writable;
   } line_t;
 
   set_t set;
   logic [KeyWidth-1:0] key;
   logic [Ways-1:0] match, chosen;
-  logic [Ways-1:0][Sets-1:0] valid_q;
   logic [1:0] victim_q;
-  line_t lines [Ways];
+  line_t line, lines [Ways];
 
   // Tables share the sets, and their first pages are not in the same ones.
   assign set = page_i[SetWidth-1:0] ^ (set_t'(in_i) << (SetWidth > 2 ? 1 : 0));
   assign key = {in_i, page_i[$bits(page_t)-1:SetWidth]};
 
+  assign line = '{valid: insert_i, key: key, frame: frame_i[$clog2(Frames)-1:0], writable: writable_i};
+
   for (genvar way = 0; way < Ways; way++) begin : gen_ways
     line_t lines_q [Sets];
-    assign lines[way]   = lines_q[set];
-    assign match[way] = valid_q[way][set] & (lines[way].key == key);
-    assign chosen[way]  = (match != '0) ? match[way] : (victim_q == 2'(way));
+    assign lines[way]  = lines_q[set];
+    assign match[way]  = lines[way].valid & (lines[way].key == key);
+    assign chosen[way] = clear_i | ((match != '0) ? match[way] : (insert_i & (victim_q == 2'(way))));
     always_ff @(posedge clk_i) begin
-      if (insert_i && chosen[way]) lines_q[set] <= '{key: key, frame: frame_i, writable: writable_i};
-    end
-    always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) valid_q[way] <= '0;
-      else if (insert_i && chosen[way]) valid_q[way][set] <= 1'b1;
-      else if (remove_i && match[way]) valid_q[way][set] <= 1'b0;
+      if ((insert_i || remove_i || clear_i) && chosen[way]) lines_q[set] <= line;
     end
   end
 
@@ -65,7 +67,7 @@ module smmu_tlb
     frame_o    = '0;
     writable_o = 1'b0;
     for (int unsigned way = 0; way < Ways; way++) begin
-      if (match[way]) {frame_o, writable_o} = {lines[way].frame, lines[way].writable};
+      if (match[way]) {frame_o, writable_o} = {frame_t'(lines[way].frame), lines[way].writable};
     end
   end
 

@@ -30,6 +30,7 @@ module smmu_walk
   input  job_t                 job_i,
   output logic                 job_ready_o,
   output logic                 ahead_ready_o,  // a page could be read ahead
+  output logic                 ended_o,        // the walk: with a frame, a failure, or neither
   output logic                 bound_o,
   output logic                 failed_o,
   output slot_t                walked_slot_o,
@@ -60,6 +61,7 @@ module smmu_walk
   input  logic                 reads_i,
   input  logic                 writes_i,
 
+  output logic                 tlb_clear_o,
   output logic                 tlb_insert_o,
   output logic                 tlb_remove_o,
   output table_t               tlb_in_o,
@@ -79,7 +81,6 @@ module smmu_walk
   output table_req_t           table_o,
   input  table_rsp_t           table_i,
 
-  output logic                 evicted_o,
   output logic                 walked_o
 );
   localparam int unsigned IndexWidth = $clog2(Frames);
@@ -98,7 +99,7 @@ module smmu_walk
   job_t    job_q;
   logic    job_q_valid, free_valid_q, swept_q, keep_q, flush_bad_q, at_end_q;
   entry_t  entry_q;
-  frame_t  free_q, hand_q, clean_q, command_q, last, look;
+  frame_t  free_q, hand_q, clean_q, command_q, last, look, op_frame;
   frames_t stuck_q;
   logic [$bits(frames_t):0] steps_q;
   owner_t  owner;
@@ -108,6 +109,10 @@ module smmu_walk
 
   function automatic frame_t next(frame_t frame, frame_t most);
     return (frame == most) ? '0 : frame + frame_t'(1);
+  endfunction
+  // The bits that are always zero.
+  function automatic frame_t trim(frame_t frame);
+    return frame_t'(frame[IndexWidth-1:0]);
   endfunction
   assign last    = frame_t'(frames_i - frames_t'(1));
   assign command = flush_i | drop_i;
@@ -125,7 +130,7 @@ module smmu_walk
 
   always_comb begin
     op_o        = PageNone;
-    op_frame_o  = hand_q;
+    op_frame    = hand_q;
     op_pinned_o = waits_i | reads_i | writes_i;
     op_force_o  = 1'b0;
     if (state_q == Init) begin
@@ -133,22 +138,23 @@ module smmu_walk
     end else if (sweep) begin
       op_o = PageStep;
     end else if (step_command && flush_i) begin
-      {op_o, op_frame_o, op_force_o} = {PageClean, command_q, 1'b1};
+      {op_o, op_frame, op_force_o} = {PageClean, command_q, 1'b1};
       op_pinned_o = writes_i;
     end else if (step_command) begin
-      {op_o, op_frame_o, op_force_o} = {PageDrop, command_q, discard_i};
+      {op_o, op_frame, op_force_o} = {PageDrop, command_q, discard_i};
       op_pinned_o = reads_i | writes_i;
     end else if (clean) begin
-      {op_o, op_frame_o} = {PageClean, clean_q};
+      {op_o, op_frame} = {PageClean, clean_q};
       op_pinned_o = writes_i;
     end else if (state_q == Start) begin
-      {op_o, op_frame_o} = {PageFill, free_q};
+      {op_o, op_frame} = {PageFill, free_q};
     end
   end
-  // A command waits for those who use a frame; meanwhile it gets no new users.
+  assign op_frame_o   = trim(op_frame);
+  // A command waits for those who use a frame; until then the frame gets no new ones.
   assign hold_o       = command & ~at_end_q & (state_q != Init);
   assign hold_reads_o = drop_i;
-  assign hold_frame_o = command_q;
+  assign hold_frame_o = trim(command_q);
   assign advance      = step_command & granted & (op_result_i != ResultLater);
 
   // --- A walk ----------------------------------------------------------------------------------------
@@ -192,15 +198,16 @@ module smmu_walk
   assign finish  = fail | retry | bound_o;
 
   assign walked_slot_o   = job_q.slot;
-  assign walked_frame_o  = (state_q == Check) ? look : free_q;
+  assign walked_frame_o  = trim((state_q == Check) ? look : free_q);
   assign walked_reason_o = reason;
   assign failed_o        = fail;
+  assign ended_o         = finish;
   assign walked_o        = finish & ~retry;
 
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      Init: if (granted && (hand_q == frame_t'(Frames - 1))) state_d = Idle;
+      Init: if (granted && (hand_q == '1)) state_d = Idle;
       Idle: begin
         if (granted && (op_result_i == ResultEvict)) state_d = Evict;
         else if (granted && (op_result_i == ResultWrite)) state_d = Write;
@@ -245,10 +252,11 @@ module smmu_walk
   );
 
   // --- TLB, table and moves --------------------------------------------------------------------------
+  assign tlb_clear_o    = state_q == Init;
   assign tlb_insert_o   = bound_o;
   assign tlb_remove_o   = state_q == Evict;
   assign tlb_in_o       = (state_q == Evict) ? owner.in : job_q.in;
-  assign tlb_page_o     = (state_q == Evict) ? owner.page : job_q.page;
+  assign tlb_page_o     = (state_q == Init) ? page_t'(hand_q) : (state_q == Evict) ? owner.page : job_q.page;
   assign tlb_frame_o    = walked_frame_o;
   assign tlb_writable_o = entry_q.writable;
 
@@ -274,7 +282,6 @@ module smmu_walk
   // --- Commands --------------------------------------------------------------------------------------
   assign done_o       = (drop_i & at_end_q & (state_q == Idle)) | ((state_q == Flushing) & (moved_i.move == MoveFlush));
   assign done_error_o = flush_i & (moved_i.error | flush_bad_q);
-  assign evicted_o    = state_q == Evict;
   assign started_o    = state_q != Init;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -288,7 +295,7 @@ module smmu_walk
       if (job_valid_i && job_ready_o) job_q_valid <= 1'b1;
       else if (finish) job_q_valid <= 1'b0;
 
-      if (((state_q == Init) || sweep) && granted) hand_q <= next(hand_q, (state_q == Init) ? frame_t'(Frames - 1) : last);
+      if (((state_q == Init) || sweep) && granted) hand_q <= next(hand_q, (state_q == Init) ? '1 : last);
       if (clean && granted) clean_q <= next(clean_q, last);
       if (advance) {at_end_q, command_q} <= {at_end, next(command_q, last)};
       if (done_o) {at_end_q, command_q} <= '0;

@@ -39,7 +39,10 @@ module smmu_window
   input  access_t                answered_i,
   input  frame_t                 frame_i,       // with AnswerGo, and with AnswerWait if `bind_i`
   input  logic                   bind_i,
-  // From the walker: the page's frame, or the walk's failure; something has changed that may be waited for.
+  input  logic                   asked_i,       // with AnswerWait: the walker works for it
+  // From the walker: the walk has ended, with the page's frame, with a failure or without either; and something has changed
+  // that may be waited for.
+  input  logic                   walked_i,
   input  logic                   bound_i,
   input  logic                   failed_i,
   input  slot_t                  walked_slot_i,
@@ -48,7 +51,7 @@ module smmu_window
   input  logic                   event_i,
 
   // Who uses this frame.
-  input  frame_t                 asked_i,
+  input  frame_t                 user_i,
   output logic                   waits_o,       // an access that waits
   output logic                   reads_o,       // a read under way
   output logic                   writes_o,      // a write under way
@@ -57,14 +60,14 @@ module smmu_window
   import axi_pkg::address_t;
   localparam int unsigned ReadRing = 8, WriteRing = 4;
   typedef struct packed {
-    id_t      id;
     context_t number;
     burst_t   burst;
   } kept_t;
 
   // --- Slots -----------------------------------------------------------------------------------------
-  logic [Slots-1:0] valid_q, waits_q, bound_q, failed_q, may;
-  kept_t   kept_q [Slots];
+  logic [Slots-1:0] valid_q, waits_q, asked_q, bound_q, failed_q, may;
+  id_t     id_q [Slots];
+  kept_t   read_q [ReadSlots], write_q, kept;
   frame_t  frame_q [Slots];
   reason_e reason_q [Slots];
   logic [ReadSlots-1:0] behind_q [ReadSlots];  // reads with the same identifier that came before
@@ -88,7 +91,8 @@ module smmu_window
 
   // The candidates, and the first of them behind the last one that was taken.
   always_comb begin
-    may = valid_q & ~waits_q;
+    // Not while the walker works for it: its result is this access's and no other's.
+    may = valid_q & ~waits_q & ~asked_q;
     for (int unsigned i = 0; i < ReadSlots; i++) begin
       if ((behind_q[i] != '0) || !read_room) may[i] = 1'b0;
     end
@@ -101,13 +105,14 @@ module smmu_window
       if (may[i-1] && (slot_t'(i - 1) > last_q)) next = slot_t'(i - 1);
     end
   end
+  assign kept     = (next == slot_t'(WriteSlot)) ? write_q : read_q[next[1:0]];
   assign valid_o  = may != '0;
-  assign access_o = '{slot: next, write: next == slot_t'(WriteSlot), ahead: 1'b0, number: kept_q[next].number,
-                      burst: kept_q[next].burst, failed: failed_q[next] ? reason_q[next] : ReasonNone};
+  assign access_o = '{slot: next, write: next == slot_t'(WriteSlot), ahead: 1'b0, number: kept.number, burst: kept.burst,
+                      failed: failed_q[next] ? reason_q[next] : ReasonNone};
 
   always_comb begin
     for (int unsigned i = 0; i < ReadSlots; i++) begin
-      same[i] = valid_q[i] & (kept_q[i].id == window_i.ar_id) & ~(settle & (done == slot_t'(i)));
+      same[i] = valid_q[i] & (id_q[i] == window_i.ar_id) & ~(settle & (done == slot_t'(i)));
     end
   end
 
@@ -115,6 +120,7 @@ module smmu_window
     if (!rst_ni) begin
       valid_q  <= '0;
       waits_q  <= '0;
+      asked_q  <= '0;
       bound_q  <= '0;
       failed_q <= '0;
       last_q   <= '0;
@@ -124,10 +130,12 @@ module smmu_window
       if (event_i) waits_q <= '0;
       if ((answer_i == AnswerWait) && !answered_i.ahead) begin
         waits_q[done] <= 1'b1;
+        asked_q[done] <= asked_i;
         if (bind_i) bound_q[done] <= 1'b1;
       end
+      if (walked_i) asked_q[walked_slot_i] <= 1'b0;
       if (bound_i) bound_q[walked_slot_i] <= 1'b1;
-      if (failed_i) {failed_q[walked_slot_i], waits_q[walked_slot_i]} <= 2'b10;
+      if (failed_i) failed_q[walked_slot_i] <= 1'b1;
       if (settle && !answered_i.ahead) begin
         valid_q[done]  <= 1'b0;
         bound_q[done]  <= 1'b0;
@@ -145,8 +153,14 @@ module smmu_window
     end
   end
   always_ff @(posedge clk_i) begin
-    if (read_in)  kept_q[free] <= '{id: window_i.ar_id, number: window_i.ar_context, burst: window_i.ar};
-    if (write_in) kept_q[WriteSlot] <= '{id: window_i.aw_id, number: window_i.aw_context, burst: window_i.aw};
+    if (read_in) begin
+      id_q[free]        <= window_i.ar_id;
+      read_q[free[1:0]] <= '{number: window_i.ar_context, burst: window_i.ar};
+    end
+    if (write_in) begin
+      id_q[WriteSlot] <= window_i.aw_id;
+      write_q         <= '{number: window_i.aw_context, burst: window_i.aw};
+    end
     if ((answer_i == AnswerWait) && bind_i && !answered_i.ahead) frame_q[done] <= frame_i;
     if (bound_i) frame_q[walked_slot_i] <= walked_frame_i;
     if (failed_i) reason_q[walked_slot_i] <= walked_reason_i;
@@ -254,13 +268,13 @@ module smmu_window
     if (push_read) begin
       r_error_q[r_tail_q] <= refuse;
       r_frame_q[r_tail_q] <= frame_i;
-      r_id_q[r_tail_q]    <= kept_q[done].id;
+      r_id_q[r_tail_q]    <= id_q[done];
       r_len_q[r_tail_q]   <= answered_i.burst.len;
     end
     if (push_write) begin
       w_error_q[w_tail_q] <= refuse;
       w_frame_q[w_tail_q] <= frame_i;
-      w_id_q[w_tail_q]    <= kept_q[done].id;
+      w_id_q[w_tail_q]    <= id_q[done];
     end
   end
 
@@ -269,9 +283,9 @@ module smmu_window
     waits_o  = 1'b0;
     reads_o  = 1'b0;
     writes_o = 1'b0;
-    for (int unsigned i = 0; i < Slots; i++)     waits_o  |= bound_q[i] & (frame_q[i] == asked_i);
-    for (int unsigned i = 0; i < ReadRing; i++)  reads_o  |= r_used_q[i] & ~r_error_q[i] & (r_frame_q[i] == asked_i);
-    for (int unsigned i = 0; i < WriteRing; i++) writes_o |= w_used_q[i] & ~w_error_q[i] & (w_frame_q[i] == asked_i);
+    for (int unsigned i = 0; i < Slots; i++)     waits_o  |= bound_q[i] & (frame_q[i] == user_i);
+    for (int unsigned i = 0; i < ReadRing; i++)  reads_o  |= r_used_q[i] & ~r_error_q[i] & (r_frame_q[i] == user_i);
+    for (int unsigned i = 0; i < WriteRing; i++) writes_o |= w_used_q[i] & ~w_error_q[i] & (w_frame_q[i] == user_i);
   end
   assign idle_o = (valid_q == '0) & (r_used_q == '0) & (w_used_q == '0);
 endmodule

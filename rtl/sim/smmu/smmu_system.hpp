@@ -15,7 +15,7 @@ enum Register : uint32_t {
     kId = 0x00, kControl = 0x04, kStatusRegister = 0x08, kCommand = 0x0c, kFramesLow = 0x10, kFramesCount = 0x18,
     kDirtyLimit = 0x1c, kAhead = 0x20, kDirty = 0x24, kFailed = 0x28, kShape = 0x2c, kLog = 0x40, kLogLow = 0x44,
     kLogHigh = 0x48, kLogLost = 0x4c, kAccesses = 0x60, kWalks = 0x64, kFills = 0x68, kPageWrites = 0x6c,
-    kEvictions = 0x70, kContexts = 0x100
+    kContexts = 0x100
 };
 enum Command : uint32_t { kFlushPages = 1, kDropPages = 2, kDiscardPages = 3 };
 enum StatusBit : uint32_t { kReady = 1, kBusy = 2, kFinished = 4, kError = 8, kLost = 16, kUsable = 32, kLogged = 64, kStarted = 128 };
