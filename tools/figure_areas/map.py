@@ -10,6 +10,7 @@ import subprocess
 from .chario import OUT, WARM_UP, lab
 from .map_coprocessor import coprocessor_counts
 from .map_rates import rates
+from .rtl import smmu
 from .support import ROOT, build_example, run
 
 CALLS = 200
@@ -69,3 +70,4 @@ def map_(figures):
         over = statistics.median(ours - read for ours, read in zip(times[way], times["read"]))
         figures.add(f"map.cold_load_{way}_over_read_cpu_us", round(over, 2), "us", f"<= {most}")
     rates(figures)
+    smmu(figures)

@@ -1,4 +1,5 @@
-"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py and rtl/virtio_figures.py measure."""
+"""The hardware: what rtl/figures.py, rtl/hwfs_figures.py, rtl/sata_figures.py, rtl/virtio_figures.py and rtl/smmu_figures.py
+measure."""
 
 import json
 
@@ -8,6 +9,7 @@ RESULTS = ROOT / "build" / "rtl" / "figures.json"
 HWFS_RESULTS = ROOT / "build" / "rtl" / "hwfs_figures.json"
 SATA_RESULTS = ROOT / "build" / "rtl" / "sata_figures.json"
 VIRTIO_RESULTS = ROOT / "build" / "rtl" / "virtio_figures.json"
+SMMU_RESULTS = ROOT / "build" / "rtl" / "smmu_figures.json"
 
 
 def raid0(figures):
@@ -35,4 +37,11 @@ def virtio(figures):
     """The virtio-blk device: cycles of a request on an ideal disk, its size."""
     run([ROOT / "build" / "venv" / "bin" / "python", "rtl/virtio_figures.py", VIRTIO_RESULTS])
     for row in json.loads(VIRTIO_RESULTS.read_text()):
+        figures.add(*row)
+
+
+def smmu(figures):
+    """The storage memory management unit: cycles of hits and misses, streams, its size. A part of the area `map`."""
+    run([ROOT / "build" / "venv" / "bin" / "python", "rtl/smmu_figures.py", SMMU_RESULTS])
+    for row in json.loads(SMMU_RESULTS.read_text()):
         figures.add(*row)

@@ -195,7 +195,7 @@ int faults(uint64_t seed, unsigned rounds) {
         bool memory = random.percent(50);
         // In sight of the first evictions.
         if (memory) load.system.fail_access = random.percent(50) ? random.below(100) : random.below(60 * kPage / 4);
-        else load.system.fail_request = round % 40;
+        else load.system.fail_request = random.below(40);
         load.run(150);
         bool flushed = load.system.command(kFlushPages);
         CHECK(flushed || load.system.injected);
