@@ -64,6 +64,7 @@ module smmu_regs
 
   // --- State -----------------------------------------------------------------------------------------
   logic     enabled_q, irq_enable_q, flush_q, drop_q, discard_q, finished_q, error_q, lost_q;
+  logic     dropped_q, apart_q;  // no clean page of an earlier drive is left; the drive is not there during a command
   logic [3:0]  generation_q, ahead_q;
   address_t    base_q;
   frames_t     frames_q, limit_q;
@@ -117,8 +118,8 @@ module smmu_regs
       write_error = write_word[5];
     end else begin
       unique case (write_word)
-        // Another drive must not get the dirty pages of the last one.
-        RegControl: write_error = ~started_i | (data[0] & ~enabled_q & ~same & ((dirty_i | failed_i) != '0));
+        // Another drive must not get the dirty pages of the last one, and no master its clean ones.
+        RegControl: write_error = ~started_i | (data[0] & ~enabled_q & ~same & (~dropped_q | ((dirty_i | failed_i) != '0)));
         RegStatus, RegAhead: write_error = 1'b0;
         RegCommand: write_error = busy | ~started_i | (data == '0) | (data > 32'd3);
         RegFramesLow: write_error = enabled_q | (data[PageLog2-1:0] != '0);
@@ -135,6 +136,7 @@ module smmu_regs
     if (!rst_ni) begin
       {enabled_q, irq_enable_q, flush_q, drop_q, discard_q, finished_q, error_q, lost_q} <= '0;
       {generation_q, ahead_q, base_q, exists_q, log_lost_q} <= '0;
+      {dropped_q, apart_q} <= 2'b10;
       frames_q <= frames_t'(Frames);
       limit_q  <= frames_t'(Frames / 4);
       for (int unsigned i = 0; i < Counters; i++) counts_q[i] <= '0;
@@ -149,7 +151,7 @@ module smmu_regs
         end else unique case (write_word)
           RegControl: begin
             {irq_enable_q, enabled_q} <= data[1:0];
-            if (data[0] && !enabled_q) generation_q <= generation_i;
+            if (data[0] && !enabled_q) {generation_q, dropped_q} <= {generation_i, 1'b0};
           end
           RegStatus: begin
             if (data[2]) finished_q <= 1'b0;
@@ -160,6 +162,7 @@ module smmu_regs
             drop_q     <= data[1];
             discard_q  <= data[0] & data[1];
             finished_q <= 1'b0;
+            apart_q    <= 1'b1;
           end
           RegFramesLow:  base_q[31:0]  <= data;
           RegFramesHigh: base_q[47:32] <= data[15:0];
@@ -169,7 +172,9 @@ module smmu_regs
           default: ;
         endcase
       end
+      if (usable_o) apart_q <= 1'b0;
       if (done_i) begin
+        if (drop_q && apart_q) dropped_q <= 1'b1;
         {flush_q, drop_q, discard_q} <= '0;
         finished_q <= 1'b1;
         error_q    <= done_error_i;
