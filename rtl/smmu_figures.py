@@ -20,7 +20,7 @@ SHAPES = {
     "4k": {"PageLog2": 12, "Frames": 128, "DrivePages": 256},
     "64k": {"PageLog2": 16, "Frames": 32, "DrivePages": 64},
 }
-BASE = {"BlockSizeLog2": 9, "TlbEntries": 64, "WindowBits": 40, "External": 1, "Disks": 1}
+BASE = {"BlockSizeLog2": 9, "TlbEntries": 64, "WindowBits": 40, "External": 1, "Sata": 0, "Disks": 1}
 # A word of 32 bits in a cycle.
 PORT = 4
 MIB = 1 << 20

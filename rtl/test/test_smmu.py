@@ -16,7 +16,7 @@ import sizes  # noqa: E402
 
 SEED = int(os.environ.get("STRAIGHTWAY_SEED", "0") or 0) or int.from_bytes(os.urandom(3), "big") + 1
 
-BASE = {"PageLog2": 12, "BlockSizeLog2": 9, "Frames": 16, "TlbEntries": 16, "WindowBits": 32, "External": 1, "Disks": 1,
+BASE = {"PageLog2": 12, "BlockSizeLog2": 9, "Frames": 16, "TlbEntries": 16, "WindowBits": 32, "External": 1, "Sata": 0, "Disks": 1,
         "DrivePages": 48}
 # Name: the differences from pages of 4 KiB on a drive that the bench plays, with blocks of 512 bytes.
 SHAPES = {
@@ -24,6 +24,7 @@ SHAPES = {
     "pages_64k": {"PageLog2": 16, "WindowBits": 40, "BlockSizeLog2": 12},
     "few_frames": {"Frames": 4, "BlockSizeLog2": 6},
     "array": {"External": 0, "Disks": 2, "BlockSizeLog2": 6},
+    "sata": {"External": 0, "Sata": 1},
 }
 
 
@@ -73,6 +74,7 @@ def test_drives_that_leave():
     run("pages_4k", "leave", str(SEED), "10")
 
 
-def test_over_an_array_of_ram_disks():
+@pytest.mark.parametrize("name", ["array", "sata"])
+def test_over_disks(name):
     """What is stored comes back, through more pages than frames, and after the pages were dropped."""
-    run("array", "disks", str(SEED))
+    run(name, "disks", str(SEED))

@@ -1,6 +1,6 @@
 // The storage memory management unit on plain pins for a bench that plays the masters of the window, the memory behind both
-// manager ports, and with `External` the drive; otherwise a RAM disk or an array of them (`Disks`) is behind it. Checks the
-// block interface between them.
+// manager ports, and with `External` the drive. Otherwise a RAM disk, an array of them (`Disks`), or the Serial ATA host
+// (`Sata`), whose drive is the bench's too, is behind it. Checks the block interface between them.
 module smmu_sim
   import block_pkg::*;
 #(
@@ -10,6 +10,7 @@ module smmu_sim
   parameter int unsigned TlbEntries    = 16,
   parameter int unsigned WindowBits    = 32,
   parameter bit          External      = 1'b1,
+  parameter bit          Sata          = 1'b0,
   parameter int unsigned Disks         = 1,
   parameter int unsigned DrivePages    = 64
 ) (
@@ -66,6 +67,14 @@ module smmu_sim
   input  logic [1:0]  m_bresp, m_rresp,
   input  logic [31:0] m_rdata,
 
+  input  logic        sata_up,
+  output logic        sata_reset,
+  input  logic        sata_rx_bad,
+  input  logic        sata_rx_k,
+  input  logic [31:0] sata_rx_data,
+  output logic        sata_tx_k,
+  output logic [31:0] sata_tx_data,
+
   `BLOCK_DEV_PINS(32)
 );
   localparam int unsigned Blocks = DrivePages << (PageLog2 - BlockSizeLog2);
@@ -109,8 +118,8 @@ module smmu_sim
   logic [31:0] disk_write, disk_read;
   always_comb begin
     geometry            = device;
-    geometry.generation = generation;
-    geometry.read_only  = read_only;
+    if (!Sata) geometry.generation = generation;
+    if (read_only) geometry.read_only = 1'b1;
     if (away) geometry.ready = 1'b0;
   end
 
@@ -146,9 +155,25 @@ module smmu_sim
       .read_data_o(disk_read), .host_o(pins_host), .write_data_o(write_data), .dev_i(pins_dev), .read_data_i(read_data)
     );
     block_pins_dev u_pins (.*, .host_i(pins_host), .dev_o(pins_dev));
-  end else begin : gen_ram
+  end else begin : gen_no_pins
     assign {req_valid, req_fua, write_valid, write_last, read_ready, rsp_ready, req_op, req_tag, write_tag, req_lba,
             req_count, write_data} = '0;
+  end
+
+  if (Sata) begin : gen_sata
+    sata_pkg::rx_word_t rx;
+    sata_pkg::word_t    tx;
+    assign rx = '{bad: sata_rx_bad, word: '{k: sata_rx_k, data: sata_rx_data}};
+    assign {sata_tx_k, sata_tx_data} = {tx.k, tx.data};
+    sata #(.BlockSizeLog2(BlockSizeLog2), .TimeoutCycles(20000)) u_sata (
+      .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
+      .read_data_o(disk_read), .up_i(sata_up), .reset_o(sata_reset), .rx_i(rx), .tx_o(tx)
+    );
+  end else begin : gen_no_sata
+    assign {sata_reset, sata_tx_k, sata_tx_data} = '0;
+  end
+
+  if (!Sata && !External) begin : gen_ram
     ramdisks #(.Disks(Disks), .BlockSizeLog2(BlockSizeLog2), .DiskBlocks(Blocks / Disks)) u_disks (
       .clk_i, .rst_ni, .geometry_o(device), .host_i(host), .write_data_i(disk_write), .dev_o(dev),
       .read_data_o(disk_read), .fault_i('0), .fault_address_i('0), .failed_o()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block_device.hpp"
+#include "sata/sata_drive.hpp"
 #include "smmu_masters.hpp"
 
 namespace straightway::smmu {
@@ -32,6 +33,8 @@ struct Logged {
 };
 
 struct System {
+    std::unique_ptr<sata::Drive> sata_drive;  // destroyed after the bus
+    sata::Word sata_word{};
     Bus bus;
     Frames memory;
     Masters masters;
@@ -61,15 +64,22 @@ struct System {
             model.journal = true;
             drive = std::make_unique<BlockDevice>(STRAIGHTWAY_PINS(*bus.top, , ), model, seed, start);
         }
+        if (SATA) {
+            sata::DriveModel sata_model;
+            sata_model.blocks = kDrivePages * kPage / kBlockBytes;
+            sata_drive = std::make_unique<sata::Drive>(sata_model, seed);
+        }
         bus.each = [this] {
+            if (sata_drive) sata_word = sata_drive->step({bus.top->sata_tx_data, bool(bus.top->sata_tx_k)}, bus.top->sata_reset);
             masters.sample();
             if (drive) sample_drive();
         };
         bus.driven = [this] {
             masters.drive();
+            if (sata_drive) drive_sata();
             if (drive) drive->drive();
         };
-        while (!(bus.read(kStatusRegister) & kStarted)) bus.cycle();
+        while (~bus.read(kStatusRegister) & (kStarted | kReady)) bus.cycle();
         bus.write64(kFramesLow, kFrameBase);
         CHECK(bus.response == 0);
     }
@@ -77,6 +87,10 @@ struct System {
         if (accesses++ != fail_access) return true;
         injected = true;
         return false;
+    }
+    void drive_sata() {
+        bus.top->sata_rx_data = sata_word.data, bus.top->sata_rx_k = sata_word.k, bus.top->sata_rx_bad = sata_word.bad;
+        bus.top->sata_up = sata_drive->up();
     }
     void sample_drive() {
         auto& t = *bus.top;
