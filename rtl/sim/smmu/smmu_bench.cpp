@@ -254,7 +254,8 @@ int leave(uint64_t seed, unsigned rounds) {
     return 0;
 }
 
-// A master that copies within the window takes no read data until its writes have ended: nothing else may depend on it.
+// A master that copies within the window takes no read data until its writes have ended: nothing else may depend on it, and the
+// frames that it reads from stay. Likewise one that gives no write data until other pages were read.
 int stalled() {
     System system(4);
     map_all(system, 40);
@@ -263,16 +264,34 @@ int stalled() {
         system.masters.hold_reads = true;
         Access access;
         access.len = 15;
-        for (unsigned i = 0; i < 3; ++i) access.address = i * kPage, access.id = i, system.masters.start(access);
+        std::vector<Shared> held;
+        for (unsigned i = 0; i < 3; ++i) {
+            access.address = i * kPage, access.id = i;
+            held.push_back(system.masters.start(access));
+        }
         for (unsigned page = 0; page < 40; ++page) system.masters.start(system.store_access(0, page * kPage + 64, {page + round}));
         uint64_t limit = 3000000;
         while (system.masters.open > 3)
             if (system.bus.cycle(), limit-- == 0) fail("writes wait for reads");
         system.masters.hold_reads = false;
         system.settle();
+        for (const Shared& read : held) CHECK(!std::memcmp(read->words.data(), &system.start[read->address], 64));
     }
+    system.masters.hold_writes = true;
+    Shared store = system.masters.start(system.store_access(0, 5 * kPage + 128, {0xabcd}));
+    for (unsigned page = 8; page < 40; ++page) {
+        Access access;
+        access.address = page * kPage;
+        Shared load = system.masters.start(access);
+        for (uint64_t limit = 100000; !load->done; system.bus.cycle())
+            if (limit-- == 0) fail("reads wait for a write's data");
+    }
+    system.masters.hold_writes = false;
+    system.settle();
+    CHECK(system.load(0, 5 * kPage + 128)->words[0] == 0xabcd);
     CHECK(system.command(kFlushPages));
     for (unsigned page = 0; page < 40; ++page) CHECK(system.word_on_drive(page * kPage + 64) == page + 2);
+    CHECK(system.word_on_drive(5 * kPage + 128) == 0xabcd);
     return 0;
 }
 

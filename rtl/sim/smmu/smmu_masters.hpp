@@ -54,7 +54,7 @@ struct Frames {
 class Masters {
 public:
     unsigned stall_percent = 0, latency = 0;
-    bool hold_reads = false;  // take no read data
+    bool hold_reads = false, hold_writes = false;  // take no read data; give no write data
     uint64_t low = 0, high = ~0ull;  // the frames: nothing else is accessed through their port
     uint64_t frame_reads = 0;
 
@@ -125,7 +125,7 @@ public:
             t.s_awaddr = a.address, t.s_awlen = a.len, t.s_awsize = a.size, t.s_awburst = a.burst;
             t.s_awid = a.id, t.s_awcontext = a.context;
         }
-        if (!w_offered_) w_offered_ = !w_.empty() && !random_.percent(stall_percent);
+        if (!w_offered_) w_offered_ = !w_.empty() && !hold_writes && !random_.percent(stall_percent);
         t.s_wvalid = w_offered_;
         if (w_offered_) {
             const Access& a = *w_.front();
