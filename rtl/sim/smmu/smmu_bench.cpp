@@ -105,6 +105,15 @@ int refusals() {
     poisoned = system.load(0, 13 * kPage);
     CHECK(system.take_log(logged) && logged.reason == kReadFailed && logged.address == 13 * kPage);
     expect(poisoned, kPoisoned);
+    // The same for the page's last word, whose answer comes after the drive's.
+    for (unsigned page = 14; page < 20; ++page) {
+        system.bus.stall_percent = 70;
+        system.fail_access = system.accesses + 1 + kPage / 4;
+        poisoned = system.load(0, page * kPage);
+        CHECK(system.take_log(logged) && logged.reason == kReadFailed && logged.address == page * kPage);
+        expect(poisoned, kPoisoned);
+        system.bus.stall_percent = 0;
+    }
     // A drive that may only be read, and none.
     auto exchange = [&](bool read_only) {
         CHECK(system.command(kFlushPages));
@@ -289,6 +298,21 @@ int stalled() {
     system.masters.hold_writes = false;
     system.settle();
     CHECK(system.load(0, 5 * kPage + 128)->words[0] == 0xabcd);
+    // Commands end while masters use one page all the time.
+    auto driven = system.bus.driven;
+    system.bus.driven = [&, driven] {
+        driven();
+        while (system.masters.open < 12) {
+            system.masters.start(system.store_access(0, 7 * kPage + 256, {7}));
+            Access access;
+            access.address = 6 * kPage;
+            system.masters.start(access);
+        }
+    };
+    for (int i = 0; i < 3000; ++i) system.bus.cycle();
+    CHECK(system.command(kFlushPages, 20000) && system.command(kDropPages, 20000));
+    system.bus.driven = driven;
+    system.settle();
     CHECK(system.command(kFlushPages));
     for (unsigned page = 0; page < 40; ++page) CHECK(system.word_on_drive(page * kPage + 64) == page + 2);
     CHECK(system.word_on_drive(5 * kPage + 128) == 0xabcd);
