@@ -299,14 +299,17 @@ int stalled() {
     system.settle();
     CHECK(system.load(0, 5 * kPage + 128)->words[0] == 0xabcd);
     // Commands end while masters use one page all the time.
+    system.bus.write(kDirtyLimit, kFrames);
+    system.masters.latency = 60;
+    std::array<Shared, 12> busy;
     auto driven = system.bus.driven;
     system.bus.driven = [&, driven] {
         driven();
-        while (system.masters.open < 12) {
-            system.masters.start(system.store_access(0, 7 * kPage + 256, {7}));
-            Access access;
-            access.address = 6 * kPage;
-            system.masters.start(access);
+        for (unsigned i = 0; i < busy.size(); ++i) {
+            if (busy[i] && !busy[i]->done) continue;
+            Access load;
+            load.address = 6 * kPage;
+            busy[i] = system.masters.start(i % 2 ? load : system.store_access(0, 7 * kPage + 256, std::vector<uint32_t>(64, 7)));
         }
     };
     for (int i = 0; i < 3000; ++i) system.bus.cycle();
