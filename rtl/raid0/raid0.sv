@@ -450,9 +450,12 @@ module raid0
   );
 
   // --- Which disks are used -------------------------------------------------------------------
-  logic [Disks-1:0] ready;
+  logic [Disks-1:0] ready, stale;
   for (genvar i = 0; i < Disks; i++) begin : gen_ready
     assign ready[i] = disk_geometry[i].ready;
+    // A disk that left while the copies were made equal has missed nothing that the host knows of: if all left, they are made equal
+    // again, and if others stay, it is stale by that.
+    assign stale[i] = write_fail[i] & ~(resyncs & (other_result[i].status == StatusGone));
   end
   assign live     = Mirror ? enable_i & ready & ~failed_q : ready;
   assign failed_o = failed_q;
@@ -461,7 +464,7 @@ module raid0
   // A mirror's disk that disappears misses writes and may lose its cache. The last disk stays in use.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni)                failed_q <= '0;
-    else if (begun && (|live)) failed_q <= failed_q | write_fail | (enable_i & ~ready);
-    else                        failed_q <= failed_q | write_fail;
+    else if (begun && (|live)) failed_q <= failed_q | stale | (enable_i & ~ready);
+    else                        failed_q <= failed_q | stale;
   end
 endmodule

@@ -124,7 +124,8 @@ def test_disks_leave_and_return(name):
 def test_a_mirror_whose_copies_differ_is_made_equal():
     """Before it is ready: at the start with `resync_i`, and when all disks were away and returned."""
     program = build_array("three_mirrored")
-    for seed in range(SEED, SEED + 4):
+    # The first three: all disks leave when one has ended a write that another one has not.
+    for seed in (37, 74, 80, *range(SEED, SEED + 4)):
         done = subprocess.run([program, "resync", str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=120)
         assert done.returncode == 0, f"array_three_mirrored: {program} resync {seed}\n{done.stdout}"
