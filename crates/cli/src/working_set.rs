@@ -13,7 +13,7 @@ use std::path::Path;
 
 const HEADER: &str = "straightway working set 1";
 
-/// The ranges that a file names, of those that a file of `size_bytes` has; none if there is no file.
+/// The ranges that the file at `path` lists, cut to `size_bytes`; empty if it does not exist.
 ///
 /// # Errors
 /// It cannot be read, or is something else.
