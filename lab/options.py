@@ -38,6 +38,8 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="a file that is the memory of a PCI function (ivshmem, 1af4:1110): a coprocessor's window")  # fmt: skip
     add("--vhost-user", type=lambda text: Path(text).absolute(), metavar="SOCKET",
         help="the disk that a process serves at this socket (vhost-user-blk); modprobe virtio_blk in the guest")  # fmt: skip
+    add("--quick", action="store_true",
+        help="copies and clears memory in fewer emulated steps: for tests, not for figures; no effect where instructions are counted")
     add("--qmp", type=lambda text: Path(text).absolute(), metavar="PATH", help="QEMU's control socket")
     add("--timeout", type=float, default=600, metavar="SECONDS", help="for the whole run, default 600")
     add("--dry-run", action="store_true", help="print QEMU's command line and do nothing")
@@ -61,5 +63,5 @@ def build_machine(arguments: argparse.Namespace) -> machines.Machine:
         iommu_width=arguments.iommu_width, icount=arguments.icount, drives=arguments.drive, shares=arguments.share,
         windows=arguments.window, kernel_arguments=arguments.kernel_args, traces=arguments.trace, qmp=arguments.qmp,
         vhost_user=arguments.vhost_user,
-        count=arguments.count,
+        count=arguments.count, is_quick=arguments.quick,
     )  # fmt: skip

@@ -58,7 +58,7 @@ def hotplug_guest(script, folder, *options, **more):
 
 def run_once(script, path, *options, size="128M", serial="LAB1", timeout=900):
     folder = path.parent
-    command = [ROOT / "lab" / "run", *options, "--drive", f"size={size},serial={serial},port=on", "--qmp", path,
+    command = [ROOT / "lab" / "run", "--quick", *options, "--drive", f"size={size},serial={serial},port=on", "--qmp", path,
                "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + FUNCTIONS + script]  # fmt: skip
     control, said = None, []
     with open(folder / "errors", "w+") as errors:

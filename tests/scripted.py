@@ -50,7 +50,7 @@ checksum() { rc 0 $S read "$@" --checksum; cat /tmp/out; }
 
 
 # One processor takes a third less of the host's time than two. Tests of several processors request them.
-ONE_CPU = ("--cpus", "1")
+ONE_CPU = ("--cpus", "1", "--quick")
 
 
 def guest(script, *options, timeout=600):

@@ -124,7 +124,7 @@ def test_a_power_cut(name, tmp_path):
     """Guest, core and drive stop in the middle of writes, and unflushed blocks of the drive's cache are lost: the next guest's
     ext4 recovers, and has each file whose `sync` had returned."""
     with served(name, tmp_path) as (server, socket):
-        options = ["--cpus", "2", "--vhost-user", str(socket), "--no-iommu"]
+        options = ["--quick", "--cpus", "2", "--vhost-user", str(socket), "--no-iommu"]
         command = [ROOT / "lab" / "run", *options, "--timeout", "300", "--", "bash", "-c",
                    PRELUDE + UNTIL_THE_CUT]
         with open(tmp_path / "errors", "w+") as errors:
