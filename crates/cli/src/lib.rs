@@ -6,6 +6,7 @@
 //! | `examples`, `manual` | examples for help, and the manual pages |
 //! | `verbs` | one file per verb |
 //! | `path` | from a drive to an open block device |
+//! | [`open`] | the same for programs that are not the command |
 //! | `transfer` | moving a range of its data |
 //! | `volume` | a mounted volume on a device |
 //! | `hardware` | a volume that a file system in hardware serves |
@@ -29,6 +30,7 @@ mod failure;
 mod guard;
 mod hardware;
 mod manual;
+pub mod open;
 mod output;
 mod path;
 mod signals;

@@ -63,6 +63,21 @@ impl PathChoice {
         PossibleValuesParser::new(names).map(|name| Self::named(&name))
     }
 
+    /// The path of this name.
+    ///
+    /// # Errors
+    /// No path has it.
+    pub fn by_name(name: &str) -> Result<Self> {
+        match name == AUTO || kind::names().contains(&name) {
+            true => Ok(Self::named(name)),
+            false => {
+                let names: Vec<&str> = std::iter::once(AUTO).chain(kind::names()).collect();
+                Err(Failure::usage(format!("`{name}` is no path"))
+                    .hint(format!("one of {}", names.join(", "))))
+            }
+        }
+    }
+
     /// A name that the parser accepted.
     fn named(name: &str) -> Self {
         let known = kind::names().into_iter().find(|known| *known == name);

@@ -1,0 +1,200 @@
+// Every call, and every wrong use that the header names. Exits with 0 if all is as it should be.
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <straightway.h>
+
+#define CHECK(what)                                                                                   \
+	do {                                                                                          \
+		if (!(what)) {                                                                        \
+			fprintf(stderr, "line %d: not so: %s; last: %s (%s)\n", __LINE__, #what,      \
+				straightway_error(), straightway_hint());                             \
+			exit(1);                                                                      \
+		}                                                                                     \
+	} while (0)
+
+#define OK(call) CHECK((call) == STRAIGHTWAY_STATUS_OK)
+#define WRONG(call, words)                                                                            \
+	do {                                                                                          \
+		CHECK((call) == STRAIGHTWAY_STATUS_USAGE);                                            \
+		CHECK(strstr(straightway_error(), words));                                            \
+	} while (0)
+
+enum { BLOCK = 512, BYTES = 1 << 16 };
+
+static straightway_device opened(const char *name)
+{
+	struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
+	straightway_device device;
+
+	options.write = 1;
+	options.buffer_bytes = 4 << 20;
+	OK(straightway_open(name, &options, &device));
+	CHECK(device);
+	return device;
+}
+
+static char *allocated(straightway_device device, size_t bytes)
+{
+	void *buffer;
+
+	OK(straightway_alloc(device, bytes, &buffer));
+	CHECK((uintptr_t)buffer % 4096 == 0);
+	return buffer;
+}
+
+static void blocking(const char *name)
+{
+	straightway_device device = opened(name);
+	struct straightway_geometry geometry = { .size = sizeof(geometry) };
+	char path[64];
+
+	OK(straightway_get_geometry(device, &geometry));
+	OK(straightway_get_path(device, path, sizeof(path)));
+	CHECK(geometry.block_size_bytes == BLOCK && !geometry.read_only && geometry.queue_depth);
+	// More than one request: the model's largest transfer is less than 2 MiB.
+	size_t bytes = 1 << 21;
+	char *out = allocated(device, bytes / 2), *in = allocated(device, bytes / 2);
+
+	for (size_t at = 0; at < bytes / 2; at++)
+		out[at] = (char)(at * 7 + at / 4096);
+	OK(straightway_write(device, 3 * BLOCK, out, bytes / 2, 0));
+	OK(straightway_flush(device));
+	OK(straightway_read(device, 3 * BLOCK, in, bytes / 2));
+	CHECK(!memcmp(in, out, bytes / 2));
+	OK(straightway_write(device, 0, out + BLOCK, BLOCK, 1));
+	OK(straightway_read(device, 0, in + 5 * BLOCK, BLOCK));
+	CHECK(!memcmp(in + 5 * BLOCK, out + BLOCK, BLOCK));
+
+	WRONG(straightway_read(device, 1, in, BLOCK), "not whole blocks");
+	WRONG(straightway_read(device, 0, in, BLOCK + 1), "not whole blocks");
+	WRONG(straightway_read(device, 0, in, 0), "not whole blocks");
+	WRONG(straightway_read(device, 0, in, bytes), "left of this buffer");
+	WRONG(straightway_read(device, geometry.block_count * BLOCK, in, BLOCK), "do not fit on a device");
+	WRONG(straightway_read(device, UINT64_MAX - BLOCK + 1, in, BLOCK), "do not fit on a device");
+	WRONG(straightway_read(device, 0, path, BLOCK), "not a buffer of this device");
+	WRONG(straightway_read(device, 0, NULL, BLOCK), "not a buffer of this device");
+	WRONG(straightway_free(device, in + BLOCK), "not a buffer of this device");
+	WRONG(straightway_get_path(device, path, 3), "bytes");
+	OK(straightway_free(device, in));
+	WRONG(straightway_free(device, in), "not a buffer of this device");
+	// The other buffer is freed by this.
+	OK(straightway_close(device));
+	WRONG(straightway_read(device, 0, out, BLOCK), "closed");
+	WRONG(straightway_close(device), "closed");
+}
+
+static void queued(const char *name)
+{
+	straightway_device device = opened(name);
+	struct straightway_geometry geometry = { .size = sizeof(geometry) };
+	struct straightway_completion ended[8];
+	char *buffer = allocated(device, BYTES);
+	size_t count, outstanding, seen = 0;
+	unsigned tags = 0;
+
+	OK(straightway_get_geometry(device, &geometry));
+	memset(buffer, 'x', BYTES);
+	OK(straightway_write(device, 0, buffer, BYTES, 0));
+	for (uint64_t tag = 0; tag < 8; tag++)
+		OK(straightway_submit_read(device, tag * BLOCK, buffer + tag * BLOCK, BLOCK, tag));
+	WRONG(straightway_submit_read(device, 0, buffer + BLOCK / 2 + BLOCK, BLOCK, 9), "some of these bytes");
+	WRONG(straightway_free(device, buffer), "in flight");
+	// A blocking call leaves them in flight.
+	OK(straightway_read(device, 0, buffer + 32 * BLOCK, BLOCK));
+	OK(straightway_flush(device));
+	OK(straightway_outstanding(device, &outstanding));
+	CHECK(outstanding == 8);
+	OK(straightway_kick(device));
+	while (seen < 8) {
+		OK(straightway_wait(device, 1000));
+		OK(straightway_poll(device, ended, 3, &count));
+		CHECK(count <= 3);
+		for (size_t at = 0; at < count; at++, seen++) {
+			CHECK(ended[at].status == STRAIGHTWAY_STATUS_OK && ended[at].bytes == BLOCK && !ended[at].nvme_status);
+			CHECK(ended[at].buffer == buffer + ended[at].tag * BLOCK);
+			tags |= 1u << ended[at].tag;
+		}
+	}
+	CHECK(tags == 0xff);
+	OK(straightway_submit_write(device, 0, buffer, BLOCK, 0, UINT64_MAX));
+	OK(straightway_submit_flush(device, UINT64_MAX));
+	OK(straightway_flush(device));
+	for (seen = 0; seen < 2; seen += count) {
+		OK(straightway_wait(device, 1000));
+		OK(straightway_poll(device, ended, 8, &count));
+		for (size_t at = 0; at < count; at++)
+			CHECK(ended[at].tag == UINT64_MAX && !ended[at].status);
+	}
+
+	// A full queue says so, and nothing is lost.
+	uint64_t depth = geometry.queue_depth < BYTES / BLOCK ? geometry.queue_depth : BYTES / BLOCK;
+
+	for (uint64_t tag = 0; tag < depth; tag++)
+		OK(straightway_submit_read(device, tag * BLOCK, buffer + tag * BLOCK, BLOCK, tag));
+	if (depth == geometry.queue_depth) {
+		CHECK(straightway_submit_flush(device, 0) == STRAIGHTWAY_STATUS_AGAIN);
+		CHECK(*straightway_hint());
+		// A flush that waits makes room itself.
+		OK(straightway_flush(device));
+	}
+	WRONG(straightway_poll(device, NULL, 8, &count), "NULL");
+	WRONG(straightway_poll(device, ended, 8, NULL), "NULL");
+	// What is in flight ends first.
+	OK(straightway_close(device));
+}
+
+static void *other_thread(void *device)
+{
+	WRONG(straightway_kick(*(straightway_device *)device), "this thread");
+	blocking("ram:4M");
+	return NULL;
+}
+
+static void opening(void)
+{
+	struct straightway_options options = STRAIGHTWAY_OPTIONS_INIT;
+	straightway_device device = 77;
+	pthread_t thread;
+
+	WRONG(straightway_open(NULL, NULL, &device), "NULL");
+	CHECK(!device);
+	WRONG(straightway_open("ram:4M", NULL, NULL), "NULL");
+	WRONG(straightway_open("ram:4q", NULL, &device), "4q");
+	WRONG(straightway_open("\xff", NULL, &device), "UTF-8");
+	CHECK(straightway_open("/nonexistent/x", NULL, &device) == STRAIGHTWAY_STATUS_MISSING);
+	options.path = "nonsense";
+	WRONG(straightway_open("ram:4M", &options, &device), "nonsense");
+	options.path = "vfio";
+	CHECK(straightway_open("ram:4M", &options, &device) == STRAIGHTWAY_STATUS_UNSUPPORTED);
+	options.path = NULL;
+	options.queue_depth = 1 << 16;
+	WRONG(straightway_open("ram:4M", &options, &device), "queue depth");
+	options.queue_depth = 0;
+	options.size--;
+	WRONG(straightway_open("ram:4M", &options, &device), "straightway_options");
+	WRONG(straightway_close(0), "this thread");
+	WRONG(straightway_close(UINT64_MAX), "this thread");
+	CHECK(*straightway_version());
+
+	// For reading only.
+	OK(straightway_open("ram:4M", NULL, &device));
+	OK(pthread_create(&thread, NULL, other_thread, &device));
+	OK(pthread_join(thread, NULL));
+	OK(straightway_close(device));
+}
+
+int main(void)
+{
+	const char *names[] = { "ram:4M", "model:4M" };
+
+	for (size_t at = 0; at < 2; at++) {
+		blocking(names[at]);
+		queued(names[at]);
+	}
+	opening();
+	puts("all calls are as they should be");
+	return 0;
+}

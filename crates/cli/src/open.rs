@@ -1,0 +1,245 @@
+//! An open device for programs that are not the command: the C library and others.
+//!
+//! The same names, paths, guards and errors as on the command line; no message, no signal handler.
+
+use crate::drive::Drive;
+use crate::failure::Failure;
+use crate::guard::{Grant, Purpose};
+use crate::path::{self, Mode, OpenOptions, Opened, PathChoice};
+use block::{Buffer, Geometry};
+use clap::ValueEnum;
+use linux::Roots;
+use std::fmt;
+
+/// Options for [`Device::open`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// A name of `--path`; the usual path of the drive if `None`.
+    pub path: Option<&'a str>,
+    /// A name of `--mode`: `poll`, `interrupt` or `hybrid`; the path's own if `None`.
+    pub mode: Option<&'a str>,
+    /// The namespace of a controller; its only or first one if `None`.
+    pub namespace: Option<u32>,
+    /// Whether it will be written.
+    pub write: bool,
+    /// The value of `--destroy-data`, which writing requires: the drive's serial number, or the path of a file. Memory has none.
+    pub destroy_data: Option<&'a str>,
+    /// Memory for all buffers, in bytes.
+    pub buffer_bytes: usize,
+    /// Requests in flight.
+    pub queue_depth: u16,
+}
+
+impl Default for Options<'_> {
+    /// The usual path, for reading, with 16 MiB for buffers and 32 requests in flight.
+    fn default() -> Self {
+        Self {
+            path: None,
+            mode: None,
+            namespace: None,
+            write: false,
+            destroy_data: None,
+            buffer_bytes: 16 << 20,
+            queue_depth: 32,
+        }
+    }
+}
+
+/// What failed, why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The exit code that the command would end with.
+    pub code: u8,
+    /// What failed and why: one line.
+    pub what: String,
+    /// A command or advice that may fix it.
+    pub hint: Option<String>,
+}
+
+impl Error {
+    /// The error of a request to a device.
+    pub fn of_request(doing: impl fmt::Display, error: block::Error) -> Self {
+        Failure::request(doing, error).into()
+    }
+
+    /// Wrong use of the library.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Failure::usage(what).into()
+    }
+
+    /// With this advice.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        let hint = Some(hint.into());
+        Self { hint, ..self }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.exit() as u8,
+            what: failure.to_string(),
+            hint: failure.remedy().map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// An open device. Dropping it returns a borrowed drive to its driver, as [`close`](Device::close) does, but without an error.
+pub struct Device {
+    opened: Opened,
+    /// The permission, and the locks that belong to it.
+    _grant: Grant,
+}
+
+impl Device {
+    /// Opens the device that the command calls `name`.
+    ///
+    /// # Errors
+    /// Something is missing, wrong, in use or refused; nothing was changed then.
+    pub fn open(name: &str, options: &Options<'_>) -> Result<Self, Error> {
+        Self::open_by(name, options).map_err(|failure| failure.about(name).into())
+    }
+
+    fn open_by(name: &str, options: &Options<'_>) -> Result<Self, Failure> {
+        let roots = Roots::system();
+        let path = match options.path {
+            Some(name) => PathChoice::by_name(name)?,
+            None => PathChoice::AUTO,
+        };
+        let mode = match options.mode {
+            Some(name) => Some(Mode::from_str(name, false).map_err(|_| {
+                Failure::usage(format!("`{name}` is no way to wait"))
+                    .hint("poll, interrupt or hybrid")
+            })?),
+            None => None,
+        };
+        let drive = Drive::find(&roots, name)?;
+        let purpose = match options.write {
+            true => Purpose::Destroy(options.destroy_data),
+            false => Purpose::Read,
+        };
+        let grant = Grant::of(&roots, drive, purpose)?;
+        let options = OpenOptions {
+            path,
+            mode,
+            namespace: options.namespace,
+            write: options.write,
+            buffer_bytes: options.buffer_bytes,
+            queue_depth: options.queue_depth,
+        };
+        let opened = path::open(&roots, &grant, &options)?;
+        if let Err(failure) = grant.confirm(opened.serial().as_deref()) {
+            return opened.close_after(Err(failure));
+        }
+        Ok(Self {
+            opened,
+            _grant: grant,
+        })
+    }
+
+    /// The device itself.
+    pub fn device(&mut self) -> &mut dyn block::Device {
+        self.opened.device.as_mut()
+    }
+
+    /// Its shape and limits.
+    pub fn geometry(&self) -> Geometry {
+        *self.opened.device.geometry()
+    }
+
+    /// The name of the path: `straightway-hybrid`, `io_uring`, ...
+    pub fn path(&self) -> &str {
+        &self.opened.name
+    }
+
+    /// Allocates a buffer of `bytes` at the start of a page, in memory that the device reaches.
+    ///
+    /// # Errors
+    /// There is not enough contiguous memory of the `buffer_bytes` that it was opened with.
+    pub fn allocate(&self, bytes: usize) -> Result<Buffer, Error> {
+        self.opened.memory.allocate(bytes).map_err(Error::from)
+    }
+
+    /// Frees a buffer of [`allocate`](Device::allocate).
+    pub fn give_back(&self, buffer: Buffer) {
+        self.opened.memory.give_back(buffer);
+    }
+
+    /// Closes the device, and returns a borrowed drive to its driver.
+    ///
+    /// # Errors
+    /// The drive could not be returned.
+    pub fn close(self) -> Result<(), Error> {
+        self.opened.close().map_err(Error::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::blocking;
+
+    #[test]
+    fn what_was_written_is_read() {
+        for name in ["ram:1M", "model:1M"] {
+            let write = true;
+            let mut device = Device::open(
+                name,
+                &Options {
+                    write,
+                    ..Options::default()
+                },
+            )
+            .unwrap();
+            let mut buffer = device.allocate(4096).unwrap();
+            assert_eq!(buffer.address() % 4096, 0);
+            buffer.fill(7);
+            let written = blocking::write(device.device(), 1, buffer, false);
+            written.result.unwrap();
+            let mut buffer = written.buffer;
+            buffer.fill(0);
+            let read = blocking::read(device.device(), 1, buffer);
+            read.result.unwrap();
+            assert!(read.buffer.iter().all(|&byte| byte == 7));
+            device.give_back(read.buffer);
+            device.close().unwrap();
+        }
+    }
+
+    #[test]
+    fn errors_are_the_command_s() {
+        let code = |name, options: &Options<'_>| {
+            let error = Device::open(name, options).err().unwrap();
+            assert!(!error.what.is_empty());
+            error.code
+        };
+        let options = Options::default();
+        assert_eq!(code("/nonexistent/x", &options), 3);
+        assert_eq!(code("ram:4q", &options), 2);
+        let path = Some("nonsense");
+        assert_eq!(code("ram:1M", &Options { path, ..options }), 2);
+        let mode = Some("nonsense");
+        assert_eq!(code("ram:1M", &Options { mode, ..options }), 2);
+        let path = Some("vfio");
+        assert_eq!(code("ram:1M", &Options { path, ..options }), 4);
+        // A file is written only if it is named.
+        let file = std::env::temp_dir().join(format!("straightway-open-{}", std::process::id()));
+        std::fs::write(&file, [1; 4096]).unwrap();
+        let write = true;
+        assert_eq!(
+            code(file.to_str().unwrap(), &Options { write, ..options }),
+            2
+        );
+        assert_eq!(std::fs::read(&file).unwrap(), [1; 4096]);
+        std::fs::remove_file(&file).unwrap();
+    }
+}
