@@ -41,6 +41,9 @@ pub enum Error {
     /// The device did not make completed writes durable.
     #[error("the device's flush failed: {0}")]
     Flush(block::Error),
+    /// The device has ended nothing of this within [`Options::call_deadline`](crate::Options::call_deadline).
+    #[error("{0} takes longer than its deadline: the device does not answer")]
+    Late(&'static str),
     /// The pager has ended, so accesses are errors.
     #[error("the map's pager has ended")]
     Ended,

@@ -12,6 +12,7 @@
 //! | `map` | [`map()`], [`Map`] for the users, [`Server`] for the thread with the device |
 //! | `local` | [`map_local()`], [`LocalMap`]: a map whose own thread serves it |
 //! | `pager` | the loop: faults, reads, writes, syncs; never waits inside |
+//! | `numbers` | hashing of page numbers |
 //! | `pages` | the states of pages, and which one loses its memory |
 //! | `share` | [`Map::share`], [`attach()`]: the same memory in several processes |
 //! | `window` | [`Window`]: memory that another device reaches |
@@ -33,6 +34,7 @@ mod file;
 mod grow;
 mod local;
 mod map;
+mod numbers;
 mod pager;
 mod pages;
 mod share;
@@ -43,8 +45,8 @@ mod window;
 pub use error::{Error, Failure, Result};
 pub use file::FileDevice;
 pub use grow::FileSize;
-pub use local::{LocalMap, map_local};
-pub use map::{Map, Options, Server, map};
+pub use local::{LocalLane, LocalLanes, LocalMap, map_local};
+pub use map::{Map, Options, Server, map, map_lanes};
 pub use pager::{Counters, Range};
 pub use share::{Attached, Unreadable, attach, attach_before};
 pub use window::Window;

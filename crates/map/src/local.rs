@@ -2,17 +2,17 @@
 //! where the page is needed.
 
 use crate::error::{Error, Failure, Result};
-use crate::map::{Options, POLL_US, micros};
-use crate::pager::{Counters, Pager, Range, Reports};
+use crate::map::{Options, POLL_US, serving};
+use crate::pager::{Counters, Lane, Range, Reports, Shared};
 use crate::space::Fault;
 use crate::sys::{Faults, Region, Serve, Served, Stores, Userfault};
 use block::{Buffer, Device};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
 use std::ops;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A range of a device as memory of one thread, which serves its own faults.
 ///
@@ -27,18 +27,30 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct LocalMap<D: Device + 'static> {
     /// None once it is closed.
-    served: Option<Served<State<D>>>,
-    region: Arc<Region>,
+    served: Option<Served<Thread<D>>>,
+    local: Arc<Local<D>>,
+    range: Range,
     reports: Arc<Reports>,
-    size_bytes: u64,
-    page_bytes: u64,
 }
 
+/// What all threads of a map have.
 #[derive(Debug)]
-struct State<D: Device> {
-    pager: RefCell<Pager<D, Userfault>>,
-    page_bytes: usize,
-    started: Instant,
+struct Local<D> {
+    shared: Shared<Userfault>,
+    region: Arc<Region>,
+    options: Options,
+    /// Those of all threads. A thread helps the others when its page is read by one of them.
+    lanes: Mutex<Vec<Arc<Mutex<Lane<D>>>>>,
+}
+
+/// What one thread serves its faults with. A thread has one of these locked at a time, and none while it waits
+/// for another.
+#[derive(Debug)]
+struct Thread<D> {
+    local: Arc<Local<D>>,
+    lane: Arc<Mutex<Lane<D>>>,
+    /// The thread decides: a fault now is an error of the device's, which touches the map.
+    is_inside: Cell<bool>,
 }
 
 /// Maps `range` of `device` for this thread. `buffers` are memory that the device reaches, of a page
@@ -63,22 +75,17 @@ pub fn map_local<D: Device + 'static>(
     let region = Arc::clone(space.region());
     let reports = Arc::new(Reports::default());
     let limits = options.limits();
-    let pager = Pager::new(device, space, range, limits, buffers, Arc::clone(&reports));
-    let start = region.start().as_ptr() as usize;
-    let served = Served::new(
-        start..start + len,
-        State {
-            pager: RefCell::new(pager),
-            page_bytes: page,
-            started: Instant::now(),
-        },
-    )?;
-    Ok(LocalMap {
-        served: Some(served),
+    let local = Arc::new(Local {
+        shared: Shared::new(space, range, limits, Arc::clone(&reports)),
         region,
+        options: *options,
+        lanes: Mutex::new(Vec::new()),
+    });
+    Ok(LocalMap {
+        served: Some(Thread::serve(Arc::clone(&local), device, buffers)?),
+        local,
+        range,
         reports,
-        size_bytes: range.size_bytes,
-        page_bytes: page as u64,
     })
 }
 
@@ -86,12 +93,12 @@ impl<D: Device + 'static> LocalMap<D> {
     /// The first byte. Until the map is dropped, this thread can load from `size_bytes` bytes from
     /// there on, and store to them if the map is writable.
     pub fn as_ptr(&self) -> NonNull<u8> {
-        self.region.start()
+        self.local.region.start()
     }
 
     /// Length in bytes.
     pub const fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.range.size_bytes
     }
 
     /// Bytes of memory that hold content now.
@@ -99,18 +106,15 @@ impl<D: Device + 'static> LocalMap<D> {
     /// # Errors
     /// [`Error::System`].
     pub fn resident_bytes(&self) -> Result<u64> {
-        self.region.resident_bytes()
+        self.local.region.resident_bytes()
     }
 
     /// Writes what was stored until now, and makes it durable.
     ///
     /// # Errors
-    /// [`Error::Unwritten`], [`Error::Flush`], or [`Error::System`].
+    /// [`Error::Unwritten`], [`Error::Flush`], [`Error::Late`] or [`Error::System`].
     pub fn sync(&self) -> Result<()> {
-        match &self.served {
-            Some(served) => served.get().sync(),
-            None => Err(Error::Ended),
-        }
+        self.thread()?.sync()
     }
 
     /// Reads a range soon, as much of it, from its start, as there is memory for: the reads begin
@@ -119,10 +123,11 @@ impl<D: Device + 'static> LocalMap<D> {
     /// # Errors
     /// [`Error::Options`] if the range is not in the map, or [`Error::System`].
     pub fn prefetch(&self, bytes: ops::Range<u64>) -> Result<()> {
-        let pages = crate::map::pages(bytes, self.size_bytes, self.page_bytes)?;
-        let served = self.served.as_ref().ok_or(Error::Ended)?;
-        served.get().pager.borrow_mut().prefetch(pages);
-        served.get().turn().map(drop).map_err(serving)
+        let page_bytes = self.local.options.page_bytes as u64;
+        let pages = crate::map::pages(bytes, self.range.size_bytes, page_bytes)?;
+        self.thread()?
+            .with_lane(|lane, shared| lane.pager(shared).prefetch(pages));
+        self.turn().map(drop)
     }
 
     /// Does what can be done without waiting: pages whose reads have ended appear, and writes of old
@@ -131,8 +136,19 @@ impl<D: Device + 'static> LocalMap<D> {
     /// # Errors
     /// [`Error::System`].
     pub fn turn(&self) -> Result<bool> {
-        let served = self.served.as_ref().ok_or(Error::Ended)?;
-        served.get().turn().map_err(serving)
+        self.thread()?.turn().map_err(serving)
+    }
+
+    /// For other threads, which may use the map, too, once each has joined it.
+    pub fn lanes(&self) -> LocalLanes<D> {
+        LocalLanes {
+            local: Arc::clone(&self.local),
+            range: self.range,
+        }
+    }
+
+    fn thread(&self) -> Result<&Thread<D>> {
+        Ok(self.served.as_ref().ok_or(Error::Ended)?.get())
     }
 
     /// Accesses that were errors and pages that could not be written, since the last call; the
@@ -156,10 +172,10 @@ impl<D: Device + 'static> LocalMap<D> {
     }
 
     /// Ends the map: writes what was stored and makes it durable, and returns the device and the
-    /// buffers.
+    /// buffers. From then on an access of a thread that has joined the map is an error.
     ///
     /// # Errors
-    /// The last sync failed, or [`Error::System`].
+    /// The last sync failed, [`Error::Late`] or [`Error::System`].
     pub fn close(mut self) -> Result<(D, Vec<Buffer>)> {
         match self.served.take() {
             Some(served) => finish(served),
@@ -177,76 +193,241 @@ impl<D: Device + 'static> Drop for LocalMap<D> {
     }
 }
 
-fn finish<D: Device>(served: Served<State<D>>) -> Result<(D, Vec<Buffer>)> {
+fn finish<D: Device + 'static>(served: Served<Thread<D>>) -> Result<(D, Vec<Buffer>)> {
     let synced = served.get().sync();
-    served.get().pager.borrow_mut().end_ahead();
-    let state = served.into_inner();
-    while state.pager.borrow().is_busy() {
-        if !state.turn().map_err(serving)? {
-            state.pager.borrow_mut().wait(POLL_US);
+    let closed = served.get().local.shared.close().map_err(serving);
+    let back = leave(served);
+    synced.and(closed).and(back)
+}
+
+/// Lets other threads join a map of [`map_local`].
+///
+/// ```text
+/// let map = map_local(device, range, &options, buffers)?;
+/// let lanes = map.lanes();
+/// scope.spawn(move || {
+///     let lane = lanes.join(another_queue, more_buffers)?; // its accesses are served from here on
+/// ```
+#[derive(Debug)]
+pub struct LocalLanes<D> {
+    local: Arc<Local<D>>,
+    range: Range,
+}
+
+impl<D> Clone for LocalLanes<D> {
+    fn clone(&self) -> Self {
+        Self {
+            local: Arc::clone(&self.local),
+            range: self.range,
         }
     }
-    let closed = state.pager.into_inner().close().map_err(serving)?;
-    synced.map(|()| closed)
 }
 
-const fn serving(error: io::Error) -> Error {
-    Error::System {
-        doing: "serving page faults",
-        error,
+impl<D: Device + Send + 'static> LocalLanes<D> {
+    /// Lets this thread use the map, and serve its own faults with a device of its own: another queue of the
+    /// drive, or another opening of the file, whose flush makes durable what all have written.
+    ///
+    /// # Errors
+    /// [`Error::Options`], [`Error::System`], or [`Error::Ended`].
+    pub fn join(&self, device: D, buffers: Vec<Buffer>) -> Result<LocalLane<D>> {
+        self.local
+            .options
+            .check(device.geometry(), self.range, &buffers)?;
+        if self.local.shared.has_ended() {
+            return Err(Error::Ended);
+        }
+        let served = Thread::serve(Arc::clone(&self.local), device, buffers)?;
+        Ok(LocalLane {
+            served: Some(served),
+        })
     }
 }
 
-impl<D: Device> State<D> {
+/// A thread's use of a map that is served by the threads that use it.
+#[derive(Debug)]
+pub struct LocalLane<D: Device + 'static> {
+    /// None once it is closed.
+    served: Option<Served<Thread<D>>>,
+}
+
+impl<D: Device + 'static> LocalLane<D> {
+    /// The map's first byte, as [`LocalMap::as_ptr`].
+    pub fn as_ptr(&self) -> Option<NonNull<u8>> {
+        let served = self.served.as_ref()?;
+        Some(served.get().local.region.start())
+    }
+
+    /// Ends this thread's use of the map, when what it has asked of the device has ended; returns the device
+    /// and the buffers.
+    ///
+    /// # Errors
+    /// [`Error::Late`] or [`Error::System`].
+    pub fn close(mut self) -> Result<(D, Vec<Buffer>)> {
+        match self.served.take() {
+            Some(served) => leave(served),
+            None => Err(Error::Ended),
+        }
+    }
+}
+
+impl<D: Device + 'static> Drop for LocalLane<D> {
+    /// As [`close`](Self::close), without its result.
+    fn drop(&mut self) {
+        if let Some(served) = self.served.take() {
+            drop(leave(served));
+        }
+    }
+}
+
+/// Ends what this thread has asked of its device, and takes its lane from the map.
+fn leave<D: Device + 'static>(served: Served<Thread<D>>) -> Result<(D, Vec<Buffer>)> {
+    let started = Instant::now();
+    let deadline = served.get().local.options.call_deadline;
+    // Others may wait for these pages, so what was read is used; after the map's end nobody does.
+    let ended = loop {
+        let thread = served.get();
+        let is_busy = thread.with_lane(|lane, _| lane.is_busy());
+        if !is_busy || thread.local.shared.has_ended() {
+            break Ok(());
+        }
+        match thread.turn_or_wait() {
+            Ok(_) if deadline.is_some_and(|most| started.elapsed() >= most) => break Ok(()),
+            Ok(_) => {}
+            Err(error) => break Err(serving(error)),
+        }
+    };
+    let Thread { local, lane, .. } = served.into_inner();
+    lock(&local.lanes).retain(|other| !Arc::ptr_eq(other, &lane));
+    let mut lane = lane;
+    let lane = loop {
+        // A thread that helps has it for the time of one turn.
+        match Arc::try_unwrap(lane) {
+            Ok(lane) => break lane.into_inner().unwrap_or_else(PoisonError::into_inner),
+            Err(shared) => lane = shared,
+        }
+        std::thread::yield_now();
+    };
+    let back = lane.close(deadline);
+    ended.and(back)
+}
+
+/// Each of its users leaves what it locks whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D: Device + 'static> Thread<D> {
+    /// Serves the faults of this thread from now on.
+    fn serve(local: Arc<Local<D>>, device: D, buffers: Vec<Buffer>) -> Result<Served<Self>> {
+        let start = local.region.start().as_ptr() as usize;
+        let lane = Arc::new(Mutex::new(Lane::new(device, buffers)));
+        let addresses = start..start + local.region.len();
+        let thread = Self {
+            local,
+            lane,
+            is_inside: Cell::new(false),
+        };
+        let served = Served::new(addresses, thread)?;
+        let Self { local, lane, .. } = served.get();
+        lock(&local.lanes).push(Arc::clone(lane));
+        Ok(served)
+    }
+
+    fn with_lane<R>(&self, body: impl FnOnce(&mut Lane<D>, &Shared<Userfault>) -> R) -> R {
+        let was_inside = self.is_inside.replace(true);
+        let result = body(&mut lock(&self.lane), &self.local.shared);
+        self.is_inside.set(was_inside);
+        result
+    }
+
     fn turn(&self) -> io::Result<bool> {
-        let now_us = micros(self.started.elapsed());
-        self.pager.borrow_mut().turn(now_us)
+        self.with_lane(|lane, shared| lane.turn(shared))
+    }
+
+    /// A turn of this lane and, if that does nothing, of those that no other thread has at the moment; then
+    /// waits.
+    fn turn_or_wait(&self) -> io::Result<bool> {
+        if self.turn()? {
+            return Ok(true);
+        }
+        let mut has_moved = false;
+        let others: Vec<_> = lock(&self.local.lanes).clone();
+        for other in others {
+            if !Arc::ptr_eq(&other, &self.lane) {
+                if let Ok(mut lane) = other.try_lock() {
+                    has_moved |= lane.turn(&self.local.shared)?;
+                }
+            }
+        }
+        if !has_moved {
+            self.with_lane(|lane, _| match lane.is_busy() {
+                true => lane.wait(POLL_US),
+                false => std::thread::sleep(Duration::from_micros(POLL_US.into())),
+            });
+        }
+        Ok(has_moved)
     }
 
     fn sync(&self) -> Result<()> {
-        self.pager.borrow_mut().begin_sync();
+        self.with_lane(|lane, shared| lane.pager(shared).begin_sync());
         loop {
-            let has_moved = self.turn().map_err(serving)?;
-            let mut pager = self.pager.borrow_mut();
-            if let Some(result) = pager.take_synced() {
+            self.turn_or_wait().map_err(serving)?;
+            let result = self.with_lane(|lane, shared| lane.pager(shared).take_synced());
+            if let Some(result) = result {
                 return result;
-            }
-            if !has_moved {
-                pager.wait(POLL_US);
             }
         }
     }
-}
 
-impl<D: Device> Serve for State<D> {
-    fn serve(&self, offset: usize, store: bool) -> bool {
-        // The pager touches no page of the region, so a fault inside it is an error of the device's.
-        let Ok(mut pager) = self.pager.try_borrow_mut() else {
-            return false;
-        };
-        let page = (offset / self.page_bytes) as u64;
-        if pager.is_poisoned(page) {
+    /// Serves a fault; returns whether the access is possible now.
+    fn bring(&self, page: u64, store: bool) -> bool {
+        let shared = &self.local.shared;
+        if shared.is_poisoned(page) {
             return false;
         }
-        // No other thread's fault can have been served since, so a page in memory has no mapping.
+        // If another thread's fault was served since, there is a mapping, which does not matter.
         let unmapped = true;
-        pager.space_mut().give(Fault {
+        let mut reported = Some(Fault {
             page,
             store,
             unmapped,
         });
         loop {
-            let now_us = micros(self.started.elapsed());
-            if pager.turn(now_us).is_err() {
+            let moved = self.with_lane(|lane, shared| {
+                if let Some(fault) = reported.take() {
+                    lane.report(fault);
+                }
+                let moved = lane.turn(shared)?;
+                let is_mine = lane.reads(page);
+                if !moved && is_mine {
+                    lane.wait(POLL_US);
+                }
+                Ok(moved || is_mine)
+            });
+            // Of a page that could not be read, the next access is an error as well.
+            if let Some(is_possible) = shared.settled(page) {
+                return is_possible;
+            }
+            let moved = moved.and_then(|moved| match moved {
+                true => Ok(true),
+                false => self.turn_or_wait(),
+            });
+            if io::Result::is_err(&moved) {
                 return false;
             }
-            if pager.is_settled(page) {
-                // Of a page that could not be read, the next access is an error as well.
-                return !pager.is_poisoned(page);
-            }
-            if pager.is_busy() {
-                pager.wait(POLL_US);
-            }
         }
+    }
+}
+
+impl<D: Device + 'static> Serve for Thread<D> {
+    fn serve(&self, offset: usize, store: bool) -> bool {
+        // The pager touches no page of the region, so a fault inside it is an error of the device's.
+        if self.is_inside.replace(true) {
+            return false;
+        }
+        let page = (offset / self.local.options.page_bytes) as u64;
+        let is_possible = self.bring(page, store);
+        self.is_inside.set(false);
+        is_possible
     }
 }

@@ -4,11 +4,12 @@
 //! thread uses the [`Map`].
 
 use crate::error::{Error, Failure, Result};
-use crate::pager::{Counters, Limits, Pager, Range, Reports, check};
+use crate::pager::{Counters, Lane, Limits, Pager, Range, Reports, Shared, check};
 use crate::share::Hello;
 use crate::sys::{Faults, Listener, Region, Stores, Userfault};
 use crate::window::Window;
 use block::{Buffer, Device, Geometry};
+use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops;
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a server without work sleeps before it looks for its users' end, in milliseconds.
 const IDLE_MS: u32 = 1000;
@@ -48,9 +49,11 @@ pub struct Options {
     /// which the thread stores.
     pub dirty_age: Option<Duration>,
     /// How long an access waits for the device: then it is an error (ETIMEDOUT), as if the device had
-    /// refused to read the page. Drivers have deadlines of their own; this holds for any device. A sync,
-    /// and the end of the map, wait for what is under way.
+    /// refused to read the page. Drivers have deadlines of their own; this holds for any device.
     pub read_deadline: Option<Duration>,
+    /// How long a sync, a pin or the end of the map waits while the device ends nothing for it: then it is
+    /// [`Error::Late`]. What was stored stays in memory, for the next sync.
+    pub call_deadline: Option<Duration>,
     /// Bytes that are read behind a page that a thread touches, for accesses in ascending order. A
     /// thread that follows finds its pages in memory, and one fault for half of these bytes.
     pub read_ahead_bytes: usize,
@@ -58,7 +61,7 @@ pub struct Options {
 
 impl Default for Options {
     /// Read-only, in pages of 4 KiB, with 64 MiB of memory, half of which may be dirty for any time,
-    /// without read-ahead; an access waits for a minute at most.
+    /// without read-ahead; an access, and a call for which the device does nothing, wait for a minute at most.
     fn default() -> Self {
         Self {
             writable: false,
@@ -68,6 +71,7 @@ impl Default for Options {
             dirty_bytes: 32 << 20,
             dirty_age: None,
             read_deadline: Some(Duration::from_secs(60)),
+            call_deadline: Some(Duration::from_secs(60)),
             read_ahead_bytes: 0,
         }
     }
@@ -85,6 +89,7 @@ impl Options {
             dirty_pages: pages(self.dirty_bytes).max(1),
             dirty_age_us: self.dirty_age.map(|age| micros(age).max(LEAST_AGE_US)),
             read_deadline_us: self.read_deadline.map(micros),
+            call_deadline_us: self.call_deadline.map(micros),
             read_ahead_pages: pages(self.read_ahead_bytes),
         }
     }
@@ -349,12 +354,23 @@ pub(crate) fn pages(
 /// Serves a map's faults.
 #[derive(Debug)]
 pub struct Server<D> {
-    pager: Pager<D, Userfault>,
+    lane: Lane<D>,
+    shared: Arc<Shared<Userfault>>,
+    /// What becomes readable when a thread waits.
+    doorbell: OwnedFd,
+    call_deadline: Option<Duration>,
+    /// Only the first server has it.
+    users: Option<Users>,
+}
+
+/// The users' orders, and who waits for a result.
+#[derive(Debug)]
+struct Users {
     orders: Receiver<Order>,
     syncs: VecDeque<SyncSender<Result<()>>>,
     pins: HashMap<u64, SyncSender<Result<()>>>,
     next_pin: u64,
-    started: Instant,
+    is_last: bool,
 }
 
 /// Maps `range` of `device`. `buffers` are memory that the device reaches, of a page each: as many
@@ -368,29 +384,61 @@ pub fn map<D: Device>(
     options: &Options,
     buffers: Vec<Buffer>,
 ) -> Result<(Map, Server<D>)> {
-    let limits = options.limits();
-    let len = options.check(device.geometry(), range, &buffers)?;
+    let (map, mut servers) = map_lanes(vec![(device, buffers)], range, options)?;
+    let server = servers.pop().ok_or(Error::Ended)?;
+    Ok((map, server))
+}
+
+/// Maps `range` of a device that has several queues, each of which is a device here with its own buffers:
+/// as many servers, for as many threads, serve the map together. A flush of one device makes durable what
+/// all have written, as the queues of a drive and several openings of a file do.
+///
+/// # Errors
+/// As of [`map`].
+pub fn map_lanes<D: Device>(
+    lanes: Vec<(D, Vec<Buffer>)>,
+    range: Range,
+    options: &Options,
+) -> Result<(Map, Vec<Server<D>>)> {
+    if lanes.is_empty() {
+        return Err(Error::Options("a map has at least one device"));
+    }
+    let mut len = 0;
+    for (device, buffers) in &lanes {
+        len = options.check(device.geometry(), range, buffers)?;
+    }
     let space = Userfault::new(len, options.page_bytes, options.stores(), Faults::ByMessage)?;
     let region = Arc::clone(space.region());
     let reports = Arc::new(Reports::default());
-    let pager = Pager::new(device, space, range, limits, buffers, Arc::clone(&reports));
+    let limits = options.limits();
+    let shared = Arc::new(Shared::new(space, range, limits, Arc::clone(&reports)));
     let (orders, received) = channel();
     let map = Map {
         region,
         size_bytes: range.size_bytes,
         page_bytes: options.page_bytes as u64,
         orders,
-        reports: Arc::clone(&reports),
+        reports,
     };
-    let server = Server {
-        pager,
+    let mut users = Some(Users {
         orders: received,
         syncs: VecDeque::new(),
         pins: HashMap::new(),
         next_pin: 0,
-        started: Instant::now(),
-    };
-    Ok((map, server))
+        is_last: false,
+    });
+    let servers = lanes.into_iter().map(|(device, buffers)| {
+        let users = users.take();
+        Ok(Server {
+            lane: Lane::new(device, buffers),
+            doorbell: shared.space().doorbell(users.is_some())?,
+            shared: Arc::clone(&shared),
+            call_deadline: options.call_deadline,
+            users,
+        })
+    });
+    let servers = servers.collect::<Result<_>>()?;
+    Ok((map, servers))
 }
 
 pub(crate) fn micros(duration: Duration) -> u64 {
@@ -399,90 +447,141 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 
 impl<D: Device> Server<D> {
     /// Serves the map until it is dropped, then writes what was stored and makes it durable, and
-    /// returns the device and the buffers.
+    /// returns the device and the buffers. Of several servers the first does so, and the others end with it.
     ///
     /// # Errors
     /// [`Error::System`]: a system call failed, and the map has ended. [`Error::Unwritten`] or
-    /// [`Error::Flush`]: the last sync failed.
+    /// [`Error::Flush`]: the last sync failed. [`Error::Late`]: the device does not answer; it, and the
+    /// buffers, are never released, because it may still use them. [`Error::Ended`]: another server has failed.
     pub fn run(mut self) -> Result<(D, Vec<Buffer>)> {
-        let serving = |error| Error::System {
-            doing: "serving page faults",
-            error,
+        let served = match self.users.take() {
+            Some(users) => self.serve_first(users),
+            None => self.serve_also(),
         };
-        let mut is_last = false;
-        let last = loop {
-            let now_us = micros(self.started.elapsed());
-            let has_moved = self.pager.turn(now_us).map_err(serving)?;
-            let synced = self.pager.take_synced();
-            let mut is_idle = !has_moved;
-            if let Some(result) = synced {
-                is_idle = false;
-                match self.syncs.pop_front() {
-                    // A user that no longer waits has dropped the other end.
-                    Some(answer) => drop(answer.send(result)),
-                    None => break result,
-                }
-            }
-            match self.orders.try_recv() {
-                Ok(order) => {
-                    self.take(order).map_err(serving)?;
-                    is_idle = false;
-                }
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => is_last = true,
-            }
-            while let Some((ticket, result)) = self.pager.take_pinned() {
-                is_idle = false;
-                if let Some(answer) = self.pins.remove(&ticket) {
-                    drop(answer.send(result));
-                }
-            }
-            if !self.pager.is_syncing() && (is_last || !self.syncs.is_empty()) {
-                self.pager.begin_sync();
-                is_idle = false;
-            }
-            match (is_idle, self.pager.is_busy()) {
-                (true, true) => self.pager.wait(POLL_US),
-                (true, false) => {
-                    let due_us = self.pager.due_us();
-                    let left_ms = due_us.map(|due_us| due_us.saturating_sub(now_us).div_ceil(1000));
-                    let sleep_ms = left_ms.map_or(IDLE_MS, |left| IDLE_MS.min(left as u32));
-                    self.pager.space_mut().wait(sleep_ms).map_err(serving)?;
-                }
-                (false, _) => {}
-            }
-        };
-        self.pager.end_ahead();
-        while self.pager.is_busy() {
-            let now_us = micros(self.started.elapsed());
-            if !self.pager.turn(now_us).map_err(serving)? {
-                self.pager.wait(POLL_US);
-            }
-        }
-        let closed = self.pager.close().map_err(serving)?;
-        last.map(|()| closed)
+        let closed = self.shared.close().map_err(serving);
+        // The first server wakes up to end, whichever has failed.
+        self.shared.space().region().notify();
+        let back = self.lane.close(self.call_deadline);
+        served.and(closed).and(back)
     }
 
-    fn take(&mut self, order: Order) -> io::Result<()> {
+    /// Serves until the users' last sync, whose result this returns.
+    fn serve_first(&mut self, mut users: Users) -> Result<()> {
+        while !self.shared.has_ended() {
+            let mut has_moved = self.lane.turn(&self.shared).map_err(serving)?;
+            match users.turn(self.lane.pager(&self.shared)).map_err(serving)? {
+                Turned::Last(result) => return result,
+                Turned::Moved => has_moved = true,
+                Turned::Idle => {}
+            }
+            self.sleep_unless(has_moved, true)?;
+        }
+        Err(Error::Ended)
+    }
+
+    fn serve_also(&mut self) -> Result<()> {
+        while !self.shared.has_ended() {
+            let has_moved = self.lane.turn(&self.shared).map_err(serving)?;
+            if has_moved && self.shared.has_news() {
+                self.shared.space().region().notify();
+            }
+            self.sleep_unless(has_moved, false)?;
+        }
+        Ok(())
+    }
+
+    fn sleep_unless(&mut self, has_moved: bool, is_first: bool) -> Result<()> {
+        if has_moved {
+            return Ok(());
+        }
+        if self.lane.is_busy() {
+            self.lane.wait(POLL_US);
+            return Ok(());
+        }
+        let due_us = is_first.then(|| self.lane.pager(&self.shared).due_us());
+        let left_us = due_us
+            .flatten()
+            .map(|due_us| due_us.saturating_sub(self.shared.now_us()));
+        let sleep_ms = left_us.map_or(IDLE_MS, |left| IDLE_MS.min(left.div_ceil(1000) as u32));
+        let space = self.shared.space();
+        space
+            .wait(&self.doorbell, is_first, sleep_ms)
+            .map_err(serving)
+    }
+}
+
+pub(crate) const fn serving(error: io::Error) -> Error {
+    Error::System {
+        doing: "serving page faults",
+        error,
+    }
+}
+
+/// What a turn for the users has done.
+enum Turned {
+    Idle,
+    Moved,
+    /// The last sync has ended.
+    Last(Result<()>),
+}
+
+impl Users {
+    /// Takes an order, and answers those that have ended.
+    fn turn<D: Device>(&mut self, mut pager: Pager<'_, D, Userfault>) -> io::Result<Turned> {
+        let mut turned = Turned::Idle;
+        if let Some(result) = pager.take_synced() {
+            turned = Turned::Moved;
+            match self.syncs.pop_front() {
+                // A user that no longer waits has dropped the other end.
+                Some(answer) => drop(answer.send(result)),
+                None => return Ok(Turned::Last(result)),
+            }
+        }
+        match self.orders.try_recv() {
+            Ok(order) => {
+                self.take(order, &mut pager)?;
+                turned = Turned::Moved;
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => self.is_last = true,
+        }
+        while let Some((ticket, result)) = pager.take_pinned() {
+            turned = Turned::Moved;
+            if let Some(answer) = self.pins.remove(&ticket) {
+                drop(answer.send(result));
+            }
+        }
+        if !pager.is_syncing() && (self.is_last || !self.syncs.is_empty()) {
+            pager.begin_sync();
+            turned = Turned::Moved;
+        }
+        Ok(turned)
+    }
+
+    fn take<D: Device>(
+        &mut self,
+        order: Order,
+        pager: &mut Pager<'_, D, Userfault>,
+    ) -> io::Result<()> {
         match order {
             Order::Sync(answer) => self.syncs.push_back(answer),
-            Order::Prefetch(pages) => self.pager.prefetch(pages),
+            Order::Prefetch(pages) => pager.prefetch(pages),
             Order::Pin(pages, answer) => {
                 self.pins.insert(self.next_pin, answer);
-                self.pager.begin_pin(self.next_pin, pages);
+                pager.begin_pin(self.next_pin, pages);
                 self.next_pin += 1;
             }
-            Order::Unpin(pages) => self.pager.unpin(pages),
-            Order::Evict(pages) => self.pager.evict(&pages)?,
+            Order::Unpin(pages) => pager.unpin(pages),
+            Order::Evict(pages) => pager.evict(&pages)?,
             Order::Stored(pages, answer) => {
-                self.pager.store(pages)?;
+                pager.store(pages)?;
                 let _ = answer.send(());
             }
             Order::Share(listener, answer) => {
-                self.pager.space_mut().share(listener);
+                pager.space().share(listener);
                 let _ = answer.send(());
             }
-            Order::Resident(answer) => drop(answer.send(self.pager.resident_pages())),
+            Order::Resident(answer) => drop(answer.send(pager.resident_pages())),
         }
         Ok(())
     }

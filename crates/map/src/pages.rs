@@ -17,6 +17,7 @@
 //! A page that is read although no thread has touched it is absent again if that fails: nobody has
 //! asked for its content, and the next access tries again.
 
+use crate::numbers::Numbers;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// One of this number of pages is unmapped and may lose its memory next.
@@ -99,20 +100,19 @@ pub enum Loaded {
 /// All pages of a map that are not absent, by number.
 #[derive(Clone, Debug)]
 pub struct Pages {
-    states: HashMap<u64, State>,
+    states: HashMap<u64, State, Numbers>,
     /// Pages with memory, each in one of the two: in `unmapped` those that were unmapped, even if they
     /// were touched since. A page is moved, or dropped if it has no memory, when it is met.
     mapped: VecDeque<u64>,
     unmapped: VecDeque<u64>,
     unmapped_at_once: usize,
     /// Pages that are in one of the two: once each, also if they lost their memory and have it again.
-    queued: HashSet<u64>,
-    /// Pages that keep their memory. They leave the two when they are met there.
-    /// How often each pinned page was pinned.
-    pinned: HashMap<u64, u32>,
+    queued: HashSet<u64, Numbers>,
+    /// How often each page that keeps its memory was pinned. It leaves the two when it is met there.
+    pinned: HashMap<u64, u32, Numbers>,
     /// Pages that became dirty and when, the oldest first, each once; some have been written since.
     aged: VecDeque<(u64, u64)>,
-    is_aged: HashSet<u64>,
+    is_aged: HashSet<u64, Numbers>,
     now_us: u64,
     resident: usize,
     dirty: usize,
@@ -124,14 +124,14 @@ impl Pages {
     /// None of the pages is in memory, and at most `limit` may be at once; at least one.
     pub fn new(limit: usize) -> Self {
         Self {
-            states: HashMap::new(),
+            states: HashMap::default(),
             mapped: VecDeque::new(),
             unmapped: VecDeque::new(),
             unmapped_at_once: 0,
-            queued: HashSet::new(),
-            pinned: HashMap::new(),
+            queued: HashSet::default(),
+            pinned: HashMap::default(),
             aged: VecDeque::new(),
-            is_aged: HashSet::new(),
+            is_aged: HashSet::default(),
             now_us: 0,
             resident: 0,
             dirty: 0,
@@ -589,7 +589,7 @@ mod tests {
                 let queued: HashSet<u64> = queues.clone().collect();
                 assert_eq!(
                     (queues.count(), &queued),
-                    (queued.len(), &pages.queued),
+                    (queued.len(), &pages.queued.iter().copied().collect()),
                     "{from:?} {event}"
                 );
                 let is_lost =

@@ -6,6 +6,7 @@
 
 use super::{Job, Pager, Room};
 use crate::error::{Error, Result};
+use crate::numbers::Numbers;
 use crate::pages::State;
 use crate::space::Space;
 use block::{Device, Operation};
@@ -24,7 +25,7 @@ pub(super) struct Ahead {
     /// Pages, by number.
     wanted: VecDeque<Range<u64>>,
     /// Pages at which the next range is read.
-    markers: HashSet<u64>,
+    markers: HashSet<u64, Numbers>,
     pins: VecDeque<Pin>,
     pinned: VecDeque<(u64, Result<()>)>,
 }
@@ -39,13 +40,31 @@ struct Pin {
     /// The read of all pages before has begun.
     begun: u64,
     failed: Option<(u64, block::Error)>,
+    /// When the last of its pages arrived.
+    moved_us: u64,
+    is_late: bool,
 }
 
-impl<D: Device, S: Space> Pager<D, S> {
+impl Ahead {
+    /// Whether a user waits for a pin.
+    pub(super) fn has_pins(&self) -> bool {
+        !self.pins.is_empty() || !self.pinned.is_empty()
+    }
+
+    /// Ends the pins for which nothing has arrived since; returns whether there are any.
+    pub(super) fn end_late(&mut self, since_us: u64) -> bool {
+        for pin in &mut self.pins {
+            pin.is_late |= pin.moved_us <= since_us;
+        }
+        self.pins.iter().any(|pin| pin.is_late)
+    }
+}
+
+impl<D: Device, S: Space> Pager<'_, D, S> {
     /// Number of pages of the map.
     fn page_count(&self) -> u64 {
-        let page_bytes = self.limits.page_bytes as u64;
-        self.range.size_bytes.div_ceil(page_bytes)
+        let page_bytes = self.shared.limits.page_bytes as u64;
+        self.shared.range.size_bytes.div_ceil(page_bytes)
     }
 
     /// Reads these pages soon, as many as there is memory for.
@@ -55,12 +74,12 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     fn want(&mut self, pages: Range<u64>, most_wanted: usize) {
         let end = pages.end.min(self.page_count());
-        let most = pages.start.saturating_add(self.pages.limit() as u64);
+        let most = pages.start.saturating_add(self.core.pages.limit() as u64);
         if pages.start < end {
-            if self.ahead.wanted.len() >= most_wanted {
-                self.ahead.wanted.pop_front();
+            if self.core.ahead.wanted.len() >= most_wanted {
+                self.core.ahead.wanted.pop_front();
             }
-            self.ahead.wanted.push_back(pages.start..end.min(most));
+            self.core.ahead.wanted.push_back(pages.start..end.min(most));
         }
     }
 
@@ -68,30 +87,32 @@ impl<D: Device, S: Space> Pager<D, S> {
     pub fn begin_pin(&mut self, ticket: u64, pages: Range<u64>) {
         debug_assert!(pages.start <= pages.end && pages.end <= self.page_count());
         for page in pages.clone() {
-            if !self.pages.pin(page) {
+            if !self.core.pages.pin(page) {
                 self.unpin(pages.start..page);
                 let why = "pinned pages leave no memory for the others";
                 let refused = (ticket, Err(Error::Options(why)));
-                return self.ahead.pinned.push_back(refused);
+                return self.core.ahead.pinned.push_back(refused);
             }
         }
-        self.ahead.pins.push_back(Pin {
+        self.core.ahead.pins.push_back(Pin {
             ticket,
             done: pages.start,
             begun: pages.start,
             pages,
             failed: None,
+            moved_us: self.shared.now_us(),
+            is_late: false,
         });
     }
 
     /// The result of a pin, once. Pages whose pin failed are not pinned.
     pub fn take_pinned(&mut self) -> Option<(u64, Result<()>)> {
-        self.ahead.pinned.pop_front()
+        self.core.ahead.pinned.pop_front()
     }
 
     /// Lets the memory of these pages be taken again.
     pub fn unpin(&mut self, pages: Range<u64>) {
-        pages.for_each(|page| self.pages.unpin(page));
+        pages.for_each(|page| self.core.pages.unpin(page));
     }
 
     /// Takes the memory of these pages, except those that are pinned or in use by a transfer, or
@@ -100,56 +121,51 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// # Errors
     /// A system call failed.
     pub fn evict(&mut self, pages: &Range<u64>) -> io::Result<()> {
-        let resident = self.pages.resident_pages();
+        let resident = self.core.pages.resident_pages();
         let within: Vec<u64> = resident.filter(|page| pages.contains(page)).collect();
         for page in within {
-            if self.pages.take(page) {
+            if self.core.pages.take(page) {
                 self.take_memory(page)?;
             }
         }
         Ok(())
     }
 
-    /// Begins no more reads that no thread waits for.
-    pub fn end_ahead(&mut self) {
-        self.ahead = Ahead::default();
-    }
-
     /// Pages with memory, in ascending order.
     pub fn resident_pages(&self) -> Vec<u64> {
-        let mut pages: Vec<u64> = self.pages.resident_pages().collect();
+        let mut pages: Vec<u64> = self.core.pages.resident_pages().collect();
         pages.sort_unstable();
         pages
     }
 
     /// A thread's fault on a page begins its read.
     pub(super) fn read_ahead_of(&mut self, page: u64) {
-        let count = self.limits.read_ahead_pages as u64;
+        let count = self.shared.limits.read_ahead_pages as u64;
         if count == 0 {
             return;
         }
         self.want(page + 1..page.saturating_add(1 + count), MOST_AHEAD);
         // A marker whose page is never read would stay.
-        if self.ahead.markers.len() > self.pages.limit() {
-            self.ahead.markers.clear();
+        if self.core.ahead.markers.len() > self.core.pages.limit() {
+            self.core.ahead.markers.clear();
         }
-        self.ahead.markers.insert(page + 1 + count / 2);
+        self.core.ahead.markers.insert(page + 1 + count / 2);
     }
 
     /// A thread faults on a page that is in memory or on its way.
     pub(super) fn reached(&mut self, page: u64) {
-        if self.ahead.markers.remove(&page) {
+        if self.core.ahead.markers.remove(&page) {
             self.read_ahead_of(page);
         }
     }
 
     pub(super) fn is_marker(&self, page: u64) -> bool {
-        self.ahead.markers.contains(&page)
+        self.core.ahead.markers.contains(&page)
     }
 
     /// The read of a page failed, and accesses to it are errors.
     pub(super) fn fail_pins(&mut self, page: u64, error: block::Error) {
-        for pin in &mut self.ahead.pins {
+        for pin in &mut self.core.ahead.pins {
             if pin.pages.contains(&page) {
                 pin.failed.get_or_insert((page, error));
             }
@@ -170,16 +186,16 @@ impl<D: Device, S: Space> Pager<D, S> {
                     let error = block::Error::Os {
                         errno: libc::ENOMEM,
                     };
-                    self.ahead.wanted.clear();
-                    for pin in &mut self.ahead.pins {
+                    self.core.ahead.wanted.clear();
+                    for pin in &mut self.core.ahead.pins {
                         pin.failed.get_or_insert((page, error));
                     }
                     return Ok(self.settle_pins() || has_moved);
                 }
             }
-            self.pages.begin_read_ahead(page);
-            self.counters.reads += 1;
-            self.counters.reads_ahead += 1;
+            self.core.pages.begin_read_ahead(page);
+            self.core.counters.reads += 1;
+            self.core.counters.reads_ahead += 1;
             let (lba, len) = self.place(page);
             self.submit(slot, Job::Read(page), len, |buffer| Operation::Read {
                 lba,
@@ -193,18 +209,19 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// A buffer for a read ahead: one stays free for a thread that waits, if there are several.
     fn spare_slot(&self) -> Option<usize> {
         let free = self.free_slots();
-        let is_spare = free > 1 || self.slots.len() == 1 && self.waiting.is_empty();
+        let is_spare = free > 1 || self.lane.slots.len() == 1 && self.core.waiting.is_empty();
         is_spare.then(|| self.free_slot())?
     }
 
     /// The next absent page that is wanted; for a pin it comes first.
     fn next_ahead(&mut self) -> Option<u64> {
-        let (ahead, pages) = (&mut self.ahead, &self.pages);
+        let core = &mut *self.core;
+        let (ahead, pages) = (&mut core.ahead, &core.pages);
         for pin in &mut ahead.pins {
             while pin.begun < pin.pages.end && pages.state(pin.begun).is_some() {
                 pin.begun += 1;
             }
-            if pin.begun < pin.pages.end && pin.failed.is_none() {
+            if pin.begun < pin.pages.end && pin.failed.is_none() && !pin.is_late {
                 return Some(pin.begun);
             }
         }
@@ -222,37 +239,41 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// Ends pins whose pages are all in memory, or of which one cannot be read.
     fn settle_pins(&mut self) -> bool {
         let mut has_moved = false;
-        for _ in 0..self.ahead.pins.len() {
-            let Some(mut pin) = self.ahead.pins.pop_front() else {
+        for _ in 0..self.core.ahead.pins.len() {
+            let Some(mut pin) = self.core.ahead.pins.pop_front() else {
                 break;
             };
             while pin.done < pin.pages.end && pin.failed.is_none() {
-                match self.pages.state(pin.done) {
+                match self.core.pages.state(pin.done) {
                     None | Some(State::Reading { .. }) => break,
                     // It could not be read before, and its error was reported then.
                     Some(State::Poisoned) => {
                         let errno = libc::EIO;
                         pin.failed = Some((pin.done, block::Error::Os { errno }));
                     }
-                    Some(_) => pin.done += 1,
+                    Some(_) => (pin.done, pin.moved_us) = (pin.done + 1, self.lane.now_us),
                 }
             }
             let result = match pin.failed {
                 Some((page, error)) => {
                     self.unpin(pin.pages);
-                    let offset_bytes = page * self.limits.page_bytes as u64;
+                    let offset_bytes = page * self.shared.limits.page_bytes as u64;
                     Err(Error::Unread {
                         offset_bytes,
                         error,
                     })
                 }
+                None if pin.is_late => {
+                    self.unpin(pin.pages);
+                    Err(Error::Late("the pin"))
+                }
                 None if pin.done < pin.pages.end => {
-                    self.ahead.pins.push_back(pin);
+                    self.core.ahead.pins.push_back(pin);
                     continue;
                 }
                 None => Ok(()),
             };
-            self.ahead.pinned.push_back((pin.ticket, result));
+            self.core.ahead.pinned.push_back((pin.ticket, result));
             has_moved = true;
         }
         has_moved

@@ -2,6 +2,7 @@
 //! that has touched a page may have stored to it, so each touch counts as a store, and a page is
 //! written only if its content is not what the device has.
 
+use crate::numbers::Numbers;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
@@ -9,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 /// a change that goes unseen would need one chance in 2^64.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    known: HashMap<u64, u64>,
+    known: HashMap<u64, u64, Numbers>,
     hasher: RandomState,
 }
 

@@ -13,6 +13,7 @@ mod sync;
 pub use reports::{Counters, Reports};
 
 use crate::error::{Error, Failure, Result};
+use crate::map::{POLL_US, micros};
 use crate::pages::{Answer, Loaded, Pages, State, Step};
 use crate::space::{Fault, Space};
 use ahead::Ahead;
@@ -20,11 +21,12 @@ use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag}
 use contents::Contents;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use sync::{Sync, outcome};
 
-/// The tag of a flush; the others are the numbers of buffers.
-const FLUSH: Tag = Tag::MAX;
+/// The lowest tag of a flush; the others are the numbers of buffers.
+const FLUSH: Tag = 1 << 31;
 
 /// What is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct Limits {
     pub dirty_age_us: Option<u64>,
     /// An access that has waited for this many microseconds is an error.
     pub read_deadline_us: Option<u64>,
+    /// A sync or a pin for which the device has ended nothing for this many microseconds is an error.
+    pub call_deadline_us: Option<u64>,
     /// Pages that are read behind one that a thread touched.
     pub read_ahead_pages: usize,
 }
@@ -68,27 +72,55 @@ enum Slot {
     Lost,
 }
 
-/// The pages of a map, its memory and its device.
+/// A device, or one of several queues of it, with the buffers for its requests: what one thread works with
+/// at a time.
 #[derive(Debug)]
-pub struct Pager<D, S> {
+pub struct Lane<D> {
     device: D,
-    space: S,
-    pages: Pages,
-    range: Range,
-    limits: Limits,
     slots: Vec<Slot>,
-    /// Faults that lack memory or a buffer, and since when.
-    waiting: VecDeque<(Fault, u64)>,
+    /// Faults that the next turn serves.
+    reported: Vec<Fault>,
     now_us: u64,
     /// When late reads are looked for again.
     late_us: u64,
+}
+
+/// A map as all its lanes have it.
+#[derive(Debug)]
+pub struct Shared<S> {
+    space: S,
+    range: Range,
+    limits: Limits,
+    core: Mutex<Core>,
+    reports: Arc<Reports>,
+    started: Instant,
+}
+
+/// What is decided by one lane at a time.
+#[derive(Debug)]
+struct Core {
+    pages: Pages,
+    /// Faults that lack memory or a buffer, and since when. Any lane serves them.
+    waiting: VecDeque<(Fault, u64)>,
+    /// Buffers of all lanes that are lent to their devices.
+    lent: usize,
     ahead: Ahead,
     /// Unless the memory tells stores.
     contents: Option<Contents>,
     sync: Option<Sync>,
     synced: Option<Result<()>>,
+    /// Flushes so far.
+    flushes: Tag,
     counters: Counters,
-    reports: Arc<Reports>,
+    has_ended: bool,
+}
+
+/// A lane that decides. It neither waits nor starts what it has submitted: that is [`Lane::turn`].
+#[derive(Debug)]
+pub struct Pager<'p, D, S> {
+    lane: &'p mut Lane<D>,
+    shared: &'p Shared<S>,
+    core: MutexGuard<'p, Core>,
 }
 
 /// Whether a page can be read now.
@@ -127,52 +159,132 @@ pub fn check(geometry: &Geometry, range: Range, limits: Limits, buffers: &[Buffe
     Err(Error::Options(problem))
 }
 
-impl<D: Device, S: Space> Pager<D, S> {
-    /// A pager over `range` of `device`, with one buffer of a page for each request that may be
-    /// under way. They have passed [`check`].
-    pub fn new(
-        device: D,
-        space: S,
-        range: Range,
-        limits: Limits,
-        buffers: Vec<Buffer>,
-        reports: Arc<Reports>,
-    ) -> Self {
-        debug_assert!(check(device.geometry(), range, limits, &buffers).is_ok());
+impl<S: Space> Shared<S> {
+    /// A map of `range` that has passed [`check`].
+    pub fn new(space: S, range: Range, limits: Limits, reports: Arc<Reports>) -> Self {
         let contents = (!space.tells_stores()).then(Contents::default);
-        Self {
-            device,
-            space,
-            contents,
+        let core = Core {
             pages: Pages::new(limits.resident_pages),
-            range,
-            limits,
-            slots: buffers.into_iter().map(Slot::Free).collect(),
             waiting: VecDeque::new(),
-            now_us: 0,
-            late_us: 0,
+            lent: 0,
             ahead: Ahead::default(),
+            contents,
             sync: None,
             synced: None,
+            flushes: 0,
             counters: Counters::default(),
+            has_ended: false,
+        };
+        Self {
+            space,
+            range,
+            limits,
+            core: Mutex::new(core),
             reports,
+            started: Instant::now(),
         }
     }
 
     /// The memory.
-    pub fn space_mut(&mut self) -> &mut S {
-        &mut self.space
+    pub const fn space(&self) -> &S {
+        &self.space
     }
 
-    /// Whether the last fault on this page has been served.
-    pub fn is_settled(&self, page: u64) -> bool {
-        let is_reading = matches!(self.pages.state(page), Some(State::Reading { .. }));
-        self.waiting.is_empty() && !is_reading
+    /// Microseconds since the map was made.
+    pub fn now_us(&self) -> u64 {
+        micros(self.started.elapsed())
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        // A panic is an error of the device's or ours; each page still has one of its states.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the last fault on this page was served, and then whether its access is possible.
+    pub fn settled(&self, page: u64) -> Option<bool> {
+        let core = self.core();
+        let waits = core.waiting.iter().any(|(fault, _)| fault.page == page);
+        match core.pages.state(page) {
+            _ if core.has_ended => Some(false),
+            _ if waits => None,
+            Some(State::Reading { .. }) => None,
+            state => Some(state != Some(State::Poisoned)),
+        }
     }
 
     /// Whether each access to a page is an error.
     pub fn is_poisoned(&self, page: u64) -> bool {
-        self.pages.state(page) == Some(State::Poisoned)
+        let core = self.core();
+        core.has_ended || core.pages.state(page) == Some(State::Poisoned)
+    }
+
+    /// Whether the map has ended.
+    pub fn has_ended(&self) -> bool {
+        self.core().has_ended
+    }
+
+    /// Whether there may be a result that a user waits for.
+    pub fn has_news(&self) -> bool {
+        let core = self.core();
+        core.sync.is_some() || core.synced.is_some() || core.ahead.has_pins()
+    }
+
+    /// Ends the map: each access is an error from now on.
+    ///
+    /// # Errors
+    /// A system call failed.
+    pub fn close(&self) -> io::Result<()> {
+        self.core().has_ended = true;
+        self.space.close()
+    }
+
+    /// Gives a page that was read its content, if its threads wait for it: the longest part of a fault, which
+    /// several lanes do at a time. Stores to it fault; whether they must is decided later.
+    fn install(&self, page: u64, data: &[u8]) -> Option<Early> {
+        let protected = match self.core().pages.state(page) {
+            Some(State::Reading { stored, .. }) => !stored,
+            _ => return None,
+        };
+        let installed = if data.len() < self.limits.page_bytes {
+            // The rest of the last page.
+            let mut padded = data.to_vec();
+            padded.resize(self.limits.page_bytes, 0);
+            self.space.install(page, &padded, protected)
+        } else {
+            self.space.install(page, data, protected)
+        };
+        Some(Early {
+            protected,
+            installed,
+        })
+    }
+}
+
+/// What was done with a page before its state says so.
+struct Early {
+    protected: bool,
+    installed: io::Result<()>,
+}
+
+impl Core {
+    fn report(&mut self, fault: Fault, now_us: u64) {
+        self.counters.faults += 1;
+        // The thread's next access is no fault, so it may be a store.
+        let store = fault.store || self.contents.is_some();
+        self.waiting.push_back((Fault { store, ..fault }, now_us));
+    }
+}
+
+impl<D: Device> Lane<D> {
+    /// A lane with one buffer of a page for each request that may be under way. They have passed [`check`].
+    pub fn new(device: D, buffers: Vec<Buffer>) -> Self {
+        Self {
+            device,
+            slots: buffers.into_iter().map(Slot::Free).collect(),
+            reported: Vec::new(),
+            now_us: 0,
+            late_us: 0,
+        }
     }
 
     /// Whether requests are under way, and the device should be waited for rather than a fault.
@@ -180,53 +292,135 @@ impl<D: Device, S: Space> Pager<D, S> {
         self.device.outstanding() > 0
     }
 
+    /// Whether a page is being read by this lane.
+    pub fn reads(&self, page: u64) -> bool {
+        let reads =
+            |slot: &Slot| matches!(slot, Slot::Lent(Job::Read(other), ..) if *other == page);
+        self.slots.iter().any(reads)
+    }
+
+    /// Has the next turn serve a thread that waits.
+    pub fn report(&mut self, fault: Fault) {
+        self.reported.push(fault);
+    }
+
     /// Sleeps until a request may have ended, at most about `timeout_us` microseconds.
     pub fn wait(&mut self, timeout_us: u32) {
         self.device.wait(timeout_us);
     }
 
-    /// The time at which a page becomes too old, by the clock of [`turn`](Self::turn).
-    pub fn due_us(&mut self) -> Option<u64> {
-        let age_us = self.limits.dirty_age_us?;
-        let (_, since_us) = self.pages.oldest()?;
-        Some(since_us.saturating_add(age_us))
+    /// Decides, with the map's other lanes waiting.
+    pub fn pager<'p, S: Space>(&'p mut self, shared: &'p Shared<S>) -> Pager<'p, D, S> {
+        Pager {
+            core: shared.core(),
+            lane: self,
+            shared,
+        }
     }
 
-    /// Serves what can be served now; returns whether there was something. `now_us` are
-    /// microseconds of any clock that does not go back.
+    /// Serves what can be served now; returns whether there was something.
     ///
     /// # Errors
     /// A system call failed: the map has ended.
-    pub fn turn(&mut self, now_us: u64) -> io::Result<bool> {
-        self.pages.set_time(now_us);
-        self.now_us = now_us;
+    pub fn turn<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
+        self.now_us = shared.now_us();
         let mut has_moved = false;
         while let Some(completion) = self.device.poll() {
             has_moved = true;
-            self.end(completion)?;
+            let early = match (self.slots.get(completion.tag as usize), &completion) {
+                (
+                    Some(&Slot::Lent(Job::Read(page), ..)),
+                    Completion {
+                        result: Ok(()),
+                        buffer: Some(data),
+                        ..
+                    },
+                ) => shared.install(page, data),
+                _ => None,
+            };
+            self.pager(shared).end(completion, early)?;
         }
-        while let Some(fault) = self.space.next_fault()? {
-            self.counters.faults += 1;
-            // The thread's next access is no fault, so it may be a store.
-            let store = fault.store || self.contents.is_some();
-            self.waiting.push_back((Fault { store, ..fault }, now_us));
+        shared.space.take_faults(&mut self.reported)?;
+        has_moved |= self.pager(shared).turn()?;
+        self.device.kick();
+        Ok(has_moved)
+    }
+
+    /// Waits for what is under way without a use for it, at most until the deadline; returns the device and
+    /// the buffers that came back. If the device does not answer, both stay lent to it.
+    ///
+    /// # Errors
+    /// [`Error::Late`].
+    pub fn close(mut self, deadline: Option<Duration>) -> Result<(D, Vec<Buffer>)> {
+        let started = Instant::now();
+        while self.is_busy() {
+            let Some(Completion { tag, buffer, .. }) = self.device.poll() else {
+                if deadline.is_some_and(|most| started.elapsed() >= most) {
+                    // The device may still write to the buffers.
+                    std::mem::forget(self);
+                    return Err(Error::Late("the end of the map"));
+                }
+                self.device.kick();
+                self.device.wait(POLL_US);
+                continue;
+            };
+            let Some(place) = self.slots.get_mut(tag as usize) else {
+                continue;
+            };
+            if let (Slot::Lent(_, mut lent, _), Some(buffer)) =
+                (std::mem::replace(place, Slot::Lost), buffer)
+            {
+                let whole = lent
+                    .give_back(buffer)
+                    .ok()
+                    .and_then(|_| lent.into_whole().ok());
+                *place = whole.map_or(Slot::Lost, Slot::Free);
+            }
         }
-        for _ in 0..self.waiting.len() {
-            let Some((fault, since_us)) = self.waiting.pop_front() else {
+        let back = self.slots.into_iter().filter_map(|slot| match slot {
+            Slot::Free(buffer) => Some(buffer),
+            _ => None,
+        });
+        Ok((self.device, back.collect()))
+    }
+}
+
+impl<D: Device, S: Space> Pager<'_, D, S> {
+    /// The memory.
+    pub const fn space(&self) -> &S {
+        &self.shared.space
+    }
+
+    /// The time at which a page becomes too old.
+    pub fn due_us(&mut self) -> Option<u64> {
+        let age_us = self.shared.limits.dirty_age_us?;
+        let (_, since_us) = self.core.pages.oldest()?;
+        Some(since_us.saturating_add(age_us))
+    }
+
+    fn turn(&mut self) -> io::Result<bool> {
+        let now_us = self.lane.now_us;
+        self.core.pages.set_time(now_us);
+        let mut has_moved = false;
+        for fault in self.lane.reported.drain(..) {
+            self.core.report(fault, now_us);
+        }
+        for _ in 0..self.core.waiting.len() {
+            let Some((fault, since_us)) = self.core.waiting.pop_front() else {
                 break;
             };
             match self.serve(fault)? {
                 true => has_moved = true,
-                false => self.waiting.push_back((fault, since_us)),
+                false => self.core.waiting.push_back((fault, since_us)),
             }
         }
         has_moved |= self.end_late()?;
+        has_moved |= self.end_late_calls();
         has_moved |= self.go_on_with_sync()?;
         has_moved |= self.write_behind(now_us)?;
         has_moved |= self.read_ahead()?;
-        self.device.kick();
         if has_moved {
-            self.reports.publish(self.counters, None);
+            self.shared.reports.publish(self.core.counters, None);
         }
         Ok(has_moved)
     }
@@ -238,7 +432,7 @@ impl<D: Device, S: Space> Pager<D, S> {
             store,
             unmapped,
         } = fault;
-        if self.pages.state(page).is_none() {
+        if self.core.pages.state(page).is_none() {
             let is_served = self.load(fault)?;
             if is_served {
                 self.read_ahead_of(page);
@@ -246,12 +440,12 @@ impl<D: Device, S: Space> Pager<D, S> {
             return Ok(is_served);
         }
         self.reached(page);
-        match self.pages.fault(page, store) {
+        match self.core.pages.fault(page, store) {
             Answer::Load | Answer::Wait => {}
-            Answer::Remap { protected } => self.space.remap(page, protected)?,
-            Answer::Unprotect => self.space.unprotect(page)?,
+            Answer::Remap { protected } => self.shared.space.remap(page, protected)?,
+            Answer::Unprotect => self.shared.space.unprotect(page)?,
             Answer::Wake if unmapped => self.map_again(page)?,
-            Answer::Wake | Answer::Poison => self.space.wake(page)?,
+            Answer::Wake | Answer::Poison => self.shared.space.wake(page)?,
         }
         Ok(true)
     }
@@ -259,14 +453,14 @@ impl<D: Device, S: Space> Pager<D, S> {
     /// Maps a page in memory that the kernel has unmapped: it does so when memory is short, also if the
     /// page then stays because nothing can take its content.
     fn map_again(&mut self, page: u64) -> io::Result<()> {
-        let protected = self.pages.is_protected(page);
-        if protected && self.pages.is_pinned(page) {
+        let protected = self.core.pages.is_protected(page);
+        if protected && self.core.pages.is_pinned(page) {
             // A device may have this very memory, so it stays; this counts as a store.
-            self.pages.fault(page, true);
-            self.space.unprotect(page)?;
-            return self.space.remap(page, false);
+            self.core.pages.fault(page, true);
+            self.shared.space.unprotect(page)?;
+            return self.shared.space.remap(page, false);
         }
-        self.space.remap(page, protected)
+        self.shared.space.remap(page, protected)
     }
 
     /// Does for pages that are in memory what stores to them would.
@@ -276,7 +470,7 @@ impl<D: Device, S: Space> Pager<D, S> {
     pub fn store(&mut self, pages: std::ops::Range<u64>) -> io::Result<()> {
         for page in pages {
             let (store, unmapped) = (true, false);
-            if self.pages.state(page).is_some() {
+            if self.core.pages.state(page).is_some() {
                 self.serve(Fault {
                     page,
                     store,
@@ -299,8 +493,8 @@ impl<D: Device, S: Space> Pager<D, S> {
                 return Ok(true);
             }
         }
-        self.pages.begin_read(page, store);
-        self.counters.reads += 1;
+        self.core.pages.begin_read(page, store);
+        self.core.counters.reads += 1;
         let (lba, len) = self.place(page);
         self.submit(slot, Job::Read(page), len, |buffer| Operation::Read {
             lba,
@@ -311,16 +505,16 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     /// Takes memory for a page that is absent, and the buffer if a page must be written before.
     fn make_room(&mut self, slot: usize) -> io::Result<Room> {
-        while self.pages.is_full() {
-            match self.pages.step() {
+        while self.core.pages.is_full() {
+            match self.core.pages.step() {
                 Some(Step::Evict(page)) => self.take_memory(page)?,
-                Some(Step::Unmap(page)) => self.space.unmap(page)?,
+                Some(Step::Unmap(page)) => self.shared.space.unmap(page)?,
                 Some(Step::Write(page)) => {
                     if self.submit_write(slot, page)? {
                         return Ok(Room::Later);
                     }
                 }
-                None if self.is_busy() => return Ok(Room::Later),
+                None if self.core.lent > 0 => return Ok(Room::Later),
                 None => return Ok(Room::Full),
             }
         }
@@ -329,9 +523,9 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     /// Takes the memory of a page that is absent.
     fn take_memory(&mut self, page: u64) -> io::Result<()> {
-        self.space.evict(page)?;
-        self.counters.evictions += 1;
-        if let Some(contents) = &mut self.contents {
+        self.shared.space.evict(page)?;
+        self.core.counters.evictions += 1;
+        if let Some(contents) = &mut self.core.contents {
             contents.forget(page);
         }
         Ok(())
@@ -339,38 +533,39 @@ impl<D: Device, S: Space> Pager<D, S> {
 
     /// The first block of a page, and its length in bytes: the last one may be shorter.
     fn place(&self, page: u64) -> (u64, usize) {
-        let bytes = self.limits.page_bytes as u64;
+        let bytes = self.shared.limits.page_bytes as u64;
         let offset = page * bytes;
-        let len = bytes.min(self.range.size_bytes.saturating_sub(offset));
-        let block = self.device.geometry().block_size_log2;
-        (self.range.lba + (offset >> block), len as usize)
+        let len = bytes.min(self.shared.range.size_bytes.saturating_sub(offset));
+        let block = self.lane.device.geometry().block_size_log2;
+        (self.shared.range.lba + (offset >> block), len as usize)
     }
 
     /// The number of a buffer for a request that the device has a place for.
     fn free_slot(&self) -> Option<usize> {
-        let has_place = self.device.outstanding() < usize::from(self.device.geometry().queue_depth);
+        let has_place =
+            self.lane.device.outstanding() < usize::from(self.lane.device.geometry().queue_depth);
         let is_free = |slot: &Slot| matches!(slot, Slot::Free(_));
-        has_place.then(|| self.slots.iter().position(is_free))?
+        has_place.then(|| self.lane.slots.iter().position(is_free))?
     }
 
     fn free_slots(&self) -> usize {
         let is_free = |slot: &&Slot| matches!(slot, Slot::Free(_));
-        self.slots.iter().filter(is_free).count()
+        self.lane.slots.iter().filter(is_free).count()
     }
 
     /// Writes a page whose state is [`State::Writing`]; false if the device has its content already.
     fn submit_write(&mut self, slot: usize, page: u64) -> io::Result<bool> {
-        self.space.protect(page)?;
+        self.shared.space.protect(page)?;
         let (lba, len) = self.place(page);
-        if let Some(Slot::Free(buffer)) = self.slots.get_mut(slot) {
-            self.space.copy_out(page, &mut buffer[..])?;
-            let contents = self.contents.as_ref();
+        if let Some(Slot::Free(buffer)) = self.lane.slots.get_mut(slot) {
+            self.shared.space.copy_out(page, &mut buffer[..])?;
+            let contents = self.core.contents.as_ref();
             if contents.is_some_and(|contents| contents.is(page, &buffer[..len])) {
                 self.written(page, Ok(()), None);
                 return Ok(false);
             }
         }
-        self.counters.writes += 1;
+        self.core.counters.writes += 1;
         let fua = false;
         self.submit(slot, Job::Write(page), len, |buffer| Operation::Write {
             lba,
@@ -389,7 +584,7 @@ impl<D: Device, S: Space> Pager<D, S> {
         operation: impl Fn(Buffer) -> Operation,
     ) -> io::Result<()> {
         let tag = slot as Tag;
-        let Some(place) = self.slots.get_mut(slot) else {
+        let Some(place) = self.lane.slots.get_mut(slot) else {
             return Ok(());
         };
         let Slot::Free(buffer) = std::mem::replace(place, Slot::Lost) else {
@@ -398,18 +593,22 @@ impl<D: Device, S: Space> Pager<D, S> {
         };
         let mut lent = Lent::new(buffer);
         let operation = operation(lent.lend(len));
-        *place = Slot::Lent(job, lent, self.now_us);
-        match self.device.submit(Request { tag, operation }) {
+        *place = Slot::Lent(job, lent, self.lane.now_us);
+        self.core.lent += 1;
+        match self.lane.device.submit(Request { tag, operation }) {
             Ok(()) => Ok(()),
-            Err(refused) => self.end(Completion {
-                tag,
-                buffer: refused.request.operation.into_buffer(),
-                result: Err(refused.error),
-            }),
+            Err(refused) => {
+                let completion = Completion {
+                    tag,
+                    buffer: refused.request.operation.into_buffer(),
+                    result: Err(refused.error),
+                };
+                self.end(completion, None)
+            }
         }
     }
 
-    /// A request has ended.
+    /// A request has ended, and what it read was installed already or not.
     fn end(
         &mut self,
         Completion {
@@ -417,13 +616,16 @@ impl<D: Device, S: Space> Pager<D, S> {
             buffer,
             result,
         }: Completion,
+        early: Option<Early>,
     ) -> io::Result<()> {
-        if tag == FLUSH {
-            let sync = self.sync.take().unwrap_or_default();
-            self.synced = Some(outcome(&sync.failed, result));
+        if tag >= FLUSH {
+            // The sync of another one has ended at its deadline.
+            if let Some(sync) = self.core.sync.take_if(|sync| sync.flush == Some(tag)) {
+                self.core.synced = Some(outcome(&sync.failed, result));
+            }
             return Ok(());
         }
-        let Some(place) = self.slots.get_mut(tag as usize) else {
+        let Some(place) = self.lane.slots.get_mut(tag as usize) else {
             debug_assert!(false, "tag {tag}");
             return Ok(());
         };
@@ -431,6 +633,7 @@ impl<D: Device, S: Space> Pager<D, S> {
             debug_assert!(false, "slot {tag} is not lent");
             return Ok(());
         };
+        self.core.lent -= 1;
         let is_back = buffer.is_some_and(|buffer| lent.give_back(buffer).is_ok());
         let whole = if is_back {
             lent.into_whole().ok()
@@ -439,11 +642,11 @@ impl<D: Device, S: Space> Pager<D, S> {
         };
         match job {
             // Its threads have their error.
-            Job::Read(page) if self.is_poisoned(page) => {}
-            Job::Read(page) => self.loaded(page, result, whole.as_deref())?,
+            Job::Read(page) if self.core.pages.state(page) == Some(State::Poisoned) => {}
+            Job::Read(page) => self.loaded(page, result, whole.as_deref(), early)?,
             Job::Write(page) => self.written(page, result, whole.as_deref()),
         }
-        if let (Some(place), Some(buffer)) = (self.slots.get_mut(tag as usize), whole) {
+        if let (Some(place), Some(buffer)) = (self.lane.slots.get_mut(tag as usize), whole) {
             *place = Slot::Free(buffer);
         }
         Ok(())
@@ -454,66 +657,70 @@ impl<D: Device, S: Space> Pager<D, S> {
         page: u64,
         result: Result<(), block::Error>,
         data: Option<&[u8]>,
+        early: Option<Early>,
     ) -> io::Result<()> {
         let data = data.ok_or(block::Error::Gone);
         let data = result.and(data);
-        let is_asked = self.pages.state(page)
+        let is_asked = self.core.pages.state(page)
             != Some(State::Reading {
                 asked: false,
                 stored: false,
             });
-        let error = match (self.pages.end_read(page, data.is_ok()), data) {
-            (Loaded::Forget, _) => return Ok(()),
-            (Loaded::Install { protected }, Ok(data)) => {
+        let error = match (self.core.pages.end_read(page, data.is_ok()), data, early) {
+            (Loaded::Forget, _, None) => return Ok(()),
+            (Loaded::Forget, _, Some(_)) => return self.shared.space.evict(page),
+            (Loaded::Install { protected }, Ok(data), Some(early)) => {
                 let (_, len) = self.place(page);
-                if let Some(contents) = &mut self.contents {
+                if let Some(contents) = &mut self.core.contents {
                     contents.set(page, &data[..len]);
                 }
-                let installed = if len < data.len() {
-                    // The rest of the last page.
-                    let mut padded = data.to_vec();
-                    padded[len..].fill(0);
-                    self.space.install(page, &padded, protected)
-                } else {
-                    self.space.install(page, data, protected)
+                let installed = match early.installed {
+                    // A thread has tried to store since.
+                    Ok(()) if early.protected && !protected => self.shared.space.unprotect(page),
+                    installed => installed,
                 };
                 match installed {
                     Ok(()) if !is_asked && self.is_marker(page) => {
-                        self.pages.hide(page);
-                        return self.space.unmap(page);
+                        self.core.pages.hide(page);
+                        return self.shared.space.unmap(page);
                     }
-                    Ok(()) => return Ok(()),
+                    Ok(()) => {
+                        self.shared.space.appeared(page);
+                        return Ok(());
+                    }
                     Err(_) if !is_asked => {
-                        self.pages.take(page);
-                        return self.space.evict(page);
+                        self.core.pages.take(page);
+                        return self.shared.space.evict(page);
                     }
                     Err(error) => {
                         // For example, no memory: an error for this page's threads, not for the whole map.
                         let errno = error.raw_os_error().unwrap_or_default();
-                        self.pages.poison(page);
+                        self.core.pages.poison(page);
                         block::Error::Os { errno }
                     }
                 }
             }
-            (_, data) => data.err().unwrap_or(block::Error::Gone),
+            (_, data, _) => data.err().unwrap_or(block::Error::Gone),
         };
         self.fail(page, false, error);
-        self.space.poison(page, error)
+        self.shared.space.poison(page, error)
     }
 
     /// A write has ended, of `data` if something was written.
     fn written(&mut self, page: u64, result: Result<(), block::Error>, data: Option<&[u8]>) {
-        self.pages.end_write(page, result.is_ok());
+        self.core.pages.end_write(page, result.is_ok());
         let (_, len) = self.place(page);
-        match (&mut self.contents, result, data) {
+        match (&mut self.core.contents, result, data) {
             (Some(contents), Ok(()), Some(data)) => contents.set(page, &data[..len]),
             // A part may have been written.
             (Some(contents), Err(_), _) => contents.forget(page),
             _ => {}
         }
         let failure = result.err().map(|error| self.fail(page, true, error));
-        if let Some(sync) = &mut self.sync {
+        let now_us = self.lane.now_us;
+        if let Some(sync) = &mut self.core.sync {
             if sync.awaited.remove(&page) {
+                sync.moved_us = now_us;
                 sync.failed.extend(failure);
             }
         }
@@ -524,42 +731,30 @@ impl<D: Device, S: Space> Pager<D, S> {
             self.fail_pins(page, error);
         }
         let failure = Failure {
-            offset_bytes: page * self.limits.page_bytes as u64,
+            offset_bytes: page * self.shared.limits.page_bytes as u64,
             write,
             error,
         };
-        self.counters.failures += 1;
-        self.reports.publish(self.counters, Some(failure));
+        self.core.counters.failures += 1;
+        self.shared
+            .reports
+            .publish(self.core.counters, Some(failure));
         failure
     }
 
     /// Writes the oldest pages while more than the limit are dirty, and those that are too old.
     fn write_behind(&mut self, now_us: u64) -> io::Result<bool> {
         let mut has_moved = false;
-        while self.pages.unwritten() > self.limits.dirty_pages
+        while self.core.pages.unwritten() > self.shared.limits.dirty_pages
             || self.due_us().is_some_and(|due_us| due_us <= now_us)
         {
             let Some(slot) = self.free_slot() else { break };
-            let Some(page) = self.pages.write_oldest() else {
+            let Some(page) = self.core.pages.write_oldest() else {
                 break;
             };
             self.submit_write(slot, page)?;
             has_moved = true;
         }
         Ok(has_moved)
-    }
-
-    /// Ends the map: each access is an error from now on. Returns the device and the buffers that
-    /// came back.
-    ///
-    /// # Errors
-    /// A system call failed.
-    pub fn close(mut self) -> io::Result<(D, Vec<Buffer>)> {
-        self.space.close()?;
-        let back = self.slots.into_iter().filter_map(|slot| match slot {
-            Slot::Free(buffer) => Some(buffer),
-            _ => None,
-        });
-        Ok((self.device, back.collect()))
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{FLUSH, Pager};
 use crate::error::{Error, Failure, Result};
+use crate::numbers::Numbers;
 use crate::pages::State;
 use crate::space::Space;
-use block::{Completion, Device, Operation, Request};
+use block::{Completion, Device, Operation, Request, Tag};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 
@@ -14,20 +15,26 @@ pub(super) struct Sync {
     /// Pages that must be written, whose write has not begun.
     todo: VecDeque<u64>,
     /// Pages whose write is under way.
-    pub(super) awaited: HashSet<u64>,
-    is_flushing: bool,
+    pub(super) awaited: HashSet<u64, Numbers>,
+    /// The tag of its flush.
+    pub(super) flush: Option<Tag>,
+    /// When the device last ended a write of it.
+    pub(super) moved_us: u64,
     pub(super) failed: Vec<Failure>,
 }
 
-impl<D: Device, S: Space> Pager<D, S> {
+impl<D: Device, S: Space> Pager<'_, D, S> {
     /// Begins to write what threads have stored until now, and to make it durable. Not while
     /// another sync is under way: see [`take_synced`](Self::take_synced).
     pub fn begin_sync(&mut self) {
-        debug_assert!(self.sync.is_none() && self.synced.is_none());
-        let mut sync = Sync::default();
-        for page in self.pages.dirty_pages() {
+        debug_assert!(self.core.sync.is_none() && self.core.synced.is_none());
+        let mut sync = Sync {
+            moved_us: self.shared.now_us(),
+            ..Sync::default()
+        };
+        for page in self.core.pages.dirty_pages() {
             // The write that is under way has everything, unless the page was stored to since.
-            match self.pages.state(page) {
+            match self.core.pages.state(page) {
                 Some(State::Writing) => sync.awaited.insert(page),
                 _ => {
                     sync.todo.push_back(page);
@@ -35,43 +42,44 @@ impl<D: Device, S: Space> Pager<D, S> {
                 }
             };
         }
-        self.sync = Some(sync);
+        self.core.sync = Some(sync);
     }
 
     /// Whether a sync is under way.
-    pub const fn is_syncing(&self) -> bool {
-        self.sync.is_some()
+    pub fn is_syncing(&self) -> bool {
+        self.core.sync.is_some()
     }
 
     /// The result of the sync, once.
     pub fn take_synced(&mut self) -> Option<Result<()>> {
-        self.synced.take()
+        self.core.synced.take()
     }
 
     /// Begins writes of a sync, and its flush when they have ended.
     pub(super) fn go_on_with_sync(&mut self) -> io::Result<bool> {
         let mut has_moved = false;
-        let Some(sync) = &self.sync else {
+        let Some(sync) = &self.core.sync else {
             return Ok(false);
         };
         for _ in 0..sync.todo.len() {
             let Some(slot) = self.free_slot() else {
                 return Ok(has_moved);
             };
-            let Some(sync) = &mut self.sync else {
+            let core = &mut *self.core;
+            let Some(sync) = &mut core.sync else {
                 return Ok(has_moved);
             };
             let Some(page) = sync.todo.pop_front() else {
                 break;
             };
-            match self.pages.state(page) {
+            match core.pages.state(page) {
                 // What was stored since the write began is written when that has ended.
                 Some(State::Rewritten) => sync.todo.push_back(page),
                 Some(State::Writing) => {
                     sync.awaited.insert(page);
                 }
                 _ => {
-                    if self.pages.begin_write(page) {
+                    if core.pages.begin_write(page) {
                         sync.awaited.insert(page);
                         self.submit_write(slot, page)?;
                     }
@@ -79,23 +87,25 @@ impl<D: Device, S: Space> Pager<D, S> {
                 }
             }
         }
-        let has_place = self.device.outstanding() < usize::from(self.device.geometry().queue_depth);
-        let Some(sync) = &mut self.sync else {
+        let has_place =
+            self.lane.device.outstanding() < usize::from(self.lane.device.geometry().queue_depth);
+        let Some(sync) = &mut self.core.sync else {
             return Ok(has_moved);
         };
-        if has_place && !sync.is_flushing && sync.todo.is_empty() && sync.awaited.is_empty() {
-            sync.is_flushing = true;
+        if has_place && sync.flush.is_none() && sync.todo.is_empty() && sync.awaited.is_empty() {
+            let tag = FLUSH | self.core.flushes;
+            self.core.flushes = (self.core.flushes + 1) % FLUSH;
+            if let Some(sync) = &mut self.core.sync {
+                (sync.flush, sync.moved_us) = (Some(tag), self.lane.now_us);
+            }
             let operation = Operation::Flush;
-            if let Err(refused) = self.device.submit(Request {
-                tag: FLUSH,
-                operation,
-            }) {
-                let result = Err(refused.error);
-                self.end(Completion {
-                    tag: FLUSH,
+            if let Err(refused) = self.lane.device.submit(Request { tag, operation }) {
+                let completion = Completion {
+                    tag,
                     buffer: None,
-                    result,
-                })?;
+                    result: Err(refused.error),
+                };
+                self.end(completion, None)?;
             }
             has_moved = true;
         }

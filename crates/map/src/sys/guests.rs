@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::abi;
-use super::mapping::{Touch, failed, next_touch};
+use super::mapping::{Touch, failed, take_touches};
 use crate::error::Result;
 use crate::share::{Hello, receive, send};
 use crate::space::Fault;
@@ -20,10 +20,11 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 use rustix::process::geteuid;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The most processes at a time.
 const MOST: usize = 64;
@@ -31,7 +32,7 @@ const MOST: usize = 64;
 /// Where processes connect. The socket's file is removed with this.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     path: PathBuf,
     /// What each is told first.
     hello: Hello,
@@ -49,7 +50,7 @@ impl Listener {
             .map_err(failed("socket"))?;
         bind(&socket, &address).map_err(failed("making the socket's file"))?;
         let listener = Self {
-            socket,
+            socket: Arc::new(socket),
             path: path.to_owned(),
             hello,
         };
@@ -68,8 +69,8 @@ impl Drop for Listener {
 /// A process that has the map.
 #[derive(Debug)]
 struct Guest {
-    socket: OwnedFd,
-    uffd: OwnedFd,
+    socket: Arc<OwnedFd>,
+    uffd: Arc<OwnedFd>,
     /// The address of its mapping.
     start: u64,
     /// Pages that its threads wait for.
@@ -78,27 +79,26 @@ struct Guest {
 
 impl Guest {
     /// Reads what its threads wait for; false if it is no process that has the map.
-    fn take_faults(&mut self, faults: &mut VecDeque<Fault>, len: u64, page_bytes: u64) -> bool {
-        loop {
-            match next_touch(self.uffd.as_fd()) {
-                Ok(None) => return true,
-                // The start is what the other process says: any number.
-                Ok(Some(Touch { address, store, .. }))
-                    if address.wrapping_sub(self.start) < len =>
-                {
-                    let page = address.wrapping_sub(self.start) / page_bytes;
-                    self.waits.push(page);
-                    // A page in memory appears in its mapping by itself.
-                    let unmapped = false;
-                    faults.push_back(Fault {
-                        page,
-                        store,
-                        unmapped,
-                    });
-                }
-                Ok(_) | Err(_) => return false,
+    fn take_faults(&mut self, faults: &mut Vec<Fault>, len: u64, page_bytes: u64) -> bool {
+        let (start, waits) = (self.start, &mut self.waits);
+        let taken = take_touches(self.uffd.as_fd(), |Touch { address, store, .. }| {
+            // The start is what the other process says: any number.
+            let offset = address.wrapping_sub(start);
+            if offset >= len {
+                return Err(io::ErrorKind::InvalidData.into());
             }
-        }
+            let page = offset / page_bytes;
+            waits.push(page);
+            // A page in memory appears in its mapping by itself.
+            let unmapped = false;
+            faults.push(Fault {
+                page,
+                store,
+                unmapped,
+            });
+            Ok(())
+        });
+        taken.is_ok()
     }
 
     /// Lets its threads that wait for the page continue.
@@ -126,12 +126,10 @@ impl Guest {
 pub struct Guests {
     listener: Option<Listener>,
     /// Connections without an answer yet.
-    joining: Vec<OwnedFd>,
+    joining: Vec<Arc<OwnedFd>>,
     guests: Vec<Guest>,
     /// Pages that cannot be read, and why: for those who join later.
     poisoned: BTreeMap<u64, String>,
-    /// Faults that were read and not served yet.
-    faults: VecDeque<Fault>,
     len: u64,
     page_bytes: u64,
 }
@@ -152,30 +150,32 @@ impl Guests {
     }
 
     /// What becomes readable when there is something to do: the listener, those who join, then the
-    /// socket and the userfaultfd of each process.
-    pub fn files(&self) -> Vec<PollFd<'_>> {
-        let listener = self.listener.iter().map(|listener| listener.socket.as_fd());
-        let joining = self.joining.iter().map(AsFd::as_fd);
+    /// socket and the userfaultfd of each process. They stay open although a process may end.
+    pub fn files(&self) -> Vec<Arc<OwnedFd>> {
+        let listener = self.listener.iter().map(|listener| &listener.socket);
         let guests = self.guests.iter();
-        let guests = guests.flat_map(|guest| [guest.socket.as_fd(), guest.uffd.as_fd()]);
-        let files = listener.chain(joining).chain(guests);
-        files
-            .map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN))
-            .collect()
+        let guests = guests.flat_map(|guest| [&guest.socket, &guest.uffd]);
+        let files = listener.chain(&self.joining).chain(guests);
+        files.cloned().collect()
     }
 
-    /// The next thread of another process that waits. Takes processes that connect, which get
-    /// `memory`, and lets go those that have ended.
+    /// Appends the threads of other processes that wait to `faults`. Takes processes that connect, which
+    /// get `memory`, and lets go those that have ended.
     ///
     /// # Errors
     /// The system call failed.
-    pub fn next_fault(&mut self, memory: BorrowedFd<'_>) -> io::Result<Option<Fault>> {
-        if self.listener.is_none() || !self.faults.is_empty() {
-            return Ok(self.faults.pop_front());
+    pub fn take_faults(
+        &mut self,
+        memory: BorrowedFd<'_>,
+        faults: &mut Vec<Fault>,
+    ) -> io::Result<()> {
+        if self.listener.is_none() {
+            return Ok(());
         }
-        let mut files = self.files();
+        let files = self.files();
+        let mut files = poll_files(&files);
         let ready = match poll(&mut files, Some(&Timespec::default())) {
-            Ok(0) | Err(Errno::INTR) => return Ok(None),
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => files.iter().map(|file| !file.revents().is_empty()),
             Err(error) => return Err(error.into()),
         };
@@ -191,7 +191,6 @@ impl Guests {
             }
         }
         let (len, page_bytes) = (self.len, self.page_bytes);
-        let faults = &mut self.faults;
         self.guests.retain_mut(|guest| {
             // It sends nothing after its answer, so a socket that is ready has ended.
             let has_ended = is_ready();
@@ -207,7 +206,7 @@ impl Guests {
         if has_callers {
             self.accept(memory);
         }
-        Ok(self.faults.pop_front())
+        Ok(())
     }
 
     /// Sends the memory to those who connect.
@@ -221,7 +220,7 @@ impl Guests {
             let has_place = self.guests.len() + self.joining.len() < MOST;
             let hello = listener.hello.to_bytes();
             if is_ours && has_place && send(socket.as_fd(), &hello, Some(memory)).is_ok() {
-                self.joining.push(socket);
+                self.joining.push(Arc::new(socket));
             }
         }
     }
@@ -254,8 +253,14 @@ impl Guests {
     }
 }
 
+/// What `poll` is asked: which files are readable.
+pub fn poll_files(files: &[Arc<OwnedFd>]) -> Vec<PollFd<'_>> {
+    let poll = |file| PollFd::new(file, PollFlags::IN);
+    files.iter().map(poll).collect()
+}
+
 /// A process that has answered.
-fn join(socket: OwnedFd) -> Option<Guest> {
+fn join(socket: Arc<OwnedFd>) -> Option<Guest> {
     let mut answer = [0; 8];
     let (received, uffd) = receive(socket.as_fd(), &mut answer).ok()?;
     let uffd = uffd.filter(|_| received == answer.len())?;
@@ -266,7 +271,7 @@ fn join(socket: OwnedFd) -> Option<Guest> {
     let is_right = kind.as_os_str() == "anon_inode:[userfaultfd]";
     is_right.then(|| Guest {
         socket,
-        uffd,
+        uffd: Arc::new(uffd),
         start: u64::from_ne_bytes(answer),
         waits: Vec::new(),
     })

@@ -41,6 +41,11 @@ impl Region {
         self.start
     }
 
+    /// Its length in bytes, whole pages.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
     /// Whether stores are possible.
     pub fn is_writable(&self) -> bool {
         self.is_writable
@@ -329,32 +334,41 @@ pub(super) struct Touch {
     pub unmapped: bool,
 }
 
-/// The next thread that waits at a userfaultfd.
+/// Messages that one system call reads.
+const TOUCHES: usize = 8;
+
+/// Calls `take` with each thread that waits at a userfaultfd, as many as one system call reads.
 ///
 /// # Errors
-/// The file is no userfaultfd, or the system call failed.
-pub(super) fn next_touch(uffd: BorrowedFd<'_>) -> io::Result<Option<Touch>> {
-    let mut bytes = [0; size_of::<abi::Message>()];
-    match read(uffd, &mut bytes) {
-        Ok(read) if read == bytes.len() => {}
+/// The file is no userfaultfd, the system call failed, or `take` did.
+pub(super) fn take_touches(
+    uffd: BorrowedFd<'_>,
+    mut take: impl FnMut(Touch) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut bytes = [0; TOUCHES * size_of::<abi::Message>()];
+    let read = match read(uffd, &mut bytes) {
+        Ok(read) if read > 0 && read % size_of::<abi::Message>() == 0 => read,
         Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
         Err(error) => return Err(error.into()),
-    }
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_ne_bytes(word)
     };
-    // No other event was asked for.
-    if bytes[0] != abi::EVENT_PAGEFAULT {
-        return Err(io::ErrorKind::InvalidData.into());
+    for message in bytes[..read].chunks_exact(size_of::<abi::Message>()) {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&message[at..at + 8]);
+            u64::from_ne_bytes(word)
+        };
+        // No other event was asked for.
+        if message[0] != abi::EVENT_PAGEFAULT {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        take(Touch {
+            address: word(16),
+            store: word(8) & abi::PAGEFAULT_FLAG_WRITE != 0,
+            unmapped: word(8) & abi::PAGEFAULT_FLAG_MINOR != 0,
+        })?;
     }
-    Ok(Some(Touch {
-        address: word(16),
-        store: word(8) & abi::PAGEFAULT_FLAG_WRITE != 0,
-        unmapped: word(8) & abi::PAGEFAULT_FLAG_MINOR != 0,
-    }))
+    Ok(())
 }
 
 /// A userfaultfd with what the map needs.

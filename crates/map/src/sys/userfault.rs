@@ -7,32 +7,32 @@
 #![allow(unsafe_code)]
 
 use super::abi;
-use super::guests::{Guests, Listener};
-use super::mapping::{Faults, Mapping, Region, Stores, Touch, next_touch};
+use super::guests::{Guests, Listener, poll_files};
+use super::mapping::{Faults, Mapping, Region, Stores, failed, take_touches};
 use crate::error::Result;
 use crate::space::{Fault, Space};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::AsFd;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
-use rustix::io::{Errno, pread, pwrite, read, retry_on_intr};
+use rustix::io::{Errno, pread, pwrite, read, retry_on_intr, write};
 use rustix::mm::{Advice, madvise};
 use std::io;
-use std::sync::Arc;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The pager's side of a region.
 #[derive(Debug)]
 pub struct Userfault {
     mapping: Mapping,
     /// Other processes with the same memory.
-    guests: Guests,
+    guests: Mutex<Guests>,
     page_bytes: usize,
     faults: Faults,
     stores: Stores,
-    /// The fault of a signal.
-    given: Option<Fault>,
-    /// One page's content, while it is protected again.
-    scratch: Vec<u8>,
-    is_closed: bool,
+    /// Readable once the map has ended.
+    ended: OwnedFd,
+    is_closed: AtomicBool,
 }
 
 impl Userfault {
@@ -45,13 +45,13 @@ impl Userfault {
         let (mapping, stores) = Mapping::new(len, stores, faults)?;
         Ok(Self {
             mapping,
-            guests: Guests::new(len, page_bytes),
+            guests: Mutex::new(Guests::new(len, page_bytes)),
             page_bytes,
             faults,
             stores,
-            given: None,
-            scratch: vec![0; page_bytes],
-            is_closed: false,
+            ended: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map_err(failed("eventfd"))?,
+            is_closed: AtomicBool::new(false),
         })
     }
 
@@ -61,37 +61,66 @@ impl Userfault {
     }
 
     /// Lets other processes have the memory too, to read.
-    pub fn share(&mut self, listener: Listener) {
+    pub fn share(&self, listener: Listener) {
         debug_assert!(!self.region().is_writable(), "a map that is stored to");
-        self.guests.open(listener);
+        self.guests().open(listener);
     }
 
-    /// The fault of this thread, which is the next to be served.
-    pub fn give(&mut self, fault: Fault) {
-        self.given = Some(fault);
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        // Each of its calls leaves it whole.
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until a thread waits, it is notified, or `timeout_ms` have passed.
+    /// A file that becomes readable when a thread waits, and for the main lane when it is notified; for another
+    /// one when the map has ended. Of several lanes that sleep, a fault wakes one.
+    ///
+    /// # Errors
+    /// [`Error::System`](crate::Error::System).
+    pub fn doorbell(&self, is_main: bool) -> Result<OwnedFd> {
+        let files = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("epoll_create"))?;
+        let other = match is_main {
+            true => &self.region().wakeup,
+            false => &self.ended,
+        };
+        let data = epoll::EventData::new_u64(0);
+        let one = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        let added = epoll::add(&files, &self.mapping.uffd, data, one);
+        let added = added.and_then(|()| epoll::add(&files, other, data, epoll::EventFlags::IN));
+        added.map_err(failed("epoll_ctl"))?;
+        Ok(files)
+    }
+
+    /// Sleeps until a lane's [`doorbell`](Self::doorbell) or `timeout_ms` have passed. The main lane sleeps for
+    /// the other processes, too.
     ///
     /// # Errors
     /// The system call failed.
-    pub fn wait(&self, timeout_ms: u32) -> io::Result<()> {
-        let wakeup = &self.region().wakeup;
-        let mut files = vec![
-            PollFd::new(&self.mapping.uffd, PollFlags::IN),
-            PollFd::new(wakeup, PollFlags::IN),
-        ];
-        files.extend(self.guests.files());
+    pub fn wait(&self, doorbell: &OwnedFd, is_main: bool, timeout_ms: u32) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: i64::from(timeout_ms / 1000),
             tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
         };
-        match poll(&mut files, Some(&timeout)) {
+        let others = match is_main {
+            true => self.guests().files(),
+            false => Vec::new(),
+        };
+        let slept = if others.is_empty() {
+            let mut event = [MaybeUninit::uninit(); 1];
+            epoll::wait(doorbell, &mut event, Some(&timeout)).map(|(ready, _)| ready.len())
+        } else {
+            let mut files = poll_files(&others);
+            files.push(PollFd::new(doorbell, PollFlags::IN));
+            poll(&mut files, Some(&timeout))
+        };
+        match slept {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        if !is_main {
+            return Ok(());
+        }
         let mut count = [0; 8];
-        match read(wakeup, &mut count) {
+        match read(&self.region().wakeup, &mut count) {
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -103,15 +132,13 @@ impl Userfault {
         offset
     }
 
-    fn map_again(&mut self, page: u64, protected: bool) -> io::Result<()> {
+    fn map_again(&self, page: u64, protected: bool) -> io::Result<()> {
         if protected && self.stores == Stores::Told {
             // Linux before 6.4 maps it writable, so a store could pass unseen: it is given again.
-            let mut content = std::mem::take(&mut self.scratch);
-            let given = self.read_memory(page, &mut content);
-            let given = given.and_then(|()| self.hole(page));
-            let given = given.and_then(|()| self.copy_in(page, &content, true));
-            self.scratch = content;
-            return given;
+            let mut content = vec![0; self.page_bytes];
+            self.read_memory(page, &mut content)?;
+            self.hole(page)?;
+            return self.copy_in(page, &content, true);
         }
         let mut argument = abi::Continue {
             range: self.page_range(page),
@@ -203,65 +230,62 @@ impl Space for Userfault {
         self.stores != Stores::Hidden
     }
 
-    fn next_fault(&mut self) -> io::Result<Option<Fault>> {
+    fn take_faults(&self, faults: &mut Vec<Fault>) -> io::Result<()> {
         if self.faults == Faults::BySignal {
-            return Ok(self.given.take());
+            return Ok(());
         }
         let start = self.region().start().as_ptr() as u64;
-        match next_touch(self.mapping.uffd.as_fd())? {
-            Some(Touch {
-                address,
-                store,
-                unmapped,
-            }) => {
-                let offset = address.wrapping_sub(start);
-                debug_assert!(offset < self.region().len as u64, "{address:#x}");
-                let page = offset / self.page_bytes as u64;
-                Ok(Some(Fault {
-                    page,
-                    store,
-                    unmapped,
-                }))
-            }
-            None => self.guests.next_fault(self.mapping.region().memory.as_fd()),
-        }
+        take_touches(self.mapping.uffd.as_fd(), |touch| {
+            let offset = touch.address.wrapping_sub(start);
+            debug_assert!(offset < self.region().len as u64, "{:#x}", touch.address);
+            faults.push(Fault {
+                page: offset / self.page_bytes as u64,
+                store: touch.store,
+                unmapped: touch.unmapped,
+            });
+            Ok(())
+        })?;
+        let memory = self.mapping.region().memory.as_fd();
+        self.guests().take_faults(memory, faults)
     }
 
-    fn copy_out(&mut self, page: u64, data: &mut [u8]) -> io::Result<()> {
+    fn appeared(&self, page: u64) {
+        self.guests().wake(page);
+    }
+
+    fn copy_out(&self, page: u64, data: &mut [u8]) -> io::Result<()> {
         self.read_memory(page, data)
     }
 
-    fn install(&mut self, page: u64, data: &[u8], protected: bool) -> io::Result<()> {
+    fn install(&self, page: u64, data: &[u8], protected: bool) -> io::Result<()> {
         if protected && self.stores == Stores::Hidden {
             self.write_memory(page, data)?;
             return self.wake(page);
         }
-        self.copy_in(page, data, protected)?;
-        self.guests.wake(page);
-        Ok(())
+        self.copy_in(page, data, protected)
     }
 
-    fn remap(&mut self, page: u64, protected: bool) -> io::Result<()> {
+    fn remap(&self, page: u64, protected: bool) -> io::Result<()> {
         self.map_again(page, protected)?;
-        self.guests.wake(page);
+        self.appeared(page);
         Ok(())
     }
 
-    fn unprotect(&mut self, page: u64) -> io::Result<()> {
+    fn unprotect(&self, page: u64) -> io::Result<()> {
         if self.stores == Stores::Hidden {
             return self.map_again(page, false);
         }
         self.set_protection(page, 0)
     }
 
-    fn protect(&mut self, page: u64) -> io::Result<()> {
+    fn protect(&self, page: u64) -> io::Result<()> {
         if self.stores == Stores::Hidden {
             return self.unmap(page);
         }
         self.set_protection(page, abi::WRITEPROTECT_MODE_WP)
     }
 
-    fn unmap(&mut self, page: u64) -> io::Result<()> {
+    fn unmap(&self, page: u64) -> io::Result<()> {
         // SAFETY: of shared memory this drops the mapping, not the content, and the next access faults.
         unsafe {
             let start = self.region().start().as_ptr().add(self.offset(page)).cast();
@@ -270,29 +294,31 @@ impl Space for Userfault {
         Ok(())
     }
 
-    fn evict(&mut self, page: u64) -> io::Result<()> {
+    fn evict(&self, page: u64) -> io::Result<()> {
         self.hole(page)
     }
 
-    fn poison(&mut self, page: u64, error: block::Error) -> io::Result<()> {
+    fn poison(&self, page: u64, error: block::Error) -> io::Result<()> {
         self.mapping.map_empty(self.offset(page), self.page_bytes)?;
         self.hole(page)?;
-        self.guests.poison(page, error);
+        self.guests().poison(page, error);
         self.wake(page)
     }
 
-    fn wake(&mut self, page: u64) -> io::Result<()> {
+    fn wake(&self, page: u64) -> io::Result<()> {
         // The thread repeats its access when its handler returns.
         if self.faults == Faults::BySignal {
             return Ok(());
         }
-        self.guests.wake(page);
+        self.appeared(page);
         self.mapping.wake_range(self.page_range(page))
     }
 
-    fn close(&mut self) -> io::Result<()> {
-        self.is_closed = true;
-        self.guests = Guests::default();
+    fn close(&self) -> io::Result<()> {
+        self.is_closed.store(true, Ordering::Relaxed);
+        *self.guests() = Guests::default();
+        // It cannot overflow by one call.
+        let _ = write(&self.ended, &1u64.to_ne_bytes());
         // Accesses past a file's end are errors; this needs no region more, unlike a mapping of another file.
         ftruncate(&self.region().memory, 0)?;
         self.mapping
@@ -323,7 +349,7 @@ impl Userfault {
 impl Drop for Userfault {
     fn drop(&mut self) {
         // Without a pager an access would find zeroes.
-        if !self.is_closed {
+        if !*self.is_closed.get_mut() {
             let _ = self.close();
         }
     }
