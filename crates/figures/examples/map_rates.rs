@@ -2,14 +2,15 @@
 //! ONLY=map`. The map's device is io_uring, with O_DIRECT.
 //!
 //! `map_rates sequential FILE` loads from each 4 KiB of 128 MiB in order; `random FILE` from 4 KiB at random
-//! by four threads, and `random-pread FILE` reads them; `latency FILE` at random while another thread stores,
+//! by four threads, for which two others serve, `random-one` one other, and `random-local` they themselves with a
+//! pread each; `random-pread FILE` reads them; `latency FILE` at random while another thread stores,
 //! and `latency-mmap FILE` the same through the page cache. FILE has at least 128 MiB, and gets other data.
 //! Each prints lines `NAME VALUE`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
-use block::{Device, blocking};
+use block::{Buffer, Device, blocking};
 use linux::{Claim, HostMemory, RingOptions, Roots, SyncFile, Uring};
-use map::{Map, Options, Range, map};
+use map::{Map, Options, Range, map_lanes, map_local};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 const PAGE: usize = 4096;
 const LEN: usize = 128 << 20;
 const THREADS: usize = 4;
+/// Threads that serve a map.
+const SERVERS: usize = 2;
 /// Loads of each thread at random.
 const CALLS: usize = 1500;
 
@@ -36,21 +39,33 @@ unsafe fn load(start: usize, page: usize) -> u8 {
     unsafe { ((start + page * PAGE) as *const u8).read_volatile() }
 }
 
-/// Runs `body` with a map of the file, and prints how much memory it took at most.
-fn with_map(name: &str, options: Options, buffers: usize, body: impl FnOnce(&Map) + Send) {
-    let claim = Claim::to_write(&Roots::system(), Path::new(name)).unwrap();
+/// A ring on the file, with buffers of a page.
+fn lane(claim: &Claim, buffers: usize, options: &Options) -> (Uring, Vec<Buffer>) {
     let memory = HostMemory::new(buffers * options.page_bytes).unwrap();
     let ring = RingOptions {
         fixed_memory: Some(memory.clone()),
         ..RingOptions::default()
     };
-    let device = Uring::open(&claim, &ring).unwrap();
+    let device = Uring::open(claim, &ring).unwrap();
     let buffers = (0..buffers).map(|_| memory.allocate(options.page_bytes).unwrap());
-    let range = Range {
-        lba: 0,
-        size_bytes: LEN as u64,
-    };
-    let (map, server) = map(device, range, &options, buffers.collect()).unwrap();
+    (device, buffers.collect())
+}
+
+const WHOLE: Range = Range {
+    lba: 0,
+    size_bytes: LEN as u64,
+};
+
+/// Runs `body` with a map of the file that so many threads serve, and prints how much memory it took at most.
+fn with_map(
+    name: &str,
+    options: Options,
+    (servers, buffers): (usize, usize),
+    body: impl FnOnce(&Map) + Send,
+) {
+    let claim = Claim::to_write(&Roots::system(), Path::new(name)).unwrap();
+    let lanes = (0..servers).map(|_| lane(&claim, buffers, &options));
+    let (map, servers) = map_lanes(lanes.collect(), WHOLE, &options).unwrap();
     thread::scope(|scope| {
         let user = scope.spawn(move || {
             body(&map);
@@ -61,7 +76,9 @@ fn with_map(name: &str, options: Options, buffers: usize, body: impl FnOnce(&Map
             );
             assert_eq!(map.take_failures(), []);
         });
-        drop(server.run().unwrap());
+        for server in servers {
+            scope.spawn(move || drop(server.run().unwrap()));
+        }
         user.join().unwrap();
     });
 }
@@ -73,7 +90,7 @@ fn sequential(name: &str) {
         resident_bytes: 16 << 20,
         ..Options::default()
     };
-    with_map(name, options, 16, |map| {
+    with_map(name, options, (SERVERS, 8), |map| {
         let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
         for page in 0..LEN / PAGE {
             // SAFETY: the map's memory, while it is served.
@@ -84,12 +101,52 @@ fn sequential(name: &str) {
     });
 }
 
-fn random(name: &str) {
+/// Each thread serves itself.
+fn random_local(name: &str) {
     let options = Options {
         resident_bytes: 16 << 20,
         ..Options::default()
     };
-    with_map(name, options, 8, |map| {
+    let claim = Claim::to_read(&Roots::system(), Path::new(name)).unwrap();
+    let own = || {
+        let memory = HostMemory::new(PAGE).unwrap();
+        let device = SyncFile::open_direct(&claim).unwrap();
+        (device, vec![memory.allocate(PAGE).unwrap()])
+    };
+    let (device, buffers) = own();
+    let map = map_local(device, WHOLE, &options, buffers).unwrap();
+    let (lanes, began) = (map.lanes(), Instant::now());
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (lanes, own) = (&lanes, &own);
+            scope.spawn(move || {
+                let (device, buffers) = own();
+                let lane = lanes.join(device, buffers).unwrap();
+                let start = lane.as_ptr().as_ptr() as usize;
+                for page in order(thread * CALLS, CALLS) {
+                    // SAFETY: the map's memory, whose faults this thread serves.
+                    unsafe { load(start, page) };
+                }
+            });
+        }
+    });
+    let loads = (THREADS * CALLS) as f64;
+    println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+    let resident = map.resident_bytes().unwrap();
+    println!(
+        "resident_percent {}",
+        100 * resident / options.resident_bytes as u64
+    );
+    assert_eq!(map.take_failures(), []);
+}
+
+/// Other threads serve.
+fn random(name: &str, servers: usize) {
+    let options = Options {
+        resident_bytes: 16 << 20,
+        ..Options::default()
+    };
+    with_map(name, options, (servers, 8), |map| {
         let (start, began) = (map.as_ptr().as_ptr() as usize, Instant::now());
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -177,7 +234,9 @@ fn main() {
     let calls = THREADS * CALLS;
     match way.as_str() {
         "sequential" => sequential(name),
-        "random" => random(name),
+        "random" => random(name, SERVERS),
+        "random-one" => random(name, 1),
+        "random-local" => random_local(name),
         "random-pread" => random_pread(name),
         "latency" => {
             let options = Options {
@@ -187,7 +246,7 @@ fn main() {
                 ..Options::default()
             };
             // SAFETY: the map's memory, while it is served.
-            with_map(name, options, 8, |map| unsafe {
+            with_map(name, options, (SERVERS, 8), |map| unsafe {
                 latency(map.as_ptr().as_ptr() as usize, calls);
             });
         }

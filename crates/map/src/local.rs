@@ -239,6 +239,7 @@ impl<D: Device + Send + 'static> LocalLanes<D> {
         let served = Thread::serve(Arc::clone(&self.local), device, buffers)?;
         Ok(LocalLane {
             served: Some(served),
+            region: Arc::clone(&self.local.region),
         })
     }
 }
@@ -248,13 +249,13 @@ impl<D: Device + Send + 'static> LocalLanes<D> {
 pub struct LocalLane<D: Device + 'static> {
     /// None once it is closed.
     served: Option<Served<Thread<D>>>,
+    region: Arc<Region>,
 }
 
 impl<D: Device + 'static> LocalLane<D> {
     /// The map's first byte, as [`LocalMap::as_ptr`].
-    pub fn as_ptr(&self) -> Option<NonNull<u8>> {
-        let served = self.served.as_ref()?;
-        Some(served.get().local.region.start())
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.region.start()
     }
 
     /// Ends this thread's use of the map, when what it has asked of the device has ended; returns the device
@@ -382,9 +383,6 @@ impl<D: Device + 'static> Thread<D> {
     /// Serves a fault; returns whether the access is possible now.
     fn bring(&self, page: u64, store: bool) -> bool {
         let shared = &self.local.shared;
-        if shared.is_poisoned(page) {
-            return false;
-        }
         // If another thread's fault was served since, there is a mapping, which does not matter.
         let unmapped = true;
         let mut reported = Some(Fault {

@@ -5,7 +5,7 @@
 //!            fault                read            store                 write
 //!   absent ---------> reading ----------> clean ----------> dirty <--------------> writing
 //!     ^                  |                  |                 ^    done: clean        |
-//!     +------ evicted ---|------------------+                 +---- stored to --- rewritten
+//!     +-- leaving <------|------------------+                 +---- stored to --- rewritten
 //!                        +-- failed --> poisoned              +---- failed ------ kept
 //! ```
 //!
@@ -48,6 +48,8 @@ pub enum State {
     Rewritten,
     /// Dirty, and its last write failed: only a sync tries again.
     Kept,
+    /// Its memory is being taken.
+    Leaving,
     /// Could not be read: an access is an error.
     Poisoned,
 }
@@ -59,6 +61,8 @@ pub enum Answer {
     Load,
     /// Nothing yet: a read is under way.
     Wait,
+    /// Ask again when the page's memory was taken.
+    Later,
     /// The page that is in memory, mapped again.
     Remap {
         /// Stores to it must fault.
@@ -75,7 +79,7 @@ pub enum Answer {
 /// A step towards memory for another page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Take the memory of this page, which is absent now.
+    /// Take the memory of this page, and say so ([`Pages::left`]).
     Evict(u64),
     /// Unmap this page, and ask again.
     Unmap(u64),
@@ -184,8 +188,9 @@ impl Pages {
 
     /// Pages with memory, in no order.
     pub fn resident_pages(&self) -> impl Iterator<Item = u64> {
-        let has_memory =
-            |(&page, &state): (&u64, &State)| (state != State::Poisoned).then_some(page);
+        let has_memory = |(&page, &state): (&u64, &State)| {
+            (!matches!(state, State::Poisoned | State::Leaving)).then_some(page)
+        };
         self.states.iter().filter_map(has_memory)
     }
 
@@ -252,6 +257,7 @@ impl Pages {
             (State::Dirty | State::Rewritten, _) | (State::Writing | State::Kept, false) => {
                 Answer::Wake
             }
+            (State::Leaving, _) => Answer::Later,
             (State::Poisoned, _) => Answer::Poison,
         }
     }
@@ -302,6 +308,17 @@ impl Pages {
                 Loaded::Poison
             }
         }
+    }
+
+    /// The memory of a page was taken that [`step`](Self::step) has named.
+    pub fn left(&mut self, page: u64) {
+        debug_assert_eq!(self.state(page), Some(State::Leaving));
+        self.forget(page);
+    }
+
+    /// Number of pages that could be in memory besides those that are.
+    pub const fn free(&self) -> usize {
+        self.limit.saturating_sub(self.resident)
     }
 
     /// A page is absent from now on.
@@ -429,7 +446,7 @@ impl Pages {
             }
             match self.state(page) {
                 Some(State::Clean { mapped: false }) => {
-                    self.forget(page);
+                    self.set(page, State::Leaving);
                     self.queued.remove(&page);
                     self.unmapped_at_once = 0;
                     return Some(Step::Evict(page));
@@ -491,7 +508,7 @@ mod tests {
 
     /// What threads and the device can do to three pages with memory for two, and the user's advice
     /// to one of them, as numbers.
-    const EVENTS: usize = 3 * 6 + 4 + 1;
+    const EVENTS: usize = 3 * 6 + 4 + 2;
 
     fn apply(pages: &mut Pages, newer: &mut [bool; 3], event: usize) {
         let (page, what) = match event {
@@ -499,12 +516,17 @@ mod tests {
             _ => (0, event - 12),
         };
         let at = page as usize;
+        if event == EVENTS - 2 {
+            let leaving = (0..3).find(|&page| pages.state(page) == Some(State::Leaving));
+            return leaving.into_iter().for_each(|page| pages.left(page));
+        }
         if event == EVENTS - 1 {
             let before: Vec<_> = (0..3).map(|page| pages.state(page)).collect();
             match pages.step() {
                 Some(Step::Evict(page)) => {
                     assert_eq!(before[page as usize], Some(State::Clean { mapped: false }));
                     assert!(!newer[page as usize], "{page} was lost");
+                    assert_eq!(pages.state(page), Some(State::Leaving));
                     assert!(!pages.pinned.contains_key(&page));
                 }
                 Some(Step::Unmap(page)) => {
@@ -629,7 +651,12 @@ mod tests {
         assert_eq!(pages.fault(0, false), Answer::Remap { protected: true });
         assert_eq!(pages.step(), Some(Step::Unmap(1)));
         assert_eq!(pages.step(), Some(Step::Evict(1)));
-        assert_eq!(pages.resident(), 1);
+        assert_eq!(
+            (pages.fault(1, false), pages.resident()),
+            (Answer::Later, 2)
+        );
+        pages.left(1);
+        assert_eq!((pages.fault(1, false), pages.free()), (Answer::Load, 1));
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
     }
 
     /// A buffer for a read ahead: one stays free for a thread that waits, if there are several.
-    fn spare_slot(&self) -> Option<usize> {
+    pub(super) fn spare_slot(&self) -> Option<usize> {
         let free = self.free_slots();
         let is_spare = free > 1 || self.lane.slots.len() == 1 && self.core.waiting.is_empty();
         is_spare.then(|| self.free_slot())?
@@ -218,10 +218,13 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         let core = &mut *self.core;
         let (ahead, pages) = (&mut core.ahead, &core.pages);
         for pin in &mut ahead.pins {
-            while pin.begun < pin.pages.end && pages.state(pin.begun).is_some() {
+            while pin.begun < pin.pages.end
+                && !matches!(pages.state(pin.begun), None | Some(State::Leaving))
+            {
                 pin.begun += 1;
             }
-            if pin.begun < pin.pages.end && pin.failed.is_none() && !pin.is_late {
+            let is_absent = pin.begun < pin.pages.end && pages.state(pin.begun).is_none();
+            if is_absent && pin.failed.is_none() && !pin.is_late {
                 return Some(pin.begun);
             }
         }
@@ -245,7 +248,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             };
             while pin.done < pin.pages.end && pin.failed.is_none() {
                 match self.core.pages.state(pin.done) {
-                    None | Some(State::Reading { .. }) => break,
+                    None | Some(State::Reading { .. } | State::Leaving) => break,
                     // It could not be read before, and its error was reported then.
                     Some(State::Poisoned) => {
                         let errno = libc::EIO;

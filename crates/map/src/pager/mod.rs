@@ -28,6 +28,10 @@ use sync::{Sync, outcome};
 /// The lowest tag of a flush; the others are the numbers of buffers.
 const FLUSH: Tag = 1 << 31;
 
+/// One of this number of pages, and at most so many, have no memory until a fault needs it.
+const SPARE_SHARE: usize = 64;
+const MOST_SPARE: usize = 4;
+
 /// What is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -212,12 +216,6 @@ impl<S: Space> Shared<S> {
         }
     }
 
-    /// Whether each access to a page is an error.
-    pub fn is_poisoned(&self, page: u64) -> bool {
-        let core = self.core();
-        core.has_ended || core.pages.state(page) == Some(State::Poisoned)
-    }
-
     /// Whether the map has ended.
     pub fn has_ended(&self) -> bool {
         self.core().has_ended
@@ -343,7 +341,27 @@ impl<D: Device> Lane<D> {
         shared.space.take_faults(&mut self.reported)?;
         has_moved |= self.pager(shared).turn()?;
         self.device.kick();
+        has_moved |= self.make_spare(shared)?;
         Ok(has_moved)
+    }
+
+    /// Takes memory for the next pages while the device reads, and without the lock.
+    fn make_spare<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
+        let mut has_moved = false;
+        loop {
+            let step = self.pager(shared).spare_step()?;
+            match step {
+                Some(Step::Evict(page)) => {
+                    shared.space.evict(page)?;
+                    self.pager(shared).left(page);
+                }
+                // It may be mapped again in between, for another fault: then the kernel says that it is not.
+                Some(Step::Unmap(page)) => shared.space.unmap(page)?,
+                Some(Step::Write(_)) => self.device.kick(),
+                None => return Ok(has_moved),
+            }
+            has_moved = true;
+        }
     }
 
     /// Waits for what is under way without a use for it, at most until the deadline; returns the device and
@@ -442,6 +460,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         self.reached(page);
         match self.core.pages.fault(page, store) {
             Answer::Load | Answer::Wait => {}
+            Answer::Later => return Ok(false),
             Answer::Remap { protected } => self.shared.space.remap(page, protected)?,
             Answer::Unprotect => self.shared.space.unprotect(page)?,
             Answer::Wake if unmapped => self.map_again(page)?,
@@ -503,11 +522,37 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(true)
     }
 
+    /// The next step towards memory that is free when a fault needs it. A write has begun when this returns.
+    fn spare_step(&mut self) -> io::Result<Option<Step>> {
+        let spare = self.core.pages.limit() / SPARE_SHARE;
+        if self.core.pages.free() >= spare.min(MOST_SPARE) {
+            return Ok(None);
+        }
+        let slot = self.spare_slot();
+        // A step may be a write, which needs a buffer.
+        if slot.is_none() && self.core.pages.unwritten() > 0 {
+            return Ok(None);
+        }
+        let step = self.core.pages.step();
+        if let (Some(Step::Write(page)), Some(slot)) = (step, slot) {
+            self.submit_write(slot, page)?;
+        }
+        Ok(step)
+    }
+
+    fn left(&mut self, page: u64) {
+        self.core.pages.left(page);
+        self.forget_content(page);
+    }
+
     /// Takes memory for a page that is absent, and the buffer if a page must be written before.
     fn make_room(&mut self, slot: usize) -> io::Result<Room> {
         while self.core.pages.is_full() {
             match self.core.pages.step() {
-                Some(Step::Evict(page)) => self.take_memory(page)?,
+                Some(Step::Evict(page)) => {
+                    self.take_memory(page)?;
+                    self.core.pages.left(page);
+                }
                 Some(Step::Unmap(page)) => self.shared.space.unmap(page)?,
                 Some(Step::Write(page)) => {
                     if self.submit_write(slot, page)? {
@@ -524,11 +569,15 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
     /// Takes the memory of a page that is absent.
     fn take_memory(&mut self, page: u64) -> io::Result<()> {
         self.shared.space.evict(page)?;
+        self.forget_content(page);
+        Ok(())
+    }
+
+    fn forget_content(&mut self, page: u64) {
         self.core.counters.evictions += 1;
         if let Some(contents) = &mut self.core.contents {
             contents.forget(page);
         }
-        Ok(())
     }
 
     /// The first block of a page, and its length in bytes: the last one may be shorter.
