@@ -183,6 +183,19 @@ fn allocate(arena: &Arena, len: usize, align_bytes: usize) -> Result<Buffer> {
     })
 }
 
+/// A device is granted whole pages of another owner's memory.
+#[cfg(feature = "vfio")]
+pub(crate) fn check_grant(start: usize, len: usize) -> Result<()> {
+    if len == 0 || (start | len) % PAGE_BYTES != 0 {
+        return Err(Error::Unsupported {
+            what: "a grant of memory",
+            why: format!("{len} bytes at {start:#x} are not whole pages"),
+            hint: Some(format!("grant multiples of {PAGE_BYTES} bytes")),
+        });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,14 @@
 //!
 //! Completion is polled: sysfs offers no interrupts. A huge page's bus address is its physical one,
 //! from `/proc/self/pagemap`; the kernel moves reserved huge pages only when memory is taken
-//! offline.
+//! offline. Pages of another owner are held where they are ([`Function::grant`]).
 
 use crate::clock::TscClock;
-use crate::memory::DmaMemory;
+use crate::memory::{DmaMemory, check_grant};
 use crate::pci::{Controller, PciAddress};
+use crate::sys::arena::PAGE_BYTES;
 use crate::sys::map::{HUGE_PAGE_BYTES, Mapping, Mmio};
+use crate::sys::pin::Pinned;
 use crate::sysfs;
 use crate::{Error, Result, Roots};
 use block::Clock;
@@ -21,8 +23,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::time::Duration;
 
+/// A page of the kernel's, for grants.
+const PAGE_SHIFT: u8 = 12;
 const HUGE_PAGE_SHIFT: u8 = HUGE_PAGE_BYTES.trailing_zeros() as u8;
 /// The command register of the configuration space, and its bits.
 const COMMAND: u64 = 4;
@@ -63,6 +68,15 @@ pub struct Function {
     config: Config,
     // Dropped last: until bus mastering is off the device may write to it.
     memory: DmaMemory,
+    granted: Vec<Granted>,
+}
+
+/// Another owner's memory that the device reaches.
+#[derive(Debug)]
+struct Granted {
+    start: usize,
+    bus_pages: Box<[u64]>,
+    _pinned: Pinned,
 }
 
 impl Function {
@@ -93,6 +107,7 @@ impl Function {
             registers,
             config,
             memory: DmaMemory::new(mapping),
+            granted: Vec::new(),
         };
         function
             .config
@@ -107,6 +122,45 @@ impl Function {
     /// The memory that buffers and queues are taken from.
     pub fn memory(&self) -> DmaMemory {
         self.memory.clone()
+    }
+
+    /// Lets the driver here access `len` bytes of another owner's memory, whole pages, and holds the pages where
+    /// they are until the function is dropped. Returns the bus address of each 4 KiB, for the function's own
+    /// program. It is the administrator's grant: nothing stops the device from other accesses.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for parts of pages, or pages of the kernel that are not 4 KiB;
+    /// [`Error::NotPermitted`] without `CAP_SYS_ADMIN`, to which the kernel tells physical addresses; the
+    /// kernel's, such as EFAULT for memory that is not mapped.
+    ///
+    /// # Safety
+    /// While the function exists, memory that its program has it write to can change at any time, also if it is
+    /// mapped to read only; and buffers of it are only used while it is mapped.
+    #[allow(unsafe_code)]
+    pub unsafe fn grant(
+        &mut self,
+        roots: &Roots,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Result<&[u64]> {
+        let start = start.as_ptr().addr();
+        if rustix::param::page_size() != PAGE_BYTES {
+            return Err(Error::Unsupported {
+                what: "a grant of memory without an IOMMU",
+                why: "the kernel's pages are not 4 KiB".into(),
+                hint: Some("use an IOMMU".into()),
+            });
+        }
+        let granted = Granted {
+            start,
+            _pinned: pinned(roots, start, len)?,
+            bus_pages: physical_pages(roots, start, len)?,
+        };
+        self.granted.push(granted);
+        Ok(self
+            .granted
+            .last()
+            .map_or(&[], |granted| &granted.bus_pages))
     }
 
     /// The bus address of each 2 MiB of [`memory`](Function::memory).
@@ -226,6 +280,29 @@ fn huge_memory(roots: &Roots, options: &Options) -> Result<Mapping> {
     })
 }
 
+/// Holds whole pages where they are.
+fn pinned(roots: &Roots, start: usize, len: usize) -> Result<Pinned> {
+    check_grant(start, len)?;
+    let path = roots.proc.join("self/mem");
+    Pinned::new(start, len).map_err(|source| Error::io("holding pages of", &path, source))
+}
+
+/// The physical address of each 4 KiB of memory that is held.
+fn physical_pages(roots: &Roots, start: usize, len: usize) -> Result<Box<[u64]>> {
+    let path = roots.proc.join("self/pagemap");
+    let failed = |source| Error::io("reading physical addresses in", &path, source);
+    let file = File::open(&path).map_err(failed)?;
+    let mut entries = vec![0; len / PAGE_BYTES * 8];
+    file.read_exact_at(&mut entries, (start / PAGE_BYTES * 8) as u64)
+        .map_err(failed)?;
+    let pages = entries.chunks_exact(8).map(|entry| {
+        let mut word = [0; 8];
+        word.copy_from_slice(entry);
+        parse_entry(u64::from_ne_bytes(word), PAGE_BYTES).map_err(failed)
+    });
+    pages.collect()
+}
+
 /// The physical address of each huge page.
 fn bus_pages(roots: &Roots, mapping: &Mapping) -> Result<Box<[u64]>> {
     let path = roots.proc.join("self/pagemap");
@@ -237,7 +314,11 @@ fn bus_pages(roots: &Roots, mapping: &Mapping) -> Result<Box<[u64]>> {
         let mut entry = [0; 8];
         file.read_exact_at(&mut entry, 8 * page as u64)
             .map_err(failed)?;
-        parse_entry(u64::from_ne_bytes(entry), page_bytes).map_err(failed)
+        let address = parse_entry(u64::from_ne_bytes(entry), page_bytes).map_err(failed)?;
+        match address % HUGE_PAGE_BYTES as u64 {
+            0 => Ok(address),
+            _ => Err(failed(io::Error::other("a page is not a huge page"))),
+        }
     };
     (0..mapping.len() / HUGE_PAGE_BYTES).map(look_up).collect()
 }
@@ -245,14 +326,11 @@ fn bus_pages(roots: &Roots, mapping: &Mapping) -> Result<Box<[u64]>> {
 /// The address in an entry of pagemap. Without `CAP_SYS_ADMIN` the number is always 0.
 fn parse_entry(entry: u64, page_bytes: usize) -> io::Result<u64> {
     if entry & PAGE_PRESENT == 0 {
-        return Err(io::Error::other("a huge page is not present"));
+        return Err(io::Error::other("a page is not present"));
     }
     let address = (entry & PAGE_NUMBER) * page_bytes as u64;
     match address {
         0 => Err(io::ErrorKind::PermissionDenied.into()),
-        _ if address % HUGE_PAGE_BYTES as u64 != 0 => {
-            Err(io::Error::other("a page is not a huge page"))
-        }
         _ => Ok(address),
     }
 }
@@ -286,8 +364,8 @@ impl Registers for Function {
     }
 }
 
-// SAFETY: each huge page is present, locked and at the physical address that was read for it, and
-// no IOMMU translates; `memory` keeps them mapped until this is dropped, which disables bus
+// SAFETY: each huge page is present, locked and at the physical address that was read for it, as is each
+// page of a grant, which is held; no IOMMU translates; `memory` keeps them mapped until this is dropped, which disables bus
 // mastering first. The two addresses of a huge page have the same offset within a controller page.
 #[allow(unsafe_code)]
 unsafe impl Dma for Function {
@@ -298,7 +376,17 @@ unsafe impl Dma for Function {
             page_shift: HUGE_PAGE_SHIFT,
             bus_pages: &self.bus_pages,
         };
-        dma.run(address, len)
+        let run = dma.run(address, len);
+        run.or_else(|| {
+            self.granted.iter().find_map(|granted| {
+                let dma = PagedDma {
+                    start: granted.start,
+                    page_shift: PAGE_SHIFT,
+                    bus_pages: &granted.bus_pages,
+                };
+                dma.run(address, len)
+            })
+        })
     }
 }
 
@@ -380,9 +468,27 @@ mod tests {
     fn pagemap_entries_are_checked() {
         let entry = |number: u64| PAGE_PRESENT | 1 << 61 | number;
         assert_eq!(parse_entry(entry(0x200), 4096).unwrap(), 0x20_0000);
-        assert!(parse_entry(entry(0x201), 4096).is_err());
         assert!(parse_entry(0x200, 4096).is_err());
         let denied = parse_entry(entry(0), 4096).unwrap_err();
         assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn pages_of_another_owner_are_held_and_their_addresses_are_the_kernel_s() {
+        let roots = Roots::system();
+        // Read only, and touched by no one: holding brings the pages.
+        let memory = Mapping::anonymous(5 * PAGE_BYTES).unwrap();
+        let (start, len) = (memory.address(), memory.len());
+        let held = pinned(&roots, start, len).unwrap();
+        match physical_pages(&roots, start, len) {
+            Ok(pages) => assert!(pages.len() == 5 && pages.iter().all(|page| page % 4096 == 0)),
+            Err(error) => assert!(matches!(error, Error::NotPermitted { .. }), "{error}"),
+        }
+        drop(held);
+        // Nothing is mapped there.
+        let error = pinned(&roots, PAGE_BYTES, PAGE_BYTES).unwrap_err();
+        assert!(error.to_string().contains("holding pages"), "{error}");
+        let part = pinned(&roots, start, len - 1).unwrap_err();
+        assert!(part.to_string().contains("not whole pages"), "{part}");
     }
 }

@@ -2,12 +2,15 @@
 //! other drive reads it, or writes to it, by itself.
 //!
 //! `cargo run -p straightway-map --example map_window -- MAPPED OTHER LEN out|in --destroy-data`, as
-//! root, on a machine with an IOMMU: `out` writes the first LEN bytes of MAPPED to the start of OTHER,
-//! `in` the other way round. Both drives are given back to their kernel driver.
+//! root: `out` writes the first LEN bytes of MAPPED to the start of OTHER, `in` the other way round. Both drives
+//! are given back to their kernel driver. With an IOMMU it limits what the drives reach; without one they reach
+//! all memory, and need huge pages.
 
 use linux::nvme::{Allocate, Controller, Options, QueuePair};
-use linux::{Roots, bind, resolve, vfio};
+use linux::pci::PciAddress;
+use linux::{DmaMemory, Roots, bind, noiommu, resolve, vfio};
 use std::error::Error;
+use std::ptr::NonNull;
 use std::thread;
 use straightway_map::block::{Buffer, Device, blocking};
 use straightway_map::{Map, Range, map};
@@ -17,6 +20,76 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const USAGE: &str = "usage: map_window MAPPED OTHER LEN out|in --destroy-data";
 /// Bytes that one fault reads, and that one request of the other drive moves.
 const PAGE_BYTES: usize = 64 << 10;
+
+/// How a drive is reached, and reaches memory.
+trait Function: linux::nvme::Platform + Sized + Send {
+    fn take(roots: &Roots, address: PciAddress) -> linux::Result<bind::Binding>;
+    fn open(roots: &Roots, address: PciAddress) -> linux::Result<Self>;
+    fn dma_memory(&self) -> DmaMemory;
+    /// Lets the drive access the memory, and says where it sees its start.
+    ///
+    /// # Safety
+    /// As of the functions' own.
+    unsafe fn grant_to(
+        &mut self,
+        roots: &Roots,
+        memory: (NonNull<u8>, usize),
+        writable: bool,
+    ) -> linux::Result<u64>;
+}
+
+impl Function for vfio::Function {
+    fn take(roots: &Roots, address: PciAddress) -> linux::Result<bind::Binding> {
+        bind::to_vfio(roots, address)
+    }
+
+    fn open(roots: &Roots, address: PciAddress) -> linux::Result<Self> {
+        Self::open(roots, address, &vfio::Options::default())
+    }
+
+    fn dma_memory(&self) -> DmaMemory {
+        self.memory()
+    }
+
+    unsafe fn grant_to(
+        &mut self,
+        _: &Roots,
+        (start, len): (NonNull<u8>, usize),
+        writable: bool,
+    ) -> linux::Result<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.grant(start, len, writable) }
+    }
+}
+
+impl Function for noiommu::Function {
+    fn take(roots: &Roots, address: PciAddress) -> linux::Result<bind::Binding> {
+        bind::to_nothing(roots, address)
+    }
+
+    fn open(roots: &Roots, address: PciAddress) -> linux::Result<Self> {
+        let options = noiommu::Options {
+            reserve_huge_pages: true,
+            ..noiommu::Options::default()
+        };
+        Self::open(roots, address, &options)
+    }
+
+    fn dma_memory(&self) -> DmaMemory {
+        self.memory()
+    }
+
+    unsafe fn grant_to(
+        &mut self,
+        roots: &Roots,
+        (start, len): (NonNull<u8>, usize),
+        _: bool,
+    ) -> linux::Result<u64> {
+        // SAFETY: the caller's promise; the drive's program here is the driver, which writes to it for reads.
+        let pages = unsafe { self.grant(roots, start, len) }?;
+        Ok(pages[0])
+    }
+}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,14 +109,26 @@ fn main() -> Result<()> {
         .map(|name| resolve::resolve(&roots, name).map(|drive| drive.controller.address));
     let [mapped, other] = addresses;
     let (mapped, other) = (mapped?, other?);
+    let has_iommu = std::fs::read_dir("/sys/kernel/iommu_groups")?
+        .next()
+        .is_some();
+    match has_iommu {
+        true => copy::<vfio::Function>(&roots, mapped, other, len_bytes, is_in),
+        false => copy::<noiommu::Function>(&roots, mapped, other, len_bytes, is_in),
+    }
+}
 
+fn copy<F: Function>(
+    roots: &Roots,
+    mapped: PciAddress,
+    other: PciAddress,
+    len_bytes: u64,
+    is_in: bool,
+) -> Result<()> {
     // Declared first, dropped last: the drives are given back when everything below is closed.
-    let loans = [
-        bind::to_vfio(&roots, mapped)?,
-        bind::to_vfio(&roots, other)?,
-    ];
-    let function = vfio::Function::open(&roots, mapped, &vfio::Options::default())?;
-    let memory = function.memory();
+    let loans = [F::take(roots, mapped)?, F::take(roots, other)?];
+    let function = F::open(roots, mapped)?;
+    let memory = function.dma_memory();
     let controller = Controller::open(function, &memory, Options::default())?;
     let queue = QueuePair::<_, _, 32>::open(&controller, 1, 128 << 10, &memory)?;
     let allocate = |_| memory.allocate_dma(PAGE_BYTES, 4096).ok_or("out of memory");
@@ -62,7 +147,7 @@ fn main() -> Result<()> {
     };
     let (map, server) = map(queue, range, &options, buffers)?;
     thread::scope(|scope| {
-        let user = scope.spawn(|| move_by(&roots, other, map, len_bytes, is_in));
+        let user = scope.spawn(|| move_by::<F>(roots, other, map, len_bytes, is_in));
         server.run()?;
         user.join().map_err(|_| "the user's thread panicked")?
     })?;
@@ -74,20 +159,20 @@ fn main() -> Result<()> {
 }
 
 /// Lets the drive at `other` write the window's bytes to its start, or read its start into them.
-fn move_by(
+fn move_by<F: Function>(
     roots: &Roots,
-    other: linux::pci::PciAddress,
+    other: PciAddress,
     map: Map,
     len_bytes: u64,
     is_in: bool,
 ) -> Result<()> {
     let window = map.window(0..len_bytes, |start, len| {
-        let mut function = vfio::Function::open(roots, other, &vfio::Options::default())?;
+        let mut function = F::open(roots, other)?;
         // SAFETY: the window keeps the memory, and outlives what is made of it below; nothing else
         // accesses it.
-        let bus_start = unsafe { function.grant(start, len, is_in) }?;
+        let bus_start = unsafe { function.grant_to(roots, (start, len), is_in) }?;
         eprintln!("{len} bytes at bus address {bus_start:#x}");
-        let memory = function.memory();
+        let memory = function.dma_memory();
         let controller = Controller::open(function, &memory, Options::default())?;
         Ok::<_, Box<dyn Error + Send + Sync>>((controller, memory, start, len))
     })?;

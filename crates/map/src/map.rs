@@ -506,7 +506,11 @@ impl<D: Device> Server<D> {
         let space = self.shared.space();
         space
             .wait(&self.doorbell, is_first, sleep_ms)
-            .map_err(serving)
+            .map_err(serving)?;
+        if !is_first {
+            self.shared.answer();
+        }
+        Ok(())
     }
 }
 

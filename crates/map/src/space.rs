@@ -31,6 +31,9 @@ pub trait Space {
     /// Gives an absent page this content.
     fn install(&self, page: u64, data: &[u8], protected: bool) -> io::Result<()>;
 
+    /// Wakes another lane that sleeps, if there is one.
+    fn call_for_help(&self);
+
     /// Lets threads of other processes that wait for the page continue.
     fn appeared(&self, page: u64);
 

@@ -7,6 +7,7 @@
 //! * `counter`: the processor's time counter has no safe instruction.
 //! * `ioctl`: requests of the block layer and the NVMe driver.
 //! * `map`: mapped memory and device registers.
+//! * `pin`: references to pages of another owner, for a device without an IOMMU.
 //! * `ring`: the kernel writes to buffers while a request is in an io_uring.
 //! * `sched`: the scheduling policy of the calling thread.
 //! * `vfio`: VFIO's requests, among them the one that lets a device reach memory.
@@ -19,6 +20,8 @@ pub(crate) mod coprocessor;
 pub(crate) mod counter;
 pub(crate) mod ioctl;
 pub(crate) mod map;
+#[cfg(feature = "vfio")]
+pub(crate) mod pin;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring;
 #[cfg(feature = "io-uring")]

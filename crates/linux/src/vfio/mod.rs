@@ -14,9 +14,9 @@ mod iova;
 mod recall;
 
 use crate::clock::TscClock;
+use crate::memory::check_grant;
 use crate::memory::{self, DmaMemory};
 use crate::pci::PciAddress;
-use crate::sys::arena::PAGE_BYTES;
 use crate::sys::map::{Mapping, Mmio};
 use crate::sys::vfio as sys;
 use crate::{Error, Result, Roots};
@@ -156,13 +156,7 @@ impl Function {
     #[allow(unsafe_code)]
     pub unsafe fn grant(&mut self, start: NonNull<u8>, len: usize, writable: bool) -> Result<u64> {
         let start = start.as_ptr().addr();
-        if len == 0 || (start | len) % PAGE_BYTES != 0 {
-            return Err(Error::Unsupported {
-                what: "a grant of memory",
-                why: format!("{len} bytes at {start:#x} are not whole pages"),
-                hint: Some(format!("grant multiples of {PAGE_BYTES} bytes")),
-            });
-        }
+        check_grant(start, len)?;
         // SAFETY: the caller's.
         let bus_start = unsafe { self.container.map_range((start, len), writable) }?;
         self.granted.push(LinearDma {

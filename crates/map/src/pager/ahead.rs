@@ -206,6 +206,13 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         Ok(has_moved)
     }
 
+    /// Whether this lane leaves reads to others, which are called now.
+    pub(super) fn has_ahead_left(&mut self) -> bool {
+        let calls = !self.core.ahead.wanted.is_empty() && !self.core.has_called;
+        self.core.has_called |= calls;
+        calls
+    }
+
     /// A buffer for a read ahead: one stays free for a thread that waits, if there are several.
     pub(super) fn spare_slot(&self) -> Option<usize> {
         let free = self.free_slots();

@@ -117,6 +117,8 @@ struct Core {
     flushes: Tag,
     counters: Counters,
     has_ended: bool,
+    /// Another lane was called for reads that no thread waits for, and has not turned yet.
+    has_called: bool,
 }
 
 /// A lane that decides. It neither waits nor starts what it has submitted: that is [`Lane::turn`].
@@ -178,6 +180,7 @@ impl<S: Space> Shared<S> {
             flushes: 0,
             counters: Counters::default(),
             has_ended: false,
+            has_called: false,
         };
         Self {
             space,
@@ -219,6 +222,11 @@ impl<S: Space> Shared<S> {
     /// Whether the map has ended.
     pub fn has_ended(&self) -> bool {
         self.core().has_ended
+    }
+
+    /// A lane that was called has woken up.
+    pub fn answer(&self) {
+        self.core().has_called = false;
     }
 
     /// Whether there may be a result that a user waits for.
@@ -437,6 +445,9 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
         has_moved |= self.go_on_with_sync()?;
         has_moved |= self.write_behind(now_us)?;
         has_moved |= self.read_ahead()?;
+        if has_moved && self.has_ahead_left() {
+            self.shared.space.call_for_help();
+        }
         if has_moved {
             self.shared.reports.publish(self.core.counters, None);
         }

@@ -21,6 +21,10 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+const HELP: EventfdFlags = EventfdFlags::CLOEXEC
+    .union(EventfdFlags::NONBLOCK)
+    .union(EventfdFlags::SEMAPHORE);
+
 /// The pager's side of a region.
 #[derive(Debug)]
 pub struct Userfault {
@@ -30,8 +34,9 @@ pub struct Userfault {
     page_bytes: usize,
     faults: Faults,
     stores: Stores,
-    /// Readable once the map has ended.
-    ended: OwnedFd,
+    /// A semaphore: each count wakes a lane that is not the main one. When the map has ended, it stays
+    /// above zero.
+    help: OwnedFd,
     is_closed: AtomicBool,
 }
 
@@ -49,8 +54,7 @@ impl Userfault {
             page_bytes,
             faults,
             stores,
-            ended: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .map_err(failed("eventfd"))?,
+            help: eventfd(0, HELP).map_err(failed("eventfd"))?,
             is_closed: AtomicBool::new(false),
         })
     }
@@ -72,20 +76,17 @@ impl Userfault {
     }
 
     /// A file that becomes readable when a thread waits, and for the main lane when it is notified; for another
-    /// one when the map has ended. Of several lanes that sleep, a fault wakes one.
+    /// one when the main lane asks for help. Of several lanes that sleep, a fault wakes one.
     ///
     /// # Errors
     /// [`Error::System`](crate::Error::System).
     pub fn doorbell(&self, is_main: bool) -> Result<OwnedFd> {
         let files = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("epoll_create"))?;
-        let other = match is_main {
-            true => &self.region().wakeup,
-            false => &self.ended,
-        };
+        let other = self.calls(is_main);
         let data = epoll::EventData::new_u64(0);
         let one = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         let added = epoll::add(&files, &self.mapping.uffd, data, one);
-        let added = added.and_then(|()| epoll::add(&files, other, data, epoll::EventFlags::IN));
+        let added = added.and_then(|()| epoll::add(&files, other, data, one));
         added.map_err(failed("epoll_ctl"))?;
         Ok(files)
     }
@@ -116,13 +117,18 @@ impl Userfault {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if !is_main {
-            return Ok(());
-        }
         let mut count = [0; 8];
-        match read(&self.region().wakeup, &mut count) {
+        match read(self.calls(is_main), &mut count) {
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The counter by which a lane is woken for something else than a fault.
+    fn calls(&self, is_main: bool) -> &OwnedFd {
+        match is_main {
+            true => &self.region().wakeup,
+            false => &self.help,
         }
     }
 
@@ -249,6 +255,11 @@ impl Space for Userfault {
         self.guests().take_faults(memory, faults)
     }
 
+    fn call_for_help(&self) {
+        // It fails only if 2^64 - 1 calls are pending.
+        let _ = write(&self.help, &1u64.to_ne_bytes());
+    }
+
     fn appeared(&self, page: u64) {
         self.guests().wake(page);
     }
@@ -317,8 +328,8 @@ impl Space for Userfault {
     fn close(&self) -> io::Result<()> {
         self.is_closed.store(true, Ordering::Relaxed);
         *self.guests() = Guests::default();
-        // It cannot overflow by one call.
-        let _ = write(&self.ended, &1u64.to_ne_bytes());
+        // As many as no program wakes.
+        let _ = write(&self.help, &(1u64 << 40).to_ne_bytes());
         // Accesses past a file's end are errors; this needs no region more, unlike a mapping of another file.
         ftruncate(&self.region().memory, 0)?;
         self.mapping

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 use straightway_map::{Error, Failure, Options, Range, map};
 
-/// A disk whose reads wait until they are let go.
+/// A disk whose requests wait until they are let go.
 struct Silent {
     disk: RamDisk<Vec<u8>, 8>,
     held: Vec<Request>,
@@ -88,6 +88,45 @@ fn accesses_to_a_device_that_does_not_answer_end_at_their_deadline() {
     ended
         .map(drop)
         .expect("a clean end, once the device answers");
+}
+
+#[test]
+fn calls_to_a_device_that_does_not_answer_end_at_their_deadline() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let let_go = Arc::new(AtomicBool::new(true));
+    let device = Silent {
+        disk: disk(16),
+        held: Vec::new(),
+        let_go: Arc::clone(&let_go),
+    };
+    let options = Options {
+        writable: true,
+        call_deadline: Some(Duration::from_millis(30)),
+        ..Options::default()
+    };
+    let is_late = |error: &Error| matches!(error, Error::Late(_));
+    let ended = with_map(device, 16 * PAGE as u64, options, |map| {
+        store(&map, 0, 77);
+        store(&map, PAGE, 78);
+        let_go.store(false, Ordering::Relaxed);
+        let late = map.sync().expect_err("nothing is written");
+        assert!(is_late(&late), "{late}");
+        let late = map.pin(8 * PAGE as u64..9 * PAGE as u64);
+        assert!(late.is_err_and(|error| is_late(&error)));
+        // What was stored is kept, and a later sync has it.
+        assert_eq!((load(&map, 0), load(&map, PAGE)), (77, 78));
+        let_go.store(true, Ordering::Relaxed);
+        map.sync().expect("the device answers again");
+        map.pin(8 * PAGE as u64..9 * PAGE as u64)
+            .expect("the page is read");
+        store(&map, 2 * PAGE, 79);
+        let_go.store(false, Ordering::Relaxed);
+        // It answers no more, so the map's last sync is late, and its device is never released.
+    });
+    let late = ended.map(drop).expect_err("the last write is missing");
+    assert!(is_late(&late), "{late}");
 }
 
 #[test]

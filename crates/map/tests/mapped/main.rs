@@ -2,6 +2,7 @@
 
 mod advice;
 mod ends;
+mod lanes;
 mod local;
 #[path = "../permitted/mod.rs"]
 mod permitted;
