@@ -72,6 +72,7 @@ def test_stores_are_tracked_and_written_also_amid_failures():
     guest(
         rf"""
         {EXAMPLES}/map_soak 400
+        {EXAMPLES}/map_soak short
         {EXAMPLES}/map_storm 4
         same "$(cat /proc/sys/vm/unprivileged_userfaultfd)" 0 "what users may do"
         setpriv --reuid 65534 --regid 65534 --clear-groups {EXAMPLES}/map_soak 400

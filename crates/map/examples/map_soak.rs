@@ -1,15 +1,22 @@
 //! Random loads and stores in a map of a RAM disk, each compared with a copy, and a sync now and
 //! then, with either way of finding stores: `cargo run -p straightway-map --example map_soak -- [ROUNDS]`; `STRAIGHTWAY_SEED` repeats it.
+//! With `short` instead of ROUNDS the kernel refuses memory for a while, by vm.overcommit_memory, in the whole machine.
 
 use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use straightway_map::block::{Buffer, RamDisk, blocking};
-use straightway_map::{Map, Options, Range, map};
+use straightway_map::{Failure, Map, Options, Range, map};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    if std::env::args().nth(1).as_deref() == Some("short") {
+        return short_of_memory();
+    }
     let rounds = std::env::args()
         .nth(1)
         .unwrap_or("20000".to_owned())
@@ -59,6 +66,56 @@ fn soak(
         }
     }
     Ok(())
+}
+
+/// Pages that are copied while the kernel has no memory for them are errors, which are told; all others are served,
+/// before and after.
+fn short_of_memory() -> Result<(), Box<dyn Error + Send + Sync>> {
+    let disk = RamDisk::<_, 8>::new(vec![5; PAGES * PAGE], 9)?;
+    let range = Range {
+        lba: 0,
+        size_bytes: (PAGES * PAGE) as u64,
+    };
+    let buffers = vec![Buffer::from_static(vec![0; PAGE].leak())];
+    let (map, server) = map(disk, range, &Options::default(), buffers)?;
+    thread::scope(|scope| {
+        let user = scope.spawn(move || loads_amid_a_shortage(&map));
+        server.run()?;
+        user.join().map_err(|_| "the user's thread panicked")?
+    })
+}
+
+fn loads_amid_a_shortage(map: &Map) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (_reader, mut writer) = UnixStream::pair()?;
+    // A system call that is given a page which cannot be read fails with EFAULT.
+    let mut is_served = |page: usize| {
+        // SAFETY: inside the map, and only the kernel reads the byte.
+        let byte = unsafe { std::slice::from_raw_parts(map.as_ptr().as_ptr().add(page * PAGE), 1) };
+        writer.write(byte).is_ok()
+    };
+    let served = |pages: std::ops::Range<usize>, is_served: &mut dyn FnMut(usize) -> bool| {
+        pages.filter(|&page| is_served(page)).count()
+    };
+    let before = served(0..16, &mut is_served);
+    fs::write("/proc/sys/vm/overcommit_kbytes", "1")?;
+    fs::write("/proc/sys/vm/overcommit_memory", "2")?;
+    let amid = served(16..20, &mut is_served);
+    fs::write("/proc/sys/vm/overcommit_memory", "0")?;
+    let (after, again) = (
+        served(20..64, &mut is_served),
+        served(16..20, &mut is_served),
+    );
+    let failures = map.take_failures();
+    let pages = failures
+        .iter()
+        .map(|failure| failure.offset_bytes as usize / PAGE);
+    let errno = libc::ENOMEM;
+    let is_told = |failure: &Failure| failure.error == straightway_map::block::Error::Os { errno };
+    println!("served {before} before, {amid} amid, {after} after; again {again}");
+    match (before, amid, after, again) {
+        (16, 0, 44, 0) if pages.eq(16..20) && failures.iter().all(is_told) => Ok(()),
+        _ => Err(format!("{failures:?}").into()),
+    }
 }
 
 fn work(map: &Map, rounds: u64, seed: u64) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {

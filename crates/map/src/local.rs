@@ -345,21 +345,25 @@ impl<D: Device + 'static> Thread<D> {
         self.with_lane(|lane, shared| lane.turn(shared))
     }
 
-    /// A turn of this lane and, if that does nothing, of those that no other thread has at the moment; then
-    /// waits.
+    /// A turn of the lanes that their threads do not use at the moment.
+    fn help(&self) -> io::Result<bool> {
+        let mut has_moved = false;
+        for other in &*lock(&self.local.lanes) {
+            if !Arc::ptr_eq(other, &self.lane) {
+                if let Ok(mut lane) = other.try_lock() {
+                    has_moved |= lane.is_busy() && lane.turn(&self.local.shared)?;
+                }
+            }
+        }
+        Ok(has_moved)
+    }
+
+    /// A turn of this lane and, if that does nothing, of others; then waits.
     fn turn_or_wait(&self) -> io::Result<bool> {
         if self.turn()? {
             return Ok(true);
         }
-        let mut has_moved = false;
-        let others: Vec<_> = lock(&self.local.lanes).clone();
-        for other in others {
-            if !Arc::ptr_eq(&other, &self.lane) {
-                if let Ok(mut lane) = other.try_lock() {
-                    has_moved |= lane.turn(&self.local.shared)?;
-                }
-            }
-        }
+        let has_moved = self.help()?;
         if !has_moved {
             self.with_lane(|lane, _| match lane.is_busy() {
                 true => lane.wait(POLL_US),
@@ -404,7 +408,10 @@ impl<D: Device + 'static> Thread<D> {
             });
             // Of a page that could not be read, the next access is an error as well.
             if let Some(is_possible) = shared.settled(page) {
-                return is_possible;
+                // Writes that other threads have left count against the limit of dirty pages: if nobody ended them,
+                // this page could be written, and be no longer writable, again and again.
+                let helps = self.local.options.writable && is_possible;
+                return is_possible && (!helps || self.help().is_ok());
             }
             let moved = moved.and_then(|moved| match moved {
                 true => Ok(true),
