@@ -31,7 +31,7 @@ def rates(figures):
                 target.write(bytes(range(256)) * 4096)
         for _ in range(ROUNDS):
             row = {"fio": fio(file)}
-            for way in ("sequential", "random", "random-pread", "latency-mmap", "latency"):
+            for way in ("sequential", "random-local", "random", "random-pread", "latency-mmap", "latency"):
                 uncached(file)
                 said = run([program, way, file])
                 row[way] = {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.]+)$", said, re.M)}
@@ -41,9 +41,13 @@ def rates(figures):
     median = lambda of: statistics.median(of(row) for row in rounds)  # noqa: E731
     percent = lambda of: round(100 * median(of))  # noqa: E731
     figures.add("map.sequential_percent_of_fio_qd8", percent(lambda row: row["sequential"]["mib_per_s"] / row["fio"]), "%", ">= 90")
-    loads = lambda row: row["random"]["loads_per_s"] / row["random-pread"]["loads_per_s"]  # noqa: E731
-    figures.add("map.random_4_threads_percent_of_pread", percent(loads), "%", ">= 85")
-    most = max(row[way]["resident_percent"] for row in rounds for way in ("sequential", "random", "latency"))
+    loads = lambda way: lambda row: row[way]["loads_per_s"] / row["random-pread"]["loads_per_s"]  # noqa: E731
+    figures.add("map.random_4_threads_percent_of_pread", percent(loads("random-local")), "%", ">= 85")
+    figures.add("map.random_4_threads_2_servers_percent_of_pread", percent(loads("random")), "%")
+    for way in ("random-local", "random", "random-pread"):
+        switches = median(lambda row: row[way]["switches"])
+        figures.add(f"map.{way.replace('-', '_')}_switches_per_load", round(switches, 2), "switches")
+    most = max(row[way]["resident_percent"] for row in rounds for way in ("sequential", "random-local", "random", "latency"))
     figures.add("map.resident_percent_of_limit", round(most), "%", "<= 100")
     tail = lambda row: row["latency"]["p99_9_us"] / row["latency-mmap"]["p99_9_us"]  # noqa: E731
     figures.add("map.load_p99_9_amid_stores_percent_of_mmap", percent(tail), "%", "<= 100")

@@ -2,7 +2,8 @@
 //!
 //! `map_count WAY CALLS` does so many, each between the markers of lab/count; `map_count time CALLS ROUNDS`
 //! prints a line `WAY NANOSECONDS`, of processor time, for each way and round. WAY: `empty`; `read`, a request to a RAM disk;
-//! `thread`, a load from its map; `local`, a load from a map that its own thread serves.
+//! `thread`, a load from its map; `local`, a load from a map that its own thread serves; `signal`, a load of a page that does not exist,
+//! whose signal's handler steps over it: what the kernel takes for a signal, at least.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, unsafe_code)]
 
 use block::{Buffer, RamDisk, blocking};
@@ -79,6 +80,45 @@ unsafe fn load_each(start: *const u8, calls: usize) -> Duration {
     })
 }
 
+/// Steps over the load of [`load_nothing`].
+#[cfg(target_arch = "x86_64")]
+extern "C" fn step_over(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the third argument of the handler is the context, whole.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    registers[libc::REG_RIP as usize] += 2;
+}
+
+/// An access to a page past the end of a file.
+///
+/// # Safety
+/// `byte` is such a page's, and [`step_over`] handles SIGBUS.
+#[cfg(target_arch = "x86_64")]
+unsafe fn load_nothing(byte: *const u8) {
+    // SAFETY: the instruction has two bytes, over which the handler steps.
+    unsafe { std::arch::asm!("mov al, byte ptr [rdi]", in("rdi") byte, out("al") _) };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn signals(calls: usize) -> Duration {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let file = rustix::fs::memfd_create("nothing", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
+    // SAFETY: no address is requested, and the structure of the signal's action is whole.
+    let start = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = step_over;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        let installed = libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        assert_eq!(installed, 0);
+        mmap(std::ptr::null_mut(), PAGES * PAGE, read, shared, &file, 0).unwrap()
+    };
+    timed(calls, |page| {
+        // SAFETY: the file has no bytes.
+        counted(|| unsafe { load_nothing(start.cast::<u8>().add(page * PAGE)) });
+    })
+}
+
 fn run(way: &str, calls: usize) -> Duration {
     let (range, options) = whole();
     match way {
@@ -108,6 +148,8 @@ fn run(way: &str, calls: usize) -> Duration {
                 user.join().unwrap()
             })
         }
+        #[cfg(target_arch = "x86_64")]
+        "signal" => signals(calls),
         way => panic!("unknown way {way}"),
     }
 }
@@ -123,7 +165,7 @@ fn main() {
         return;
     }
     for _ in 0..number(2).unwrap_or(5) {
-        for way in ["read", "local", "thread"] {
+        for way in ["read", "local", "thread", "signal"] {
             let nanoseconds = run(way, calls).as_nanos() as f64 / calls as f64;
             println!("{way} {nanoseconds:.0}");
         }

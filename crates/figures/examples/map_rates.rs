@@ -101,6 +101,19 @@ fn sequential(name: &str) {
     });
 }
 
+/// Prints how many loads there were in a second, and how often threads of this process slept for one.
+fn print_rate(began: Instant) {
+    let (loads, seconds) = ((THREADS * CALLS) as f64, began.elapsed().as_secs_f64());
+    // SAFETY: all zeroes is a valid structure, and the call writes one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
+        usage
+    };
+    println!("loads_per_s {:.0}", loads / seconds);
+    println!("switches {:.3}", usage.ru_nvcsw as f64 / loads);
+}
+
 /// Each thread serves itself.
 fn random_local(name: &str) {
     let options = Options {
@@ -130,8 +143,7 @@ fn random_local(name: &str) {
             });
         }
     });
-    let loads = (THREADS * CALLS) as f64;
-    println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+    print_rate(began);
     let resident = map.resident_bytes().unwrap();
     println!(
         "resident_percent {}",
@@ -158,8 +170,7 @@ fn random(name: &str, servers: usize) {
                 });
             }
         });
-        let loads = (THREADS * CALLS) as f64;
-        println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+        print_rate(began);
     });
 }
 
@@ -183,8 +194,7 @@ fn random_pread(name: &str) {
             });
         }
     });
-    let loads = (THREADS * CALLS) as f64;
-    println!("loads_per_s {:.0}", loads / began.elapsed().as_secs_f64());
+    print_rate(began);
 }
 
 /// Times loads of one half while a thread stores to the other, one store for each load.
