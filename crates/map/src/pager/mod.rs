@@ -6,23 +6,25 @@
 
 mod ahead;
 mod contents;
+mod lane;
 mod late;
 mod reports;
+mod shared;
 mod sync;
 
 pub use reports::{Counters, Reports};
 
 use crate::error::{Error, Failure, Result};
-use crate::map::{POLL_US, micros};
 use crate::pages::{Answer, Loaded, Pages, State, Step};
 use crate::space::{Fault, Space};
 use ahead::Ahead;
 use block::{Buffer, Completion, Device, Geometry, Lent, Operation, Request, Tag};
 use contents::Contents;
+use shared::Early;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 use sync::{Sync, outcome};
 
 /// The lowest tag of a flush; the others are the numbers of buffers.
@@ -163,252 +165,6 @@ pub fn check(geometry: &Geometry, range: Range, limits: Limits, buffers: &[Buffe
         return Ok(());
     };
     Err(Error::Options(problem))
-}
-
-impl<S: Space> Shared<S> {
-    /// A map of `range` that has passed [`check`].
-    pub fn new(space: S, range: Range, limits: Limits, reports: Arc<Reports>) -> Self {
-        let contents = (!space.tells_stores()).then(Contents::default);
-        let core = Core {
-            pages: Pages::new(limits.resident_pages),
-            waiting: VecDeque::new(),
-            lent: 0,
-            ahead: Ahead::default(),
-            contents,
-            sync: None,
-            synced: None,
-            flushes: 0,
-            counters: Counters::default(),
-            has_ended: false,
-            has_called: false,
-        };
-        Self {
-            space,
-            range,
-            limits,
-            core: Mutex::new(core),
-            reports,
-            started: Instant::now(),
-        }
-    }
-
-    /// The memory.
-    pub const fn space(&self) -> &S {
-        &self.space
-    }
-
-    /// Microseconds since the map was made.
-    pub fn now_us(&self) -> u64 {
-        micros(self.started.elapsed())
-    }
-
-    fn core(&self) -> MutexGuard<'_, Core> {
-        // A panic is an error of the device's or ours; each page still has one of its states.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the last fault on this page was served, and then whether its access is possible.
-    pub fn settled(&self, page: u64) -> Option<bool> {
-        let core = self.core();
-        let waits = core.waiting.iter().any(|(fault, _)| fault.page == page);
-        match core.pages.state(page) {
-            _ if core.has_ended => Some(false),
-            _ if waits => None,
-            Some(State::Reading { .. }) => None,
-            state => Some(state != Some(State::Poisoned)),
-        }
-    }
-
-    /// Whether the map has ended.
-    pub fn has_ended(&self) -> bool {
-        self.core().has_ended
-    }
-
-    /// A lane that was called has woken up.
-    pub fn answer(&self) {
-        self.core().has_called = false;
-    }
-
-    /// Whether there may be a result that a user waits for.
-    pub fn has_news(&self) -> bool {
-        let core = self.core();
-        core.sync.is_some() || core.synced.is_some() || core.ahead.has_pins()
-    }
-
-    /// Ends the map: each access is an error from now on.
-    ///
-    /// # Errors
-    /// A system call failed.
-    pub fn close(&self) -> io::Result<()> {
-        self.core().has_ended = true;
-        self.space.close()
-    }
-
-    /// Gives a page that was read its content, if its threads wait for it: the longest part of a fault, which
-    /// several lanes do at a time. Stores to it fault; whether they must is decided later.
-    fn install(&self, page: u64, data: &[u8]) -> Option<Early> {
-        let protected = match self.core().pages.state(page) {
-            Some(State::Reading { stored, .. }) => !stored,
-            _ => return None,
-        };
-        let installed = if data.len() < self.limits.page_bytes {
-            // The rest of the last page.
-            let mut padded = data.to_vec();
-            padded.resize(self.limits.page_bytes, 0);
-            self.space.install(page, &padded, protected)
-        } else {
-            self.space.install(page, data, protected)
-        };
-        Some(Early {
-            protected,
-            installed,
-        })
-    }
-}
-
-/// What was done with a page before its state says so.
-struct Early {
-    protected: bool,
-    installed: io::Result<()>,
-}
-
-impl Core {
-    fn report(&mut self, fault: Fault, now_us: u64) {
-        self.counters.faults += 1;
-        // The thread's next access is no fault, so it may be a store.
-        let store = fault.store || self.contents.is_some();
-        self.waiting.push_back((Fault { store, ..fault }, now_us));
-    }
-}
-
-impl<D: Device> Lane<D> {
-    /// A lane with one buffer of a page for each request that may be under way. They have passed [`check`].
-    pub fn new(device: D, buffers: Vec<Buffer>) -> Self {
-        Self {
-            device,
-            slots: buffers.into_iter().map(Slot::Free).collect(),
-            reported: Vec::new(),
-            now_us: 0,
-            late_us: 0,
-        }
-    }
-
-    /// Whether requests are under way, and the device should be waited for rather than a fault.
-    pub fn is_busy(&self) -> bool {
-        self.device.outstanding() > 0
-    }
-
-    /// Whether a page is being read by this lane.
-    pub fn reads(&self, page: u64) -> bool {
-        let reads =
-            |slot: &Slot| matches!(slot, Slot::Lent(Job::Read(other), ..) if *other == page);
-        self.slots.iter().any(reads)
-    }
-
-    /// Has the next turn serve a thread that waits.
-    pub fn report(&mut self, fault: Fault) {
-        self.reported.push(fault);
-    }
-
-    /// Sleeps until a request may have ended, at most about `timeout_us` microseconds.
-    pub fn wait(&mut self, timeout_us: u32) {
-        self.device.wait(timeout_us);
-    }
-
-    /// Decides, with the map's other lanes waiting.
-    pub fn pager<'p, S: Space>(&'p mut self, shared: &'p Shared<S>) -> Pager<'p, D, S> {
-        Pager {
-            core: shared.core(),
-            lane: self,
-            shared,
-        }
-    }
-
-    /// Serves what can be served now; returns whether there was something.
-    ///
-    /// # Errors
-    /// A system call failed: the map has ended.
-    pub fn turn<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
-        self.now_us = shared.now_us();
-        let mut has_moved = false;
-        while let Some(completion) = self.device.poll() {
-            has_moved = true;
-            let early = match (self.slots.get(completion.tag as usize), &completion) {
-                (
-                    Some(&Slot::Lent(Job::Read(page), ..)),
-                    Completion {
-                        result: Ok(()),
-                        buffer: Some(data),
-                        ..
-                    },
-                ) => shared.install(page, data),
-                _ => None,
-            };
-            self.pager(shared).end(completion, early)?;
-        }
-        shared.space.take_faults(&mut self.reported)?;
-        has_moved |= self.pager(shared).turn()?;
-        self.device.kick();
-        has_moved |= self.make_spare(shared)?;
-        Ok(has_moved)
-    }
-
-    /// Takes memory for the next pages while the device reads, and without the lock.
-    fn make_spare<S: Space>(&mut self, shared: &Shared<S>) -> io::Result<bool> {
-        let mut has_moved = false;
-        loop {
-            let step = self.pager(shared).spare_step()?;
-            match step {
-                Some(Step::Evict(page)) => {
-                    shared.space.evict(page)?;
-                    self.pager(shared).left(page);
-                }
-                // It may be mapped again in between, for another fault: then the kernel says that it is not.
-                Some(Step::Unmap(page)) => shared.space.unmap(page)?,
-                Some(Step::Write(_)) => self.device.kick(),
-                None => return Ok(has_moved),
-            }
-            has_moved = true;
-        }
-    }
-
-    /// Waits for what is under way without a use for it, at most until the deadline; returns the device and
-    /// the buffers that came back. If the device does not answer, both stay lent to it.
-    ///
-    /// # Errors
-    /// [`Error::Late`].
-    pub fn close(mut self, deadline: Option<Duration>) -> Result<(D, Vec<Buffer>)> {
-        let started = Instant::now();
-        while self.is_busy() {
-            let Some(Completion { tag, buffer, .. }) = self.device.poll() else {
-                if deadline.is_some_and(|most| started.elapsed() >= most) {
-                    // The device may still write to the buffers.
-                    std::mem::forget(self);
-                    return Err(Error::Late("the end of the map"));
-                }
-                self.device.kick();
-                self.device.wait(POLL_US);
-                continue;
-            };
-            let Some(place) = self.slots.get_mut(tag as usize) else {
-                continue;
-            };
-            if let (Slot::Lent(_, mut lent, _), Some(buffer)) =
-                (std::mem::replace(place, Slot::Lost), buffer)
-            {
-                let whole = lent
-                    .give_back(buffer)
-                    .ok()
-                    .and_then(|_| lent.into_whole().ok());
-                *place = whole.map_or(Slot::Lost, Slot::Free);
-            }
-        }
-        let back = self.slots.into_iter().filter_map(|slot| match slot {
-            Slot::Free(buffer) => Some(buffer),
-            _ => None,
-        });
-        Ok((self.device, back.collect()))
-    }
 }
 
 impl<D: Device, S: Space> Pager<'_, D, S> {
