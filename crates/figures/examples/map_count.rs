@@ -104,19 +104,29 @@ fn signals(calls: usize) -> Duration {
     let file = rustix::fs::memfd_create("nothing", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
     // SAFETY: no address is requested, and the structure of the signal's action is whole.
-    let start = unsafe {
+    let (start, before) = unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = step_over;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        let installed = libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
-        assert_eq!(installed, 0);
-        mmap(std::ptr::null_mut(), PAGES * PAGE, read, shared, &file, 0).unwrap()
+        assert_eq!(
+            libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before),
+            0
+        );
+        let start = mmap(std::ptr::null_mut(), PAGES * PAGE, read, shared, &file, 0).unwrap();
+        (start, before)
     };
-    timed(calls, |page| {
+    let took = timed(calls, |page| {
         // SAFETY: the file has no bytes.
         counted(|| unsafe { load_nothing(start.cast::<u8>().add(page * PAGE)) });
-    })
+    });
+    // Maps have a handler of their own, once in the process.
+    // SAFETY: the structure is what the call above has returned.
+    let restored =
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const before, std::ptr::null_mut()) };
+    assert_eq!(restored, 0);
+    took
 }
 
 fn run(way: &str, calls: usize) -> Duration {
