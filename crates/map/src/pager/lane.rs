@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl<D: Device> Lane<D> {
-    /// A lane with one buffer of a page for each request that may be under way. They have passed [`check`].
+    /// A lane with one buffer of a page for each request that may be under way. They have passed [`check`](super::check).
     pub fn new(device: D, buffers: Vec<Buffer>) -> Self {
         Self {
             device,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 impl<S: Space> Shared<S> {
-    /// A map of `range` that has passed [`check`].
+    /// A map of `range` that has passed [`check`](super::check).
     pub fn new(space: S, range: Range, limits: Limits, reports: Arc<Reports>) -> Self {
         let contents = (!space.tells_stores()).then(Contents::default);
         let core = Core {
