@@ -1,5 +1,9 @@
 //! The meaning of the user's DEVICE: an NVMe drive, or a substitute for one.
 
+mod array;
+
+pub use array::{ArrayDrive, ArrayShape};
+
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::units::{Size, Time};
@@ -25,6 +29,8 @@ pub enum Drive {
     Model(ModelDrive),
     /// `coprocessor:PATH`: the drive behind a storage coprocessor, whose window is the file.
     Coprocessor(PathBuf),
+    /// `stripe:SIZE,DEVICE,...` or `mirror:DEVICE,...`: several devices as one.
+    Array(Box<ArrayDrive>),
 }
 
 /// A model controller.
@@ -50,7 +56,11 @@ impl Drive {
             Some(("coprocessor", path)) => Ok(Self::Coprocessor(window(name, path)?)),
             Some(("model", words)) => Ok(Self::Model(parse_model(name, words)?)),
             Some(("hwfs", _)) => Err(no_blocks(name)),
-            Some((scheme @ ("tcp" | "stripe"), _)) => Err(Failure::unsupported(format!(
+            Some((scheme @ ("stripe" | "mirror"), words)) => {
+                let array = ArrayDrive::find(roots, name, scheme, words)?;
+                Ok(Self::Array(Box::new(array)))
+            }
+            Some((scheme @ "tcp", _)) => Err(Failure::unsupported(format!(
                 "`{name}`: this version has no {scheme}: devices"
             ))
             .hint("name a local drive; see: straightway list")),
@@ -265,6 +275,7 @@ impl fmt::Display for Drive {
             Self::Nvme(resolved) => write!(f, "{resolved}"),
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Ram(bytes) => write!(f, "{} of memory", Size(*bytes)),
+            Self::Array(array) => write!(f, "{array}"),
             Self::Coprocessor(path) => write!(f, "the drive behind coprocessor {}", path.display()),
             Self::Model(ModelDrive {
                 size_bytes, file, ..

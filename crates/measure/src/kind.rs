@@ -20,6 +20,8 @@ pub enum Group {
     Coprocessor,
     /// No driver: a file, or memory.
     Plain,
+    /// Several devices, each by its own path.
+    Array,
 }
 
 impl Group {
@@ -32,6 +34,7 @@ impl Group {
             Group::Straightway => "straightway",
             Group::Coprocessor => "coprocessor",
             Group::Plain => "plain",
+            Group::Array => "array",
         }
     }
 
@@ -65,6 +68,8 @@ pub enum Carrier {
     Coprocessor,
     /// Memory.
     Memory,
+    /// Stripes or a mirror.
+    Array,
 }
 
 /// How completions are waited for.
@@ -172,10 +177,14 @@ kinds! {
     }
     "file-io_uring-polled"  Plain       Ring             Poll      { is_usual: false }
     RAM                     Plain       Memory           Poll      { is_first: true }
+    ARRAY                   Array       Array            Interrupt { is_first: true }
 }
 
 /// Memory, the reference for every device.
 pub const RAM: &str = "ram";
+
+/// Several devices as one.
+pub const ARRAY: &str = "array";
 
 /// Baselines for the speed of other paths, of which the first measured one is used: the paths of a
 /// program that simply opens the device and reads.

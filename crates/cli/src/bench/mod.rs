@@ -25,7 +25,7 @@ use crate::guard::Grant;
 use crate::path::borrow::Loan;
 use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
-use crate::path::{PathChoice, chario};
+use crate::path::{self, OpenOptions, Opened, PathChoice, chario};
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
 use measure::format::distinct;
@@ -142,6 +142,19 @@ impl Bench {
     /// The claim to a file or a device, for writing if writes are measured.
     fn claim(&self, node: &std::path::Path) -> Result<Claim> {
         self.grant.claim(&self.roots, node, self.plan.destroys)
+    }
+
+    /// The whole drive, by its only path.
+    fn open_drive(&self) -> Result<Opened> {
+        let options = OpenOptions {
+            path: PathChoice::AUTO,
+            mode: None,
+            namespace: None,
+            write: self.plan.destroys,
+            buffer_bytes: self.buffer_bytes,
+            queue_depth: self.plan.queue_depth,
+        };
+        path::open(&self.roots, &self.grant, &options)
     }
 
     /// The nodes of the drive in the kernel.

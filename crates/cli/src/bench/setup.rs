@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::guard::Grant;
 use crate::output::Saving;
-use crate::path::PathChoice;
+use crate::path::{self, OpenOptions, PathChoice};
 use crate::units::{self, Size};
 use block::Device as _;
 use clap::Args;
@@ -270,6 +270,20 @@ fn namespace_of(
             plain(found.len(), None)
         }
         Drive::Ram(bytes) => plain(*bytes, Some("memory")),
+        Drive::Array(_) => {
+            let options = OpenOptions {
+                path: PathChoice::AUTO,
+                mode: None,
+                namespace: None,
+                write: false,
+                buffer_bytes: 4096,
+                queue_depth: 1,
+            };
+            let opened = path::open(&context.roots, grant, &options)?;
+            let size_bytes = opened.device.geometry().size_bytes();
+            opened.close()?;
+            plain(size_bytes, None)
+        }
     };
     Ok((1, device))
 }

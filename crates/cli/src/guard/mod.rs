@@ -49,6 +49,8 @@ pub struct Grant {
     named: Option<String>,
     /// The claim to a drive that is a file.
     claim: Option<Claim>,
+    /// Those of an array's members, in order; `None` for a missing one.
+    members: Vec<Option<Grant>>,
     /// The claim to a drive that is measured.
     _lock: Option<FunctionLock>,
 }
@@ -76,19 +78,39 @@ impl Grant {
                 None
             }
             Drive::Nvme(_) | Drive::Ram(_) => None,
-            // The coprocessor itself admits one writer.
-            Drive::Coprocessor(_) => None,
+            // The coprocessor itself admits one writer; an array's members are claimed below.
+            Drive::Coprocessor(_) | Drive::Array(_) => None,
             Drive::File(path) => Some(claim_file(roots, path, writes)?),
             Drive::Model(model) => match &model.file {
                 Some(path) if path.exists() => Some(claim_file(roots, path, writes)?),
                 _ => None,
             },
         };
+        let members = match &drive {
+            Drive::Array(array) => array
+                .members
+                .iter()
+                .map(|member| {
+                    let drive = member.drive.as_ref().ok().cloned();
+                    // The names were checked for all members together.
+                    let purpose = if writes {
+                        Purpose::Change
+                    } else {
+                        Purpose::Read
+                    };
+                    drive
+                        .map(|drive| Self::of(roots, drive, purpose))
+                        .transpose()
+                })
+                .collect::<Result<_>>()?,
+            _ => Vec::new(),
+        };
         Ok(Self {
             drive,
             writes,
             named,
             claim,
+            members,
             _lock: None,
         })
     }
@@ -115,6 +137,11 @@ impl Grant {
             }
         }
         Ok(grant)
+    }
+
+    /// The grants of an array's members, in order.
+    pub fn members(&self) -> impl Iterator<Item = Option<&Grant>> {
+        self.members.iter().map(Option::as_ref)
     }
 
     /// The intended use.
@@ -201,6 +228,7 @@ fn is_part_of(roots: &Roots, drive: &Drive, data: &Metadata) -> bool {
         Drive::File(path) | Drive::Coprocessor(path) => is_file(path),
         Drive::Model(model) => model.file.as_deref().is_some_and(is_file),
         Drive::Ram(_) => false,
+        Drive::Array(array) => array.drives().any(|drive| is_part_of(roots, drive, data)),
         Drive::Nvme(resolved) => {
             let Some(name) = device_name(roots, data) else {
                 return false;

@@ -3,7 +3,7 @@
 //! An NVMe drive is named by its serial number; a file, whether it is a disk itself or a model
 //! controller's, by its path or its name. Memory holds no data to lose and needs no name.
 
-use crate::drive::Drive;
+use crate::drive::{ArrayDrive, Drive};
 use crate::failure::{Failure, Result};
 use std::path::Path;
 
@@ -28,10 +28,33 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
             None => Ok(()),
         },
         Drive::Ram(_) => Ok(()),
+        Drive::Array(array) => check_members(drive, array, given),
         // The coprocessor reports the drive's serial number; see `check_opened`.
         Drive::Coprocessor(_) if given.is_some() => Ok(()),
         Drive::Coprocessor(_) => Err(refusal(drive, None)),
     }
+}
+
+/// Each member that holds data is named, in order, separated by commas.
+fn check_members(drive: &Drive, array: &ArrayDrive, given: Option<&str>) -> Result<()> {
+    let named: Vec<&Drive> = array
+        .drives()
+        .filter(|member| check(member, None).is_err())
+        .collect();
+    let given: Vec<&str> = given
+        .map(|given| given.split(',').collect())
+        .unwrap_or_default();
+    if given.len() != named.len() {
+        return Err(Failure::usage(format!(
+            "this would overwrite data on {drive}; nothing was done"
+        ))
+        .hint(
+            "--destroy-data NAME,NAME with each member's serial number or file name, in order; \
+             see: straightway list",
+        ));
+    }
+    let mut both = named.into_iter().zip(given);
+    both.try_for_each(|(member, given)| check(member, Some(given)))
 }
 
 /// Checks the value against the opened drive's serial number, before anything is written.

@@ -1,5 +1,6 @@
 //! Opens the block device of a drive by the requested path.
 
+pub mod array;
 pub mod borrow;
 pub mod chario;
 pub mod coprocessor;
@@ -285,6 +286,7 @@ impl Drive {
             Drive::Coprocessor(_) => kind.group == Group::Coprocessor,
             Drive::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
             Drive::Ram(_) => kind.carrier == Carrier::Memory,
+            Drive::Array(_) => kind.carrier == Carrier::Array,
         }
     }
 }
@@ -315,6 +317,12 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
         Drive::Coprocessor(path) => {
             let kind = kind_in("a coprocessor's drive", "coprocessor-hybrid")?;
             coprocessor::open(path, kind, options.write)
+        }
+        Drive::Array(array) => {
+            refuse_namespace(options, "an array")?;
+            let kind = kind::named(kind::ARRAY);
+            let kind = kind.ok_or_else(|| Failure::unsupported(kind::ARRAY))?;
+            array::open(roots, grant, array, kind, options)
         }
         Drive::File(path) => {
             let kind = kind_in("a file", "file-buffered")?;
@@ -423,7 +431,7 @@ fn open_nvme(
             kind.name
         ))
         .hint("straightway compare; or mount it, and name a file on it")),
-        Group::Plain | Group::Coprocessor => Err(Failure::unsupported(format!(
+        Group::Plain | Group::Coprocessor | Group::Array => Err(Failure::unsupported(format!(
             "an NVMe drive has no path {}",
             kind.name
         ))

@@ -235,6 +235,9 @@ impl Format {
         let purpose = match (&drive, given) {
             (_, None) if self.dry_run => Purpose::Read,
             (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
+            (Drive::Array(array), _) if array.drives().any(Drive::is_nvme) => {
+                Purpose::Destroy(given)
+            }
             _ => Purpose::Change,
         };
         let io = self.route.with_buffers(MEMORY_BYTES as u64, 1);
@@ -387,7 +390,7 @@ impl Format {
 }
 
 /// 16 random bytes in the form of a random UUID.
-fn random_identity() -> Result<[u8; 16]> {
+pub(super) fn random_identity() -> Result<[u8; 16]> {
     let path = Path::new("/dev/urandom");
     let failed = |error: std::io::Error| Failure::io("reading", path, &error);
     let mut uuid = [0; 16];

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+pub mod array;
 pub mod bind;
 pub mod check;
 pub mod compare;
@@ -76,6 +77,8 @@ verbs! {
     doctor Doctor reports doctor::Diagnosis;
     /// Show a drive's identity, limits, health, errors and firmware
     info Info reports info::InfoReport;
+    /// Make, show or rebuild an array of devices
+    array Array reports array::ArrayReport;
     /// Take a drive from its kernel driver until `release`
     bind Bind reports bind::Bound;
     /// Return a drive to the driver that it had

@@ -60,6 +60,7 @@ const AT_START: &[(u64, &[u8], &str)] = &[
     (510, &[0x55, 0xaa], "a partition table or a boot sector"),
 ];
 const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+const ARRAY: [u8; 8] = *b"STWARRAY";
 const BCACHE: [u8; 8] = [0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca];
 
 /// A LUKS2 header's second copy is after the first, whose size is one of these.
@@ -142,6 +143,8 @@ impl Ends {
                 &[0x34, 0x34],
                 "a file system (NILFS2)",
             ),
+            (before_end(8192), &ARRAY, "a part of an array (straightway)"),
+            (before_end(4096), &ARRAY, "a part of an array (straightway)"),
             (
                 before_end(1024),
                 b"Intel Raid ISM Cfg Sig. ",
