@@ -1,8 +1,10 @@
 //! The meaning of the user's DEVICE: an NVMe drive, or a substitute for one.
 
 mod array;
+mod remote;
 
 pub use array::{ArrayDrive, ArrayShape};
+pub use remote::RemoteDrive;
 
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
@@ -31,6 +33,8 @@ pub enum Drive {
     Coprocessor(PathBuf),
     /// `stripe:SIZE,DEVICE,...` or `mirror:DEVICE,...`: several devices as one.
     Array(Box<ArrayDrive>),
+    /// `tcp://HOST:PORT/NQN`: a namespace of an NVMe/TCP target.
+    Remote(Box<RemoteDrive>),
 }
 
 /// A model controller.
@@ -60,10 +64,7 @@ impl Drive {
                 let array = ArrayDrive::find(roots, name, scheme, words)?;
                 Ok(Self::Array(Box::new(array)))
             }
-            Some((scheme @ "tcp", _)) => Err(Failure::unsupported(format!(
-                "`{name}`: this version has no {scheme}: devices"
-            ))
-            .hint("name a local drive; see: straightway list")),
+            Some(("tcp", rest)) => Ok(Self::Remote(Box::new(RemoteDrive::parse(name, rest)?))),
             _ => match resolve(roots, name) {
                 Ok(resolved) => Ok(Self::Nvme(Box::new(resolved))),
                 Err(error) if is_plain_file(&error) => Ok(Self::File(regular_file(name, true)?)),
@@ -276,6 +277,7 @@ impl fmt::Display for Drive {
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Ram(bytes) => write!(f, "{} of memory", Size(*bytes)),
             Self::Array(array) => write!(f, "{array}"),
+            Self::Remote(remote) => write!(f, "{remote}"),
             Self::Coprocessor(path) => write!(f, "the drive behind coprocessor {}", path.display()),
             Self::Model(ModelDrive {
                 size_bytes, file, ..

@@ -8,6 +8,7 @@
 //! | io_uring | [`Uring`] | the kernel's | a file or a block device | `io-uring` |
 //! | CharIO | [`Chario`] | CharIO's, or none | its module, `/dev/chardiskXnY` | `chario` |
 //! | a storage coprocessor | [`Coprocessor`] | none: polled | its window, a file | `coprocessor` |
+//! | a remote namespace | [`fabric::RemoteDevice`] | by NVMe/TCP | none | `fabric` |
 //! | a file system in hardware | [`Uio`] | the board's, by UIO | its UIO device | `hwfs` |
 //! | pread and pwrite | [`SyncFile`] | the kernel's | a file or a block device | |
 //!
@@ -45,6 +46,8 @@ pub mod coprocessor;
 pub mod cpufreq;
 pub mod doctor;
 mod error;
+#[cfg(feature = "fabric")]
+pub mod fabric;
 pub mod identity;
 #[cfg(feature = "io-uring")]
 mod lanes;

@@ -22,6 +22,8 @@ pub enum Group {
     Plain,
     /// Several devices, each by its own path.
     Array,
+    /// A remote target.
+    Remote,
 }
 
 impl Group {
@@ -35,6 +37,7 @@ impl Group {
             Group::Coprocessor => "coprocessor",
             Group::Plain => "plain",
             Group::Array => "array",
+            Group::Remote => "remote",
         }
     }
 
@@ -70,6 +73,8 @@ pub enum Carrier {
     Memory,
     /// Stripes or a mirror.
     Array,
+    /// NVMe/TCP.
+    Remote,
 }
 
 /// How completions are waited for.
@@ -177,11 +182,15 @@ kinds! {
     }
     "file-io_uring-polled"  Plain       Ring             Poll      { is_usual: false }
     RAM                     Plain       Memory           Poll      { is_first: true }
+    REMOTE                  Remote      Remote           Interrupt { is_first: true }
     ARRAY                   Array       Array            Interrupt { is_first: true }
 }
 
 /// Memory, the reference for every device.
 pub const RAM: &str = "ram";
+
+/// A namespace of a remote target.
+pub const REMOTE: &str = "nvme-tcp";
 
 /// Several devices as one.
 pub const ARRAY: &str = "array";

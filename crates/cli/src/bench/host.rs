@@ -35,7 +35,7 @@ impl BenchHost {
             Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported("the coprocessor owns the controller"));
             }
-            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) => {
+            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) | Drive::Remote(_) => {
                 return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
@@ -82,7 +82,7 @@ impl Host for BenchHost {
                 Ok(())
             }
             Some(Group::Straightway) => Ok(self.take_controller()?),
-            Some(Group::Plain | Group::Coprocessor | Group::Array) | None => Ok(()),
+            Some(Group::Plain | Group::Coprocessor | Group::Array | Group::Remote) | None => Ok(()),
         }
     }
 

@@ -38,6 +38,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Drive {
+    /// Whether `--destroy-data` names it by a serial number.
+    pub const fn has_serial(&self) -> bool {
+        matches!(
+            self,
+            Drive::Nvme(_) | Drive::Coprocessor(_) | Drive::Remote(_)
+        )
+    }
+
     /// Whether it is a drive of this machine.
     pub const fn is_nvme(&self) -> bool {
         matches!(self, Drive::Nvme(_))

@@ -39,7 +39,7 @@ impl BenchPath {
         let (bench, kind) = (&self.bench, self.kind);
         let memory = bench.memory.clone();
         match kind.carrier {
-            Carrier::Array => bench.open_drive(),
+            Carrier::Array | Carrier::Remote => bench.open_drive(),
             Carrier::Memory => kernel::open_ram(bench.plan.span_bytes, RAM_FILL, kind, memory),
             Carrier::Queue => {
                 let handle = bench.handle.borrow();
@@ -102,6 +102,7 @@ impl Path for BenchPath {
             Carrier::Coprocessor => ::coprocessor::layout::CREDITS as u16,
             Carrier::Memory => kernel::RAM_DEPTH as u16,
             Carrier::Array => path::array::DEPTH as u16,
+            Carrier::Remote => linux::fabric::DEPTH as u16,
             _ => 1,
         }
     }
@@ -178,8 +179,8 @@ impl Path for BenchPath {
             Group::Coprocessor => Ok(Counters::uncounted(
                 "only the coprocessor can read the drive's health log",
             )),
-            Group::Array => Ok(Counters::uncounted(
-                "the members' commands are not counted together",
+            Group::Array | Group::Remote => Ok(Counters::uncounted(
+                "commands of other machines and of several devices are not counted",
             )),
             Group::Plain if self.kind.carrier == Carrier::Memory => {
                 Ok(Counters::uncounted("memory has no commands"))

@@ -270,7 +270,7 @@ fn namespace_of(
             plain(found.len(), None)
         }
         Drive::Ram(bytes) => plain(*bytes, Some("memory")),
-        Drive::Array(_) => {
+        Drive::Array(_) | Drive::Remote(_) => {
             let options = OpenOptions {
                 path: PathChoice::AUTO,
                 mode: None,

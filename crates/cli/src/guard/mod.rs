@@ -79,7 +79,7 @@ impl Grant {
             }
             Drive::Nvme(_) | Drive::Ram(_) => None,
             // The coprocessor itself admits one writer; an array's members are claimed below.
-            Drive::Coprocessor(_) | Drive::Array(_) => None,
+            Drive::Coprocessor(_) | Drive::Array(_) | Drive::Remote(_) => None,
             Drive::File(path) => Some(claim_file(roots, path, writes)?),
             Drive::Model(model) => match &model.file {
                 Some(path) if path.exists() => Some(claim_file(roots, path, writes)?),
@@ -227,7 +227,7 @@ fn is_part_of(roots: &Roots, drive: &Drive, data: &Metadata) -> bool {
     match drive {
         Drive::File(path) | Drive::Coprocessor(path) => is_file(path),
         Drive::Model(model) => model.file.as_deref().is_some_and(is_file),
-        Drive::Ram(_) => false,
+        Drive::Ram(_) | Drive::Remote(_) => false,
         Drive::Array(array) => array.drives().any(|drive| is_part_of(roots, drive, data)),
         Drive::Nvme(resolved) => {
             let Some(name) = device_name(roots, data) else {

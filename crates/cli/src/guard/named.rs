@@ -30,8 +30,8 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
         Drive::Ram(_) => Ok(()),
         Drive::Array(array) => check_members(drive, array, given),
         // The coprocessor reports the drive's serial number; see `check_opened`.
-        Drive::Coprocessor(_) if given.is_some() => Ok(()),
-        Drive::Coprocessor(_) => Err(refusal(drive, None)),
+        Drive::Coprocessor(_) | Drive::Remote(_) if given.is_some() => Ok(()),
+        Drive::Coprocessor(_) | Drive::Remote(_) => Err(refusal(drive, None)),
     }
 }
 
@@ -63,7 +63,7 @@ fn check_members(drive: &Drive, array: &ArrayDrive, given: Option<&str>) -> Resu
 /// It names another drive.
 pub fn check_opened(drive: &Drive, given: Option<&str>, serial: Option<&str>) -> Result<()> {
     match (drive, given, serial) {
-        (Drive::Nvme(_) | Drive::Coprocessor(_), Some(given), Some(serial)) => {
+        (Drive::Nvme(_) | Drive::Coprocessor(_) | Drive::Remote(_), Some(given), Some(serial)) => {
             check_serial(given, serial)
         }
         _ => Ok(()),

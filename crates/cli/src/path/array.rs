@@ -171,7 +171,7 @@ pub fn open_members(
         };
         let path = match drive {
             Drive::Nvme(_) if options.path == PathChoice::AUTO => PathChoice::IO_URING,
-            Drive::Ram(_) => PathChoice::AUTO,
+            Drive::Ram(_) | Drive::Remote(_) => PathChoice::AUTO,
             Drive::Model(_) | Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported(format!(
                     "`{}` cannot be a member of an array: its memory is its own",
@@ -195,7 +195,7 @@ pub fn open_members(
         let (_, label) = read_label(&mut opened, buffer);
         let doing = || format!("reading the label of {}", member.name);
         set.labels
-            .push(label.map_err(|error| Failure::request(&doing(), error))?);
+            .push(label.map_err(|error| Failure::request(doing(), error))?);
         set.members.push(Some(opened));
     }
     Ok(set)

@@ -8,6 +8,7 @@ pub mod handle;
 pub mod held;
 pub mod kernel;
 pub mod memory;
+pub mod remote;
 pub mod straight;
 pub mod without_fua;
 
@@ -287,6 +288,7 @@ impl Drive {
             Drive::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
             Drive::Ram(_) => kind.carrier == Carrier::Memory,
             Drive::Array(_) => kind.carrier == Carrier::Array,
+            Drive::Remote(_) => kind.carrier == Carrier::Remote,
         }
     }
 }
@@ -323,6 +325,10 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             let kind = kind::named(kind::ARRAY);
             let kind = kind.ok_or_else(|| Failure::unsupported(kind::ARRAY))?;
             array::open(roots, grant, array, kind, options)
+        }
+        Drive::Remote(remote) => {
+            let kind = options.kind_in("a remote target", kind::REMOTE, |kind| drive.has(kind))?;
+            remote::open(remote, kind, options)
         }
         Drive::File(path) => {
             let kind = kind_in("a file", "file-buffered")?;
@@ -431,11 +437,10 @@ fn open_nvme(
             kind.name
         ))
         .hint("straightway compare; or mount it, and name a file on it")),
-        Group::Plain | Group::Coprocessor | Group::Array => Err(Failure::unsupported(format!(
-            "an NVMe drive has no path {}",
-            kind.name
-        ))
-        .hint("omit --path")),
+        Group::Plain | Group::Coprocessor | Group::Array | Group::Remote => Err(
+            Failure::unsupported(format!("an NVMe drive has no path {}", kind.name))
+                .hint("omit --path"),
+        ),
     }
 }
 

@@ -234,8 +234,10 @@ impl Format {
         // A file needs no `--destroy-data`: its contents are checked, without changing them.
         let purpose = match (&drive, given) {
             (_, None) if self.dry_run => Purpose::Read,
-            (Drive::Nvme(_) | Drive::Coprocessor(_), _) | (_, Some(_)) => Purpose::Destroy(given),
-            (Drive::Array(array), _) if array.drives().any(Drive::is_nvme) => {
+            (Drive::Nvme(_) | Drive::Coprocessor(_) | Drive::Remote(_), _) | (_, Some(_)) => {
+                Purpose::Destroy(given)
+            }
+            (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
                 Purpose::Destroy(given)
             }
             _ => Purpose::Change,

@@ -130,7 +130,7 @@ impl Info {
                 facts
             }
             Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
-            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) => {
+            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) | Drive::Remote(_) => {
                 return Err(
                     Failure::unsupported(format!("{drive} is not an NVMe controller"))
                         .hint("model:SIZE,file=PATH is a model controller over a file"),

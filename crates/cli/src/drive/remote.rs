@@ -1,0 +1,119 @@
+//! `tcp://HOST[:PORT]/NQN[?OPTIONS]`: a namespace of an NVMe/TCP target.
+
+use crate::failure::{Failure, Result};
+use std::fmt;
+
+/// The port of NVMe/TCP.
+const PORT: u16 = 4420;
+
+/// A remote namespace, as the user named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteDrive {
+    /// A name or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The subsystem's qualified name; empty to list them.
+    pub nqn: String,
+    /// The namespace; 0 for the first.
+    pub nsid: u32,
+    /// Connections for requests.
+    pub queues: u16,
+    /// Protect headers by digests.
+    pub header_digest: bool,
+    /// Protect data by digests.
+    pub data_digest: bool,
+    /// For how long a lost connection is made again.
+    pub reconnect_s: u16,
+}
+
+impl RemoteDrive {
+    /// Parses `rest`, the part of `name` after `tcp:`.
+    ///
+    /// # Errors
+    /// It is invalid.
+    pub fn parse(name: &str, rest: &str) -> Result<Self> {
+        let invalid = |what: &str| {
+            Failure::usage(format!("`{name}`: {what}")).hint(
+                "tcp://HOST:4420/NQN, then ?nsid=N&queues=N&hdgst&ddgst&reconnect=SECONDS as needed",
+            )
+        };
+        let rest = rest
+            .strip_prefix("//")
+            .ok_or_else(|| invalid("`//` is missing"))?;
+        let (place, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (nqn, words) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => {
+                let port = port
+                    .parse()
+                    .map_err(|_| invalid("the port is not a number to 65535"))?;
+                (host, port)
+            }
+            _ => (place, PORT),
+        };
+        if host.is_empty() {
+            return Err(invalid("the host is missing"));
+        }
+        if nqn.len() > 223 {
+            return Err(invalid("the subsystem's name has more than 223 bytes"));
+        }
+        let mut drive = Self {
+            host: host.to_owned(),
+            port,
+            nqn: nqn.to_owned(),
+            nsid: 0,
+            queues: 1,
+            header_digest: false,
+            data_digest: false,
+            reconnect_s: 10,
+        };
+        for word in words.split('&').filter(|word| !word.is_empty()) {
+            let bad = |_| invalid(&format!("`{word}` is not a number in range"));
+            match word.split_once('=') {
+                Some(("nsid", value)) => drive.nsid = value.parse().map_err(bad)?,
+                Some(("queues", value)) => drive.queues = value.parse().map_err(bad)?,
+                Some(("reconnect", value)) => drive.reconnect_s = value.parse().map_err(bad)?,
+                None if word == "hdgst" => drive.header_digest = true,
+                None if word == "ddgst" => drive.data_digest = true,
+                _ => return Err(invalid(&format!("unknown option `{word}`"))),
+            }
+        }
+        Ok(drive)
+    }
+}
+
+impl fmt::Display for RemoteDrive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}:{}", self.nqn, self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_targets_are_taken_apart() {
+        let parse = |name: &str| RemoteDrive::parse(name, name.strip_prefix("tcp:").unwrap());
+        let drive = parse("tcp://[::1]:4421/nqn.x:a?nsid=2&hdgst&queues=4").unwrap();
+        assert_eq!((drive.host.as_str(), drive.port), ("[::1]", 4421));
+        assert_eq!(
+            (drive.nqn.as_str(), drive.nsid, drive.queues),
+            ("nqn.x:a", 2, 4)
+        );
+        assert!(drive.header_digest && !drive.data_digest);
+        assert_eq!(parse("tcp://host/n").unwrap().port, 4420);
+        assert_eq!(parse("tcp://[fe80::1]/n").unwrap().host, "[fe80::1]");
+        for bad in [
+            "tcp:host/n",
+            "tcp:///n",
+            "tcp://h:x/n",
+            "tcp://h:99999/n",
+            "tcp://h/n?x",
+            "tcp://h/n?nsid=a",
+        ] {
+            assert_eq!(parse(bad).unwrap_err().exit(), crate::Exit::Usage, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Opens a namespace of an NVMe/TCP target.
+
+use crate::console::Console;
+use crate::drive::RemoteDrive;
+use crate::failure::{Failure, Result};
+use crate::path::memory::Memory;
+use crate::path::{OpenOptions, Opened};
+use fabric::{Ana, FabricError, Options, StreamError};
+use linux::HostMemory;
+use linux::fabric::{Tcp, connect, discover, host};
+use measure::kind::Kind;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Opens the namespace.
+///
+/// # Errors
+/// The target does not answer, does not have it, or forbids it.
+pub fn open(drive: &RemoteDrive, kind: &Kind, options: &OpenOptions) -> Result<Opened> {
+    let failed = |error| failure(drive, error);
+    let target = Tcp::new(&drive.host, drive.port)?;
+    let (host_nqn, host_id) = host().map_err(failed)?;
+    let mut wanted = Options {
+        host_nqn,
+        host_id,
+        nsid: options.namespace.unwrap_or(drive.nsid),
+        queues: drive.queues,
+        header_digest: drive.header_digest,
+        data_digest: drive.data_digest,
+        reconnect_us: u64::from(drive.reconnect_s) * 1_000_000,
+        ..Options::default()
+    };
+    let memory = HostMemory::new(options.buffer_bytes.saturating_add(2 * PAGE_BYTES))?;
+    if drive.nqn.is_empty() {
+        let found = discover(&mut target.clone(), &wanted, memory.allocate(PAGE_BYTES)?);
+        let names: Vec<String> = found
+            .map_err(failed)?
+            .into_iter()
+            .map(|one| format!("tcp://{}:{}/{}", one.address, one.port, one.nqn))
+            .collect();
+        let what = format!("tcp://{}:{} names no subsystem", drive.host, drive.port);
+        return Err(match names.is_empty() {
+            true => Failure::missing(format!("{what}, and the target offers this host none"))
+                .hint("allow this host at the target"),
+            false => Failure::usage(what).hint(format!("one of {}", names.join(", "))),
+        });
+    }
+    wanted.subsystem_nqn = fabric::Name::new(&drive.nqn).map_err(failed)?;
+    let device = connect(target, wanted, memory.allocate(PAGE_BYTES)?).map_err(failed)?;
+    let state = match device.ana() {
+        Ana::Inaccessible | Ana::PersistentLoss => {
+            let failure = Failure::missing(format!(
+                "{drive}: the namespace is not accessible by this path"
+            ));
+            return Err(failure.hint("connect to another address of the subsystem"));
+        }
+        Ana::NonOptimized => ", by a path that is not optimized",
+        _ => "",
+    };
+    if !state.is_empty() {
+        Console::default().say(format_args!("warning: {drive}{state}"));
+    }
+    let serial = device.controller().serial.as_str().to_owned();
+    Ok(Opened {
+        name: format!("{drive}{state}"),
+        reported_serial: Some(serial),
+        ..Opened::new(kind, Box::new(device), Memory::Host(memory))
+    })
+}
+
+fn failure(drive: &RemoteDrive, error: FabricError) -> Failure {
+    let what = format!("{drive}: {error}");
+    let list = format!("tcp://{}:{}/", drive.host, drive.port);
+    match error {
+        error if error.is_unknown() => Failure::missing(what).hint(format!(
+            "straightway read {list} lists the subsystems that the target offers"
+        )),
+        error if error.is_forbidden() => {
+            let own = host()
+                .map(|(name, _)| name.as_str().to_owned())
+                .unwrap_or_default();
+            Failure::missing(what).hint(format!("allow {own} at the target"))
+        }
+        FabricError::Stream(StreamError::Os { errno }) => {
+            let error = std::io::Error::from_raw_os_error(errno);
+            Failure::missing(format!("{drive}: {error}"))
+                .hint("is the target up, and its port reachable?")
+        }
+        _ => Failure::missing(what),
+    }
+}

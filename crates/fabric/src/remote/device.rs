@@ -1,0 +1,250 @@
+//! Requests on an association.
+
+use super::{
+    Clock, Command, Completion, Connect, Device, Error, FabricError, Geometry, Operation, Payload,
+    Refused, Remote, Request, keep_alive_at, opcode,
+};
+use crate::queue::Done;
+use nvme::Status;
+
+/// Deadlines are checked after this many polls without a completion.
+const POLLS_PER_DEADLINE_CHECK: u32 = 256;
+const MOST_ZEROES: u32 = 1 << 16;
+
+/// Opcodes of the NVM command set.
+const FLUSH: u8 = 0;
+const WRITE: u8 = 1;
+const READ: u8 = 2;
+const WRITE_ZEROES: u8 = 8;
+const DATASET_MANAGEMENT: u8 = 9;
+const FUA: u32 = 1 << 30;
+
+/// The command of an operation, and its data.
+fn encode(nsid: u32, operation: Operation, shift: u8) -> (Command, Payload) {
+    let range = |lba: u64, blocks: u32, fua: bool| {
+        let flags = if fua { FUA } else { 0 };
+        [
+            lba as u32,
+            (lba >> 32) as u32,
+            blocks.wrapping_sub(1) & 0xffff | flags,
+        ]
+    };
+    match operation {
+        Operation::Read { lba, buffer } => {
+            let len = buffer.len() as u32;
+            let dwords = range(lba, len >> shift, false);
+            (Command::new(READ, nsid, &dwords), Payload::In(buffer, len))
+        }
+        Operation::Write { lba, buffer, fua } => {
+            let len = buffer.len() as u32;
+            let dwords = range(lba, len >> shift, fua);
+            (
+                Command::new(WRITE, nsid, &dwords),
+                Payload::Out(buffer, len),
+            )
+        }
+        Operation::Flush => (Command::new(FLUSH, nsid, &[]), Payload::None),
+        Operation::WriteZeroes {
+            lba,
+            block_count,
+            fua,
+        } => {
+            let dwords = range(lba, block_count, fua);
+            (Command::new(WRITE_ZEROES, nsid, &dwords), Payload::None)
+        }
+        Operation::Discard { lba, block_count } => {
+            let mut bytes = [0; 16];
+            crate::pdu::put(&mut bytes, 4, &block_count.to_le_bytes());
+            crate::pdu::put(&mut bytes, 8, &lba.to_le_bytes());
+            // One range; attribute Deallocate.
+            (
+                Command::new(DATASET_MANAGEMENT, nsid, &[0, 4]),
+                Payload::Short(bytes),
+            )
+        }
+    }
+}
+
+impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Remote<C, K, DEPTH, QUEUES> {
+    /// The first error of a connection, or an overdue command.
+    fn failure(&self, is_check_due: bool) -> Option<FabricError> {
+        let errors = self.queues.iter().flatten().find_map(|queue| queue.error());
+        let admin = self.admin.as_ref().and_then(|queue| queue.error());
+        if errors.or(admin).is_some() || !is_check_due {
+            return errors.or(admin);
+        }
+        let most = self.clock.ticks_from_us(self.options.command_timeout_us);
+        let now = self.clock.ticks();
+        let oldest = self
+            .queues
+            .iter()
+            .flatten()
+            .filter_map(|queue| queue.oldest());
+        let admin = self.admin.as_ref().and_then(|queue| queue.oldest());
+        let oldest = oldest.chain(admin).min()?;
+        (now.saturating_sub(oldest) > most).then_some(FabricError::TimedOut("a command"))
+    }
+
+    /// Sends a sign of life when it is due, and takes the answer to the last.
+    fn keep_alive(&mut self) {
+        let now = self.clock.ticks();
+        let Some(admin) = &mut self.admin else {
+            return;
+        };
+        let _ = admin.poll();
+        if self.options.keep_alive_ms == 0 || now < self.next_keep_alive {
+            return;
+        }
+        if admin.outstanding() == 0 {
+            let command = Command::new(opcode::KEEP_ALIVE, 0, &[]);
+            let _ = admin.submit(0, command, Payload::None, now);
+            admin.kick();
+        }
+        self.next_keep_alive = keep_alive_at(&self.clock, &self.options);
+    }
+
+    fn check_failures(&mut self, is_check_due: bool) {
+        if !self.is_gone {
+            if let Some(error) = self.failure(is_check_due) {
+                self.recover(error);
+            }
+        }
+    }
+
+    fn complete(&self, done: Done) -> Completion {
+        let buffer = done.buffer;
+        let status = Status(done.status);
+        let result = match status.is_success() {
+            true if done.is_short => Err(Error::ShortTransfer {
+                done_bytes: done.received_bytes,
+            }),
+            true => Ok(()),
+            false => Err(Error::Nvme {
+                status: done.status,
+            }),
+        };
+        Completion {
+            tag: done.tag,
+            buffer,
+            result,
+        }
+    }
+
+    /// Ends a request of an association that could not be made again.
+    fn poll_lost(&mut self) -> Option<Completion> {
+        let mut all = self.lost.iter_mut().flatten();
+        let lost = all.find_map(Option::take)?;
+        self.lost_count -= 1;
+        Some(Completion {
+            tag: lost.tag,
+            buffer: lost.data.into_buffer(),
+            result: Err(Error::Gone),
+        })
+    }
+}
+
+impl<C: Connect, K: Clock, const DEPTH: usize, const QUEUES: usize> Device
+    for Remote<C, K, DEPTH, QUEUES>
+{
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) -> Result<(), Refused> {
+        let checked = self.geometry.check(&request.operation);
+        let error = match (&request.operation, checked) {
+            (_, Err(error)) => Some(error),
+            (Operation::WriteZeroes { block_count, .. }, _) if *block_count > MOST_ZEROES => {
+                Some(Error::TooLarge)
+            }
+            _ => None,
+        };
+        if let Some(error) = error {
+            return Err(Refused { error, request });
+        }
+        self.check_failures(false);
+        if self.is_gone {
+            let error = Error::Gone;
+            return Err(Refused { error, request });
+        }
+        let count = self.queues.iter().flatten().count().max(1);
+        let depth = usize::from(self.geometry.queue_depth)
+            .div_ceil(count)
+            .min(DEPTH);
+        let mut order = (0..count).map(|index| (self.turn + index) % count);
+        let free = order.find(|index| {
+            let queue = self.queues.get(*index).and_then(Option::as_ref);
+            queue.is_some_and(|queue| queue.outstanding() < depth)
+        });
+        let queue = free.and_then(|index| self.queues.get_mut(index)?.as_mut());
+        let Some(queue) = queue else {
+            let error = Error::QueueFull;
+            return Err(Refused { error, request });
+        };
+        self.turn = free.map_or(0, |index| index + 1);
+        let tag = request.tag;
+        let (entry, data) = encode(
+            self.namespace.nsid,
+            request.operation,
+            self.geometry.block_size_log2,
+        );
+        let now = self.clock.ticks();
+        let refused = queue.submit(tag, entry, data, now);
+        debug_assert!(refused.is_ok(), "the queue had room");
+        Ok(())
+    }
+
+    fn kick(&mut self) {
+        for queue in self.queues.iter_mut().flatten() {
+            queue.kick();
+        }
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        if self.is_gone {
+            return self.poll_lost();
+        }
+        for queue in self.queues.iter_mut().flatten() {
+            if queue.outstanding() == 0 {
+                continue;
+            }
+            if let Some(done) = queue.poll() {
+                self.empty_polls = 0;
+                return Some(self.complete(done));
+            }
+            if queue.has_output() {
+                queue.kick();
+            }
+        }
+        self.empty_polls += 1;
+        let is_check_due = self.empty_polls >= POLLS_PER_DEADLINE_CHECK;
+        if is_check_due {
+            self.empty_polls = 0;
+            self.keep_alive();
+        }
+        self.check_failures(is_check_due);
+        None
+    }
+
+    fn outstanding(&self) -> usize {
+        let queues = self.queues.iter().flatten();
+        self.lost_count + queues.map(|queue| queue.outstanding()).sum::<usize>()
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        // What follows a sleep is the time to look at deadlines.
+        self.empty_polls = POLLS_PER_DEADLINE_CHECK;
+        let mut busy = self
+            .queues
+            .iter_mut()
+            .flatten()
+            .filter(|queue| queue.outstanding() != 0);
+        if let Some(first) = busy.next() {
+            let timeout_us = match busy.next() {
+                Some(_) => timeout_us.min(200),
+                None => timeout_us.min(100_000),
+            };
+            first.wait(timeout_us);
+        }
+    }
+}
