@@ -1,0 +1,497 @@
+//! A target in memory, written from the specification alone: it answers as its bytes arrive, in pieces of chosen lengths, and changes its answers as a test wants.
+#![allow(dead_code)]
+
+use block::{Buffer, Clock};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use straightway_fabric::{ByteStream, Connect, Name, Options, Remote, StreamError};
+
+pub const BLOCK: usize = 512;
+pub const BLOCKS: usize = 64;
+pub type Device = Remote<Memory, SimulatedClock, 4, 2>;
+
+/// A clock that advances when someone sleeps.
+#[derive(Clone, Debug, Default)]
+pub struct SimulatedClock(pub Rc<Cell<u64>>);
+
+impl Clock for SimulatedClock {
+    fn ticks(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn ticks_per_second(&self) -> u64 {
+        1_000_000
+    }
+}
+
+/// Changes a PDU, whose number in its connection is given; an empty one is not sent.
+pub type Mutate = Box<dyn FnMut(usize, &mut Vec<u8>)>;
+
+/// The target's state, shared by its connections.
+pub struct Target {
+    pub disk: Vec<u8>,
+    pub header_digest: bool,
+    pub data_digest: bool,
+    /// Data is asked for by R2T if it is longer.
+    pub capsule_bytes: usize,
+    /// The longest data of one PDU, both ways.
+    pub data_bytes: usize,
+    pub has_success_flag: bool,
+    pub mutate: Option<Mutate>,
+    /// The connection is closed instead of sending this PDU; counted over all connections.
+    pub close_at: Option<usize>,
+    /// From this PDU on nothing is sent, on any connection.
+    pub hang_at: Option<usize>,
+    pub refuses: bool,
+    /// Each read and write moves at most this.
+    pub chunk: usize,
+    /// The read that passes this byte, counted over all, stops there.
+    pub split_at: Option<usize>,
+    pub moved: usize,
+    pub pdus: usize,
+    pub connections: usize,
+    pub alive: usize,
+    pub ana: Option<u8>,
+    pub size_blocks: u64,
+    pub terms: Vec<u16>,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            disk: vec![0; BLOCKS * BLOCK],
+            header_digest: false,
+            data_digest: false,
+            capsule_bytes: 1024,
+            data_bytes: 4096,
+            has_success_flag: false,
+            mutate: None,
+            close_at: None,
+            hang_at: None,
+            refuses: false,
+            chunk: usize::MAX,
+            split_at: None,
+            moved: 0,
+            pdus: 0,
+            connections: 0,
+            alive: 0,
+            ana: None,
+            size_blocks: BLOCKS as u64,
+            terms: Vec::new(),
+        }
+    }
+}
+
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = !0u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}
+
+fn le(bytes: &[u8], at: usize, len: usize) -> u64 {
+    (0..len).fold(0, |value, i| value | u64::from(bytes[at + i]) << (8 * i))
+}
+
+/// A write in progress.
+struct Writing {
+    cid: u16,
+    entry: Vec<u8>,
+    data: Vec<u8>,
+    received: usize,
+}
+
+pub struct Stream {
+    target: Rc<RefCell<Target>>,
+    clock: SimulatedClock,
+    from_host: Vec<u8>,
+    to_host: Vec<u8>,
+    is_closed: bool,
+    number: usize,
+    writing: Vec<Writing>,
+    is_connected: bool,
+}
+
+#[derive(Clone)]
+pub struct Memory {
+    pub target: Rc<RefCell<Target>>,
+    pub clock: SimulatedClock,
+}
+
+impl Connect for Memory {
+    type Stream = Stream;
+
+    fn connect(&mut self, _: u64) -> Result<Stream, StreamError> {
+        let mut target = self.target.borrow_mut();
+        if target.refuses {
+            return Err(StreamError::Os { errno: 111 });
+        }
+        target.connections += 1;
+        target.alive += 1;
+        Ok(Stream {
+            target: Rc::clone(&self.target),
+            clock: self.clock.clone(),
+            from_host: Vec::new(),
+            to_host: Vec::new(),
+            is_closed: false,
+            number: 0,
+            writing: Vec::new(),
+            is_connected: false,
+        })
+    }
+
+    fn pause(&mut self, us: u64) {
+        self.clock.0.set(self.clock.0.get() + us);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.target.borrow_mut().alive -= 1;
+    }
+}
+
+impl ByteStream for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<usize, StreamError> {
+        let mut target = self.target.borrow_mut();
+        let mut count = bytes.len().min(self.to_host.len()).min(target.chunk);
+        if let Some(split) = target.split_at {
+            if target.moved < split && target.moved + count > split {
+                count = split - target.moved;
+            }
+        }
+        if count == 0 && self.is_closed {
+            return Err(StreamError::Closed);
+        }
+        target.moved += count;
+        bytes[..count].copy_from_slice(&self.to_host[..count]);
+        self.to_host.drain(..count);
+        Ok(count)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
+        if self.is_closed {
+            return Err(StreamError::Closed);
+        }
+        let count = bytes.len().min(self.target.borrow().chunk);
+        self.from_host.extend(&bytes[..count]);
+        while self.take_pdu() {}
+        Ok(count)
+    }
+
+    fn wait(&mut self, timeout_us: u32, _: bool) {
+        if self.to_host.is_empty() {
+            self.clock
+                .0
+                .set(self.clock.0.get() + u64::from(timeout_us).max(1));
+        }
+    }
+}
+
+impl Stream {
+    fn take_pdu(&mut self) -> bool {
+        if self.from_host.len() < 8 {
+            return false;
+        }
+        let bytes = le(&self.from_host, 4, 4) as usize;
+        if self.from_host.len() < bytes {
+            return false;
+        }
+        let pdu: Vec<u8> = self.from_host.drain(..bytes).collect();
+        let (hdgst, ddgst) = {
+            let target = self.target.borrow();
+            (target.header_digest, target.data_digest)
+        };
+        let header = pdu[2] as usize;
+        if self.is_connected && hdgst && pdu[0] >= 4 {
+            assert_eq!(pdu[1] & 1, 1);
+            let sum = le(&pdu, header, 4) as u32;
+            assert_eq!(sum, crc32c(&pdu[..header]), "the host's header digest");
+        }
+        let data = match pdu[3] {
+            0 => Vec::new(),
+            at => {
+                let end = if ddgst { bytes - 4 } else { bytes };
+                let data = pdu[at as usize..end].to_vec();
+                if ddgst {
+                    assert_eq!(
+                        le(&pdu, end, 4) as u32,
+                        crc32c(&data),
+                        "the host's data digest"
+                    );
+                }
+                data
+            }
+        };
+        match pdu[0] {
+            0 => self.initialize(&pdu),
+            4 => self.command(&pdu[8..72], data),
+            6 => self.data(&pdu, &data),
+            2 => self.target.borrow_mut().terms.push(le(&pdu, 8, 2) as u16),
+            other => panic!("a PDU of type {other} from the host"),
+        }
+        true
+    }
+
+    /// Queues a PDU for the host.
+    fn send(&mut self, mut header: Vec<u8>, data: &[u8]) {
+        let mut target = self.target.borrow_mut();
+        let is_plain = header[0] == 1 || header[0] == 3;
+        let hdgst = target.header_digest && !is_plain;
+        let ddgst = target.data_digest && !data.is_empty();
+        let own = header.len();
+        header[2] = own as u8;
+        let at = own + if hdgst { 4 } else { 0 };
+        header[1] |= u8::from(hdgst) | u8::from(ddgst) << 1;
+        header[3] = if data.is_empty() { 0 } else { at as u8 };
+        let bytes = at + data.len() + if ddgst { 4 } else { 0 };
+        header[4..8].copy_from_slice(&(bytes as u32).to_le_bytes());
+        if hdgst {
+            let sum = crc32c(&header);
+            header.extend(sum.to_le_bytes());
+        }
+        header.extend(data);
+        if ddgst {
+            header.extend(crc32c(data).to_le_bytes());
+        }
+        let number = self.number;
+        self.number += 1;
+        let all = target.pdus;
+        target.pdus += 1;
+        if target.close_at == Some(all) {
+            self.is_closed = true;
+        }
+        if self.is_closed || target.hang_at.is_some_and(|at| all >= at) {
+            return;
+        }
+        if let Some(mutate) = &mut target.mutate {
+            mutate(number, &mut header);
+        }
+        self.to_host.extend(header);
+    }
+
+    fn initialize(&mut self, pdu: &[u8]) {
+        assert_eq!((pdu.len(), le(pdu, 8, 2)), (128, 0));
+        let mut answer = vec![0; 128];
+        answer[0] = 1;
+        {
+            let mut target = self.target.borrow_mut();
+            target.header_digest = pdu[11] & 1 != 0;
+            target.data_digest = pdu[11] & 2 != 0;
+            answer[12..16].copy_from_slice(&(target.data_bytes.max(4096) as u32).to_le_bytes());
+        }
+        answer[11] = pdu[11];
+        self.send(answer, &[]);
+        self.is_connected = true;
+    }
+
+    fn respond(&mut self, cid: u16, value: u64, status: u16) {
+        let mut pdu = vec![0; 24];
+        pdu[0] = 5;
+        pdu[8..16].copy_from_slice(&value.to_le_bytes());
+        pdu[20..22].copy_from_slice(&cid.to_le_bytes());
+        pdu[22..24].copy_from_slice(&(status << 1).to_le_bytes());
+        self.send(pdu, &[]);
+    }
+
+    fn deliver(&mut self, cid: u16, data: &[u8]) {
+        let (most, success) = {
+            let target = self.target.borrow();
+            (target.data_bytes, target.has_success_flag)
+        };
+        let count = data.len().div_ceil(most);
+        for (index, part) in data.chunks(most).enumerate() {
+            let mut pdu = vec![0; 24];
+            pdu[0] = 7;
+            let is_last = index + 1 == count;
+            pdu[1] = u8::from(is_last) << 2 | u8::from(is_last && success) << 3;
+            pdu[8..10].copy_from_slice(&cid.to_le_bytes());
+            pdu[12..16].copy_from_slice(&((index * most) as u32).to_le_bytes());
+            pdu[16..20].copy_from_slice(&(part.len() as u32).to_le_bytes());
+            self.send(pdu, part);
+        }
+        if !success {
+            self.respond(cid, 0, 0);
+        }
+    }
+
+    fn command(&mut self, entry: &[u8], data: Vec<u8>) {
+        let cid = le(entry, 2, 2) as u16;
+        let len = le(entry, 32, 4) as usize;
+        assert_eq!(entry[1], 0x40, "PSDT");
+        let is_inside = entry[39] == 1;
+        let is_write =
+            entry[0] == 1 || entry[0] == 9 && len != 0 || entry[0] == 0x7f && entry[4] == 1;
+        if is_write && !is_inside {
+            let writing = Writing {
+                cid,
+                entry: entry.to_vec(),
+                data: vec![0; len],
+                received: 0,
+            };
+            self.writing.push(writing);
+            return self.ask(cid);
+        }
+        assert_eq!(data.len(), if is_write { len } else { 0 });
+        self.execute(entry, &data);
+    }
+
+    /// Asks for the next part of a write.
+    fn ask(&mut self, cid: u16) {
+        // Two PDUs of data at a time.
+        let most = 2 * self.target.borrow().data_bytes.max(4096);
+        let one = self.writing.iter().find(|one| one.cid == cid).unwrap();
+        let (offset, left) = (one.received, one.data.len() - one.received);
+        let mut pdu = vec![0; 24];
+        pdu[0] = 9;
+        pdu[8..10].copy_from_slice(&cid.to_le_bytes());
+        pdu[10..12].copy_from_slice(&77u16.to_le_bytes());
+        pdu[12..16].copy_from_slice(&(offset as u32).to_le_bytes());
+        pdu[16..20].copy_from_slice(&(left.min(most) as u32).to_le_bytes());
+        self.send(pdu, &[]);
+    }
+
+    fn data(&mut self, pdu: &[u8], data: &[u8]) {
+        let (cid, ttag) = (le(pdu, 8, 2) as u16, le(pdu, 10, 2));
+        let (offset, len) = (le(pdu, 12, 4) as usize, le(pdu, 16, 4) as usize);
+        assert_eq!((ttag, len), (77, data.len()));
+        assert!(len <= self.target.borrow().data_bytes.max(4096));
+        let one = self.writing.iter_mut().find(|one| one.cid == cid).unwrap();
+        assert_eq!(offset, one.received);
+        one.data[offset..offset + len].copy_from_slice(data);
+        one.received += len;
+        if one.received == one.data.len() {
+            let index = self.writing.iter().position(|one| one.cid == cid).unwrap();
+            let one = self.writing.remove(index);
+            self.execute(&one.entry, &one.data);
+        } else if pdu[1] & 4 != 0 {
+            self.ask(cid);
+        }
+    }
+
+    fn execute(&mut self, entry: &[u8], data: &[u8]) {
+        let cid = le(entry, 2, 2) as u16;
+        let dword = |index: usize| le(entry, 4 * index, 4);
+        let at = (dword(10) as usize) * BLOCK;
+        let len = ((dword(12) as usize & 0xffff) + 1) * BLOCK;
+        match entry[0] {
+            0x7f => match entry[4] {
+                1 => {
+                    let name = |at: usize| {
+                        let end = data[at..].iter().position(|byte| *byte == 0).unwrap();
+                        String::from_utf8(data[at..at + end].to_vec()).unwrap()
+                    };
+                    let status = match (name(256).as_str(), name(512).as_str()) {
+                        ("nqn.t:subsystem", "nqn.t:host") => 0,
+                        ("nqn.t:subsystem", _) => 0x4184,
+                        _ => 0x4182,
+                    };
+                    self.respond(cid, 5, status);
+                }
+                // CAP: 128 entries, 10 s; then CSTS: ready.
+                4 if entry[40] == 1 => self.respond(cid, 20 << 24 | 127, 0),
+                4 => self.respond(cid, 1, 0),
+                _ => self.respond(cid, 0, 0),
+            },
+            6 => {
+                let mut page = vec![0; 4096];
+                match dword(10) {
+                    1 => {
+                        page[4..14].copy_from_slice(b"serial1234");
+                        page[76] = if self.target.borrow().ana.is_some() {
+                            8
+                        } else {
+                            0
+                        };
+                        (page[512], page[513]) = (0x66, 0x44);
+                        page[520] = 0x0c;
+                        page[525] = 1;
+                        let capsule = (64 + self.target.borrow().capsule_bytes) / 16;
+                        page[1792..1796].copy_from_slice(&(capsule as u32).to_le_bytes());
+                    }
+                    2 => page[0] = 1,
+                    _ => {
+                        let blocks = self.target.borrow().size_blocks.to_le_bytes();
+                        page[0..8].copy_from_slice(&blocks);
+                        page[8..16].copy_from_slice(&blocks);
+                        page[130] = 9;
+                    }
+                }
+                self.deliver(cid, &page);
+            }
+            // In a queue for requests, opcode 2 is a read, and in the other a log.
+            2 if dword(1) == 0xffff_ffff => {
+                let mut page = vec![0; 4096];
+                page[8] = 1;
+                page[16 + 4] = 1;
+                page[16 + 16] = self.target.borrow().ana.unwrap_or(1);
+                page[16 + 32] = 1;
+                self.deliver(cid, &page);
+            }
+            2 => {
+                let data = self.target.borrow().disk[at..at + len].to_vec();
+                self.deliver(cid, &data);
+            }
+            1 => {
+                self.target.borrow_mut().disk[at..at + len].copy_from_slice(data);
+                self.respond(cid, 0, 0);
+            }
+            8 if dword(10) as usize + len / BLOCK <= BLOCKS && dword(1) == 1 => {
+                self.target.borrow_mut().disk[at..at + len].fill(0);
+                self.respond(cid, 0, 0);
+            }
+            9 if data.len() == 16 => {
+                let (count, first) = (le(data, 4, 4) as usize, le(data, 8, 8) as usize);
+                self.target.borrow_mut().disk[first * BLOCK..(first + count) * BLOCK].fill(0);
+                self.respond(cid, 0, 0);
+            }
+            // Set Features: two queues granted; Flush and Keep Alive.
+            9 => self.respond(cid, 1 << 16 | 1, 0),
+            _ => self.respond(cid, 0, 0),
+        }
+    }
+}
+
+pub fn options() -> Options {
+    Options {
+        subsystem_nqn: Name::new("nqn.t:subsystem").unwrap(),
+        host_nqn: Name::new("nqn.t:host").unwrap(),
+        queues: 2,
+        ..Options::default()
+    }
+}
+
+pub fn buffer(blocks: usize, fill: u8) -> Buffer {
+    Buffer::from_static(Box::leak(vec![fill; blocks * BLOCK].into_boxed_slice()))
+}
+
+/// A target, how to connect to it, and the clock.
+pub fn target() -> Memory {
+    Memory {
+        target: Rc::default(),
+        clock: SimulatedClock::default(),
+    }
+}
+
+pub fn connect(
+    memory: &Memory,
+    options: Options,
+) -> Result<Device, straightway_fabric::FabricError> {
+    Remote::connect(memory.clone(), memory.clock.clone(), options, buffer(8, 0))
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stream")
+    }
+}
