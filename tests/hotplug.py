@@ -47,6 +47,7 @@ def obey(control, what, serial):
 
 def hotplug_guest(script, folder, *options, **more):
     """Runs `script` as `own_guest` does, with one drive in a port of its own. `folder` is the test's.
+    `others` are further drives, which stay.
 
     Retries, and reports this at the run's end, if QEMU keeps a drive that was unplugged amid commands, as it occasionally does."""
     try:
@@ -56,9 +57,10 @@ def hotplug_guest(script, folder, *options, **more):
         return run_once(script, folder / "qmp-again", *options, **more)
 
 
-def run_once(script, path, *options, size="128M", serial="LAB1", timeout=900):
+def run_once(script, path, *options, size="128M", serial="LAB1", others=(), timeout=900):
     folder = path.parent
-    command = [ROOT / "lab" / "run", "--quick", *options, "--drive", f"size={size},serial={serial},port=on", "--qmp", path,
+    more = [word for other in others for word in ("--drive", other)]
+    command = [ROOT / "lab" / "run", "--quick", *options, "--drive", f"size={size},serial={serial},port=on", *more, "--qmp", path,
                "--timeout", str(timeout), "--", "bash", "-c", PRELUDE + FUNCTIONS + script]  # fmt: skip
     control, said = None, []
     with open(folder / "errors", "w+") as errors:

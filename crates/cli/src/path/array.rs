@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::drive::{ArrayDrive, ArrayShape, Drive};
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::guard::Grant;
 use crate::path::memory::Memory;
 use crate::path::{LARGEST_BLOCK_BYTES, OpenOptions, Opened, PathChoice};
@@ -186,12 +186,23 @@ pub fn open_members(
             buffer_bytes: 4096,
             ..*options
         };
-        let mut opened = OpenMember(super::open(roots, grant, &options)?);
+        let mut opened = match super::open(roots, grant, &options) {
+            Ok(opened) => OpenMember(opened),
+            // As a drive that was unplugged: a target that does not answer.
+            Err(failure)
+                if array.shape == ArrayShape::Mirror && failure.exit() == Exit::Missing =>
+            {
+                let name = &member.name;
+                Console::default().say(format_args!("warning: {name} is missing: {failure}"));
+                set.members.push(None);
+                set.labels.push(None);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         let align_bytes = opened.geometry().buffer_align_bytes;
         set.memory = set.memory.aligned_to(align_bytes as usize);
         let buffer = set.memory.allocate(LARGEST_BLOCK_BYTES)?;
-        let (start, len) = (buffer.address(), buffer.len());
-        debug_assert!(start % 4096 == 0 && len == LARGEST_BLOCK_BYTES);
         let (_, label) = read_label(&mut opened, buffer);
         let doing = || format!("reading the label of {}", member.name);
         set.labels
