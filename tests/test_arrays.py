@@ -1,20 +1,21 @@
 """Stripes and mirrors of emulated drives, by the command: volumes, recordings, a member that leaves and returns, and what is
 refused.
 
-Own guests: a member of a mirror is unplugged amid a recording, by the host.
+Own guests: a member of a mirror is unplugged amid a recording, by the host; a shared guest has room for two drives only.
 """
 
 from hotplug import hotplug_guest
-from scripted import guest
+from scripted import own_guest
 
 FUNCTIONS = r"""
 node() { local d; for d in /sys/class/nvme/nvme*; do [ "$(tr -d ' ' <$d/serial)" = $1 ] && echo ${d##*/}n1; done; }
 reads() { set -- $(</sys/block/$1/stat); echo $1; }
 """
 DRIVES = [word for serial in "ABCD" for word in ("--drive", f"size=64M,serial={serial}")]
+SMALL = ["--drive", "size=32M,serial=SMALL"]
 
 
-def test_stripes_on_two_and_four_drives_hold_volumes_and_share_the_commands():
+def test_stripes_hold_volumes_share_the_commands_and_refuse_other_members():
     script = r"""
     a=$(node A) b=$(node B) c=$(node C) d=$(node D)
     head -c 8M /dev/urandom >/tmp/blob
@@ -52,22 +53,13 @@ def test_stripes_on_two_and_four_drives_hold_volumes_and_share_the_commands():
     rc 2 $S array stripe:64K,$a,$b --create; said 'nothing was done'
     rc 2 $S array stripe:64K,$a,$b --create --destroy-data B,A; said 'serial number'
     rc 3 $S put stripe:64K,$a,nvme9n1 /tmp/blob two
+    rc 2 $S array stripe:64K,$a,$(node SMALL) --create --destroy-data A,SMALL; said 'blocks of data, not'
     same "$(sum_all)" "$before" "the drives' contents"
-    """
-    guest(FUNCTIONS + script, *DRIVES)
-
-
-def test_unequal_members_and_members_of_another_array_are_refused():
-    script = r"""
-    a=$(node A) b=$(node B) c=$(node C) small=$(node SMALL)
-    rc 2 $S array stripe:64K,$a,$small --create --destroy-data A,SMALL; said 'blocks of data, not'
     rc 0 $S array stripe:64K,$a,$b --create --destroy-data A,B
     rc 0 $S array stripe:64K,$c,$b --create --destroy-data C,B
     rc 2 $S array stripe:64K,$a,$b; said 'belongs to another array'
     """
-    drives = ["--drive", "size=64M,serial=A", "--drive", "size=64M,serial=B", "--drive", "size=64M,serial=C",
-              "--drive", "size=32M,serial=SMALL"]
-    guest(FUNCTIONS + script, *drives)
+    own_guest(FUNCTIONS + script, *DRIVES, *SMALL)
 
 
 def test_a_mirror_records_on_when_a_member_is_unplugged_and_rebuilds_it(tmp_path):
