@@ -119,7 +119,28 @@ void place(uint64_t lba, unsigned& disk, uint64_t& disk_lba) {
     disk_lba = MIRROR ? lba : stripe / DISKS * STRIPE_BLOCKS + lba % STRIPE_BLOCKS;
 }
 
+// The places that the software's arrays (crates/stripe) are tested with too.
+void check_placement() {
+    struct Row {
+        unsigned disks;
+        uint64_t stripe, lba;
+        unsigned disk;
+        uint64_t disk_lba;
+    };
+    static const Row rows[] = {
+#include "../raid0/placement.inc"
+    };
+    for (const Row& row : rows) {
+        if (MIRROR || row.disks != DISKS || row.stripe != STRIPE_BLOCKS) continue;
+        unsigned disk;
+        uint64_t disk_lba;
+        place(row.lba, disk, disk_lba);
+        if (disk != row.disk || disk_lba != row.disk_lba) fail("a block is not where raid0/placement.inc has it");
+    }
+}
+
 int random_run(uint64_t seed, uint64_t cycles) {
+    check_placement();
     Random random(seed);
     DeviceModel model;
     model.data_bytes = DISK_WIDTH / 8;

@@ -284,3 +284,31 @@ fn the_first_copy_of_a_torn_label_counts() {
     disks[0].rot(64 - 8, 5).unwrap();
     assert_eq!(label(&mut disks[0]), None);
 }
+
+#[test]
+fn every_place_is_that_of_the_hardware() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rtl/raid0/placement.inc");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('{')?.strip_suffix("},"));
+    let mut count = 0;
+    for row in rows {
+        let row: Vec<u64> = row
+            .split(", ")
+            .map(|field| field.parse().unwrap())
+            .collect();
+        let [members, stripe, lba, member, member_lba] = row[..] else {
+            panic!("{row:?}");
+        };
+        let layout = Layout::new(members as usize, stripe as u32).unwrap();
+        let place = layout.place(lba);
+        assert_eq!(
+            (place.member as u64, place.lba),
+            (member, member_lba),
+            "{row:?}"
+        );
+        count += 1;
+    }
+    assert!(count > 200);
+}
