@@ -10,7 +10,7 @@ use block::{
     Buffer, Completion, Device, Features, Geometry, Operation, Refused, Request, blocking,
 };
 use linux::fabric::{Tcp, connect, host};
-use linux::{Claim, RingOptions, Roots, Uring};
+use linux::{Claim, HostMemory, RingOptions, Roots, Uring};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -149,7 +149,8 @@ fn stripes(drives: usize) {
 }
 
 fn batches(device: &mut dyn Device, depth: usize, calls: usize) {
-    let mut buffers: Vec<Buffer> = (0..depth).map(|_| buffer(PAGE)).collect();
+    let memory = HostMemory::new(depth * PAGE).unwrap();
+    let mut buffers: Vec<Buffer> = (0..depth).map(|_| memory.allocate(PAGE).unwrap()).collect();
     let blocks = (PAGE >> device.geometry().block_size_log2) as u64;
     let pages = device.geometry().block_count / blocks;
     let mut next = 0;
