@@ -2,7 +2,7 @@
 
 use crate::label::{ArrayKind, Label, MirrorState};
 use crate::set::{SetError, check, label_blocks, label_bytes};
-use crate::striped::{Action, joint_geometry, take_apart, wait_for_any, with_range};
+use crate::striped::{Action, admit, joint_geometry, take_apart, wait_for_any, with_range};
 use crate::table::{Ring, Table};
 use crate::watch::{Event, Watch};
 use crate::{MOST_MEMBERS, alias};
@@ -528,13 +528,7 @@ where
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        if self.table.len() >= usize::from(self.geometry.queue_depth) {
-            let error = Error::QueueFull;
-            return Err(Refused { error, request });
-        }
+        let request = admit(&self.geometry, self.table.len(), request)?;
         let tag = request.tag;
         let (action, lba, count, buffer) =
             take_apart(request.operation, self.geometry.block_size_log2);

@@ -322,6 +322,21 @@ where
     }
 }
 
+/// Accepts a legal request if fewer than the queue's depth are outstanding.
+#[allow(clippy::result_large_err)]
+pub(crate) fn admit(
+    geometry: &Geometry,
+    outstanding: usize,
+    request: Request,
+) -> Result<Request, Refused> {
+    let error = match geometry.check(&request.operation) {
+        Err(error) => error,
+        Ok(()) if outstanding < usize::from(geometry.queue_depth) => return Ok(request),
+        Ok(()) => Error::QueueFull,
+    };
+    Err(Refused { error, request })
+}
+
 /// An action without a buffer, as an operation.
 pub(crate) const fn with_range(action: Action, lba: u64, block_count: u32) -> Operation {
     match action {
@@ -361,13 +376,7 @@ where
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Refused> {
-        if let Err(error) = self.geometry.check(&request.operation) {
-            return Err(Refused { error, request });
-        }
-        if self.table.len() >= usize::from(self.geometry.queue_depth) {
-            let error = Error::QueueFull;
-            return Err(Refused { error, request });
-        }
+        let request = admit(&self.geometry, self.table.len(), request)?;
         let tag = request.tag;
         let (action, lba, count, buffer) =
             take_apart(request.operation, self.geometry.block_size_log2);
