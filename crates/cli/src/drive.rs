@@ -318,7 +318,10 @@ mod tests {
         assert_eq!(exit("ram:100"), Exit::Usage);
         assert_eq!(exit("model:1G,colour=red"), Exit::Usage);
         assert_eq!(exit("model:1G,latency=5"), Exit::Usage);
-        assert_eq!(exit("tcp://10.0.0.1"), Exit::Unsupported);
+        assert_eq!(exit("tcp:10.0.0.1"), Exit::Usage);
+        assert_eq!(exit("stripe:64K,nonsense,ram:1M"), Exit::Missing);
+        assert_eq!(exit("mirror:nonsense,nothing"), Exit::Missing);
+        assert_eq!(exit("mirror:ram:1M"), Exit::Usage);
         assert_eq!(exit("file:/nonexistent/x"), Exit::Missing);
         assert_eq!(exit("coprocessor:/nonexistent/x"), Exit::Missing);
         assert_eq!(exit("coprocessor:"), Exit::Usage);

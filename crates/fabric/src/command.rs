@@ -74,7 +74,7 @@ pub struct Connecting<'n> {
 }
 
 impl Connecting<'_> {
-    /// The command, and its data in `data`, at least [`CONNECT_BYTES`].
+    /// The command, and its data in `data`, at least 1024 bytes.
     ///
     /// # Errors
     /// [`FabricError::Name`] or [`FabricError::Memory`].

@@ -195,7 +195,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
         self.error
     }
 
-    /// When the oldest outstanding command was submitted, as given to [`submit`](Queue::submit).
+    /// When the oldest outstanding command was submitted, in ticks of the owner's clock.
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().flatten().map(|slot| slot.since).min()
     }
@@ -211,7 +211,7 @@ impl<S: ByteStream, const DEPTH: usize> Queue<S, DEPTH> {
     }
 
     /// Accepts a command, or gives the buffer back if the queue is full. `len` bytes of the buffer are sent or
-    /// received. `since` is the time, for [`oldest`](Queue::oldest).
+    /// received. `since` is the time, for `oldest`.
     ///
     /// # Errors
     /// The buffer, given back: the queue is full.
