@@ -86,6 +86,9 @@ fn failure(drive: &RemoteDrive, error: FabricError) -> Failure {
             Failure::missing(format!("{drive}: {error}"))
                 .hint("is the target up, and its port reachable?")
         }
+        FabricError::Initialization(_) => {
+            Failure::missing(what).hint("is it the port of an NVMe/TCP target?")
+        }
         _ => Failure::missing(what),
     }
 }
