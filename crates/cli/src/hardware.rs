@@ -50,6 +50,7 @@ pub fn refuse_route(route: &Route) -> Result<()> {
     refuse(&[
         ("--path and --mode", !route.is_auto()),
         ("--namespace", route.namespace.is_some()),
+        ("--hybrid", route.hybrid),
     ])
 }
 

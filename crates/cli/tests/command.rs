@@ -302,6 +302,72 @@ fn quiet_says_nothing() {
 }
 
 #[test]
+fn hybrid_direct_io_gathers_what_is_short_and_leaves_the_page_cache_alone() {
+    let folder = Folder::new();
+    let (disk, input) = (folder.file("disk", 4 << 20), folder.file("input", 3 << 20));
+    let whole = std::fs::read(&input).unwrap();
+    let write = [
+        "write",
+        &disk,
+        "--destroy-data",
+        &disk,
+        "--input",
+        &input,
+        "--offset",
+        "512K",
+    ];
+    let hybrid = ["--hybrid", "--block-size", "4K", "--json"];
+    let written = json(&[&write[..], &hybrid[..]].concat());
+    assert_eq!(written["path"], "file-io_uring, hybrid direct I/O");
+    // Without --flush too, the end of the command writes what was gathered.
+    assert_eq!(std::fs::read(&disk).unwrap()[512 << 10..][..3 << 20], whole);
+    let output = folder.path("output");
+    let words = [
+        "read", &disk, "--offset", "512K", "--length", "3M", "--output", &output,
+    ];
+    json(&[&words[..], &hybrid[..]].concat());
+    assert_eq!(std::fs::read(&output).unwrap(), whole);
+    let refused = run(&["read", &disk, "--hybrid", "--path", "sync", "--checksum"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        stderr(&refused).contains("page cache"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
+#[test]
+fn a_volume_behind_hybrid_direct_io_is_as_any_other() {
+    let folder = Folder::new();
+    let (disk, input) = (
+        folder.file("disk", 16 << 20),
+        folder.file("input", 1_000_003),
+    );
+    let done = |words: &[&str]| {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    done(&["format", &disk, "--destroy-data", &disk, "--hybrid"]);
+    done(&["put", &disk, &input, "--hybrid", "--block-size", "4K"]);
+    done(&["check", &disk]);
+    let output = folder.path("output");
+    done(&[
+        "get",
+        &disk,
+        "input",
+        "--output",
+        &output,
+        "--hybrid",
+        "--block-size",
+        "4K",
+    ]);
+    assert_eq!(
+        std::fs::read(&output).unwrap(),
+        std::fs::read(&input).unwrap()
+    );
+}
+
+#[test]
 fn a_closed_pipe_is_quiet() {
     let mut child = command(&["--quiet", "read", "ram:64M"])
         .stdout(Stdio::piped())

@@ -11,6 +11,8 @@ const CLASSES: usize = 20;
 const FRACTION: u64 = 16;
 /// A new time has this share in the average: 1/4.
 const WEIGHT_LOG2: u32 = 2;
+/// A time counts as at most so many averages: a preemption is not the device's.
+const MOST_AVERAGES: u64 = 4;
 
 /// Which way data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +110,14 @@ impl Border {
         self.move_to(direction);
     }
 
-    /// The time of a direct command of a size: as seen, or else from the nearest size that was seen.
-    fn direct(times: &Times, class: usize) -> Option<u64> {
+    /// The time of a direct command of a size: as seen, or else that of the nearest shorter size with
+    /// a line's time for each further block, or else that of the nearest longer one.
+    fn direct(times: &Times, class: usize, line_blocks: u64) -> Option<u64> {
         let below = (0..=class).rev().find_map(|other| {
             let time = *times.direct.get(other)?;
-            (time > 0).then(|| time << (class - other).min(20))
+            let further_blocks = (1u64 << class) - (1u64 << other);
+            let further = times.line.saturating_mul(further_blocks) / line_blocks;
+            (time > 0).then(|| time.saturating_add(further))
         });
         below.or_else(|| {
             let mut above = times.direct.iter().skip(class);
@@ -142,7 +147,7 @@ impl Border {
             if blocks >= line_blocks {
                 break;
             }
-            let Some(direct) = Self::direct(times, class) else {
+            let Some(direct) = Self::direct(times, class, line_blocks) else {
                 break;
             };
             let gathered = line.saturating_mul(blocks) / line_blocks;
@@ -172,7 +177,10 @@ fn average(time: &mut u64, ticks: u64) {
     let new = ticks.saturating_mul(FRACTION).max(1);
     *time = match *time {
         0 => new,
-        old if new >= old => old + ((new - old) >> WEIGHT_LOG2),
+        old if new >= old => {
+            let new = new.min(old.saturating_mul(MOST_AVERAGES));
+            old + ((new - old) >> WEIGHT_LOG2)
+        }
         old => old - ((old - new) >> WEIGHT_LOG2),
     }
     .max(1);

@@ -29,25 +29,25 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
         let together = LINES
             .min(usize::from(self.device.geometry().queue_depth))
             .min(4);
+        // The least time of each size: what is longer had other reasons.
+        let mut least = None;
         for _ in 0..2 {
             let lbas = core::array::from_fn::<u64, 4, _>(|_| next(count, line_blocks));
-            if let Some(ticks) = self.timed(lbas.get(..together).unwrap_or_default(), line_blocks) {
-                let share = ticks / together.max(1) as u64;
-                self.border.saw_line(Direction::Read, line_blocks, share);
-            }
+            let lbas = lbas.get(..together).unwrap_or_default();
+            least = shorter(least, self.timed(lbas, line_blocks));
+        }
+        if let Some(ticks) = least {
+            let share = ticks / together.max(1) as u64;
+            self.border.saw_line(Direction::Read, line_blocks, share);
         }
         let mut blocks = 1;
-        while blocks <= line_blocks {
-            for turn in 0..READS_PER_SIZE {
-                let ticks = self.timed(&[next(count, blocks)], blocks);
-                // The first one warms up.
-                if let Some(ticks) = ticks.filter(|_| turn > 0) {
-                    self.border.saw_direct(Direction::Read, blocks, ticks);
-                }
-                if self.clock.ticks() > until {
-                    blocks = line_blocks;
-                    break;
-                }
+        while blocks <= line_blocks && self.clock.ticks() <= until {
+            let mut least = None;
+            for _ in 0..READS_PER_SIZE {
+                least = shorter(least, self.timed(&[next(count, blocks)], blocks));
+            }
+            if let Some(ticks) = least {
+                self.border.saw_direct(Direction::Read, blocks, ticks);
             }
             blocks *= 2;
         }
@@ -101,5 +101,12 @@ impl<D: Device, C: Clock, const LINES: usize, const DEPTH: usize> Hybrid<D, C, L
             self.clock.ticks().saturating_sub(began)
         });
         times[0].min(times[1])
+    }
+}
+
+fn shorter(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

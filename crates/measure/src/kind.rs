@@ -103,6 +103,8 @@ pub struct Kind {
     pub wait: Wait,
     /// Whether data may remain in the page cache.
     pub is_buffered: bool,
+    /// Whether small sequential accesses are gathered (hybrid direct I/O).
+    pub gathers: bool,
     /// fio's I/O engine for the same path, if fio supports it.
     pub fio: Option<&'static str>,
     /// The same path without the page cache.
@@ -123,6 +125,7 @@ const USUAL: Kind = Kind {
     carrier: Carrier::File,
     wait: Wait::Interrupt,
     is_buffered: false,
+    gathers: false,
     fio: None,
     unbuffered: None,
     polled: None,
@@ -150,6 +153,7 @@ kinds! {
         is_buffered: true, unbuffered: Some("ext4-direct")
     }
     "ext4-direct"           Ext4        File             Interrupt {}
+    "ext4-gathered"         Ext4        Ring             Interrupt { gathers: true, is_usual: false }
     "block-buffered"        Kernel      File             Interrupt {
         aliases: &["sync"], is_buffered: true, fio: Some("psync"), unbuffered: Some("block-direct")
     }
@@ -160,6 +164,7 @@ kinds! {
         aliases: &["io-uring"], fio: Some("io_uring"), polled: Some("io_uring-polled")
     }
     "io_uring-polled"       Kernel      Ring             Poll      {}
+    "io_uring-gathered"     Kernel      Ring             Interrupt { gathers: true, is_usual: false }
     "passthrough"           Kernel      Passthrough      Interrupt { polled: Some("passthrough-polled") }
     "passthrough-polled"    Kernel      Passthrough      Poll      { is_usual: false }
     "chario"                Chario      Chario           Interrupt { polled: Some("chario-poll") }
@@ -171,6 +176,7 @@ kinds! {
     "straightway-hybrid"    Straightway Queue            Hybrid    {
         aliases: &["straightway", "vfio", "noiommu"], polled: Some("straightway-poll"), is_usual: false
     }
+    "straightway-gathered"  Straightway Queue            Hybrid    { gathers: true, is_usual: false }
     "coprocessor"           Coprocessor Coprocessor      Poll      { is_first: true }
     "coprocessor-hybrid"    Coprocessor Coprocessor      Hybrid    { polled: Some("coprocessor"), is_usual: false }
     "file-buffered"         Plain       File             Interrupt {
@@ -181,6 +187,7 @@ kinds! {
         aliases: &["io_uring", "io-uring"], fio: Some("io_uring")
     }
     "file-io_uring-polled"  Plain       Ring             Poll      { is_usual: false }
+    "file-gathered"         Plain       Ring             Interrupt { gathers: true, is_usual: false }
     RAM                     Plain       Memory           Poll      { is_first: true }
     REMOTE                  Remote      Remote           Interrupt { is_first: true }
     ARRAY                   Array       Array            Interrupt { is_first: true }
@@ -263,8 +270,9 @@ impl Kind {
     /// The path with the same carrier and group that waits in this way.
     pub fn waiting(&self, wait: Wait) -> Option<&'static Kind> {
         KINDS.iter().find(|kind| {
-            (kind.group, kind.carrier, kind.wait, kind.is_buffered)
-                == (self.group, self.carrier, wait, self.is_buffered)
+            let same = (kind.group, kind.carrier, kind.wait);
+            let like = (kind.is_buffered, kind.gathers);
+            same == (self.group, self.carrier, wait) && like == (self.is_buffered, self.gathers)
         })
     }
 }

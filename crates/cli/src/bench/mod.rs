@@ -25,7 +25,7 @@ use crate::guard::Grant;
 use crate::path::borrow::Loan;
 use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
-use crate::path::{self, OpenOptions, Opened, PathChoice, chario};
+use crate::path::{self, OpenOptions, Opened, PathChoice, chario, gathered};
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
 use measure::format::distinct;
@@ -127,7 +127,13 @@ impl Bench {
         holes::refuse(grant.drive(), plan.span_bytes)?;
         let largest = plan.largest_bytes.next_multiple_of(4096);
         let buffers = largest.saturating_mul(u64::from(plan.queue_depth));
-        let buffer_bytes = usize::try_from(buffers.saturating_add(1 << 20)).unwrap_or(usize::MAX);
+        let lines = if plan.gathers {
+            gathered::MEMORY_BYTES as u64
+        } else {
+            0
+        };
+        let buffers = buffers.saturating_add(lines).saturating_add(1 << 20);
+        let buffer_bytes = usize::try_from(buffers).unwrap_or(usize::MAX);
         Ok(Rc::new(Self {
             roots: roots.clone(),
             grant,
@@ -221,6 +227,8 @@ pub struct Plan {
     pub largest_bytes: u64,
     /// Operations in flight.
     pub queue_depth: u16,
+    /// Whether a path gathers, and needs memory for that.
+    pub gathers: bool,
 }
 
 /// The start and length of a path's range on a drive of `size_bytes`: at most three quarters of a

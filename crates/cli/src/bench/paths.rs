@@ -4,7 +4,7 @@ use super::{Bench, counters, stretch};
 use crate::drive::Drive;
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
-use crate::path::{self, Opened, chario, coprocessor, kernel, straight};
+use crate::path::{self, Opened, chario, coprocessor, gathered, kernel, straight};
 use block::{Buffer, Device, Geometry};
 use linux::SyncFile;
 use measure::kind::{Carrier, Group, Kind};
@@ -71,7 +71,13 @@ impl BenchPath {
                     }
                     _ => bench.claim(bench.nodes()?.for_kind(kind)?)?,
                 };
-                kernel::open(&bench.roots, &claim, kind, bench.plan.queue_depth, memory)
+                let lines = if kind.gathers {
+                    gathered::LINES as u16
+                } else {
+                    0
+                };
+                let depth = bench.plan.queue_depth.saturating_add(lines);
+                kernel::open(&bench.roots, &claim, kind, depth, memory)
             }
         }
     }
@@ -109,6 +115,10 @@ impl Path for BenchPath {
 
     fn open(&mut self) -> Result<Box<dyn Device>, Missing> {
         let opened = self.open_now()?.aligned();
+        let opened = match self.kind.gathers {
+            true => opened.gathered()?,
+            false => opened,
+        };
         self.memory = Some(opened.memory);
         self.twin = opened.twin;
         Ok(opened.device)

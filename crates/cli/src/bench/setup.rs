@@ -169,6 +169,7 @@ impl Subject {
             span_bytes,
             largest_bytes: wants.largest_bytes,
             queue_depth: wants.queue_depth,
+            gathers: kinds.iter().any(|kind| kind.gathers),
         };
         if plan.span_bytes < wants.largest_bytes {
             return Err(Failure::usage(format!(

@@ -4,6 +4,7 @@ pub mod array;
 pub mod borrow;
 pub mod chario;
 pub mod coprocessor;
+pub mod gathered;
 pub mod handle;
 pub mod held;
 pub mod kernel;
@@ -95,6 +96,11 @@ impl PathChoice {
         kind::find(self.0, fits)
     }
 
+    /// Whether the named path gathers by itself.
+    fn gathers(self) -> bool {
+        self.kind(|_| true).is_some_and(|kind| kind.gathers)
+    }
+
     fn behind_iommu(self) -> Option<bool> {
         let mut all = WITH_IOMMU.iter();
         all.find(|(name, _)| *name == self.0)
@@ -155,6 +161,8 @@ pub struct OpenOptions {
     pub namespace: Option<u32>,
     /// Whether the drive will be written.
     pub write: bool,
+    /// Whether small sequential accesses are gathered.
+    pub hybrid: bool,
     /// Total memory for buffers.
     pub buffer_bytes: usize,
     /// Requests in flight.
@@ -193,6 +201,10 @@ pub struct Opened {
     handle: Option<Box<dyn ControllerHandle>>,
     /// The drive's loan, if its driver was changed and there is no handle; `device` holds it too.
     loan: Option<Arc<Loan>>,
+    /// Whether small sequential accesses are gathered: what is written must be flushed.
+    gathers: bool,
+    /// Whether it was opened to write.
+    writes: bool,
     /// Dropped last, when the drive has been returned to its driver.
     _lock: Option<FunctionLock>,
     /// The drive's serial number, if the path knows it without a handle.
@@ -208,6 +220,8 @@ impl Opened {
             twin: None,
             handle: None,
             loan: None,
+            gathers: kind.gathers,
+            writes: false,
             _lock: None,
             reported_serial: None,
         }
@@ -221,6 +235,20 @@ impl Opened {
             memory: self.memory.aligned_to(align_bytes),
             ..self
         }
+    }
+
+    /// The same path, with small sequential accesses gathered.
+    ///
+    /// # Errors
+    /// There is not enough memory for the lines.
+    pub fn gathered(self) -> Result<Self> {
+        let device = gathered::wrap(self.device, &self.memory)?;
+        Ok(Self {
+            device,
+            twin: None,
+            gathers: true,
+            ..self
+        })
     }
 
     /// The serial number that the drive itself reports, if the path queried it.
@@ -252,13 +280,22 @@ impl Opened {
     /// Closes the path and returns the drive to its driver.
     ///
     /// # Errors
-    /// The drive could not be returned to its driver.
-    pub fn close(self) -> Result<()> {
+    /// Gathered data could not be written, or the drive could not be returned to its driver.
+    pub fn close(mut self) -> Result<()> {
+        // The end of the process would lose it.
+        let flushed = match self.gathers && self.writes {
+            true => block::blocking::flush(self.device.as_mut())
+                .map_err(|error| Failure::request("writing gathered data", error)),
+            false => Ok(()),
+        };
         drop(self.device);
-        self.loan.end()?;
-        match self.handle {
+        let closed = self.loan.end().and_then(|()| match self.handle {
             Some(handle) => handle.close(),
             None => Ok(()),
+        });
+        match (flushed, closed) {
+            (Err(failure), Err(other)) => Err(failure.and(other)),
+            (flushed, closed) => flushed.and(closed),
         }
     }
 }
@@ -269,12 +306,28 @@ impl Opened {
 /// Something is missing, wrong or refused; nothing was changed then.
 pub fn open(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result<Opened> {
     // Buffers are aligned after the device has reported its alignment; this may cost up to a block.
-    let buffer_bytes = options.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
+    let mut buffer_bytes = options.buffer_bytes.saturating_add(LARGEST_BLOCK_BYTES);
+    let gathers = options.hybrid || options.path.gathers();
+    let mut queue_depth = options.queue_depth;
+    if gathers {
+        buffer_bytes = buffer_bytes.saturating_add(gathered::MEMORY_BYTES);
+        queue_depth = queue_depth.saturating_add(gathered::LINES as u16);
+    }
     let options = OpenOptions {
         buffer_bytes,
+        queue_depth,
         ..*options
     };
-    Ok(open_unaligned(roots, grant, &options)?.aligned())
+    let opened = open_unaligned(roots, grant, &options)?.aligned();
+    if !gathers {
+        return Ok(opened);
+    }
+    let opened = opened.gathered()?;
+    Ok(Opened {
+        name: format!("{}, hybrid direct I/O", opened.name),
+        writes: options.write,
+        ..opened
+    })
 }
 
 impl Drive {
@@ -331,7 +384,12 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             remote::open(remote, kind, options)
         }
         Drive::File(path) => {
-            let kind = kind_in("a file", "file-buffered")?;
+            // Behind the page cache there is nothing to gather.
+            let usual = match options.hybrid {
+                true => "file-io_uring",
+                false => "file-buffered",
+            };
+            let kind = kind_in("a file", usual)?;
             let claim = grant.claim(roots, path, options.write)?;
             let memory = HostMemory::new(options.buffer_bytes)?;
             kernel::open(roots, &claim, kind, options.queue_depth, memory)
@@ -365,7 +423,20 @@ impl OpenOptions {
             let failure = Failure::unsupported(format!("{what} has no path {}", self.path));
             return Err(failure.hint(hint));
         }
+        self.refuse_page_cache(kind)?;
         waiting(kind, self.mode)
+    }
+
+    /// Refuses to gather in front of a cache that does the same.
+    fn refuse_page_cache(&self, kind: &Kind) -> Result<()> {
+        match self.hybrid && kind.is_buffered {
+            true => Err(Failure::usage(format!(
+                "{} goes through the page cache, which gathers already",
+                kind.name
+            ))
+            .hint("omit --hybrid or --path")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -419,6 +490,7 @@ fn open_nvme(
                 .hint("name its window: coprocessor:PATH"),
         );
     }
+    options.refuse_page_cache(kind)?;
     let kind = waiting(kind, options.mode)?;
     match kind.group {
         Group::Chario => chario::open(roots, grant, resolved, kind, options),

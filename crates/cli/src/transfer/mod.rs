@@ -31,6 +31,9 @@ pub struct Route {
     /// The namespace, where DEVICE names a controller
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub namespace: Option<u32>,
+    /// Gather small sequential accesses into large commands, and read ahead of small reads
+    #[arg(long)]
+    pub hybrid: bool,
 }
 
 impl Route {
@@ -76,6 +79,7 @@ impl IoArgs {
             mode: self.route.mode,
             namespace: self.route.namespace,
             write,
+            hybrid: self.route.hybrid,
             // A few additional pages, because each buffer starts at a page.
             buffer_bytes: buffer_bytes(
                 self.block_size.0,

@@ -1,0 +1,195 @@
+//! Hybrid direct I/O over an open path: `--hybrid`, and the paths that gather.
+
+use crate::failure::{Failure, Result};
+use crate::path::memory::Memory;
+use block::{Buffer, Completion, Device, Geometry, Refused, Request};
+use hybrid::{Hybrid, Options};
+use linux::TscClock;
+
+/// Buffers that gather writes or are read ahead.
+pub const LINES: usize = 8;
+/// The length of a line, where the device's largest transfer allows it.
+const LINE_BYTES: usize = 1 << 20;
+/// Requests outstanding at most.
+const DEPTH: usize = 64;
+/// How long the end waits for the device at a time, in microseconds.
+const WAIT_US: u32 = 10_000;
+
+/// The memory for all lines, with room to align each.
+pub const MEMORY_BYTES: usize = LINES * LINE_BYTES + super::LARGEST_BLOCK_BYTES * LINES;
+
+/// An open path as a sized type.
+struct Inner(Box<dyn Device>);
+
+impl Device for Inner {
+    fn geometry(&self) -> &Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
+        self.0.submit(request)
+    }
+
+    fn kick(&mut self) {
+        self.0.kick();
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.0.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.0.outstanding()
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        self.0.wait(timeout_us);
+    }
+}
+
+type Lines = Hybrid<Inner, TscClock, LINES, DEPTH>;
+
+/// A path that gathers. Dropped, it waits for the device and returns its memory; what was not flushed
+/// is lost, as with any volatile cache.
+struct Gathered {
+    /// `None` only while it is being dropped.
+    hybrid: Option<Lines>,
+    memory: Memory,
+    geometry: Geometry,
+}
+
+/// `device` with small sequential accesses gathered, in lines from `memory`.
+///
+/// # Errors
+/// There is not enough memory, or the device's transfers are too short.
+pub fn wrap(device: Box<dyn Device>, memory: &Memory) -> Result<Box<dyn Device>> {
+    let geometry = *device.geometry();
+    let most = geometry.max_transfer_bytes().min(LINE_BYTES);
+    // A power of two of blocks.
+    let line_bytes = 1usize << (usize::BITS - 1 - most.max(1).leading_zeros());
+    let mut lines = Vec::new();
+    while lines.len() < LINES {
+        match memory.allocate(line_bytes) {
+            Ok(line) => lines.push(line),
+            Err(failure) => {
+                lines.into_iter().for_each(|line| memory.give_back(line));
+                return Err(failure.and("--hybrid needs memory for its lines"));
+            }
+        }
+    }
+    let Ok(lines) = <[Buffer; LINES]>::try_from(lines) else {
+        return Err(Failure::unsupported("hybrid direct I/O without lines"));
+    };
+    match Lines::open(Inner(device), TscClock::new(), lines, Options::default()) {
+        Ok(hybrid) => Ok(Box::new(Gathered {
+            geometry: *hybrid.geometry(),
+            hybrid: Some(hybrid),
+            memory: memory.clone(),
+        })),
+        Err(error) => {
+            let reason = error.reason;
+            let lines = error.lines.into_iter().flatten();
+            lines.for_each(|line| memory.give_back(line));
+            Err(Failure::unsupported(format!("hybrid direct I/O: {reason}")).hint("omit --hybrid"))
+        }
+    }
+}
+
+impl Device for Gathered {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
+        match &mut self.hybrid {
+            Some(hybrid) => hybrid.submit(request),
+            None => Err(Refused {
+                error: block::Error::Gone,
+                request,
+            }),
+        }
+    }
+
+    fn kick(&mut self) {
+        if let Some(hybrid) = &mut self.hybrid {
+            hybrid.kick();
+        }
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.hybrid.as_mut()?.poll()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.hybrid.as_ref().map_or(0, Device::outstanding)
+    }
+
+    fn wait(&mut self, timeout_us: u32) {
+        if let Some(hybrid) = &mut self.hybrid {
+            hybrid.wait(timeout_us);
+        }
+    }
+}
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        let mut left = self.hybrid.take();
+        while let Some(hybrid) = left.take() {
+            match hybrid.into_parts() {
+                Ok((device, lines)) => {
+                    drop(device);
+                    let lines = lines.into_iter().flatten();
+                    lines.for_each(|line| self.memory.give_back(line));
+                }
+                // Each accepted request ends within a bounded time.
+                Err(mut hybrid) => {
+                    hybrid.discard_gathered();
+                    hybrid.kick();
+                    while hybrid.poll().is_some() {}
+                    hybrid.wait(WAIT_US);
+                    left = Some(hybrid);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{RamDisk, blocking};
+    use linux::HostMemory;
+
+    #[test]
+    fn a_path_that_gathers_returns_all_memory_and_has_what_was_flushed() {
+        let memory = HostMemory::new(MEMORY_BYTES + (1 << 20)).unwrap();
+        let disk: Box<dyn Device> = Box::new(RamDisk::<_, 64>::new(vec![0; 8 << 20], 9).unwrap());
+        let shared = Memory::Host(memory.clone());
+        let mut device = wrap(disk, &shared).unwrap();
+        let mut buffer = shared.allocate(4096).unwrap();
+        for turn in 0..100 {
+            buffer.fill(turn as u8);
+            let written = blocking::write(device.as_mut(), turn * 8, buffer, false);
+            written.result.unwrap();
+            buffer = written.buffer;
+        }
+        blocking::flush(device.as_mut()).unwrap();
+        for turn in 0..100 {
+            let read = blocking::read(device.as_mut(), turn * 8, buffer);
+            read.result.unwrap();
+            buffer = read.buffer;
+            assert!(buffer.iter().all(|&byte| byte == turn as u8), "{turn}");
+        }
+        shared.give_back(buffer);
+        drop(device);
+        assert_eq!(memory.buffers_out(), 0);
+    }
+
+    #[test]
+    fn without_memory_nothing_is_kept() {
+        let memory = HostMemory::new(1 << 20).unwrap();
+        let disk: Box<dyn Device> = Box::new(RamDisk::<_, 64>::new(vec![0; 8 << 20], 9).unwrap());
+        assert!(wrap(disk, &Memory::Host(memory.clone())).is_err());
+        assert_eq!(memory.buffers_out(), 0);
+    }
+}

@@ -1,0 +1,110 @@
+"""Hybrid direct I/O by the side of the page cache and of direct I/O: rates, and the counts behind them.
+
+Every cell of sequential reads and writes of 4 KiB to 16 MiB, of a block device and of a file on ext4, with the flush at the end
+of writes included and nothing cached at the beginning. `counts` boots with the counting plugin; `rates` is one boot, in which the
+paths of a cell follow each other, and a figure is the median of the rounds' ratios.
+"""
+
+import os
+import statistics
+import subprocess
+
+from .chario import lab
+from .support import ROOT, build_example
+
+OUT = ROOT / "out" / "hybrid"
+SIZES = (4 << 10, 128 << 10, 1 << 20, 16 << 20)
+PATHS = ("buffered", "direct", "ring", "hybrid")
+DISKS = {"block": ("/dev/nvme0n1", "nvme0n1"), "ext4": ("/tmp/ext4/file", "nvme1n1")}
+TOTAL = 192 << 20
+SHORT_TOTAL = 32 << 20
+RANDOM = 8 << 20
+DRIVES = ("--drive", "size=512M", "--drive", "size=512M", "--memory", "2G")
+PREPARE = """set -e
+mkfs.ext4 -q -F /dev/nvme1n1; mkdir -p /tmp/ext4; mount /dev/nvme1n1 /tmp/ext4; fallocate -l 256M /tmp/ext4/file
+for target in /tmp/ext4/file /dev/nvme0n1; do
+  # Blocks that were never written would be read without a command.
+  dd if=/dev/urandom of=$target bs=1M count=256 conv=notrunc,fsync status=none
+done
+"""
+
+
+def cells():
+    """(what, where, operation, pattern, size, total, paths) of each cell."""
+    for where in DISKS:
+        for operation in ("read", "write"):
+            for size in SIZES:
+                yield where, operation, "sequential", size, TOTAL if size > 4 << 10 else SHORT_TOTAL, PATHS
+    for where in DISKS:
+        yield where, "read", "random", 4 << 10, RANDOM, ("direct", "ring", "hybrid")
+
+
+def runs():
+    return [(*cell[:5], path) for cell in cells() for path in cell[5]]
+
+
+def name(where, operation, pattern, size):
+    kind = operation if pattern == "sequential" else f"random_{operation}"
+    return f"hybrid.{where}_{kind}_{size >> 10}k"
+
+
+def script(program):
+    lines = []
+    for where, operation, pattern, size, total, path in runs():
+        file, disk = DISKS[where]
+        lines.append(f"{program} {file} {disk} {path} {operation} {pattern} {size} {total}")
+    return lines
+
+
+def hybrid_counts(figures):
+    """Instructions of user space and kernel, without waiting, and commands, of each path."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    program = build_example("straightway-figures", "hybrid_io")
+    counter = ROOT / "build" / "chario" / "count"
+    counter.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-static", "-I", ROOT / "kernel/chario", "-I", ROOT / "lab/count",
+                    "-o", counter, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
+    output = OUT / "counts.txt"
+    # The first program tells the plugin where the kernel waits; its own lines are dropped.
+    lines = [PREPARE, f"{counter} empty /dev/nvme0n1 4096 1", *script(program)]
+    printed = lab("\n".join(lines), "--count", str(output), "--icount", "0", *DRIVES)
+    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(runs()) :]
+    said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
+    found = {run: (row[1] + row[2], words[1]) for run, row, words in zip(runs(), rows, said[-len(runs()) :], strict=True)}
+    for where, operation, pattern, size, total, paths in cells():
+        mib = total >> 20
+        label = name(where, operation, pattern, size)
+        cell = {path: found[where, operation, pattern, size, total, path] for path in paths}
+        for path, (instructions, commands) in cell.items():
+            figures.add(f"{label}_{path}_instructions_per_mib", round(instructions / mib), "instructions/MiB")
+            figures.add(f"{label}_{path}_commands", commands, "commands")
+        if pattern == "sequential":
+            best = min(cell[path][0] for path in ("buffered", "direct"))
+            figures.add(f"{label}_instructions_percent_of_better", round(100 * cell["hybrid"][0] / best), "%", "<= 100")
+
+
+def rates(figures):
+    program = build_example("straightway-figures", "hybrid_io")
+    rounds = int(os.environ.get("STRAIGHTWAY_ROUNDS", "5"))
+    lines = [PREPARE, *script(program) * rounds]
+    printed = lab("\n".join(lines), *DRIVES)
+    said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
+    times = {}
+    for run, words in zip(runs() * rounds, said, strict=True):
+        times.setdefault(run, []).append(words[0])
+    for where, operation, pattern, size, total, paths in cells():
+        label = name(where, operation, pattern, size)
+        cell = {path: times[where, operation, pattern, size, total, path] for path in paths}
+        for path, each in cell.items():
+            figures.add(f"{label}_{path}_mib_per_s", round((total >> 20) / (statistics.median(each) / 1e6)), "MiB/s")
+        if pattern == "sequential":
+            ratios = [min(one, other) / ours for one, other, ours in zip(cell["buffered"], cell["direct"], cell["hybrid"])]
+            figures.add(f"{label}_rate_percent_of_better", round(100 * statistics.median(ratios)), "%", ">= 97")
+        else:
+            ratios = [min(one, other) / ours for one, other, ours in zip(cell["direct"], cell["ring"], cell["hybrid"])]
+            figures.add(f"{label}_rate_percent_of_direct", round(100 * statistics.median(ratios)), "%", ">= 97")
+
+
+def hybrid(figures):
+    hybrid_counts(figures)
+    rates(figures)
