@@ -19,28 +19,30 @@ DISKS = {"block": ("/dev/nvme0n1", "nvme0n1"), "ext4": ("/tmp/ext4/file", "nvme1
 TOTAL = 192 << 20
 SHORT_TOTAL = 32 << 20
 RANDOM = 8 << 20
+COUNTED = 32 << 20
 DRIVES = ("--drive", "size=512M", "--drive", "size=512M", "--memory", "2G")
 PREPARE = """set -e
 mkfs.ext4 -q -F /dev/nvme1n1; mkdir -p /tmp/ext4; mount /dev/nvme1n1 /tmp/ext4; fallocate -l 256M /tmp/ext4/file
+head -c 1M /dev/urandom >/tmp/mib
 for target in /tmp/ext4/file /dev/nvme0n1; do
   # Blocks that were never written would be read without a command.
-  dd if=/dev/urandom of=$target bs=1M count=256 conv=notrunc,fsync status=none
+  for i in $(seq 256); do cat /tmp/mib; done | dd of=$target bs=1M iflag=fullblock conv=notrunc,fsync status=none
 done
 """
 
 
-def cells():
-    """(what, where, operation, pattern, size, total, paths) of each cell."""
+def cells(most=TOTAL):
+    """(where, operation, pattern, size, total, paths) of each cell, with at most so many bytes."""
     for where in DISKS:
         for operation in ("read", "write"):
             for size in SIZES:
-                yield where, operation, "sequential", size, TOTAL if size > 4 << 10 else SHORT_TOTAL, PATHS
+                yield where, operation, "sequential", size, min(most, TOTAL if size > 4 << 10 else SHORT_TOTAL), PATHS
     for where in DISKS:
-        yield where, "read", "random", 4 << 10, RANDOM, ("direct", "ring", "hybrid")
+        yield where, "read", "random", 4 << 10, min(most, RANDOM), ("direct", "ring", "hybrid")
 
 
-def runs():
-    return [(*cell[:5], path) for cell in cells() for path in cell[5]]
+def runs(most=TOTAL):
+    return [(*cell[:5], path) for cell in cells(most) for path in cell[5]]
 
 
 def name(where, operation, pattern, size):
@@ -48,9 +50,9 @@ def name(where, operation, pattern, size):
     return f"hybrid.{where}_{kind}_{size >> 10}k"
 
 
-def script(program):
+def script(program, most=TOTAL):
     lines = []
-    for where, operation, pattern, size, total, path in runs():
+    for where, operation, pattern, size, total, path in runs(most):
         file, disk = DISKS[where]
         lines.append(f"{program} {file} {disk} {path} {operation} {pattern} {size} {total}")
     return lines
@@ -66,12 +68,12 @@ def hybrid_counts(figures):
                     "-o", counter, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
     output = OUT / "counts.txt"
     # The first program tells the plugin where the kernel waits; its own lines are dropped.
-    lines = [PREPARE, f"{counter} empty /dev/nvme0n1 4096 1", *script(program)]
+    lines = [PREPARE, f"{counter} empty /dev/nvme0n1 4096 1", *script(program, COUNTED)]
     printed = lab("\n".join(lines), "--count", str(output), "--icount", "0", *DRIVES)
-    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(runs()) :]
+    rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(runs(COUNTED)) :]
     said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
-    found = {run: (row[1] + row[2], words[1]) for run, row, words in zip(runs(), rows, said[-len(runs()) :], strict=True)}
-    for where, operation, pattern, size, total, paths in cells():
+    found = {run: (row[1] + row[2], words[1]) for run, row, words in zip(runs(COUNTED), rows, said[-len(runs(COUNTED)) :], strict=True)}
+    for where, operation, pattern, size, total, paths in cells(COUNTED):
         mib = total >> 20
         label = name(where, operation, pattern, size)
         cell = {path: found[where, operation, pattern, size, total, path] for path in paths}

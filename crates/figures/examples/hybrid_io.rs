@@ -174,9 +174,11 @@ fn main() {
     };
     // The hybrid's measurement of the border is its opening, not its use.
     let mut gathers = (path == "hybrid").then(|| {
-        let lines = array::from_fn::<_, LINES, _>(|_| memory.allocate(LINE_BYTES).unwrap());
-        Hybrid::<_, _, LINES, 16>::open(opened(), TscClock::new(), lines, Options::default())
-            .unwrap()
+        let ring = opened();
+        let most = ring.geometry().max_transfer_bytes().min(LINE_BYTES);
+        let line_bytes = 1usize << most.ilog2();
+        let lines = array::from_fn::<_, LINES, _>(|_| memory.allocate(line_bytes).unwrap());
+        Hybrid::<_, _, LINES, 16>::open(ring, TscClock::new(), lines, Options::default()).unwrap()
     });
     let mut ring = (path == "ring").then(opened);
     let mut run = |work: &Work, mut buffer: Buffer| {

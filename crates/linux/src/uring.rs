@@ -137,14 +137,16 @@ impl Uring {
             let queue = queue_folder(&Roots::system(), &target.descriptor);
             if options.poll {
                 check_polling(queue.as_deref())?;
-                let geometry = &mut target.geometry;
-                let bytes = one_command_bytes(queue.as_deref(), "max_sectors_kb");
-                let blocks = (bytes >> geometry.block_size_log2).max(1);
-                geometry.max_transfer_blocks = geometry.max_transfer_blocks.min(blocks as u32);
-                let chunk = queue.as_ref().map(|queue| queue.join("chunk_sectors"));
-                if let Some(sectors @ 1..) = chunk.and_then(|file| sysfs::number::<u64>(&file)) {
-                    chunk_bytes = sectors << 9;
-                }
+            }
+            // The kernel does not split a request that may not wait. It gives it to a worker thread
+            // instead, which costs several times the request; one that polls fails.
+            let geometry = &mut target.geometry;
+            let bytes = one_command_bytes(queue.as_deref(), "max_sectors_kb");
+            let blocks = (bytes >> geometry.block_size_log2).max(1);
+            geometry.max_transfer_blocks = geometry.max_transfer_blocks.min(blocks as u32);
+            let chunk = queue.as_ref().map(|queue| queue.join("chunk_sectors"));
+            if let Some(sectors @ 1..) = chunk.and_then(|file| sysfs::number::<u64>(&file)) {
+                chunk_bytes = sectors << 9;
             }
             // A ring discards by punching holes, which the kernel does with Write Zeroes.
             let limit = queue.and_then(|queue| sysfs::text(&queue.join("write_zeroes_max_bytes")));
