@@ -19,16 +19,22 @@ DISKS = {"block": ("/dev/nvme0n1", "nvme0n1"), "ext4": ("/tmp/ext4/file", "nvme1
 TOTAL = 192 << 20
 SHORT_TOTAL = 32 << 20
 RANDOM = 8 << 20
-COUNTED = 32 << 20
+COUNTED = 16 << 20
+COUNTED_SHORT = 2 << 20
 DRIVES = ("--drive", "size=512M", "--drive", "size=512M", "--memory", "2G")
 PREPARE = """set -e
-mkfs.ext4 -q -F /dev/nvme1n1; mkdir -p /tmp/ext4; mount /dev/nvme1n1 /tmp/ext4; fallocate -l 256M /tmp/ext4/file
+mkfs.ext4 -q -F /dev/nvme1n1; mkdir -p /tmp/ext4; mount /dev/nvme1n1 /tmp/ext4; fallocate -l MIBM /tmp/ext4/file
 head -c 1M /dev/urandom >/tmp/mib
 for target in /tmp/ext4/file /dev/nvme0n1; do
   # Blocks that were never written would be read without a command.
-  for i in $(seq 256); do cat /tmp/mib; done | dd of=$target bs=1M iflag=fullblock conv=notrunc,fsync status=none
+  for i in $(seq MIB); do cat /tmp/mib; done | dd of=$target bs=1M iflag=fullblock conv=notrunc,fsync status=none
 done
 """
+
+
+def amount(size, most):
+    short = SHORT_TOTAL if most == TOTAL else COUNTED_SHORT
+    return most if size > 4 << 10 else short
 
 
 def cells(most=TOTAL):
@@ -36,9 +42,9 @@ def cells(most=TOTAL):
     for where in DISKS:
         for operation in ("read", "write"):
             for size in SIZES:
-                yield where, operation, "sequential", size, min(most, TOTAL if size > 4 << 10 else SHORT_TOTAL), PATHS
-    for where in DISKS:
-        yield where, "read", "random", 4 << 10, min(most, RANDOM), ("direct", "ring", "hybrid")
+                yield where, operation, "sequential", size, amount(size, most), PATHS
+    for where in DISKS if most == TOTAL else ():
+        yield where, "read", "random", 4 << 10, RANDOM, ("direct", "ring", "hybrid")
 
 
 def runs(most=TOTAL):
@@ -68,7 +74,7 @@ def hybrid_counts(figures):
                     "-o", counter, ROOT / "tests/chario/count.c"], check=True)  # fmt: skip
     output = OUT / "counts.txt"
     # The first program tells the plugin where the kernel waits; its own lines are dropped.
-    lines = [PREPARE, f"{counter} empty /dev/nvme0n1 4096 1", *script(program, COUNTED)]
+    lines = [PREPARE.replace("MIB", "64"), f"{counter} empty /dev/nvme0n1 4096 1", *script(program, COUNTED)]
     printed = lab("\n".join(lines), "--count", str(output), "--icount", "0", *DRIVES)
     rows = [list(map(int, line.split())) for line in output.read_text().splitlines()][-len(runs(COUNTED)) :]
     said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
@@ -88,7 +94,7 @@ def hybrid_counts(figures):
 def rates(figures):
     program = build_example("straightway-figures", "hybrid_io")
     rounds = int(os.environ.get("STRAIGHTWAY_ROUNDS", "5"))
-    lines = [PREPARE, *script(program) * rounds]
+    lines = [PREPARE.replace("MIB", "256"), *script(program) * rounds]
     printed = lab("\n".join(lines), *DRIVES)
     said = [list(map(int, line.split())) for line in printed.splitlines() if line.split() and all(word.isdigit() for word in line.split())]
     times = {}

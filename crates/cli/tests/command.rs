@@ -355,7 +355,6 @@ fn a_volume_behind_hybrid_direct_io_is_as_any_other() {
         "get",
         &disk,
         "input",
-        "--output",
         &output,
         "--hybrid",
         "--block-size",

@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use block::{Buffer, Device, Operation, Request, blocking};
 use hybrid::{Hybrid, Options};
-use linux::{Claim, HostMemory, RingOptions, Roots, TscClock, Uring};
+use linux::{CallOrRing, Claim, HostMemory, RingOptions, Roots, TscClock, Uring};
 use rustix::fs::{Mode, OFlags};
 
 const LINES: usize = 8;
+const DEPTH: usize = 64;
 const LINE_BYTES: usize = 1 << 20;
 /// Offsets are within this part of the file, after the warm-up's.
 const SPAN_BYTES: u64 = 224 << 20;
@@ -174,11 +175,13 @@ fn main() {
     };
     // The hybrid's measurement of the border is its opening, not its use.
     let mut gathers = (path == "hybrid").then(|| {
-        let ring = opened();
-        let most = ring.geometry().max_transfer_bytes().min(LINE_BYTES);
+        let claim = Claim::to_write(&Roots::system(), Path::new(file)).unwrap();
+        let ring = CallOrRing::open(&claim, &options, DEPTH as u32).unwrap();
+        let most = ring.ring_transfer_bytes().min(LINE_BYTES);
         let line_bytes = 1usize << most.ilog2();
         let lines = array::from_fn::<_, LINES, _>(|_| memory.allocate(line_bytes).unwrap());
-        Hybrid::<_, _, LINES, 16>::open(ring, TscClock::new(), lines, Options::default()).unwrap()
+        Hybrid::<_, _, LINES, DEPTH>::open(ring, TscClock::new(), lines, Options::default())
+            .unwrap()
     });
     let mut ring = (path == "ring").then(opened);
     let mut run = |work: &Work, mut buffer: Buffer| {

@@ -37,6 +37,8 @@ pub use {block, nvme};
 
 pub mod admin;
 pub mod bind;
+#[cfg(feature = "io-uring")]
+mod call_or_ring;
 #[cfg(feature = "chario")]
 pub mod chario;
 mod claim;
@@ -75,6 +77,8 @@ pub mod usage;
 #[cfg(feature = "vfio")]
 pub mod vfio;
 
+#[cfg(feature = "io-uring")]
+pub use call_or_ring::CallOrRing;
 #[cfg(feature = "chario")]
 pub use chario::{Chario, CharioOptions};
 pub use claim::{Claim, can_be_taken};

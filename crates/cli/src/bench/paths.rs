@@ -77,7 +77,7 @@ impl BenchPath {
                     0
                 };
                 let depth = bench.plan.queue_depth.saturating_add(lines);
-                kernel::open(&bench.roots, &claim, kind, depth, memory)
+                kernel::open(&bench.roots, &claim, kind, depth, memory, kind.gathers)
             }
         }
     }

@@ -11,7 +11,7 @@ pub const LINES: usize = 8;
 /// The length of a line, where the device's largest transfer allows it.
 const LINE_BYTES: usize = 1 << 20;
 /// Requests outstanding at most.
-const DEPTH: usize = 64;
+pub const DEPTH: usize = 64;
 /// How long the end waits for the device at a time, in microseconds.
 const WAIT_US: u32 = 10_000;
 
@@ -58,13 +58,18 @@ struct Gathered {
     geometry: Geometry,
 }
 
-/// `device` with small sequential accesses gathered, in lines from `memory`.
+/// `device` with small sequential accesses gathered, in lines of at most `most_line_bytes` from `memory`.
 ///
 /// # Errors
 /// There is not enough memory, or the device's transfers are too short.
-pub fn wrap(device: Box<dyn Device>, memory: &Memory) -> Result<Box<dyn Device>> {
+pub fn wrap(
+    device: Box<dyn Device>,
+    memory: &Memory,
+    most_line_bytes: usize,
+) -> Result<Box<dyn Device>> {
     let geometry = *device.geometry();
     let most = geometry.max_transfer_bytes().min(LINE_BYTES);
+    let most = most.min(most_line_bytes);
     // A power of two of blocks.
     let line_bytes = 1usize << (usize::BITS - 1 - most.max(1).leading_zeros());
     let mut lines = Vec::new();
@@ -165,7 +170,7 @@ mod tests {
         let memory = HostMemory::new(MEMORY_BYTES + (1 << 20)).unwrap();
         let disk: Box<dyn Device> = Box::new(RamDisk::<_, 64>::new(vec![0; 8 << 20], 9).unwrap());
         let shared = Memory::Host(memory.clone());
-        let mut device = wrap(disk, &shared).unwrap();
+        let mut device = wrap(disk, &shared, usize::MAX).unwrap();
         let mut buffer = shared.allocate(4096).unwrap();
         for turn in 0..100 {
             buffer.fill(turn as u8);
@@ -189,7 +194,7 @@ mod tests {
     fn without_memory_nothing_is_kept() {
         let memory = HostMemory::new(1 << 20).unwrap();
         let disk: Box<dyn Device> = Box::new(RamDisk::<_, 64>::new(vec![0; 8 << 20], 9).unwrap());
-        assert!(wrap(disk, &Memory::Host(memory.clone())).is_err());
+        assert!(wrap(disk, &Memory::Host(memory.clone()), usize::MAX).is_err());
         assert_eq!(memory.buffers_out(), 0);
     }
 }

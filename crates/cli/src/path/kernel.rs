@@ -2,19 +2,20 @@
 
 use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
-use crate::path::{Opened, namespace_of};
+use crate::path::{Opened, gathered, namespace_of};
 use block::RamDisk;
 use linux::identity::Identity;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
-use linux::{Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
+use linux::{CallOrRing, Claim, HostMemory, Passthrough, RingOptions, Roots, SyncFile, Uring};
 use measure::kind::{Carrier, Kind};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of requests in flight on the RAM disk.
 pub const RAM_DEPTH: usize = 64;
 
-/// Opens what was claimed: a block device, a file, or a namespace's character device.
+/// Opens what was claimed: a block device, a file, or a namespace's character device. If it `gathers`, a
+/// request that is alone needs no ring.
 ///
 /// # Errors
 /// Something is missing or refused.
@@ -24,6 +25,7 @@ pub fn open(
     kind: &Kind,
     queue_depth: u16,
     memory: HostMemory,
+    gathers: bool,
 ) -> Result<Opened> {
     let options = RingOptions {
         queue_depth: queue_depth.clamp(1, 4096),
@@ -36,6 +38,13 @@ pub fn open(
     };
     let buffers = Memory::Host(memory);
     match kind.carrier {
+        Carrier::Ring if gathers && !kind.polls() => {
+            let device = CallOrRing::open(claim, &options, gathered::DEPTH as u32)?;
+            Ok(Opened {
+                line_bytes: device.ring_transfer_bytes(),
+                ..Opened::new(kind, Box::new(device), buffers)
+            })
+        }
         Carrier::Ring => {
             let device = Uring::open(claim, &options)?;
             Ok(Opened::new(kind, Box::new(device), buffers))

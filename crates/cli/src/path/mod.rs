@@ -201,6 +201,8 @@ pub struct Opened {
     handle: Option<Box<dyn ControllerHandle>>,
     /// The drive's loan, if its driver was changed and there is no handle; `device` holds it too.
     loan: Option<Arc<Loan>>,
+    /// The longest command of a path that gathers.
+    line_bytes: usize,
     /// Whether small sequential accesses are gathered: what is written must be flushed.
     gathers: bool,
     /// Whether it was opened to write.
@@ -220,6 +222,7 @@ impl Opened {
             twin: None,
             handle: None,
             loan: None,
+            line_bytes: usize::MAX,
             gathers: kind.gathers,
             writes: false,
             _lock: None,
@@ -242,7 +245,7 @@ impl Opened {
     /// # Errors
     /// There is not enough memory for the lines.
     pub fn gathered(self) -> Result<Self> {
-        let device = gathered::wrap(self.device, &self.memory)?;
+        let device = gathered::wrap(self.device, &self.memory, self.line_bytes)?;
         Ok(Self {
             device,
             twin: None,
@@ -392,7 +395,8 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
             let kind = kind_in("a file", usual)?;
             let claim = grant.claim(roots, path, options.write)?;
             let memory = HostMemory::new(options.buffer_bytes)?;
-            kernel::open(roots, &claim, kind, options.queue_depth, memory)
+            let gathers = options.hybrid || kind.gathers;
+            kernel::open(roots, &claim, kind, options.queue_depth, memory, gathers)
         }
         Drive::Ram(bytes) => {
             let kind = kind_in("memory", kind::RAM)?;
@@ -473,7 +477,8 @@ fn open_nvme(
         let memory = HostMemory::new(options.buffer_bytes)?;
         let nodes = Nodes::of(roots, resolved, options.namespace)?;
         let claim = grant.claim(roots, nodes.for_kind(kind)?, options.write)?;
-        kernel::open(roots, &claim, kind, options.queue_depth, memory)
+        let gathers = options.hybrid || kind.gathers;
+        kernel::open(roots, &claim, kind, options.queue_depth, memory, gathers)
     };
     let is_at_chario = resolved.controller.driver.as_deref() == Some(linux::bind::CHARIO);
     let named = options.path.kind(|kind| kind.group != Group::Plain);
