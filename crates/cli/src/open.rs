@@ -135,6 +135,7 @@ impl Device {
             write: options.write,
             buffer_bytes: options.buffer_bytes,
             queue_depth: options.queue_depth,
+            hybrid: false,
         };
         let opened = path::open(&roots, &grant, &options)?;
         if let Err(failure) = grant.confirm(opened.serial().as_deref()) {

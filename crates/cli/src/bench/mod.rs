@@ -167,6 +167,7 @@ impl Bench {
             write: self.plan.destroys,
             buffer_bytes: self.buffer_bytes,
             queue_depth: self.plan.queue_depth,
+            hybrid: false,
         };
         path::open(&self.roots, &self.grant, &options)
     }

@@ -279,6 +279,7 @@ fn namespace_of(
                 write: false,
                 buffer_bytes: 4096,
                 queue_depth: 1,
+                hybrid: false,
             };
             let opened = path::open(&context.roots, grant, &options)?;
             let size_bytes = opened.device.geometry().size_bytes();

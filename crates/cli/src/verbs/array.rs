@@ -82,6 +82,7 @@ impl Array {
             write: self.create || self.rebuild,
             buffer_bytes: 2 * LARGEST_BLOCK_BYTES,
             queue_depth: 32,
+            hybrid: false,
         };
         let grant = Grant::of(&context.roots, Drive::Array(array.clone()), purpose)?;
         let mut set = array::open_members(&context.roots, &grant, &array, &options)?;
