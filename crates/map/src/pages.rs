@@ -199,9 +199,13 @@ impl Pages {
         self.resident >= self.limit
     }
 
-    /// Pages that differ from the device, in no order.
-    pub fn dirty_pages(&self) -> impl Iterator<Item = u64> {
-        let differs = |(&page, &state): (&u64, &State)| is_dirty(state).then_some(page);
+    /// Pages that differ from the device, in no order, and those that are being read for a store: a thread has its page, and may have
+    /// stored, before the state says so.
+    pub fn stored_pages(&self) -> impl Iterator<Item = u64> {
+        let differs = |(&page, &state): (&u64, &State)| {
+            let stored = is_dirty(state) || matches!(state, State::Reading { stored: true, .. });
+            stored.then_some(page)
+        };
         self.states.iter().filter_map(differs)
     }
 
@@ -599,7 +603,15 @@ mod tests {
                     "{from:?} {event}"
                 );
                 assert!(pages.resident() <= 2, "{from:?} {event}");
-                assert_eq!(pages.dirty(), pages.dirty_pages().count());
+                assert_eq!(
+                    pages.dirty(),
+                    pages
+                        .states
+                        .values()
+                        .filter(|&&state| is_dirty(state))
+                        .count()
+                );
+                assert!(pages.dirty() <= pages.stored_pages().count());
                 for (page, state) in states.iter().enumerate() {
                     let is_newer = newer[page];
                     assert!(

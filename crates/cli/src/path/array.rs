@@ -184,6 +184,8 @@ pub fn open_members(
         let options = OpenOptions {
             path,
             buffer_bytes: 4096,
+            // The array gathers, not each member.
+            hybrid: false,
             ..*options
         };
         let mut opened = match super::open(roots, grant, &options) {

@@ -32,7 +32,7 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
             moved_us: self.shared.now_us(),
             ..Sync::default()
         };
-        for page in self.core.pages.dirty_pages() {
+        for page in self.core.pages.stored_pages() {
             // The write that is under way has everything, unless the page was stored to since.
             match self.core.pages.state(page) {
                 Some(State::Writing) => sync.awaited.insert(page),
@@ -73,8 +73,9 @@ impl<D: Device, S: Space> Pager<'_, D, S> {
                 break;
             };
             match core.pages.state(page) {
-                // What was stored since the write began is written when that has ended.
-                Some(State::Rewritten) => sync.todo.push_back(page),
+                // What was stored since the write began is written when that has ended, and what is stored to a page that comes when it
+                // is there.
+                Some(State::Rewritten | State::Reading { .. }) => sync.todo.push_back(page),
                 Some(State::Writing) => {
                     sync.awaited.insert(page);
                 }

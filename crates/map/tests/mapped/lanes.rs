@@ -158,6 +158,39 @@ fn several_servers_keep_every_store_of_several_threads() {
     }
 }
 
+/// A lane gives a page its content before it takes the lock to say so: the thread may have stored by then.
+#[test]
+fn a_sync_has_a_store_whose_page_has_just_come() {
+    if permitted::is_missing(false) {
+        return;
+    }
+    let mut random = fastrand::Rng::with_seed(seed());
+    for stores_by_content in [false, true].repeat(20) {
+        let lanes = queues(&mut random);
+        let disk = Arc::clone(&lanes[0].disk);
+        let lanes = lanes.into_iter().map(|queue| (queue, buffers(3, PAGE)));
+        let options = options(stores_by_content);
+        let (map, servers) = map_lanes(lanes.collect(), WHOLE, &options).expect("a map");
+        thread::scope(|scope| {
+            for server in servers {
+                scope.spawn(move || server.run().expect("a clean end"));
+            }
+            let bytes = bytes(map.as_ptr().as_ptr() as usize);
+            let mut pages: Vec<usize> = (0..PAGES).collect();
+            random.shuffle(&mut pages);
+            for page in pages {
+                bytes[page * PAGE].store(200, Ordering::Relaxed);
+                map.sync().expect("a device that is well");
+                let mut disk = disk.lock().unwrap_or_else(PoisonError::into_inner);
+                let buffer = buffers(1, PAGE).pop().expect("a buffer");
+                let read = blocking::read(&mut *disk, blocks(page as u64).start, buffer);
+                assert_eq!(read.buffer[0], 200, "page {page}");
+            }
+            drop(map);
+        });
+    }
+}
+
 #[test]
 fn threads_that_serve_themselves_keep_every_store_of_all() {
     if permitted::is_missing(false) {
