@@ -36,7 +36,9 @@ module smmu
   output window_t                window_o,
   output logic [DataWidth-1:0]   window_read_data_o,
 
-  output data_t                  data_o,
+  output axi_pkg::manager_t      data_o,
+  output logic [1:0]             data_aw_burst_o,  // the burst types of data_o
+  output logic [1:0]             data_ar_burst_o,
   output logic [DataWidth-1:0]   data_write_data_o,
   output logic [DataWidth/8-1:0] data_write_strobe_o,
   input  axi_pkg::memory_t       data_i,
@@ -94,7 +96,8 @@ module smmu
   smmu_window #(.DataWidth(DataWidth), .PageLog2(PageLog2)) u_window (
     .clk_i, .rst_ni, .frames_i(base), .window_i, .write_data_i(window_write_data_i),
     .write_strobe_i(window_write_strobe_i), .window_o, .read_data_o(window_read_data_o), .data_o,
-    .data_write_o(data_write_data_o), .data_strobe_o(data_write_strobe_o), .data_i, .data_read_i(data_read_data_i),
+    .data_aw_burst_o, .data_ar_burst_o, .data_write_o(data_write_data_o), .data_strobe_o(data_write_strobe_o), .data_i,
+    .data_read_i(data_read_data_i),
     .valid_o(window_valid), .access_o(window_access), .take_i(take & window_valid), .answer_i(answer),
     .answered_i(answered), .frame_i(answered_frame), .bind_i(bind_wait),
     .asked_i(job_valid & job_ready), .walked_i(walk_ends & for_window), .bound_i(bound & for_window),

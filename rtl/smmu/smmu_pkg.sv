@@ -27,7 +27,7 @@ package smmu_pkg;
     number_t number;
   } entry_t;
 
-  // --- The window and the port of its data ---------------------------------------------------------
+  // --- The window ----------------------------------------------------------------------------------
   localparam logic [1:0] BurstFixed = 2'd0, BurstIncr = 2'd1, BurstWrap = 2'd2;
   typedef struct packed {
     address_t   address;
@@ -64,18 +64,6 @@ package smmu_pkg;
     axi_pkg::resp_e r_resp;
     logic           r_last;
   } window_t;
-
-  // To the frames: axi_pkg's manager with burst types.
-  typedef struct packed {
-    logic   aw_valid;
-    burst_t aw;
-    logic   w_valid;
-    logic   w_last;
-    logic   b_ready;
-    logic   ar_valid;
-    burst_t ar;
-    logic   r_ready;
-  } data_t;
 
   // --- Accesses --------------------------------------------------------------------------------------
   localparam int unsigned ReadSlots = 4, WriteSlot = 4, Slots = 5;

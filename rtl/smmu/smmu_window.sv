@@ -25,7 +25,9 @@ module smmu_window
   output window_t                window_o,
   output logic [DataWidth-1:0]   read_data_o,
 
-  output data_t                  data_o,
+  output axi_pkg::manager_t      data_o,
+  output logic [1:0]             data_aw_burst_o,
+  output logic [1:0]             data_ar_burst_o,
   output logic [DataWidth-1:0]   data_write_o,
   output logic [DataWidth/8-1:0] data_strobe_o,
   input  axi_pkg::memory_t       data_i,
@@ -200,7 +202,8 @@ module smmu_window
   assign read_data_o      = r_error_q[r_head_q] ? '0 : data_read_i;
   assign r_taken          = window_o.r_valid & window_i.r_ready;
   assign data_o.ar_valid  = ar_valid_q;
-  assign data_o.ar        = ar_q;
+  assign data_o.ar        = '{address: ar_q.address, len: ar_q.len, size: ar_q.size};
+  assign data_ar_burst_o  = ar_q.burst;
   assign data_o.r_ready   = r_now & ~r_error_q[r_head_q] & window_i.r_ready;
 
   // --- Writes under way, in order --------------------------------------------------------------------
@@ -216,7 +219,8 @@ module smmu_window
   assign window_o.w_ready = w_now & (w_error_q[w_data_q] | data_i.w_ready);
   assign w_taken          = window_o.w_ready & window_i.w_valid;
   assign data_o.aw_valid  = aw_valid_q;
-  assign data_o.aw        = aw_q;
+  assign data_o.aw        = '{address: aw_q.address, len: aw_q.len, size: aw_q.size};
+  assign data_aw_burst_o  = aw_q.burst;
   assign data_o.w_valid   = w_now & ~w_error_q[w_data_q] & window_i.w_valid;
   assign data_o.w_last    = window_i.w_last;
   assign data_write_o     = write_data_i;

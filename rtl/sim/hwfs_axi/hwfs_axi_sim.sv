@@ -12,39 +12,19 @@ module hwfs_axi_sim
   input  logic [47:0] block_count,
   output logic        irq,
 
-  input  logic [11:0] awaddr, araddr,
-  input  logic        awvalid, wvalid, bready, arvalid, rready,
-  input  logic [31:0] wdata,
-  input  logic [3:0]  wstrb,
-  output logic        awready, wready, bvalid, arready, rvalid,
-  output logic [31:0] rdata,
-  output logic [1:0]  bresp, rresp,
+  `AXIL_PINS,
 
-  output logic [47:0] m_awaddr, m_araddr,
-  output logic [7:0]  m_awlen, m_arlen,
-  output logic        m_awvalid, m_wvalid, m_wlast, m_bready, m_arvalid, m_rready,
-  output logic [31:0] m_wdata,
-  output logic [3:0]  m_wstrb,
-  input  logic        m_awready, m_wready, m_bvalid, m_arready, m_rvalid, m_rlast,
-  input  logic [1:0]  m_bresp, m_rresp,
-  input  logic [31:0] m_rdata,
+  `AXI_PINS(m_),
 
   `BLOCK_DEV_PINS(32)
 );
   axil_pkg::manager_t     axil_manager;
   axil_pkg::subordinate_t axil;
-  assign axil_manager = '{aw_valid: awvalid, aw_address: awaddr, w_valid: wvalid, w_data: wdata, w_strobe: wstrb,
-                          b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
-  assign {awready, wready, bvalid, bresp} = {axil.aw_ready, axil.w_ready, axil.b_valid, axil.b_resp};
-  assign {arready, rvalid, rdata, rresp}  = {axil.ar_ready, axil.r_valid, axil.r_data, axil.r_resp};
+  `AXIL_JOIN(axil_manager, axil)
 
   axi_pkg::manager_t manager;
   axi_pkg::memory_t  memory;
-  assign {m_awvalid, m_awaddr, m_awlen} = {manager.aw_valid, manager.aw.address, manager.aw.len};
-  assign {m_arvalid, m_araddr, m_arlen} = {manager.ar_valid, manager.ar.address, manager.ar.len};
-  assign {m_wvalid, m_wlast, m_bready, m_rready} = {manager.w_valid, manager.w_last, manager.b_ready, manager.r_ready};
-  assign memory = '{aw_ready: m_awready, w_ready: m_wready, b_valid: m_bvalid, b_resp: axi_pkg::resp_e'(m_bresp),
-                    ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
+  `AXI_JOIN(m_, manager, memory)
 
   geometry_t geometry;
   // The bench loads another image by another size: another medium (B14).

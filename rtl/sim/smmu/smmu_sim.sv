@@ -22,13 +22,7 @@ module smmu_sim
   input  logic        read_only,
   output logic [15:0] flushes,
 
-  input  logic [11:0] awaddr, araddr,
-  input  logic        awvalid, wvalid, bready, arvalid, rready,
-  input  logic [31:0] wdata,
-  input  logic [3:0]  wstrb,
-  output logic        awready, wready, bvalid, arready, rvalid,
-  output logic [31:0] rdata,
-  output logic [1:0]  bresp, rresp,
+  `AXIL_PINS,
 
   // The window.
   input  logic [47:0] s_awaddr, s_araddr,
@@ -45,27 +39,11 @@ module smmu_sim
   output logic [31:0] s_rdata,
 
   // The frames.
-  output logic [47:0] d_awaddr, d_araddr,
-  output logic [7:0]  d_awlen, d_arlen,
-  output logic [2:0]  d_awsize, d_arsize,
+  `AXI_PINS(d_),
   output logic [1:0]  d_awburst, d_arburst,
-  output logic        d_awvalid, d_wvalid, d_wlast, d_bready, d_arvalid, d_rready,
-  output logic [31:0] d_wdata,
-  output logic [3:0]  d_wstrb,
-  input  logic        d_awready, d_wready, d_bvalid, d_arready, d_rvalid, d_rlast,
-  input  logic [1:0]  d_bresp, d_rresp,
-  input  logic [31:0] d_rdata,
 
   // Pages and tables.
-  output logic [47:0] m_awaddr, m_araddr,
-  output logic [7:0]  m_awlen, m_arlen,
-  output logic [2:0]  m_awsize, m_arsize,
-  output logic        m_awvalid, m_wvalid, m_wlast, m_bready, m_arvalid, m_rready,
-  output logic [31:0] m_wdata,
-  output logic [3:0]  m_wstrb,
-  input  logic        m_awready, m_wready, m_bvalid, m_arready, m_rvalid, m_rlast,
-  input  logic [1:0]  m_bresp, m_rresp,
-  input  logic [31:0] m_rdata,
+  `AXI_PINS(m_),
 
   input  logic        sata_up,
   output logic        sata_reset,
@@ -80,11 +58,7 @@ module smmu_sim
   localparam int unsigned Blocks = DrivePages << (PageLog2 - BlockSizeLog2);
   axil_pkg::manager_t     axil_manager;
   axil_pkg::subordinate_t axil;
-  assign axil_manager = '{aw_valid: awvalid, aw_address: awaddr, w_valid: wvalid, w_data: wdata, w_strobe: wstrb,
-                          b_ready: bready, ar_valid: arvalid, ar_address: araddr, r_ready: rready};
-  assign {awready, wready, bvalid} = {axil.aw_ready, axil.w_ready, axil.b_valid};
-  assign {arready, rvalid, rdata}  = {axil.ar_ready, axil.r_valid, axil.r_data};
-  assign {bresp, rresp}            = {axil.b_resp, axil.r_resp};
+  `AXIL_JOIN(axil_manager, axil)
 
   smmu_pkg::master_t master;
   smmu_pkg::window_t window;
@@ -98,19 +72,10 @@ module smmu_sim
   assign {s_arready, s_rvalid, s_rid, s_rresp, s_rlast} =
          {window.ar_ready, window.r_valid, window.r_id, window.r_resp, window.r_last};
 
-  smmu_pkg::data_t  data;
-  axi_pkg::memory_t data_memory, move_memory;
-  axi_pkg::manager_t move;
-  assign {d_awvalid, d_awaddr, d_awlen, d_awsize, d_awburst} = {data.aw_valid, data.aw};
-  assign {d_arvalid, d_araddr, d_arlen, d_arsize, d_arburst} = {data.ar_valid, data.ar};
-  assign {d_wvalid, d_wlast, d_bready, d_rready} = {data.w_valid, data.w_last, data.b_ready, data.r_ready};
-  assign data_memory = '{aw_ready: d_awready, w_ready: d_wready, b_valid: d_bvalid, b_resp: axi_pkg::resp_e'(d_bresp),
-                         ar_ready: d_arready, r_valid: d_rvalid, r_resp: axi_pkg::resp_e'(d_rresp), r_last: d_rlast};
-  assign {m_awvalid, m_awaddr, m_awlen, m_awsize} = {move.aw_valid, move.aw};
-  assign {m_arvalid, m_araddr, m_arlen, m_arsize} = {move.ar_valid, move.ar};
-  assign {m_wvalid, m_wlast, m_bready, m_rready} = {move.w_valid, move.w_last, move.b_ready, move.r_ready};
-  assign move_memory = '{aw_ready: m_awready, w_ready: m_wready, b_valid: m_bvalid, b_resp: axi_pkg::resp_e'(m_bresp),
-                         ar_ready: m_arready, r_valid: m_rvalid, r_resp: axi_pkg::resp_e'(m_rresp), r_last: m_rlast};
+  axi_pkg::manager_t data, move;
+  axi_pkg::memory_t  data_memory, move_memory;
+  `AXI_JOIN(d_, data, data_memory)
+  `AXI_JOIN(m_, move, move_memory)
 
   geometry_t device, geometry;
   host_t host;
@@ -128,7 +93,8 @@ module smmu_sim
   ) u_smmu (
     .clk_i, .rst_ni, .axil_i(axil_manager), .axil_o(axil), .irq_o(irq),
     .window_i(master), .window_write_data_i(s_wdata), .window_write_strobe_i(s_wstrb), .window_o(window),
-    .window_read_data_o(s_rdata), .data_o(data), .data_write_data_o(d_wdata), .data_write_strobe_o(d_wstrb),
+    .window_read_data_o(s_rdata), .data_o(data), .data_aw_burst_o(d_awburst), .data_ar_burst_o(d_arburst),
+    .data_write_data_o(d_wdata), .data_write_strobe_o(d_wstrb),
     .data_i(data_memory), .data_read_data_i(d_rdata), .move_o(move), .move_write_data_o(m_wdata),
     .move_write_strobe_o(m_wstrb), .move_i(move_memory), .move_read_data_i(m_rdata), .geometry_i(geometry), .host_o(host),
     .write_data_o(disk_write), .dev_i(dev), .read_data_i(disk_read)
