@@ -65,6 +65,7 @@ CONFIGURATIONS = {
     "example_processor": ("example", "example_top", {"Processor": 1}),
     "example_virtio": ("example_virtio", "example_virtio", {}),
     "example_virtio_one_request": ("example_virtio", "example_virtio", {"Requests": 1}),
+    "example_smmu": ("example_smmu", "example_smmu", {}),
     "example_two_disks_apart": ("example", "example_top", {"Disks": 2, "DataWidth": 64, "Async": 1}),
 }
 FAMILIES = ("xc6v", "xc7")

@@ -33,6 +33,9 @@ SHAPES = {
     ("smmu", "smmu", {"DataWidth": 64, "PageLog2": 16, "Frames": 16, "WindowBits": 32, "BlockSizeLog2": 6}),
     ("smmu", "smmu", {"DataWidth": 256, "Frames": 4096, "TlbEntries": 256, "BlockSizeLog2": 12}),
     ("smmu_sim", "smmu_sim", {}),
+    ("scan", "scan", {}),
+    ("example_smmu", "example_smmu", {}),
+    ("example_smmu_sim", "smmu_sim", {}),
 ])
 def test_lint(top, core, parameters):
     assert cores.lint(top, core, parameters) == ""
@@ -78,3 +81,10 @@ def test_drives_that_leave():
 def test_over_disks(name):
     """What is stored comes back, through more pages than frames, and after the pages were dropped."""
     run(name, "disks", str(SEED))
+
+
+def test_the_example_with_an_accelerator():
+    """An accelerator searches a file by loads: more pages than frames, a hole, the end, a context that is taken away."""
+    program = cores.build_bench("example_smmu", "example_smmu_sim", "smmu/example_smmu_bench.cpp", {"Frames": 16}, core="smmu_sim")
+    done = subprocess.run([program, str(SEED)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, f"example_smmu_bench {SEED}\n{done.stdout[-2000:]}"

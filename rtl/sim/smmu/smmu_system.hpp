@@ -4,33 +4,12 @@
 #include "block_device.hpp"
 #include "sata/sata_drive.hpp"
 #include "smmu_masters.hpp"
+#include "smmu_registers.hpp"
 
 namespace straightway::smmu {
 
-#define CHECK(condition)                                                                        \
-    do {                                                                                        \
-        if (!(condition)) fail(std::string(#condition " at line ") + std::to_string(__LINE__)); \
-    } while (0)
-
-enum Register : uint32_t {
-    kId = 0x00, kControl = 0x04, kStatusRegister = 0x08, kCommand = 0x0c, kFramesLow = 0x10, kFramesCount = 0x18,
-    kDirtyLimit = 0x1c, kAhead = 0x20, kDirty = 0x24, kFailed = 0x28, kShape = 0x2c, kLog = 0x40, kLogLow = 0x44,
-    kLogHigh = 0x48, kLogLost = 0x4c, kAccesses = 0x60, kWalks = 0x64, kFills = 0x68, kPageWrites = 0x6c,
-    kContexts = 0x100
-};
-enum Command : uint32_t { kFlushPages = 1, kDropPages = 2, kDiscardPages = 3 };
-enum StatusBit : uint32_t { kReady = 1, kBusy = 2, kFinished = 4, kError = 8, kLost = 16, kUsable = 32, kLogged = 64, kStarted = 128 };
-enum Reason { kNone, kBurst, kContext, kRange, kRights, kUnmapped, kTable, kDrive, kGoneAway, kNoFrame, kPoisoned, kReadFailed, kWriteFailed };
-enum Kind : uint32_t { kEmpty, kOnDrive, kInFrame };
-
 constexpr unsigned kPageLog2 = PAGE_LOG2, kFrames = FRAMES, kDrivePages = DRIVE_PAGES;
 constexpr uint64_t kPage = 1ull << kPageLog2, kBlockBytes = 1ull << BLOCK_SIZE_LOG2, kTables = 0x10000, kFrameBase = 0x100000;
-constexpr uint32_t entry(Kind kind, bool writable, uint32_t number) { return kind << 30 | uint32_t(writable) << 29 | number; }
-
-struct Logged {
-    unsigned reason, write, about;
-    uint64_t address;
-};
 
 struct System {
     std::unique_ptr<sata::Drive> sata_drive;  // destroyed after the bus
@@ -105,10 +84,7 @@ struct System {
     }
 
     void set_context(unsigned number, unsigned table, uint32_t pages, bool read, bool write) {
-        uint32_t at = kContexts + 16 * number;
-        bus.write(at + 4, pages - 1);
-        bus.write64(at + 8, kTables + 0x1000 * number);
-        bus.write(at, 1 | read << 1 | write << 2 | table << 8);
+        smmu::set_context(bus, number, table, kTables + 0x1000 * number, pages, read, write);
     }
     uint32_t& table(unsigned number, unsigned page) { return *memory.word(kTables + 0x1000 * number + 4 * page); }
     void enable(bool on = true) { bus.write(kControl, on); }
@@ -148,11 +124,7 @@ struct System {
         return !(status & kError);
     }
     bool take_log(Logged& logged) {
-        uint32_t info = bus.read(kLog);
-        if (!(info >> 31)) return false;
-        logged = {info & 15, info >> 4 & 1, info >> 8 & 15, uint64_t(bus.read(kLogHigh)) << 32 | bus.read(kLogLow)};
-        bus.write(kLog, 0);
-        return true;
+        return smmu::take_log(bus, logged);
     }
     uint32_t word_on_drive(uint64_t at) const {
         uint32_t word;
