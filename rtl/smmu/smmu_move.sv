@@ -5,18 +5,20 @@
 // pass without a buffer: the drive's wait only for the memory and the memory's only for the drive (rule B10), because no other
 // traffic is on this port. A page has been filled when the drive has answered and the memory has answered its last burst.
 //
-// Bursts are short (`BurstWords`), so that a table's entry never waits long behind a page.
+// Bursts are short, so that a table's entry never waits long behind a page.
 //
 // DataWidth      bits of both data paths
 // PageLog2       log2 of a page's bytes
 // BlockSizeLog2  log2 of a block's bytes
+// BurstLog2      log2 of a burst's words
 module smmu_move
   import smmu_pkg::*;
   import block_pkg::*;
 #(
   parameter int unsigned DataWidth     = 32,
   parameter int unsigned PageLog2      = 12,
-  parameter int unsigned BlockSizeLog2 = 9
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned BurstLog2     = 6
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -48,7 +50,6 @@ module smmu_move
   localparam int unsigned Fills = 4, Writes = 2, Tags = Fills + Writes, FlushTag = Tags;
   localparam int unsigned WordLog2   = $clog2(DataWidth / 8);
   localparam int unsigned WordsLog2  = PageLog2 - WordLog2;
-  localparam int unsigned BurstLog2  = 6;
   localparam int unsigned BurstsLog2 = WordsLog2 - BurstLog2;
   localparam int unsigned Lanes      = DataWidth / 32;
   localparam int unsigned LaneWidth  = (Lanes > 1) ? $clog2(Lanes) : 1;

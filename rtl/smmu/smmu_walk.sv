@@ -11,12 +11,14 @@
 // Frames         number of frames, a power of two
 // PageLog2       log2 of a page's bytes
 // BlockSizeLog2  log2 of a block's bytes
+// Clears         steps after the reset, each of a frame and a set of the TLB: at least as many as of either
 module smmu_walk
   import smmu_pkg::*;
 #(
   parameter int unsigned Frames        = 1024,
   parameter int unsigned PageLog2      = 12,
-  parameter int unsigned BlockSizeLog2 = 9
+  parameter int unsigned BlockSizeLog2 = 9,
+  parameter int unsigned Clears        = MostFrames
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -207,7 +209,7 @@ module smmu_walk
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      Init: if (granted && (hand_q == '1)) state_d = Idle;
+      Init: if (granted && (hand_q == frame_t'(Clears - 1))) state_d = Idle;
       Idle: begin
         if (granted && (op_result_i == ResultEvict)) state_d = Evict;
         else if (granted && (op_result_i == ResultWrite)) state_d = Write;
@@ -295,7 +297,7 @@ module smmu_walk
       if (job_valid_i && job_ready_o) job_q_valid <= 1'b1;
       else if (finish) job_q_valid <= 1'b0;
 
-      if (((state_q == Init) || sweep) && granted) hand_q <= next(hand_q, (state_q == Init) ? '1 : last);
+      if (((state_q == Init) || sweep) && granted) hand_q <= next(hand_q, (state_q == Init) ? frame_t'(Clears - 1) : last);
       if (clean && granted) clean_q <= next(clean_q, last);
       if (advance) {at_end_q, command_q} <= {at_end, next(command_q, last)};
       if (done_o) {at_end_q, command_q} <= '0;
