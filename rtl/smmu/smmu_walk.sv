@@ -237,8 +237,9 @@ module smmu_walk
   owner_t owner_new;
   logic   owner_write;
   frame_t owner_frame, freed_q;
-  assign owner_write = ((state_q == Start) & granted) | (state_q == Evict);
-  assign owner_frame = (state_q == Start) ? free_q : freed_q;
+  // After a reset no frame has a page, whatever the memory and the tables still say.
+  assign owner_write = ((state_q == Start) & granted) | (state_q == Evict) | (state_q == Init);
+  assign owner_frame = (state_q == Start) ? free_q : (state_q == Init) ? hand_q : freed_q;
   assign owner_new   = '{valid: state_q == Start, in: job_q.in, page: job_q.page, number: entry_q.number,
                          writable: entry_q.writable};
   assign look        = (state_q == Idle) ? op_frame_o : frame_t'(entry_q.number[IndexWidth-1:0]);

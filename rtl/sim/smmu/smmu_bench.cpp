@@ -174,6 +174,17 @@ int refusals() {
     for (unsigned page : kept) CHECK(system.word_on_drive(page * kPage) == 0x1000 + page);
     while (system.take_log(logged)) {}
     expect(system.load(0, 31 * kPage), kNone);
+    // After a reset, entries that name frames are refused until software writes them again, though memory has the pages.
+    expect(system.load(0, 21 * kPage), kNone);
+    CHECK(system.table(0, 21) >> 30 == kInFrame);
+    system.bus.reset();
+    while (~bus.read(kStatusRegister) & (kStarted | kReady)) bus.cycle();
+    bus.write64(kFramesLow, kFrameBase);
+    system.set_context(0, 0, 32, true, true);
+    system.enable();
+    expect(system.load(0, 21 * kPage), kTable);
+    system.table(0, 21) = entry(kOnDrive, true, 21);
+    expect(system.load(0, 21 * kPage), kNone);
     return 0;
 }
 
