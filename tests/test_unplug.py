@@ -84,9 +84,9 @@ def test_a_recording_with_a_silent_source_lets_the_drive_go(tmp_path):
       record none --path vfio --from $source --rate 1M
       until_ "the path was said" grep -q 'path: .*vfio' /tmp/err
       lost $source
-      # Before, during or after the creation of the file.
+      # While the volume is made ready, or before, during or after the creation of the file.
       said 'unplugged\|no longer answers'
-      said 'nothing was recorded\|0 bytes of it are durable'
+      said 'freeing unused space\|nothing was recorded\|0 bytes of it are durable'
       rc 0 $S check nvme0 --path io_uring
       "$S" --quiet rm nvme0 none --path io_uring 2>/dev/null
     done

@@ -28,7 +28,11 @@ impl CallOrRing {
     /// # Errors
     /// Those of [`Uring::open`] and [`SyncFile::open_direct`].
     pub fn open(claim: &Claim, options: &RingOptions, ring_tags: u32) -> Result<Self> {
-        let ring = Uring::open(claim, options)?;
+        let options = RingOptions {
+            one_command: true,
+            ..options.clone()
+        };
+        let ring = Uring::open(claim, &options)?;
         let call = SyncFile::open_direct(claim)?;
         let geometry = Geometry {
             max_transfer_blocks: call.geometry().max_transfer_blocks,

@@ -32,6 +32,9 @@ pub struct RingOptions {
     /// that work. Passthrough costs the kernel time for each page of a piece, so pieces as long as
     /// the transfers are the quickest; a transfer across two of them is not registered.
     pub fixed_piece_bytes: Option<usize>,
+    /// Limit a request to one command of the drive, as polling requires. A request that must be split may not wait, and the kernel
+    /// gives it to a worker thread, which costs several times the request.
+    pub one_command: bool,
 }
 
 impl Default for RingOptions {
@@ -42,6 +45,7 @@ impl Default for RingOptions {
             register_file: true,
             fixed_memory: None,
             fixed_piece_bytes: None,
+            one_command: false,
         }
     }
 }
@@ -138,15 +142,15 @@ impl Uring {
             if options.poll {
                 check_polling(queue.as_deref())?;
             }
-            // The kernel does not split a request that may not wait. It gives it to a worker thread
-            // instead, which costs several times the request; one that polls fails.
-            let geometry = &mut target.geometry;
-            let bytes = one_command_bytes(queue.as_deref(), "max_sectors_kb");
-            let blocks = (bytes >> geometry.block_size_log2).max(1);
-            geometry.max_transfer_blocks = geometry.max_transfer_blocks.min(blocks as u32);
-            let chunk = queue.as_ref().map(|queue| queue.join("chunk_sectors"));
-            if let Some(sectors @ 1..) = chunk.and_then(|file| sysfs::number::<u64>(&file)) {
-                chunk_bytes = sectors << 9;
+            if options.poll || options.one_command {
+                let geometry = &mut target.geometry;
+                let bytes = one_command_bytes(queue.as_deref(), "max_sectors_kb");
+                let blocks = (bytes >> geometry.block_size_log2).max(1);
+                geometry.max_transfer_blocks = geometry.max_transfer_blocks.min(blocks as u32);
+                let chunk = queue.as_ref().map(|queue| queue.join("chunk_sectors"));
+                if let Some(sectors @ 1..) = chunk.and_then(|file| sysfs::number::<u64>(&file)) {
+                    chunk_bytes = sectors << 9;
+                }
             }
             // A ring discards by punching holes, which the kernel does with Write Zeroes.
             let limit = queue.and_then(|queue| sysfs::text(&queue.join("write_zeroes_max_bytes")));

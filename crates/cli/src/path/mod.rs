@@ -338,7 +338,7 @@ impl Drive {
     /// another one.
     pub fn has(&self, kind: &Kind) -> bool {
         match self {
-            Drive::Nvme(_) => kind.group != Group::Plain,
+            Drive::Nvme(_) => !matches!(kind.group, Group::Plain | Group::Array | Group::Remote),
             Drive::Model(_) => kind.group == Group::Straightway,
             Drive::Coprocessor(_) => kind.group == Group::Coprocessor,
             Drive::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
