@@ -129,6 +129,7 @@ fn kernel_round(roots: &Roots, device: &str, time: Duration) -> Result<()> {
             register_file: true,
             fixed_memory: fixed.then(|| memory.clone()),
             fixed_piece_bytes: Some(BLOCK_BYTES),
+            ..RingOptions::default()
         };
         let mut ring = Uring::open(&Claim::to_read(roots, &block)?, &options)?;
         for batch in BATCHES {
