@@ -39,6 +39,41 @@ pub trait Device {
     }
 }
 
+/// Implements [`Device`] for a type by the methods of one of its fields, which is a device or points to one.
+#[macro_export]
+macro_rules! forward_device {
+    ($type:ty, $field:tt) => {
+        impl $crate::Device for $type {
+            fn geometry(&self) -> &$crate::Geometry {
+                self.$field.geometry()
+            }
+
+            fn submit(
+                &mut self,
+                request: $crate::Request,
+            ) -> ::core::result::Result<(), $crate::Refused> {
+                self.$field.submit(request)
+            }
+
+            fn kick(&mut self) {
+                self.$field.kick();
+            }
+
+            fn poll(&mut self) -> ::core::option::Option<$crate::Completion> {
+                self.$field.poll()
+            }
+
+            fn outstanding(&self) -> usize {
+                self.$field.outstanding()
+            }
+
+            fn wait(&mut self, timeout_us: u32) {
+                self.$field.wait(timeout_us);
+            }
+        }
+    };
+}
+
 impl<D: Device + ?Sized> Device for &mut D {
     fn geometry(&self) -> &Geometry {
         (**self).geometry()

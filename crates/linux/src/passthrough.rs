@@ -12,7 +12,7 @@ use crate::sys::ring_nvme::{MAX_COMMAND_BLOCKS, NvmeEncoder};
 use crate::target::one_command_bytes;
 use crate::uring::{RingOptions, check_polling};
 use crate::{Claim, Error, Result, Roots, sysfs};
-use block::{Completion, Device, Features, Geometry, Refused, Request, blocking};
+use block::{Device, Features, Geometry, blocking};
 use nvme::{ControllerInfo, NamespaceInfo};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -190,31 +190,7 @@ fn piece_bytes(queue: Option<&Path>) -> usize {
     (1 << pages.ilog2()) * PAGE_BYTES as usize
 }
 
-impl Device for Passthrough {
-    fn geometry(&self) -> &Geometry {
-        self.lanes.geometry()
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.lanes.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.lanes.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.lanes.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.lanes.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.lanes.wait(timeout_us);
-    }
-}
+block::forward_device!(Passthrough, lanes);
 
 #[cfg(test)]
 mod tests {

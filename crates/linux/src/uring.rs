@@ -10,7 +10,6 @@ use crate::sys::ring::{MAX_FIXED_BYTES, Setup};
 use crate::sys::ring_file::FileEncoder;
 use crate::target::{Target, one_command_bytes, queue_folder};
 use crate::{Claim, Error, Result, Roots, sysfs};
-use block::{Completion, Device, Geometry, Refused, Request};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,36 +165,13 @@ impl Uring {
     }
 }
 
-impl Device for Uring {
-    fn geometry(&self) -> &Geometry {
-        self.lanes.geometry()
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.lanes.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.lanes.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.lanes.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.lanes.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.lanes.wait(timeout_us);
-    }
-}
+block::forward_device!(Uring, lanes);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sysfs::fake::Tree;
+    use block::{Device, Request};
     use block::{Operation, blocking};
 
     /// A ring on a file of 256 blocks, or `None` if the host forbids it.

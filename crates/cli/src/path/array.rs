@@ -97,31 +97,7 @@ impl Drop for Closing {
     }
 }
 
-impl Device for Closing {
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.0.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.0.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.0.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.0.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.0.wait(timeout_us);
-    }
-}
+block::forward_device!(Closing, 0);
 
 /// The members of an array, open, with their labels and their memory.
 pub struct OpenSet {

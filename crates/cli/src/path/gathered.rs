@@ -21,31 +21,7 @@ pub const MEMORY_BYTES: usize = LINES * LINE_BYTES + super::LARGEST_BLOCK_BYTES 
 /// An open path as a sized type.
 struct Inner(Box<dyn Device>);
 
-impl Device for Inner {
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
-    }
-
-    fn submit(&mut self, request: Request) -> std::result::Result<(), Refused> {
-        self.0.submit(request)
-    }
-
-    fn kick(&mut self) {
-        self.0.kick();
-    }
-
-    fn poll(&mut self) -> Option<Completion> {
-        self.0.poll()
-    }
-
-    fn outstanding(&self) -> usize {
-        self.0.outstanding()
-    }
-
-    fn wait(&mut self, timeout_us: u32) {
-        self.0.wait(timeout_us);
-    }
-}
+block::forward_device!(Inner, 0);
 
 type Lines = Hybrid<Inner, TscClock, LINES, DEPTH>;
 
