@@ -50,7 +50,7 @@ module timer_capture
   assign push     = record_i & ~clear_q & (arrived.mask != '0);
   assign missed_o = (push & ~room) ? ones(arrived.mask) : '0;
 
-  // The queue begins anew one cycle after a clear, and nothing is recorded in that cycle.
+  // The queue begins again one cycle after a clear, and nothing is recorded in that cycle.
   prim_fifo #(.Width($bits(group_t)), .Depth(Groups)) u_groups (
     .clk_i, .rst_ni(rst_ni & ~clear_q), .valid_i(push), .ready_o(room), .data_i(arrived),
     .valid_o(waits), .ready_i(ends), .data_o(head)

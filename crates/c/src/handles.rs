@@ -98,7 +98,7 @@ impl Table {
         let rest = handle >> PLACE_BITS;
         if rest >> GENERATION_BITS != self.thread {
             return Err(usage(
-                "this is no device that this thread has opened",
+                "this thread has not opened such a device",
                 "a device is used by the thread that opened it",
             ));
         }

@@ -284,7 +284,7 @@ impl<D: Device + 'static> Drop for LocalLane<D> {
 fn leave<D: Device + 'static>(served: Served<Thread<D>>) -> Result<(D, Vec<Buffer>)> {
     let started = Instant::now();
     let deadline = served.get().local.options.call_deadline;
-    // Others may wait for these pages, so what was read is used; after the map's end nobody does.
+    // Others may wait for these pages, so what was read is used; after the end of the map no thread does.
     let ended = loop {
         let thread = served.get();
         let is_busy = thread.with_lane(|lane, _| lane.is_busy());
@@ -408,7 +408,7 @@ impl<D: Device + 'static> Thread<D> {
             });
             // Of a page that could not be read, the next access is an error as well.
             if let Some(is_possible) = shared.settled(page) {
-                // Writes that other threads have left count against the limit of dirty pages: if nobody ended them,
+                // Writes that other threads have left count against the limit of dirty pages: if no thread ended them,
                 // this page could be written, and be no longer writable, again and again.
                 let helps = self.local.options.writable && is_possible;
                 return is_possible && (!helps || self.help().is_ok());

@@ -75,7 +75,7 @@ impl PathChoice {
             true => Ok(Self::named(name)),
             false => {
                 let names: Vec<&str> = std::iter::once(AUTO).chain(kind::names()).collect();
-                Err(Failure::usage(format!("`{name}` is no path"))
+                Err(Failure::usage(format!("`{name}` is not a path"))
                     .hint(format!("one of {}", names.join(", "))))
             }
         }

@@ -28,7 +28,7 @@ impl Pinned {
         for at in (0..len).step_by(PIPE_BYTES) {
             let piece = PIPE_BYTES.min(len - at);
             let mut ends = [0; 2];
-            // SAFETY: the kernel writes two descriptors, which nobody else has, or returns an error.
+            // SAFETY: the kernel writes two descriptors, which only this function has, or returns an error.
             let [reader, writer] = unsafe {
                 if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) != 0 {
                     return Err(io::Error::last_os_error());
