@@ -91,11 +91,22 @@ def test_goes_on():
 """
 
 
-def test_a_test_that_does_not_end_fails_and_reports_where(tmp_path):
-    (tmp_path / "conftest.py").write_text((order.ROOT / "conftest.py").read_text("utf-8").replace(
+def pytest_of(folder, tests, **variables):
+    """What pytest prints about these tests, with this project's conftest.py."""
+    (folder / "conftest.py").write_text((order.ROOT / "conftest.py").read_text("utf-8").replace(
         "ROOT = Path(__file__).parent", f"ROOT = Path({str(order.ROOT)!r})"), "utf-8")
-    (tmp_path / "test_one.py").write_text(HANGS, "utf-8")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
-                          env=os.environ | {"STRAIGHTWAY_TEST_LIMIT_S": "1"}, capture_output=True, text=True)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout
-    assert "no end within 1 s" in done.stdout and "sleep 1000" in done.stdout and 'subprocess.run(["sh"' in done.stdout
+    (folder / "test_one.py").write_text(tests, "utf-8")
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder],
+                          env=os.environ | variables, capture_output=True, text=True).stdout  # fmt: skip
+
+
+def test_a_test_that_does_not_end_fails_and_reports_where(tmp_path):
+    output = pytest_of(tmp_path, HANGS, STRAIGHTWAY_TEST_LIMIT_S="1")
+    assert "1 failed, 1 passed" in output, output
+    assert "no end within 1 s" in output and "sleep 1000" in output and 'subprocess.run(["sh"' in output
+
+
+def test_long_values_that_differ_are_not_compared_in_full(tmp_path):
+    # Small enough to end where they are.
+    output = pytest_of(tmp_path, "def test_it():\n    assert bytes(300) == b'1' * 300\n", CI="true")
+    assert "1 failed" in output and "Use -v" in output and len(output) < 4000, output
