@@ -34,6 +34,9 @@ say polls "$(cat /sys/module/nvme/parameters/poll_queues)"
 say loop "$(ip -br addr show lo | grep -c 127.0.0.1)"
 say mounted "$(awk '{ printf "%s:%s ", $3, $2 }' /proc/mounts)"
 say module "$(modprobe nbd && test -d /sys/module/nbd && echo loaded)"
+# At least one of them has moved twice by then.
+moves() { sed -n 's/^se.nr_migrations *: *//p' $(pgrep -x perl | sed 's:.*:/proc/&/sched:'); }
+say waking "$(until [ $(moves | sort -n | tail -n 1) -gt 1 ]; do sleep 0.1; done; moves | wc -l)"
 echo 8 >/proc/sys/vm/nr_hugepages
 say hugepages "$(cat /proc/sys/vm/nr_hugepages)"
 echo again >/dev/stderr
@@ -56,6 +59,8 @@ def test_the_guest_is_as_promised(look):
     assert (look["stdin"], look["memlock"], look["loop"]) == ("0", "unlimited", "1")
     assert look["folder"] == str(REPOSITORY) and look["marker"] == "1"
     assert set(os.environ["PATH"].split(":")) <= set(look["path"].split(":"))
+    # Two processes wake the processors by moving over them.
+    assert look["waking"] == "2"
     assert "PREEMPT_RT" not in look["kernel"]
     assert look["module"] == "loaded" and look["hugepages"] == "8"
 
