@@ -27,6 +27,10 @@ PLUGGED_KEYS = frozenset(
     discard_granularity logical_block_size min_io_size opt_io_size physical_block_size share-rw write-cache
     """.split()
 )
+# How the guest sees a drive, QEMU's device for it, and the modules of its driver.
+INTERFACES = {"nvme": ("nvme", []), "sata": ("ide-hd", ["ahci", "sd_mod"]), "virtio": ("virtio-blk-pci", ["virtio_blk"])}
+# Ports of the machine's SATA controller.
+SATA_PORTS = 6
 # Set by the lab itself.
 RESERVED_KEYS = frozenset({"drive", "bus", "id", "subsys", "driver"})
 # write-back as QEMU spells it in a block node: (O_DIRECT, flushes ignored).
@@ -67,6 +71,7 @@ class Drive:
     aio: str = "threads"
     port: bool = False
     iops: int = 0
+    interface: str = "nvme"
     controller: dict[str, str] = field(default_factory=dict)
     namespace: dict[str, str] = field(default_factory=dict)
 
@@ -96,6 +101,8 @@ def parse_drive(text: str) -> Drive:
         raise BadOption(f"--drive {text}: backend=null keeps no data, so file= and blkdebug= do not go with it")
     if drive.nbd and (drive.file or drive.blkdebug or drive.null or drive.size_is_given or drive.namespaces > 1):
         raise BadOption(f"--drive {text}: with nbd= the server has the data and the size, of one namespace")
+    if drive.interface != "nvme" and (drive.namespaces > 1 or drive.port):
+        raise BadOption(f"--drive {text}: namespaces= and port= are for NVMe drives")
     if drive.namespaces > 1 and {"uuid", "eui64", "nsid"} & drive.namespace.keys():
         raise BadOption(f"--drive {text}: uuid=, eui64= and nsid= name one namespace, not {drive.namespaces}")
     return drive
@@ -137,6 +144,10 @@ def _set(drive: Drive, key: str, value: str) -> None:
             if value not in ("on", "off"):
                 raise BadOption(f"--drive port={value}: write port=on, for a root port of its own, or port=off")
             drive.port = value == "on"
+        case "interface":
+            if value not in INTERFACES:
+                raise BadOption(f"--drive interface={value}: a drive is one of {', '.join(INTERFACES)}")
+            drive.interface = value
         case "iops":
             if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
                 raise BadOption(f"--drive iops={value}: give commands per second, from 1 on")
@@ -173,6 +184,8 @@ def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
     """The drive as part of a command line, present when the machine starts."""
     serial, controller = _controller(drive, index)
     arguments = []
+    if drive.interface != "nvme":
+        return _other_drive(drive, index, folder, controller)
     if drive.port:
         # Only what sits below a root port can be unplugged.
         arguments += ["-device", root_port(f"port{index}", index + 1)]
@@ -193,11 +206,32 @@ def qemu_arguments(drive: Drive, index: int, folder: Path) -> list[str]:
     return arguments
 
 
+def drivers(drives: list[Drive]) -> list[str]:
+    """The modules of the drives that are not NVMe drives."""
+    return list(dict.fromkeys(module for drive in drives for module in INTERFACES[drive.interface][1]))
+
+
+def _other_drive(drive: Drive, index: int, folder: Path, words: dict[str, str]) -> list[str]:
+    """A SATA or virtio disk. Words of the controller and of the namespace are those of its one device."""
+    options = {"id": f"disk{index}"} | words | _block_sizes(drive.namespace)
+    if drive.interface == "sata":
+        if index >= SATA_PORTS:
+            raise BadOption(f"--drive interface=sata: the machine's SATA controller has {SATA_PORTS} ports, for the first drives")
+        options["bus"] = f"ide.{index}"
+    arguments = ["-object", json.dumps(_limit(drive, index))] if drive.iops else []
+    ((top, nodes),) = _back_ends(drive, index, folder)
+    for node in nodes:
+        arguments += ["-blockdev", json.dumps(node)]
+    return [*arguments, "-device", device(INTERFACES[drive.interface][0], drive=top, **options)]
+
+
 # --- Drives that come and go ----------------------------------------------------------------------
 
 
 def why_not_plugged(drive: Drive) -> str | None:
     """Why QEMU cannot add this drive to a machine that runs, or None."""
+    if drive.interface != "nvme":
+        return "the pool's slots are for NVMe drives"
     if drive.namespaces > 1:
         return "QEMU adds no namespaces to a machine that runs (nvme-ns), and a controller brings only one"
     if "sriov_max_vfs" in drive.controller:

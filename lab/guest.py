@@ -25,7 +25,7 @@ from pathlib import Path
 
 import image
 import machine as machines
-from drives import create_files
+from drives import create_files, drivers
 from machine import Machine
 
 PORTS = ("status", "stdout", "stderr")
@@ -64,6 +64,8 @@ def job(
     # A repository below /tmp must stay visible where the guest has a /tmp of its own.
     keep = str(image.REPOSITORY) if not host and image.REPOSITORY.is_relative_to("/tmp") else ""
     lines = [f"COMMAND_PATH={shlex.quote(_path(machine))}", f"MODULES={shlex.quote(host + str(modules))}"]
+    disks = sum(drive.interface != "nvme" for drive in machine.drives)
+    lines += [f"DRIVERS={shlex.quote(' '.join(drivers(machine.drives)))}", f"DISKS={disks}"]
     lines += [f"END_MARK={end_mark}", f"STAY={'' if command else 1}", f"LATE_S={late_s}"]
     lines += [f"KEEP={shlex.quote(keep)}", "mount_shares() {"]
     for tag, source, writable in machines.shares(machine):

@@ -7,6 +7,7 @@ use crate::path::straight::{DEPTH, MAX_TRANSFER_BYTES};
 use block::Device;
 use linux::admin;
 use linux::coprocessor::CoprocessorOptions;
+use linux::disk::Disk;
 use nvme::{ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +21,8 @@ pub struct Facts {
     pub schema_version: u32,
     /// What the user called it, resolved.
     pub device: String,
-    /// How it was queried: `vfio`, `noiommu`, `model`, or `kernel` (the NVMe driver's passthrough).
+    /// How it was queried: `vfio`, `noiommu`, `model`, `kernel` (the NVMe driver's passthrough), or `block layer` (a disk that is not
+    /// NVMe).
     pub asked_by: String,
     /// PCI vendor of the subsystem.
     pub pci_vendor: u16,
@@ -344,6 +346,43 @@ pub fn of_coprocessor(device: String, path: &Path) -> Result<Facts> {
         }],
         ..Facts::default()
     })
+}
+
+/// What the kernel's block layer reports about a disk that is not an NVMe drive.
+pub fn of_disk(device: String, disk: &Disk) -> Facts {
+    let limits = disk.limits();
+    let block_count = disk.size_bytes.checked_div(limits.block_bytes).unwrap_or(0);
+    Facts {
+        schema_version: crate::SCHEMA_VERSION,
+        device,
+        asked_by: "block layer".to_owned(),
+        model: disk.model.clone().unwrap_or_default(),
+        serial: disk.serial.clone().unwrap_or_default(),
+        nvme_version: "not NVMe".to_owned(),
+        limits: LimitFacts {
+            max_transfer_bytes: Some(limits.max_transfer_bytes),
+            namespaces: 1,
+            ..LimitFacts::default()
+        },
+        features: FeatureFacts {
+            volatile_write_cache: limits.volatile_write_cache,
+            discard: limits.discard,
+            write_zeroes: limits.write_zeroes,
+            ..FeatureFacts::default()
+        },
+        namespaces: vec![NamespaceFacts {
+            namespace: 1,
+            size_bytes: disk.size_bytes,
+            block_count,
+            block_size_bytes: limits.block_bytes,
+            capacity_blocks: block_count,
+            max_request_bytes: limits.max_transfer_bytes,
+            queue_depth: limits.queue_depth,
+            write_protected: limits.read_only,
+            unusable: None,
+        }],
+        ..Facts::default()
+    }
 }
 
 /// Queries a controller that the kernel's driver holds, at `path` (`/dev/nvme0`).

@@ -46,6 +46,7 @@ mod clock;
 #[cfg(feature = "coprocessor")]
 pub mod coprocessor;
 pub mod cpufreq;
+pub mod disk;
 pub mod doctor;
 mod error;
 #[cfg(feature = "fabric")]

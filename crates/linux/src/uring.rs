@@ -112,7 +112,7 @@ pub(crate) fn check_polling(queue: Option<&Path>) -> Result<()> {
             what: "polling",
             why: "the drive has no queue without interrupts".into(),
             hint: Some(
-                "boot with nvme.poll_queues=1; or: modprobe -r nvme; modprobe nvme poll_queues=1"
+                "an NVMe drive: boot with nvme.poll_queues=1, or: modprobe -r nvme; modprobe nvme poll_queues=1"
                     .into(),
             ),
         }),

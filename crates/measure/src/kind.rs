@@ -199,6 +199,9 @@ pub const RAM: &str = "ram";
 /// A namespace of a remote target.
 pub const REMOTE: &str = "nvme-tcp";
 
+/// The default where a single path to a block device that is not an NVMe namespace is needed.
+pub const DISK: &str = "block-direct";
+
 /// Several devices as one.
 pub const ARRAY: &str = "array";
 

@@ -6,6 +6,7 @@
 
 use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
+use linux::disk::Disk;
 use linux::{Roots, admin};
 use measure::{Counters, interrupts};
 use nvme::Smart;
@@ -22,15 +23,33 @@ fn counters(smart: &Smart, interrupts: Option<u64>, why: &str) -> Counters {
 
 const NO_LINES: &str = "the driver has no interrupt lines";
 
+/// The counters of a disk that has no health log of NVMe: the commands that the kernel's block layer completed.
+pub(super) fn of_disk(disk: &Disk) -> Counters {
+    let completed = disk.completed();
+    Counters {
+        read_commands: completed.map(|(reads, _)| reads),
+        write_commands: completed.map(|(_, writes)| writes),
+        interrupts: disk
+            .interrupt()
+            .and_then(|name| interrupts_of(|action| action.starts_with(&name))),
+        reason: Some(
+            "the kernel's block layer counted the commands, a flush as a write".to_owned(),
+        ),
+    }
+}
+
 /// The counters while the kernel's driver holds the drive.
 pub(super) fn of_kernel(nodes: &Nodes) -> Counters {
-    let smart = match admin::smart_of(&nodes.controller) {
+    let Some(controller) = &nodes.controller else {
+        return Counters::uncounted("the drive has no controller");
+    };
+    let smart = match admin::smart_of(&controller.path) {
         Ok(smart) => smart,
         Err(error) => return Counters::uncounted(error.to_string()),
     };
     let (is_queue, admin) = (
-        interrupts::is_nvme_queue_of(&nodes.controller_name),
-        format!("{}q0", nodes.controller_name),
+        interrupts::is_nvme_queue_of(&controller.name),
+        format!("{}q0", controller.name),
     );
     let interrupts = interrupts_of(|action| is_queue(action) && action != admin);
     counters(&smart, interrupts, NO_LINES)

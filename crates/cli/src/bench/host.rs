@@ -35,7 +35,11 @@ impl BenchHost {
             Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported("the coprocessor owns the controller"));
             }
-            Drive::File(_) | Drive::Ram(_) | Drive::Array(_) | Drive::Remote(_) => {
+            Drive::Disk(_)
+            | Drive::File(_)
+            | Drive::Ram(_)
+            | Drive::Array(_)
+            | Drive::Remote(_) => {
                 return Err(Failure::unsupported("the device is not an NVMe drive")
                     .hint("name an NVMe drive, or model:SIZE"));
             }
@@ -55,6 +59,10 @@ impl Host for BenchHost {
             Drive::Nvme(resolved) => Subject {
                 block_device: self.bench.nodes().ok().and_then(block),
                 pci_address: Some(resolved.controller.address.to_string()),
+            },
+            Drive::Disk(disk) => Subject {
+                block_device: Some(disk.name.clone()),
+                pci_address: None,
             },
             _ => Subject::default(),
         };

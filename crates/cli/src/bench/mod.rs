@@ -26,6 +26,7 @@ use crate::path::borrow::Loan;
 use crate::path::handle::ControllerHandle;
 use crate::path::kernel::Nodes;
 use crate::path::{self, OpenOptions, Opened, PathChoice, chario, gathered};
+use linux::disk::Disk;
 use linux::resolve::Resolved;
 use linux::{Claim, HostMemory, Roots};
 use measure::format::distinct;
@@ -42,13 +43,21 @@ impl Drive {
     pub const fn has_serial(&self) -> bool {
         matches!(
             self,
-            Drive::Nvme(_) | Drive::Coprocessor(_) | Drive::Remote(_)
+            Drive::Nvme(_) | Drive::Disk(_) | Drive::Coprocessor(_) | Drive::Remote(_)
         )
     }
 
-    /// Whether it is a drive of this machine.
-    pub const fn is_nvme(&self) -> bool {
-        matches!(self, Drive::Nvme(_))
+    /// Whether it is a drive that a measurement divides in two, and prepares.
+    pub const fn is_divided(&self) -> bool {
+        matches!(self, Drive::Nvme(_) | Drive::Disk(_))
+    }
+
+    /// The block device that is not an NVMe namespace, if it is one.
+    pub fn disk(&self) -> Option<&Disk> {
+        match self {
+            Drive::Disk(disk) => Some(disk),
+            _ => None,
+        }
     }
 
     /// The path of this choice; the drive's default for `auto`.
@@ -58,7 +67,10 @@ impl Drive {
     pub fn kind(&self, choice: PathChoice) -> Result<&'static Kind> {
         let chosen = choice.kind(|kind| self.has(kind));
         let mut all = kind::KINDS.iter();
-        let first = || all.find(|kind| kind.is_first && self.has(kind));
+        let first = || match self {
+            Drive::Disk(_) => kind::named(kind::DISK),
+            _ => all.find(|kind| kind.is_first && self.has(kind)),
+        };
         chosen
             .or_else(first)
             .ok_or_else(|| Failure::unsupported("this device has no path to measure"))
@@ -185,7 +197,7 @@ impl Bench {
 
     /// The controller's name at the kernel's driver: `nvme0`.
     pub fn controller_name(&self) -> Option<String> {
-        self.nodes().ok().map(|nodes| nodes.controller_name)
+        Some(self.nodes().ok()?.controller?.name)
     }
 
     /// The drive as resolved on this system.
@@ -199,6 +211,9 @@ impl Bench {
     }
 
     fn nodes(&self) -> Result<Nodes> {
+        if let Some(disk) = self.drive().disk() {
+            return Ok(Nodes::of_disk(disk));
+        }
         Nodes::of(&self.roots, self.resolved()?, Some(self.nsid))
     }
 

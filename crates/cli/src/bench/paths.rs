@@ -170,6 +170,10 @@ impl Path for BenchPath {
     fn counters(&mut self) -> Counters {
         let bench = &self.bench;
         let counted = match self.kind.group {
+            Group::Ext4 | Group::Kernel if bench.drive().disk().is_some() => {
+                let disk = bench.drive().disk();
+                Ok(disk.map_or_else(|| Counters::uncounted("no disk"), counters::of_disk))
+            }
             Group::Ext4 | Group::Kernel => bench.nodes().map(|nodes| counters::of_kernel(&nodes)),
             Group::Chario => bench
                 .chario_node()

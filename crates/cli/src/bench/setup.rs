@@ -164,7 +164,7 @@ impl Subject {
             _ => stretch(size_bytes, requested),
         };
         let plan = Plan {
-            destroys: self.destroy_data.is_some() || (wants.writes && !drive.is_nvme()),
+            destroys: self.destroy_data.is_some() || (wants.writes && !drive.is_divided()),
             raw_offset_bytes,
             span_bytes,
             largest_bytes: wants.largest_bytes,
@@ -182,7 +182,7 @@ impl Subject {
         self.saving.make_folder()?;
         let window = window(drive, self.coprocessor.as_deref())?;
         let bench = Bench::new(&context.roots, grant, namespace, plan, window)?;
-        if self.destroy_data.is_some() && bench.drive().is_nvme() {
+        if self.destroy_data.is_some() && bench.drive().is_divided() {
             context.say("preparing the drive");
             let with_ext4 = kinds.iter().any(|kind| kind.group == Group::Ext4);
             super::prepare(&bench, with_ext4, self.seed, &context.cancel)?;
@@ -253,6 +253,15 @@ fn namespace_of(
     };
     let device = match drive {
         Drive::Nvme(resolved) => return nvme(context, resolved, namespace),
+        Drive::Disk(disk) => {
+            if namespace.is_some_and(|namespace| namespace != 1) {
+                return Err(Failure::missing(format!("{disk} has no namespaces")));
+            }
+            DeviceInfo {
+                serial: disk.serial.clone(),
+                ..plain(disk.size_bytes, disk.model.as_deref())
+            }
+        }
         Drive::Model(model) => plain(model.size_bytes, Some(measure::run_info::MODEL_CONTROLLER)),
         Drive::Coprocessor(path) => {
             let opened = Coprocessor::open(path, CoprocessorOptions::default())?;

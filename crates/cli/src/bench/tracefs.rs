@@ -19,16 +19,37 @@ const BUFFER_KB: &str = "8192";
 pub struct Tracefs {
     instance: PathBuf,
     whose: Whose,
-    knows_commands: bool,
+    commands: Commands,
+}
+
+/// Whose events tell when a command is submitted and completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commands {
+    /// The NVMe driver's.
+    OfNvme,
+    /// The block layer's, for a device that is not an NVMe namespace.
+    OfBlockLayer,
+    /// There are none.
+    Unseen,
+}
+
+impl Commands {
+    const fn events(self) -> &'static [&'static str] {
+        match self {
+            Commands::OfNvme => &["nvme/nvme_setup_cmd", "nvme/nvme_complete_rq"],
+            Commands::OfBlockLayer => &["block/block_rq_issue", "block/block_rq_complete"],
+            Commands::Unseen => &[],
+        }
+    }
 }
 
 impl Tracefs {
-    /// Makes an instance for the calling thread. Without events of the driver (`of_driver`) it
-    /// records only system calls, interrupts and sleeps.
+    /// Makes an instance for the calling thread. Without events of commands it records only system calls, interrupts and
+    /// sleeps.
     ///
     /// # Errors
     /// tracefs, permission or an event is missing.
-    pub fn new(roots: &Roots, whose: Whose, of_driver: bool) -> Result<Self> {
+    pub fn new(roots: &Roots, whose: Whose, commands: Commands) -> Result<Self> {
         let root = roots.sys.join("kernel/tracing");
         if let Err(error) = fs::read_dir(&root) {
             if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -51,7 +72,7 @@ impl Tracefs {
         let this = Self {
             instance,
             whose,
-            knows_commands: of_driver,
+            commands,
         };
         this.switch_on()?;
         Ok(this)
@@ -71,10 +92,7 @@ impl Tracefs {
             ("sched/sched_waking", Some(&wake)),
             ("sched/sched_switch", Some(&switch)),
         ];
-        if self.knows_commands {
-            events.push(("nvme/nvme_setup_cmd", None));
-            events.push(("nvme/nvme_complete_rq", None));
-        }
+        events.extend(self.commands.events().iter().map(|event| (*event, None)));
         for (event, filter) in events {
             let folder = self.instance.join("events").join(event);
             if !folder.exists() {
@@ -131,7 +149,7 @@ impl Probe for Tracefs {
     }
 
     fn knows_commands(&self) -> bool {
-        self.knows_commands
+        self.commands != Commands::Unseen
     }
 }
 
@@ -152,7 +170,7 @@ mod tests {
         Whose {
             pid: 1,
             interrupt: "nvme0q".into(),
-            controller: "nvme0".into(),
+            device: "nvme0".into(),
         }
     }
 
@@ -162,7 +180,7 @@ mod tests {
         let root = folder.join("sys/kernel/tracing");
         fs::create_dir_all(&root).unwrap();
         let roots = Roots::under(&folder);
-        let none = Tracefs::new(&roots, whose(), true).unwrap_err();
+        let none = Tracefs::new(&roots, whose(), Commands::OfNvme).unwrap_err();
         assert_eq!(none.exit(), Exit::Missing);
         assert!(
             none.remedy()
@@ -171,7 +189,7 @@ mod tests {
         fs::create_dir_all(root.join("events")).unwrap();
         fs::create_dir_all(root.join("instances")).unwrap();
         // The folder that replaces tracefs has no events, as on a kernel without them.
-        let lacks = Tracefs::new(&roots, whose(), true).unwrap_err();
+        let lacks = Tracefs::new(&roots, whose(), Commands::OfNvme).unwrap_err();
         assert_eq!(lacks.exit(), Exit::Unsupported);
         assert!(
             lacks

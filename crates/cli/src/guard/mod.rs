@@ -77,7 +77,11 @@ impl Grant {
                 }
                 None
             }
-            Drive::Nvme(_) | Drive::Ram(_) => None,
+            Drive::Disk(disk) if writes => {
+                Claim::to_write(roots, &disk.node)?;
+                None
+            }
+            Drive::Nvme(_) | Drive::Disk(_) | Drive::Ram(_) => None,
             // The coprocessor itself admits one writer; an array's members are claimed below.
             Drive::Coprocessor(_) | Drive::Array(_) | Drive::Remote(_) => None,
             Drive::File(path) => Some(claim_file(roots, path, writes)?),
@@ -229,6 +233,7 @@ fn is_part_of(roots: &Roots, drive: &Drive, data: &Metadata) -> bool {
         Drive::Model(model) => model.file.as_deref().is_some_and(is_file),
         Drive::Ram(_) | Drive::Remote(_) => false,
         Drive::Array(array) => array.drives().any(|drive| is_part_of(roots, drive, data)),
+        Drive::Disk(disk) => device_name(roots, data).is_some_and(|name| disk.has_part(&name)),
         Drive::Nvme(resolved) => {
             let Some(name) = device_name(roots, data) else {
                 return false;

@@ -1,6 +1,6 @@
 //! The required value of `--destroy-data`.
 //!
-//! An NVMe drive is named by its serial number; a file, whether it is a disk itself or a model
+//! A drive is named by its serial number; a disk without one and a file, whether it is a disk itself or a model
 //! controller's, by its path or its name. Memory holds no data to lose and needs no name.
 
 use crate::drive::{ArrayDrive, Drive};
@@ -22,6 +22,11 @@ pub fn check(drive: &Drive, given: Option<&str>) -> Result<()> {
                 (Some(_), None) => Ok(()),
             }
         }
+        Drive::Disk(disk) => match (given, &disk.serial) {
+            (None, Some(serial)) => Err(refusal(drive, Some(serial))),
+            (Some(given), Some(serial)) => check_serial(given, serial),
+            (_, None) => check_file(drive, &disk.node, given),
+        },
         Drive::File(path) => check_file(drive, path, given),
         Drive::Model(model) => match &model.file {
             Some(path) => check_file(drive, path, given),

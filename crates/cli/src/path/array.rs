@@ -146,14 +146,16 @@ pub fn open_members(
             continue;
         };
         let path = match drive {
-            Drive::Nvme(_) if options.path == PathChoice::AUTO => PathChoice::IO_URING,
+            Drive::Nvme(_) | Drive::Disk(_) if options.path == PathChoice::AUTO => {
+                PathChoice::IO_URING
+            }
             Drive::Ram(_) | Drive::Remote(_) => PathChoice::AUTO,
             Drive::Model(_) | Drive::Coprocessor(_) => {
                 return Err(Failure::unsupported(format!(
                     "`{}` cannot be a member of an array: its memory is its own",
                     member.name
                 ))
-                .hint("NVMe drives, plain files and ram:SIZE can"));
+                .hint("NVMe drives, other block devices, plain files and ram:SIZE can"));
             }
             _ => options.path,
         };

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::path::memory::Memory;
 use crate::path::{Opened, gathered, namespace_of};
 use block::RamDisk;
+use linux::disk::Disk;
 use linux::identity::Identity;
 use linux::pci::Controller;
 use linux::resolve::Resolved;
@@ -71,17 +72,32 @@ pub fn open(
 /// The kernel's names of a controller and one of its namespaces, as full paths. They may change
 /// when the drive is bound again.
 pub struct Nodes {
-    /// `nvme0`.
-    pub controller_name: String,
-    /// The controller's character device.
-    pub controller: PathBuf,
+    /// The controller of an NVMe namespace.
+    pub controller: Option<ControllerNode>,
     /// The namespace's block device, or the partition's that the user named.
     pub block: PathBuf,
     /// The namespace's character device.
     character: Option<PathBuf>,
 }
 
+/// An NVMe controller in the kernel.
+pub struct ControllerNode {
+    /// `nvme0`.
+    pub name: String,
+    /// Its character device.
+    pub path: PathBuf,
+}
+
 impl Nodes {
+    /// Those of a block device that is not a namespace.
+    pub fn of_disk(disk: &Disk) -> Self {
+        Self {
+            controller: None,
+            block: disk.node.clone(),
+            character: None,
+        }
+    }
+
     /// Finds the current names.
     ///
     /// # Errors
@@ -115,8 +131,10 @@ impl Nodes {
         let character = namespace.character.as_ref();
         let character = character.filter(|_| resolved.partition.is_none());
         Ok(Self {
-            controller: roots.dev.join(name),
-            controller_name: name.clone(),
+            controller: Some(ControllerNode {
+                path: roots.dev.join(name),
+                name: name.clone(),
+            }),
             block: roots.dev.join(block),
             character: character.map(|name| roots.dev.join(name)),
         })

@@ -30,6 +30,7 @@ use measure::kind::{self, Carrier, Group, Kind, Wait};
 use memory::Memory;
 use nvme::CompletionMode;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Number of polls before a hybrid wait sleeps.
@@ -339,6 +340,10 @@ impl Drive {
     pub fn has(&self, kind: &Kind) -> bool {
         match self {
             Drive::Nvme(_) => !matches!(kind.group, Group::Plain | Group::Array | Group::Remote),
+            Drive::Disk(_) => {
+                matches!(kind.group, Group::Kernel | Group::Ext4)
+                    && kind.carrier != Carrier::Passthrough
+            }
             Drive::Model(_) => kind.group == Group::Straightway,
             Drive::Coprocessor(_) => kind.group == Group::Coprocessor,
             Drive::File(_) => kind.group == Group::Plain && kind.carrier != Carrier::Memory,
@@ -363,8 +368,21 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
         refuse_namespace(options, what)?;
         options.kind_in(what, usual, |kind| drive.has(kind))
     };
+    let through_kernel = |node: &Path, kind: &Kind| {
+        let claim = grant.claim(roots, node, options.write)?;
+        let memory = HostMemory::new(options.buffer_bytes)?;
+        let gathers = options.hybrid || kind.gathers;
+        kernel::open(roots, &claim, kind, options.queue_depth, memory, gathers)
+    };
     match drive {
         Drive::Nvme(resolved) => open_nvme(roots, grant, resolved, options),
+        Drive::Disk(disk) => {
+            let kind = kind_in("this block device", "io_uring")?;
+            match kind.group {
+                Group::Ext4 => Err(needs_a_measurement(kind)),
+                _ => through_kernel(&disk.node, kind),
+            }
+        }
         Drive::Model(model) => {
             let kind = options.kind_in("a model controller", "straightway-hybrid", |kind| {
                 drive.has(kind) && options.path.behind_iommu().is_none()
@@ -392,11 +410,7 @@ fn open_unaligned(roots: &Roots, grant: &Grant, options: &OpenOptions) -> Result
                 true => "file-io_uring",
                 false => "file-buffered",
             };
-            let kind = kind_in("a file", usual)?;
-            let claim = grant.claim(roots, path, options.write)?;
-            let memory = HostMemory::new(options.buffer_bytes)?;
-            let gathers = options.hybrid || kind.gathers;
-            kernel::open(roots, &claim, kind, options.queue_depth, memory, gathers)
+            through_kernel(path, kind_in("a file", usual)?)
         }
         Drive::Ram(bytes) => {
             let kind = kind_in("memory", kind::RAM)?;
@@ -509,16 +523,21 @@ fn open_nvme(
             }
         }
         Group::Kernel => kernel(kind),
-        Group::Ext4 => Err(Failure::unsupported(format!(
-            "{} needs a separate file system on the drive, which only a measurement creates",
-            kind.name
-        ))
-        .hint("straightway compare; or mount it, and name a file on it")),
+        Group::Ext4 => Err(needs_a_measurement(kind)),
         Group::Plain | Group::Coprocessor | Group::Array | Group::Remote => Err(
             Failure::unsupported(format!("an NVMe drive has no path {}", kind.name))
                 .hint("omit --path"),
         ),
     }
+}
+
+/// The error of a path that exists only while it is measured.
+fn needs_a_measurement(kind: &Kind) -> Failure {
+    Failure::unsupported(format!(
+        "{} needs a separate file system on the drive, which only a measurement creates",
+        kind.name
+    ))
+    .hint("straightway compare; or mount it, and name a file on it")
 }
 
 /// Falls back to the kernel's driver if the straight path is not available and that driver holds

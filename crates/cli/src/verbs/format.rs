@@ -234,9 +234,7 @@ impl Format {
         // A file needs no `--destroy-data`: its contents are checked, without changing them.
         let purpose = match (&drive, given) {
             (_, None) if self.dry_run => Purpose::Read,
-            (Drive::Nvme(_) | Drive::Coprocessor(_) | Drive::Remote(_), _) | (_, Some(_)) => {
-                Purpose::Destroy(given)
-            }
+            (drive, given) if drive.has_serial() || given.is_some() => Purpose::Destroy(given),
             (Drive::Array(array), _) if array.drives().any(Drive::has_serial) => {
                 Purpose::Destroy(given)
             }
@@ -370,7 +368,7 @@ impl Format {
 
     /// Refuses files and models that hold data; a drive is protected by its serial number.
     fn refuse_what_stands(&self, store: &Store, ends: &Ends, found: &[Signature]) -> Result<()> {
-        if self.force || self.destroy_data.is_some() || matches!(store.drive, Drive::Nvme(_)) {
+        if self.force || self.destroy_data.is_some() || store.drive.is_divided() {
             return Ok(());
         }
         let is_file = matches!(

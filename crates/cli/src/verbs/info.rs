@@ -130,6 +130,7 @@ impl Info {
                 facts
             }
             Drive::Coprocessor(path) => facts::of_coprocessor(drive.to_string(), path)?,
+            Drive::Disk(disk) => facts::of_disk(drive.to_string(), disk),
             Drive::File(_) | Drive::Ram(_) | Drive::Array(_) | Drive::Remote(_) => {
                 return Err(
                     Failure::unsupported(format!("{drive} is not an NVMe controller"))

@@ -1,30 +1,68 @@
-//! `straightway list`: the NVMe drives in sysfs.
+//! `straightway list`: the drives in sysfs, what uses them and what is on them.
 
 use crate::failure::{Exit, Result};
 use crate::units::rounded;
+use crate::volume::found::{self, Ends};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use linux::disk::Disk;
 use linux::pci::{self, Controller};
 use linux::{Roots, usage};
 use measure::format::aligned;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// List NVMe controllers and namespaces, and what uses them.
+/// List NVMe controllers, namespaces and other disks, what uses them and what is on them.
 #[derive(Clone, Debug, Args)]
 pub struct List {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Read nothing from the drives: not what is on them, but at once, even if one does not answer
+    #[arg(long)]
+    pub quick: bool,
 }
 
-/// Every NVMe controller of the machine.
+/// Every NVMe controller and every other disk of the machine.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Listing {
     /// Version of this schema: 2.
     pub schema_version: u32,
     /// By PCI address.
     pub controllers: Vec<Entry>,
+    /// Block devices that are not namespaces of them, by name.
+    pub disks: Vec<DiskEntry>,
+}
+
+/// A block device that is not a namespace of an NVMe controller on PCI.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DiskEntry {
+    /// What it is: `a SCSI, SATA or USB disk`.
+    pub kind: String,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// What it shares with a namespace.
+    #[serde(flatten)]
+    pub block: BlockEntry,
+}
+
+/// A block device: its size, and what is on it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BlockEntry {
+    /// The block device.
+    pub block_device: Option<String>,
+    /// Size.
+    pub size_bytes: Option<u64>,
+    /// Logical block.
+    pub block_size_bytes: Option<u64>,
+    /// Whether something uses it; null if this user lacks the permission to know.
+    pub in_use: Option<bool>,
+    /// What uses it.
+    pub uses: Vec<String>,
+    /// What its magic numbers say is on it; null if this user may not read it, or with `--quick`.
+    pub holds: Option<Vec<String>>,
 }
 
 /// A controller.
@@ -59,23 +97,16 @@ pub struct Entry {
 pub struct NamespaceEntry {
     /// The namespace's identifier.
     pub namespace: Option<u32>,
-    /// The block device.
-    pub block_device: Option<String>,
     /// The passthrough device.
     pub character_device: Option<String>,
-    /// Size.
-    pub size_bytes: Option<u64>,
-    /// Logical block.
-    pub block_size_bytes: Option<u64>,
-    /// Whether something uses it; null if this user lacks the permission to know.
-    pub in_use: Option<bool>,
-    /// What uses it.
-    pub uses: Vec<String>,
+    /// What it shares with other disks.
+    #[serde(flatten)]
+    pub block: BlockEntry,
 }
 
 impl Listing {
-    /// Reads the list from sysfs.
-    pub fn read(roots: &Roots) -> Self {
+    /// Reads the list from sysfs, and what is on the drives from them unless `quick`.
+    pub fn read(roots: &Roots, quick: bool) -> Self {
         let borrowed = linux::bind::borrowed(roots);
         let entry = |controller: &Controller| Entry {
             pci_address: controller.address.to_string(),
@@ -94,12 +125,21 @@ impl Listing {
             namespaces: controller
                 .namespaces
                 .iter()
-                .map(|namespace| namespace_entry(roots, namespace))
+                .map(|namespace| namespace_entry(roots, namespace, quick))
                 .collect(),
         };
         Self {
             schema_version: SCHEMA_VERSION,
             controllers: pci::controllers(roots).iter().map(entry).collect(),
+            disks: Disk::all(roots)
+                .into_iter()
+                .map(|disk| DiskEntry {
+                    kind: disk.kind.to_owned(),
+                    block: block_entry(roots, Some(&disk.name), quick),
+                    model: disk.model,
+                    serial: disk.serial,
+                })
+                .collect(),
         }
     }
 
@@ -115,75 +155,112 @@ impl Listing {
                 "MODEL",
                 "SERIAL",
                 "USE",
+                "HOLDS",
             ]
             .map(str::to_owned),
         ];
         let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         for one in &self.controllers {
-            let row =
-                |name: Option<String>, size: Option<u64>, block: Option<u64>, r#use: String| {
-                    [
-                        dash(name),
-                        one.pci_address.clone(),
-                        dash(one.driver.clone()),
-                        dash(one.iommu_group.map(|group| group.to_string())),
-                        dash(size.map(rounded)),
-                        dash(block.map(|bytes| bytes.to_string())),
-                        dash(one.model.clone()),
-                        dash(one.serial.clone()),
-                        r#use,
-                    ]
-                };
+            let row = |name: Option<String>, block: Option<&BlockEntry>, r#use: String| {
+                [
+                    dash(name),
+                    one.pci_address.clone(),
+                    dash(one.driver.clone()),
+                    dash(one.iommu_group.map(|group| group.to_string())),
+                    dash(block.and_then(|block| block.size_bytes).map(rounded)),
+                    dash(
+                        block
+                            .and_then(|block| block.block_size_bytes)
+                            .map(|bytes| bytes.to_string()),
+                    ),
+                    dash(one.model.clone()),
+                    dash(one.serial.clone()),
+                    r#use,
+                    block.map_or_else(|| "-".to_owned(), BlockEntry::held),
+                ]
+            };
             if one.namespaces.is_empty() {
                 let held = match one.borrowed_by_pid {
                     Some(1) => "bound by straightway bind".to_owned(),
                     Some(pid) => format!("borrowed by process {pid}"),
                     None => "-".to_owned(),
                 };
-                rows.push(row(one.kernel_name.clone(), None, None, held));
+                rows.push(row(one.kernel_name.clone(), None, held));
             }
             for namespace in &one.namespaces {
-                let uses = match (namespace.in_use, namespace.uses.as_slice()) {
-                    (_, [_, ..]) => namespace.uses.join("; "),
-                    (Some(_), []) => "free".to_owned(),
-                    (None, []) => "unknown".to_owned(),
-                };
-                let name = namespace.block_device.clone();
+                let name = namespace.block.block_device.clone();
                 let name = name.or_else(|| namespace.character_device.clone());
-                rows.push(row(
-                    name,
-                    namespace.size_bytes,
-                    namespace.block_size_bytes,
-                    uses,
-                ));
+                let block = &namespace.block;
+                rows.push(row(name, Some(block), block.used()));
             }
         }
+        rows.extend(self.disks.iter().map(|disk| {
+            let block = &disk.block;
+            [
+                dash(block.block_device.clone()),
+                "-".to_owned(),
+                disk.kind.clone(),
+                "-".to_owned(),
+                dash(block.size_bytes.map(rounded)),
+                dash(block.block_size_bytes.map(|bytes| bytes.to_string())),
+                dash(disk.model.clone()),
+                dash(disk.serial.clone()),
+                block.used(),
+                block.held(),
+            ]
+        }));
         aligned(&rows, usize::MAX)
     }
 }
 
-fn namespace_entry(roots: &Roots, namespace: &pci::Namespace) -> NamespaceEntry {
+fn namespace_entry(roots: &Roots, namespace: &pci::Namespace, quick: bool) -> NamespaceEntry {
+    NamespaceEntry {
+        namespace: namespace.nsid,
+        character_device: namespace.character.clone(),
+        block: block_entry(roots, namespace.block.as_deref(), quick),
+    }
+}
+
+fn block_entry(roots: &Roots, block: Option<&str>, quick: bool) -> BlockEntry {
     let number = |file: &str| {
-        let folder = roots
-            .sys
-            .join("class/block")
-            .join(namespace.block.as_ref()?);
+        let folder = roots.sys.join("class/block").join(block?);
         let text = std::fs::read_to_string(folder.join(file)).ok()?;
         text.trim().parse::<u64>().ok()
     };
-    let uses = match &namespace.block {
-        Some(block) => usage::of_block_device(roots, block).ok(),
-        None => None,
-    };
-    NamespaceEntry {
-        namespace: namespace.nsid,
-        block_device: namespace.block.clone(),
-        character_device: namespace.character.clone(),
+    let uses = block.and_then(|block| usage::of_block_device(roots, block).ok());
+    let ends = block
+        .filter(|_| !quick)
+        .and_then(|block| Ends::read(&roots.dev.join(block)).ok());
+    BlockEntry {
+        block_device: block.map(str::to_owned),
         // The kernel counts units of 512 bytes, whatever the block size is.
         size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
         block_size_bytes: number("queue/logical_block_size"),
         in_use: uses.as_ref().map(|uses| !uses.is_empty()),
         uses: uses.iter().flatten().map(usage::Use::to_string).collect(),
+        holds: ends.map(|ends| {
+            let names = found::names(&ends.signatures());
+            names.into_iter().map(str::to_owned).collect()
+        }),
+    }
+}
+
+impl BlockEntry {
+    fn used(&self) -> String {
+        match (self.in_use, self.uses.as_slice()) {
+            (_, [_, ..]) => self.uses.join("; "),
+            (Some(_), []) => "free".to_owned(),
+            (None, []) => "unknown".to_owned(),
+        }
+    }
+
+    fn held(&self) -> String {
+        match self.holds.as_deref() {
+            None => "unknown".to_owned(),
+            // Data without a known beginning is possible.
+            Some([]) => "nothing known".to_owned(),
+            Some(names) => names.join("; "),
+        }
     }
 }
 
@@ -193,14 +270,16 @@ impl List {
     /// # Errors
     /// Standard output was closed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let listing = Listing::read(&context.roots);
+        let listing = Listing::read(&context.roots, self.quick);
         if self.json {
             context.console.json(&listing)?;
             return Ok(Exit::Done);
         }
         if listing.controllers.is_empty() {
             context.say("no NVMe controller found; `model:1GiB` is a model of one");
-            return Ok(Exit::Done);
+            if listing.disks.is_empty() {
+                return Ok(Exit::Done);
+            }
         }
         context.console.print(&listing.table())?;
         Ok(Exit::Done)

@@ -71,7 +71,7 @@ macro_rules! verbs {
 }
 
 verbs! {
-    /// List NVMe controllers and namespaces, and what uses them
+    /// List NVMe drives and other disks, what uses them and what is on them
     list List reports list::Listing;
     /// Show what this machine has and lacks for each path
     doctor Doctor reports doctor::Diagnosis;

@@ -3,7 +3,8 @@
 use crate::Context;
 use crate::bench::BenchHost;
 use crate::bench::setup::{Asked, Ready, Subject};
-use crate::bench::tracefs::Tracefs;
+use crate::bench::tracefs::{Commands, Tracefs};
+use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::valid;
 use crate::units::Size;
@@ -70,18 +71,27 @@ impl Trace {
         if !kind.is_through_kernel() {
             return Ok(None);
         }
-        let controller = ready.bench.controller_name().unwrap_or_default();
-        let is_chario = kind.group == Group::Chario;
-        let whose = Whose {
-            pid: std::process::id(),
-            interrupt: match is_chario {
-                true => "chario".to_owned(),
-                false => format!("{controller}q"),
-            },
-            controller,
+        let pid = std::process::id();
+        let named = |device: Option<String>, interrupt: Option<String>| Whose {
+            pid,
+            device: device.unwrap_or_default(),
+            // Without a name none of the machine's interrupts is the device's.
+            interrupt: interrupt.unwrap_or_else(|| "(unknown)".to_owned()),
         };
-        let of_driver = !is_chario && ready.bench.drive().is_nvme();
-        Ok(Some(Tracefs::new(&context.roots, whose, of_driver)?))
+        let controller = ready.bench.controller_name();
+        let (whose, commands) = match (kind.group, ready.bench.drive()) {
+            (Group::Chario, _) => (named(None, Some("chario".to_owned())), Commands::Unseen),
+            (_, Drive::Disk(disk)) => (
+                named(disk.event_name(), disk.interrupt()),
+                Commands::OfBlockLayer,
+            ),
+            (_, Drive::Nvme(_)) => {
+                let interrupt = controller.as_ref().map(|name| format!("{name}q"));
+                (named(controller, interrupt), Commands::OfNvme)
+            }
+            _ => (named(None, None), Commands::Unseen),
+        };
+        Ok(Some(Tracefs::new(&context.roots, whose, commands)?))
     }
 
     fn leave(&self, context: &Context, traced: &Traced) -> Result<Exit> {

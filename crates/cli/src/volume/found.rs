@@ -6,6 +6,9 @@
 //! whose superblock survives.
 
 use measure::format::distinct;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 use volume::layout::{SUPERBLOCK_B, magic};
 
 /// Examined bytes at the device's beginning.
@@ -95,6 +98,30 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Reads those of a block device or a file, through the page cache.
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub fn read(path: &Path) -> std::io::Result<Self> {
+        let mut file = File::open(path)?;
+        let size_bytes = file.seek(SeekFrom::End(0))?;
+        let mut piece = |at: u64| {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(at))?;
+            let most = if at == 0 { HEAD_BYTES } else { TAIL_BYTES };
+            file.by_ref().take(most).read_to_end(&mut bytes)?;
+            Ok::<_, std::io::Error>(bytes)
+        };
+        Ok(Self {
+            size_bytes,
+            head: piece(0)?,
+            tail: match size_bytes.checked_sub(TAIL_BYTES) {
+                None | Some(0) => piece(0)?,
+                Some(at) => piece(at)?,
+            },
+        })
+    }
+
     fn bytes(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let in_head = piece(&self.head, offset, len);
         in_head.or_else(|| {
@@ -200,6 +227,21 @@ mod tests {
             head: bytes[..bytes.len().min(head)].to_vec(),
             tail: bytes[bytes.len().saturating_sub(tail)..].to_vec(),
         }
+    }
+
+    #[test]
+    fn the_ends_of_a_file_are_read() {
+        let path = std::env::temp_dir().join(format!("straightway-ends-{}", std::process::id()));
+        for (len, end) in [(2000, "EFI PART"), (8 << 20, "EFI PART")] {
+            let mut bytes = vec![0; len];
+            bytes[len - 512..len - 504].copy_from_slice(end.as_bytes());
+            std::fs::write(&path, &bytes).unwrap();
+            let read = Ends::read(&path).unwrap();
+            assert_eq!(read.size_bytes, len as u64);
+            assert_eq!(names(&read.signatures()), ["a partition table (GPT)"]);
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(Ends::read(&path).is_err());
     }
 
     #[test]

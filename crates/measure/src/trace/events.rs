@@ -41,8 +41,9 @@ pub struct Event {
 pub struct Whose {
     /// The thread that calls.
     pub pid: u32,
-    /// The controller's name in the kernel's driver: `nvme0`.
-    pub controller: String,
+    /// The device in the events of commands: the controller in the NVMe driver's (`nvme0`), the number of the disk in the
+    /// block layer's (`8,0`).
+    pub device: String,
     /// Prefix of the drive's interrupt names: `nvme0q`, `chario0q`, `vfio-msix`.
     pub interrupt: String,
 }
@@ -74,13 +75,23 @@ fn event(line: &str, whose: &Whose) -> Option<Event> {
         "nvme_setup_cmd" | "nvme_complete_rq" => {
             let is_ours = fields
                 .trim_start()
-                .starts_with(&format!("{}:", whose.controller));
+                .starts_with(&format!("{}:", whose.device));
             // Queue 0 has admin commands, such as those for counting.
             if !is_ours || field("qid=") == Some("0") {
                 return None;
             }
             match name {
                 "nvme_setup_cmd" => What::Submit,
+                _ => What::Complete,
+            }
+        }
+        "block_rq_issue" | "block_rq_complete" => {
+            let fields = fields.trim_start();
+            if !fields.starts_with(&format!("{} ", whose.device)) {
+                return None;
+            }
+            match name {
+                "block_rq_issue" => What::Submit,
                 _ => What::Complete,
             }
         }
@@ -126,11 +137,32 @@ mod tests {
      straightway-123     [001] ....1    12.000230: sys_exit: NR 17 = 4096
 ";
 
+    const OF_BLOCK_LAYER: &str = "\
+     straightway-123     [000] d..1.    12.000011: block_rq_issue: 8,0 R 4096 () 2048 + 8 [straightway]
+     straightway-123     [000] d..1.    12.000012: block_rq_issue: 8,16 R 4096 () 2048 + 8 [straightway]
+          <idle>-0       [000] d.h1.    12.000200: irq_handler_entry: irq=27 name=ahci[0000:00:1f.2]
+          <idle>-0       [000] ..s1.    12.000205: block_rq_complete: 8,0 R () 2048 + 8 [0]
+";
+
+    #[test]
+    fn the_block_layer_s_events_are_those_of_the_disk() {
+        let whose = Whose {
+            pid: 123,
+            device: "8,0".into(),
+            interrupt: "ahci".into(),
+        };
+        let whats = parse(OF_BLOCK_LAYER, &whose)
+            .into_iter()
+            .map(|event| event.what);
+        use What::*;
+        assert!(whats.eq([Submit, Interrupt, Complete]));
+    }
+
     #[test]
     fn only_our_events_are_taken_in_order() {
         let whose = Whose {
             pid: 123,
-            controller: "nvme0".into(),
+            device: "nvme0".into(),
             interrupt: "nvme0q".into(),
         };
         let events = parse(TEXT, &whose);
