@@ -64,6 +64,18 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The same, with no message but errors.
+    pub fn silent(&self) -> Self {
+        Self {
+            roots: self.roots.clone(),
+            console: Console {
+                quiet: true,
+                ..self.console
+            },
+            cancel: self.cancel.clone(),
+        }
+    }
+
     /// Prints a message on standard error.
     pub fn say(&self, text: impl std::fmt::Display) {
         self.console.say(text);

@@ -1,4 +1,6 @@
-//! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output.
+//! `straightway get DEVICE NAME [FILE]`: a file of a volume to a file or standard output; `get DEVICE NAME... FOLDER` several.
+
+mod many;
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -6,17 +8,19 @@ use crate::guard::{Outlet, Output, output_of, refuse_to_mix};
 use crate::hardware::{self, Files, Stop};
 use crate::transfer::IoArgs;
 use crate::units::{Size, micros};
-use crate::verbs::put::{Report, check_name};
+use crate::verbs::put::{Report, Reported, check_name};
 use crate::volume::drain::{Part, drain};
 use crate::volume::flow::Sums;
+use crate::volume::tree::is_pattern;
 use crate::volume::{Access, Mounted, Store, failed, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use many::Wanted;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use volume::Error;
 
-/// Fetch a file from a volume.
+/// Fetch files from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A file with checksums is always verified; for a file without checksums, get reports that it was not
@@ -24,15 +28,22 @@ verified. If data does not match its checksum, get reports the offset and delive
 on, and the exit status is 6. With hwfs:PATH --verify is refused: the hardware verifies such files, but
 does not report which files have checksums.
 
+Several files go into the last word, a folder, which is made if it does not exist; so do all files that
+a pattern fits: * means any letters, / too, ? one, [a-c] one of these. Quote patterns. A / in a name is
+a folder. Nothing is fetched if a word fits no file, or a local file exists and --force is not given.
+
 FILE appears under its name when it is complete. An existing file is replaced only with --force; a
 FIFO or a terminal is written directly, a block device never.")]
 pub struct Get {
     /// The device with the volume
     pub device: String,
-    /// The file's name in the volume
-    pub name: String,
-    /// Where to store it: a file, a folder, or - for standard output [a file of the same name here]
-    pub file: Option<PathBuf>,
+    /// The file's name in the volume, and where to store it: a file, a folder, or - for standard output [a file of the same name
+    /// here]; or names and patterns, and a folder
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    pub words: Vec<String>,
+    /// Every file, to the folder that is named [here]
+    #[arg(long)]
+    pub all: bool,
     /// First byte
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub offset: Size,
@@ -59,38 +70,33 @@ impl Get {
     /// # Errors
     /// The device, the volume, the file or the target failed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        check_name(&self.name)?;
-        let target = self.target()?;
+        let (name, target) = match self.wanted()? {
+            Ok(wanted) => return self.run_many(context, &wanted),
+            Err(one) => one,
+        };
+        check_name(name)?;
+        let target = target_of(name, target)?;
         if target.is_none() {
             refuse_to_mix(self.json, "name a file")?;
         }
         if let Some(path) = hardware::path_of(&self.device) {
-            let report = self.get_from_hardware(context, path, target.as_deref())?;
-            return self.tell(context, &report, "");
+            let report = self.get_from_hardware(context, path, name, target.as_deref())?;
+            return Reported::One(report).tell(context, self.json, "fetched", "");
         }
         let drive = Drive::find(&context.roots, &self.device)?;
         let output = output_of(&context.roots, &drive, target.as_deref(), self.force)?;
         let options = route::open_options(&self.io, false);
         let mut store = Store::of(context, drive, &options)?;
         context.say(format_args!("path: {}", store.opened.name));
-        let report = store.mount(Access::Read, |mounted| self.get(context, mounted, output));
+        let report = store.mount(Access::Read, |mounted| {
+            self.get(context, mounted, name, output)
+        });
         let report = store.close(report)?;
         let compared = match report.verified {
             true => "",
             false => "; not verified: the file has no checksums",
         };
-        self.tell(context, &report, compared)
-    }
-
-    fn tell(&self, context: &Context, report: &Report, compared: &str) -> Result<Exit> {
-        match self.json {
-            true => context.console.json(report)?,
-            false => {
-                let text = report.text("fetched");
-                context.say(format_args!("{text}{compared}"));
-            }
-        }
-        Ok(Exit::Done)
+        Reported::One(report).tell(context, self.json, "fetched", compared)
     }
 
     /// The same through a file system in hardware.
@@ -98,6 +104,7 @@ impl Get {
         &self,
         context: &Context,
         path: &Path,
+        name: &str,
         target: Option<&Path>,
     ) -> Result<Report> {
         hardware::refuse_io(&self.io)?;
@@ -107,8 +114,8 @@ impl Get {
             .map(|target| Output::check(&context.roots, target, self.force, None))
             .transpose()?;
         Files::with(&self.device, path, Access::Read, |files| {
-            let size = files.size(&self.name)?;
-            let length = self.length_in(size)?;
+            let size = files.size(name)?;
+            let length = self.length_in(name, size)?;
             let part = self.offset.0..self.offset.0 + length;
             let mut sink = Outlet::open(output)?;
             let bar = context.console.bytes_bar(Some(length));
@@ -117,7 +124,7 @@ impl Get {
                 bar: &bar,
                 cancel: &context.cancel,
             };
-            let (length_bytes, requests) = files.get(&self.name, part, &mut sink, &stop)?;
+            let (length_bytes, requests) = files.get(name, part, &mut sink, &stop)?;
             bar.finish_and_clear();
             sink.finish()?;
             Ok(Report {
@@ -125,26 +132,35 @@ impl Get {
                 length_bytes,
                 requests,
                 elapsed_us: micros(began.elapsed()),
-                ..Report::of_hardware(&self.device, &self.name)
+                ..Report::of_hardware(&self.device, name)
             })
         })
     }
 
-    /// The file to create; None means standard output.
-    fn target(&self) -> Result<Option<PathBuf>> {
-        let here = || match self.name.contains('/') || [".", ".."].contains(&self.name.as_str()) {
-            true => Err(Failure::usage(format!(
-                "`{}` cannot be the name of a local file",
-                shown(&self.name)
-            ))
-            .hint("straightway get DEVICE NAME FILE")),
-            false => Ok(PathBuf::from(&self.name)),
+    /// Several files, or the one file and its target.
+    #[allow(clippy::type_complexity)]
+    fn wanted(&self) -> Result<std::result::Result<Wanted, (&str, Option<&Path>)>> {
+        let here = || PathBuf::from(".");
+        let many = |words: &[String], folder: PathBuf| {
+            let words = words.to_vec();
+            Ok(Ok(Wanted { words, folder }))
         };
-        match &self.file {
-            None => here().map(Some),
-            Some(path) if path == Path::new("-") => Ok(None),
-            Some(path) if path.is_dir() => Ok(Some(path.join(here()?))),
-            Some(path) => Ok(Some(path.clone())),
+        match (self.all, self.words.as_slice()) {
+            (true, words @ ([] | [_])) => many(
+                &["*".to_owned()],
+                words.first().map_or_else(here, PathBuf::from),
+            ),
+            (true, _) => Err(Failure::usage(
+                "--all chooses every file; only a folder can be named",
+            )
+            .hint("straightway get DEVICE --all FOLDER")),
+            (false, [name]) if is_pattern(name) => many(std::slice::from_ref(name), here()),
+            (false, [name]) => Ok(Err((name, None))),
+            (false, [name, target]) if !is_pattern(name) || target == "-" => {
+                Ok(Err((name, Some(Path::new(target)))))
+            }
+            (false, [names @ .., folder]) => many(names, PathBuf::from(folder)),
+            (false, []) => Err(Failure::usage("which file?").hint("straightway ls DEVICE")),
         }
     }
 
@@ -152,24 +168,24 @@ impl Get {
         &self,
         context: &Context,
         mounted: &Mounted<'_, '_>,
+        name: &str,
         output: Option<Output>,
     ) -> Result<Report> {
-        let doing = || format!("opening `{}`", shown(&self.name));
-        let entry = mounted.run(doing(), mounted.volume.find(&self.name))?;
-        let length_bytes = self.length_in(entry.size_bytes)?;
+        let doing = || format!("opening `{}`", shown(name));
+        let entry = mounted.run(doing(), mounted.volume.find(name))?;
+        let length_bytes = self.length_in(name, entry.size_bytes)?;
         if self.verify && !entry.checksums {
-            return Err(Failure::other(format!(
-                "`{}` has no checksums to verify",
-                shown(&self.name)
-            ))
-            .hint("omit --verify; straightway put --checksums stores checksums"));
+            return Err(
+                Failure::other(format!("`{}` has no checksums to verify", shown(name)))
+                    .hint("omit --verify; straightway put --checksums stores checksums"),
+            );
         }
         let pace = pace(mounted, &self.io)?;
         let mut sink = Outlet::open(output)?;
         let bar = context.console.bytes_bar(Some(length_bytes));
         let began = Instant::now();
         let part = Part {
-            name: &self.name,
+            name,
             offset_bytes: self.offset.0,
             length_bytes,
             size_bytes: entry.size_bytes,
@@ -190,7 +206,7 @@ impl Get {
             schema_version: SCHEMA_VERSION,
             device: mounted.drive.to_string(),
             path: mounted.path.to_owned(),
-            name: self.name.clone(),
+            name: name.to_owned(),
             offset_bytes: self.offset.0,
             length_bytes: drained.bytes,
             requests: drained.requests,
@@ -202,9 +218,9 @@ impl Get {
     }
 
     /// The number of requested bytes, all of which are in the file.
-    fn length_in(&self, size: u64) -> Result<u64> {
+    fn length_in(&self, name: &str, size: u64) -> Result<u64> {
         let offset = self.offset.0;
-        let what = || format!("`{}` has {size} bytes", shown(&self.name));
+        let what = || format!("`{}` has {size} bytes", shown(name));
         if offset > size {
             return Err(failed(what(), Error::PastEnd).hint(format!("--offset {size} is its end")));
         }
@@ -218,5 +234,23 @@ impl Get {
             .hint(format!("--length {room}"))),
             length => Ok(length.map_or(room, |length| length.0)),
         }
+    }
+}
+
+/// The file to create; None means standard output.
+fn target_of(name: &str, target: Option<&Path>) -> Result<Option<PathBuf>> {
+    let here = || match name.contains('/') || [".", ".."].contains(&name) {
+        true => Err(Failure::usage(format!(
+            "`{}` cannot be the name of a local file",
+            shown(name)
+        ))
+        .hint("straightway get DEVICE NAME FILE")),
+        false => Ok(PathBuf::from(name)),
+    };
+    match target {
+        None => here().map(Some),
+        Some(path) if path == Path::new("-") => Ok(None),
+        Some(path) if path.is_dir() => Ok(Some(path.join(here()?))),
+        Some(path) => Ok(Some(path.to_owned())),
     }
 }

@@ -3,11 +3,13 @@
 use crate::failure::{Exit, Failure, Result};
 use crate::hardware::{self, Files};
 use crate::units::rounded;
+use crate::volume::tree::{choose, none_of};
 use crate::volume::{Access, Mounted, Route, Store, failed, findings, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -19,6 +21,9 @@ use volume::{Entry, Error, Node, blocking};
 pub struct Ls {
     /// The device with the volume
     pub device: String,
+    /// Only these files: names, or patterns with * (also for /), ? and [...]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
     /// Also show size, allocated space, time of the last change (UTC), and c for checksums
     #[arg(long, short)]
     pub long: bool,
@@ -199,12 +204,28 @@ fn damaged_slot(error: Error) -> Option<u32> {
 }
 
 impl Ls {
+    /// Leaves only the files that the names choose.
+    fn select(&self, listing: &mut Listing) -> Result<()> {
+        let all: Vec<&str> = listing
+            .files
+            .iter()
+            .map(|file| file.name.as_str())
+            .collect();
+        let (chosen, idle) = choose(&self.names, &all)?;
+        if !idle.is_empty() {
+            return Err(none_of(&idle, &self.device));
+        }
+        let chosen: BTreeSet<String> = chosen.into_iter().map(str::to_owned).collect();
+        listing.files.retain(|file| chosen.contains(&file.name));
+        Ok(())
+    }
+
     /// Runs the verb.
     ///
     /// # Errors
     /// The device or the volume failed; a damaged slot, after everything else was listed.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let listing = match hardware::path_of(&self.device) {
+        let mut listing = match hardware::path_of(&self.device) {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;
                 Listing::of_hardware(&self.device, path)?
@@ -214,6 +235,9 @@ impl Ls {
                 Store::with(context, &self.device, &options, Listing::read)?
             }
         };
+        if !self.names.is_empty() {
+            self.select(&mut listing)?;
+        }
         match self.json {
             true => context.console.json(&listing)?,
             false => context

@@ -109,10 +109,10 @@ verbs! {
     import Import reports measure::Comparison;
     /// Make an empty volume on a device
     format Format reports format::Report;
-    /// Store a file, or standard input, in a volume
-    put Put reports put::Report;
-    /// Fetch a file from a volume
-    get Get reports put::Report;
+    /// Store files, folders or standard input in a volume
+    put Put reports put::Reported;
+    /// Fetch files from a volume
+    get Get reports put::Reported;
     /// Run a command that reads a file of a volume through memory
     map Map reports map::Report;
     /// List the files of a volume

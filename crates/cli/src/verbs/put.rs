@@ -1,4 +1,8 @@
-//! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume.
+//! `straightway put DEVICE FILE [NAME]`: stores a file or standard input in a volume; `put DEVICE FILE...` files and folders.
+
+mod many;
+
+pub use many::ManyReport;
 
 use crate::drive::Drive;
 use crate::failure::{Exit, Failure, Result};
@@ -13,6 +17,7 @@ use crate::volume::source::Source;
 use crate::volume::{Access, Checksums, Mounted, Store, failed, now_ns, pace, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -23,12 +28,17 @@ use volume::{CreateOptions, Error, NAME_BYTES, Name};
 /// The suffix of a replacement's name until it is complete.
 pub const UNFINISHED: &str = ".new~";
 
-/// Store a file, or standard input, in a volume.
+/// Store files, folders or standard input in a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The file is durable when the command exits with 0. A put that fails or is interrupted removes what it
 had stored. After a power cut or a kill the name may exist with only the file's beginning: put it
 again with --force.
+
+Several files keep their names, and those of a folder have its name and a / before theirs; a volume has
+no folders of its own. Every name is checked before the first file is stored. If one cannot be stored,
+those before it are there, whole, and the message names the others. A last word that is no local file
+is the NAME of a single file.
 
 With --force an existing file of this name is replaced: the new one is stored as NAME.new~, then the
 old one is removed and the new one renamed. A power cut before the removal leaves the old file and
@@ -40,12 +50,11 @@ On a volume that was formatted with --checksums the file has a checksum for each
 pub struct Put {
     /// The device with the volume
     pub device: String,
-    /// The file; - means standard input
-    pub file: PathBuf,
-    /// Its name in the volume: 1 to 64 bytes [the file's own]
-    pub name: Option<String>,
-    /// Its name in the volume, even if a local file has that name
-    #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
+    /// The file, - for standard input, and its name in the volume, 1 to 64 bytes [the file's own]; or files and folders
+    #[arg(required = true, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pub files: Vec<PathBuf>,
+    /// The name of a single file in the volume, even if a local file has that name
+    #[arg(long = "name", value_name = "NAME")]
     pub explicit_name: Option<String>,
     /// Checksums of the file
     #[command(flatten)]
@@ -53,9 +62,12 @@ pub struct Put {
     /// Read everything back afterwards and compare
     #[arg(long)]
     pub verify: bool,
-    /// Replace the file of this name if there is one
+    /// Replace files of these names
     #[arg(long)]
     pub force: bool,
+    /// Of several files, leave out those whose names exist
+    #[arg(long, conflicts_with = "force")]
+    pub skip_existing: bool,
     /// If it cannot be stored completely, keep the part that was
     #[arg(long, conflicts_with = "force")]
     pub keep_partial: bool,
@@ -68,6 +80,32 @@ pub struct Put {
 }
 
 /// The result of a put or a get.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reported {
+    /// Of one file.
+    One(Report),
+    /// Of several files.
+    Many(ManyReport),
+}
+
+impl Reported {
+    /// Prints it, as JSON or as a sentence that begins with what was `done`.
+    ///
+    /// # Errors
+    /// Standard output was closed.
+    pub fn tell(&self, context: &Context, json: bool, done: &str, remark: &str) -> Result<Exit> {
+        let text = match self {
+            _ if json => return context.console.json(self).map(|()| Exit::Done),
+            Self::One(report) => report.text(done),
+            Self::Many(report) => report.text(done),
+        };
+        context.say(format_args!("{text}{remark}"));
+        Ok(Exit::Done)
+    }
+}
+
+/// The result for one file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of this schema: 2.
@@ -132,11 +170,16 @@ impl Put {
     /// # Errors
     /// The source, the device or the volume failed, or the user cancelled.
     pub fn run(&self, context: &Context) -> Result<Exit> {
-        let name = self.name()?;
-        let mut source = Source::open(&self.file)?;
+        let (file, name) = match self.files.as_slice() {
+            [file] if !file.is_dir() => (file, None),
+            [file, name] if is_name(file, name) => (file, Some(name)),
+            paths => return self.run_many(context, paths),
+        };
+        let name = self.name(file, name.map(PathBuf::as_path))?;
+        let mut source = Source::open(file)?;
         if let Some(path) = hardware::path_of(&self.device) {
             let report = self.put_in_hardware(context, path, &name, &mut source)?;
-            return self.tell(context, &report);
+            return Reported::One(report).tell(context, self.json, "stored", "");
         }
         let options = route::open_options(&self.io, true);
         let drive = Drive::find(&context.roots, &self.device)?;
@@ -153,15 +196,7 @@ impl Put {
             (report, _) => report,
         };
         let report = store.close(report)?;
-        self.tell(context, &report)
-    }
-
-    fn tell(&self, context: &Context, report: &Report) -> Result<Exit> {
-        match self.json {
-            true => context.console.json(report)?,
-            false => context.say(report.text("stored")),
-        }
-        Ok(Exit::Done)
+        Reported::One(report).tell(context, self.json, "stored", "")
     }
 
     /// The same steps as [`put`](Self::put), through a file system in hardware.
@@ -224,49 +259,29 @@ impl Put {
     }
 
     /// The file's name in the volume.
-    fn name(&self) -> Result<String> {
-        let name = match self.explicit_name.as_ref().or(self.name.as_ref()) {
-            Some(name) => {
-                self.refuse_second_file()?;
-                name.clone()
+    fn name(&self, file: &Path, name: Option<&Path>) -> Result<String> {
+        let own =
+            || match file == Path::new("-") {
+                true => Err(Failure::usage("standard input has no name")
+                    .hint("straightway put DEVICE - NAME")),
+                false => Ok(file.file_name().map(Path::new)),
+            };
+        let name = match (&self.explicit_name, name) {
+            (Some(_), Some(name)) => {
+                let what = format!("{} and --name are two names", name.display());
+                return Err(Failure::usage(what).hint("omit one"));
             }
-            None if self.file == Path::new("-") => {
-                return Err(Failure::usage("standard input has no name")
-                    .hint("straightway put DEVICE - NAME"));
-            }
-            None => {
-                let own = self.file.file_name().and_then(|name| name.to_str());
-                let unnamed = || {
-                    Failure::usage(format!("{} has no name in UTF-8", self.file.display()))
-                        .hint("straightway put DEVICE FILE NAME")
-                };
-                own.ok_or_else(unnamed)?.to_owned()
-            }
+            (Some(name), None) => Some(Path::new(name)),
+            (None, Some(name)) => Some(name),
+            (None, None) => own()?,
         };
+        let unnamed = || {
+            Failure::usage(format!("{} has no name in UTF-8", file.display()))
+                .hint("straightway put DEVICE FILE NAME")
+        };
+        let name = name.and_then(Path::to_str).ok_or_else(unnamed)?.to_owned();
         check_name(&name)?;
         Ok(name)
-    }
-
-    /// Refuses a NAME that is a local file: the result of `put DEVICE *.dat` with two matches.
-    fn refuse_second_file(&self) -> Result<()> {
-        let Some(name) = &self.name else {
-            return Ok(());
-        };
-        let (file, other) = (self.file.as_path(), Path::new(name));
-        let is_stdin = file == Path::new("-");
-        if is_stdin || file.file_name() == Some(other.as_os_str()) || !other.exists() {
-            return Ok(());
-        }
-        let what = format!(
-            "`{}` is also a local file: put stores one file, and its second argument is the \
-             name in the volume; nothing was stored",
-            shown(name)
-        );
-        Err(Failure::usage(what).hint(format!(
-            "put one file at a time; or --name '{}' to store {} under that name",
-            shown(name),
-            file.display()
-        )))
     }
 
     fn put(
@@ -447,6 +462,12 @@ impl Put {
             Err(_) => failure.and(format_args!("a part of it is left as `{}`", shown(half))),
         }
     }
+}
+
+/// Whether the second of two words is the name for the first: it is no local file, or the file's own name.
+fn is_name(file: &Path, name: &Path) -> bool {
+    let is_stdin = file == Path::new("-");
+    !file.is_dir() && (is_stdin || file.file_name() == Some(name.as_os_str()) || !name.exists())
 }
 
 /// Removes `old` and renames `new` to it.

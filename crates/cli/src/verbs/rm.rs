@@ -2,7 +2,9 @@
 
 use crate::failure::{Exit, Result};
 use crate::hardware::{self, Files};
+use crate::verbs::ls::Listing;
 use crate::verbs::put::check_name;
+use crate::volume::tree::{choose, is_pattern};
 use crate::volume::{Access, Mounted, Route, Store, failed, route, shown};
 use crate::{Context, SCHEMA_VERSION};
 use clap::Args;
@@ -13,11 +15,12 @@ use volume::{Error, blocking};
 /// Remove files from a volume.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-If a name does not exist, the others are still removed; the exit status is then 1.")]
+A pattern removes every file that it fits: * means any letters, / too, ? one, [a-c] one of these. Quote
+it. If a word fits no file, the others are still removed; the exit status is then 10.")]
 pub struct Rm {
     /// The device with the volume
     pub device: String,
-    /// The files' names
+    /// The files' names, or patterns
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
     /// The path
@@ -52,7 +55,11 @@ impl Rm {
             Some(path) => {
                 hardware::refuse_route(&self.route)?;
                 Files::with(&self.device, path, Access::Write, |files| {
-                    self.remove_each(|name| files.remove(name))
+                    let names = match self.has_pattern() {
+                        true => self.expanded(files.list()?.into_iter().map(|entry| entry.name))?,
+                        false => self.names.clone(),
+                    };
+                    remove_each(&names, |name| files.remove(name))
                 })?
             }
             None => {
@@ -78,7 +85,14 @@ impl Rm {
     }
 
     fn remove(&self, mounted: &Mounted<'_, '_>) -> Result<Removed> {
-        let removed = self.remove_each(|name| {
+        let names = match self.has_pattern() {
+            true => {
+                let files = Listing::read(mounted)?.files.into_iter();
+                self.expanded(files.map(|file| file.name))?
+            }
+            false => self.names.clone(),
+        };
+        let removed = remove_each(&names, |name| {
             match blocking::run(mounted.volume, mounted.volume.remove(name)) {
                 Ok(()) => Ok(true),
                 Err(Error::NotFound) => Ok(false),
@@ -94,19 +108,33 @@ impl Rm {
         }
     }
 
-    /// Removes each name with `remove`, which returns whether it existed, up to the first failure.
-    fn remove_each(&self, mut remove: impl FnMut(&str) -> Result<bool>) -> Result<Removed> {
-        let mut removed = Removed {
-            schema_version: SCHEMA_VERSION,
-            removed: Vec::new(),
-            missing: Vec::new(),
-        };
-        for name in &self.names {
-            match remove(name)? {
-                true => removed.removed.push(name.clone()),
-                false => removed.missing.push(name.clone()),
-            }
-        }
-        Ok(removed)
+    fn has_pattern(&self) -> bool {
+        self.names.iter().any(|name| is_pattern(name))
     }
+
+    /// The files that the words choose, and the words that choose none.
+    fn expanded(&self, all: impl Iterator<Item = String>) -> Result<Vec<String>> {
+        let mut all: Vec<String> = all.collect();
+        all.sort();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let (chosen, idle) = choose(&self.names, &all)?;
+        let chosen = chosen.into_iter().map(str::to_owned);
+        Ok(chosen.chain(idle).collect())
+    }
+}
+
+/// Removes each name with `remove`, which returns whether it existed, up to the first failure.
+fn remove_each(names: &[String], mut remove: impl FnMut(&str) -> Result<bool>) -> Result<Removed> {
+    let mut removed = Removed {
+        schema_version: SCHEMA_VERSION,
+        removed: Vec::new(),
+        missing: Vec::new(),
+    };
+    for name in names {
+        match remove(name)? {
+            true => removed.removed.push(name.clone()),
+            false => removed.missing.push(name.clone()),
+        }
+    }
+    Ok(removed)
 }

@@ -8,6 +8,7 @@
 //! | `chunks` | checksums of a stream |
 //! | `checksums` | whether a new file has checksums |
 //! | `source` | a file or standard input, read into the device's buffers |
+//! | `tree` | many files: of folders, and of patterns |
 //! | `found` | the existing content of a device |
 //! | `findings` | the findings of a check as text |
 //! | `wipe` | finding signatures on a device, and wiping them before a format |
@@ -25,6 +26,7 @@ pub mod found;
 pub mod route;
 pub mod source;
 pub mod store;
+pub mod tree;
 pub mod wipe;
 pub mod workload;
 

@@ -1,11 +1,8 @@
 //! Files on a volume without faults: what every caller relies on.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{buffer, files, filled, free, make, memory, mount};
 use block::RamDisk;
 use straightway_volume::{CreateOptions, Error, File, FormatOptions, Volume, blocking};
-use support::{buffer, files, filled, free, make, memory, mount};
 
 type Disk = RamDisk<Vec<u8>, 8>;
 type Mounted<'a> = Volume<'a, Disk>;

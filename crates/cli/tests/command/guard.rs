@@ -1,11 +1,8 @@
 //! What the command must never overwrite: files, its own source, a volume that another process has.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Folder, code, command, run, run_with_input, stderr};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
-use support::{Folder, code, command, run, run_with_input, stderr};
 
 fn refused(words: &[&str], expected: i32, why: &str) {
     let output = run(words);

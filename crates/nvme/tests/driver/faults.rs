@@ -1,13 +1,10 @@
 //! The fault matrix: whatever the drive does, the driver does not hang, panic, access memory
 //! outside its buffers, or lose or duplicate a completion.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-mod support;
-
+use crate::support::{Bench, Ends, Outcome, Queue, config, options};
 use block::{Device, Error, Operation, Request, blocking};
 use straightway_model::{Kind, On, Rule, When};
 use straightway_nvme::CompletionMode;
-use support::{Bench, Ends, Outcome, Queue, config, options};
 
 const MODES: [CompletionMode; 3] = [
     CompletionMode::Poll,
@@ -183,7 +180,7 @@ fn a_hang_is_aborted_then_deleted_then_reset() {
 fn the_published_table_is_what_the_driver_does() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/faults.md");
     let published = std::fs::read_to_string(path).unwrap_or_default();
-    let found = support::table();
+    let found = crate::support::table();
     let differs = published
         .lines()
         .zip(found.lines())

@@ -1,13 +1,10 @@
 //! The command as a user runs it, on files, memory and the model controller: no drive, no root.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
-use std::process::Stdio;
-use support::{
+use crate::support::{
     Folder, code, command, json, measured, run, run_with_input, schema_names_all_keys, stderr,
     stdout,
 };
+use std::process::Stdio;
 
 #[test]
 fn what_is_written_is_read_back_on_each_kind_of_path() {

@@ -1,17 +1,14 @@
 //! Transfers: one engine that moves a file's bytes, and the supply of the metadata that it needs.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::collections::VecDeque;
 
+use crate::support::{buffer, files, filled, free, make, memory, mount};
 use block::{Device, RamDisk};
 use crash::{Config, CrashDisk, Fault, Faulty, Medium, On, Rule};
 use straightway_volume::blocking::{self, run, run_with};
 use straightway_volume::{
     CreateOptions, Direction, Error, Event, File, FormatOptions, Need, Progress, Transfer, Volume,
 };
-use support::{buffer, files, filled, free, make, memory, mount};
 
 const BLOCK: usize = 4096;
 const MEBIBYTE: usize = 1 << 20;

@@ -1,11 +1,8 @@
 //! `hwfs:PATH`: which verbs such a drive supports, and what is refused without hardware.
 //! `rtl/test/test_hwfs_axi.py` runs the command on the verilated core.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, code, refused};
 use std::os::unix::net::UnixListener;
-use support::{Folder, code, refused};
 
 const DEVICE: &str = "hwfs:/nonexistent/socket";
 

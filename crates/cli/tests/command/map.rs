@@ -1,11 +1,10 @@
 //! Commands that read a file of a volume, or a device, through memory.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{
+    Folder, command, noise, ok, refused, run, schema_names_all_keys, stderr, volume,
+};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Folder, command, noise, ok, refused, run, schema_names_all_keys, stderr, volume};
 
 /// A volume with the file `data`, a folder, and the path at which commands see it.
 struct Place {
@@ -215,9 +214,9 @@ fn data_with_checksums_is_verified() {
     let good = read(&["--json"]);
     assert!(good.status.success(), "{}", stderr(&good));
     assert!(
-        support::stdout(&good).contains("\"verified\": true"),
+        crate::support::stdout(&good).contains("\"verified\": true"),
         "{}",
-        support::stdout(&good)
+        crate::support::stdout(&good)
     );
     assert!(stderr(&read(&["--page-size", "4K"])).contains("not verified"));
 

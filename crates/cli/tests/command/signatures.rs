@@ -1,13 +1,10 @@
 //! Signatures on a device before a format: reported, wiped as wipefs does, and never changed by a
 //! command that is refused. Also how other tools recognise a volume.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{Folder, json, run, stderr, stdout};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
-use support::{Folder, json, run, stderr, stdout};
 
 const SIZE: u64 = 64 << 20;
 

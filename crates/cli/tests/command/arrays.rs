@@ -1,9 +1,6 @@
 //! Arrays of plain files.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
-use support::{Folder, get, json, noise, ok, refused, run, schema_names_all_keys, stderr};
+use crate::support::{Folder, get, json, noise, ok, refused, run, schema_names_all_keys, stderr};
 
 /// Files of 8 MiB.
 fn files(folder: &Folder, names: &[&str]) -> Vec<String> {

@@ -1,5 +1,4 @@
 //! How much memory a mounted volume takes.
-#![allow(clippy::unwrap_used)]
 
 use block::Device;
 use straightway_volume::{OpenFile, Volume};

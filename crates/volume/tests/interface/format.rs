@@ -1,7 +1,4 @@
 //! `FORMAT.md` and the constants of the code agree.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use straightway_volume::layout::{self, bitmap, leaf, node, slot, superblock};
 
@@ -55,7 +52,7 @@ fn each_offset_of_the_document_is_the_code_s() {
 
 #[test]
 fn each_place_and_magic_of_the_document_is_the_code_s() {
-    let text = include_str!("../../../FORMAT.md");
+    let text = include_str!("../../../../FORMAT.md");
     for words in [
         format!("| {} | superblock B |", "65,536"),
         format!("| {} | slot table A", "131,072"),
@@ -82,14 +79,14 @@ fn nothing_but_superblocks_is_left_in_front_of_the_tables() {
             ..straightway_volume::FormatOptions::default()
         };
         let (shape, memory) =
-            straightway_volume::format(&mut disk, support::buffer(memory), &options);
-        support::free(memory.unwrap());
+            straightway_volume::format(&mut disk, crate::support::buffer(memory), &options);
+        crate::support::free(memory.unwrap());
         shape.unwrap();
-        let outcome = block::blocking::read(&mut disk, 0, support::buffer(131_072));
+        let outcome = block::blocking::read(&mut disk, 0, crate::support::buffer(131_072));
         outcome.result.unwrap();
         for (at, byte) in outcome.buffer.iter().enumerate() {
             assert!(at % 65_536 < 256 || *byte == 0, "byte {at} is {byte:#x}");
         }
-        support::free(outcome.buffer);
+        crate::support::free(outcome.buffer);
     }
 }

@@ -1,15 +1,12 @@
 //! Checksums that are stored while a file grows: without a flush, and without effect until the
 //! commit that covers their data.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{buffer, files, free, make, memory, mount};
 use block::{Buffer, Device};
 use crash::{Config, CrashDisk, Medium, Sampling};
 use straightway_volume::blocking::run;
 use straightway_volume::checksum::crc32c;
 use straightway_volume::{CreateOptions, Error, File, FormatOptions, Volume};
-use support::{buffer, files, free, make, memory, mount};
 
 const BLOCK: usize = 4096;
 const CHUNK: usize = 65_536;

@@ -1,11 +1,8 @@
 //! What a writer reserved and did not use: given back after it died, kept where requested.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{files, filled, free, make, memory, mount};
 use block::RamDisk;
 use straightway_volume::{CreateOptions, Finding, FormatOptions, OpenFile, Volume, blocking};
-use support::{files, filled, free, make, memory, mount};
 
 const UNIT: u64 = 4096;
 const RESERVED: u64 = 100 * UNIT;
@@ -115,7 +112,7 @@ fn a_dead_writers_reservation_is_found_and_given_back() {
     on(disk, false, true, |volume| {
         assert_eq!(findings(volume), []);
         let file = blocking::run(volume, volume.open("summed")).unwrap();
-        let outcome = blocking::read(volume, file, 0, support::buffer(5120));
+        let outcome = blocking::read(volume, file, 0, crate::support::buffer(5120));
         assert!(outcome.buffer[..5000].iter().all(|&byte| byte == 7));
         free(outcome.buffer);
         outcome.result.unwrap();

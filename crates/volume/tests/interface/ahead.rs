@@ -1,13 +1,10 @@
 //! What a stream needs of a volume that is nearly full, or whose drive fails temporarily.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{buffer, files, make, memory, mount};
 use block::{Device, RamDisk};
 use crash::{Fault, Faulty, Kind, On, Rule};
 use straightway_volume::blocking::run;
 use straightway_volume::{Error, Event, File, FormatOptions, Volume};
-use support::{buffer, files, make, memory, mount};
 
 const UNIT: usize = 4096;
 

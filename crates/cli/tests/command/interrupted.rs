@@ -1,13 +1,10 @@
 //! Writers of a volume that conflict with another, are interrupted, or are killed.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
-use support::{
+use crate::support::{
     Folder, code, command, free_bytes, get, json, names, noise, ok, refused, run, stderr, volume,
 };
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
 
 /// A put that has locked the volume and waits for its input.
 fn waiting_put(device: &str, words: &[&str]) -> Child {

@@ -1,15 +1,12 @@
 //! Several threads, each with its own queue pair, on one controller in real time, while commands
 //! hang and the controller is reset under all of them.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
-
-mod support;
 
 use std::sync::Barrier;
 
+use crate::support::{Bench, DEPTH, Queue};
 use block::{Device, Error, Operation, Request, Tag};
 use straightway_model::{Config, Kind, On, Rule, Time, When};
 use straightway_nvme::{CompletionMode, Controller, Options, controller_memory_bytes};
-use support::{Bench, DEPTH, Queue};
 
 const THREADS: usize = 4;
 const REQUESTS: u32 = 3000;

@@ -1,11 +1,8 @@
 //! The verbs that measure, as a user runs them: on memory, a file and the model controller.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
+use crate::support::{Folder, command, measured, run, schema_names_all_keys, stderr, stdout};
 use serde_json::Value;
 use std::process::{Output, Stdio};
-use support::{Folder, command, measured, run, schema_names_all_keys, stderr, stdout};
 
 fn words(text: &str) -> Vec<&str> {
     text.split_ascii_whitespace().collect()

@@ -1,14 +1,11 @@
 //! `record` and `play` as a user runs them, on files.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{
+    Folder, code, command, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
-use support::{
-    Folder, code, command, json, run, run_with_input, schema_names_all_keys, stderr, stdout,
-};
 
 const LATE: i32 = 7;
 

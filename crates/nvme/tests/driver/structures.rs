@@ -1,6 +1,5 @@
 //! Fuzzing of every structure that is read from the device: random pages, and good pages with
 //! random damage. Nothing may panic, loop forever, or return a value out of its documented range.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
 use straightway_nvme::{
     Capabilities, ControllerInfo, ErrorEntry, FirmwareSlots, NamespaceInfo, Smart,

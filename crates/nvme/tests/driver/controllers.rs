@@ -1,12 +1,9 @@
 //! Controllers of every configuration that the specification allows, and their run-time queries.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
-mod support;
-
+use crate::support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 use block::{Device, Error, Operation, blocking};
 use straightway_model::{AsyncEvent, Config, Kind, NamespaceConfig, On, Rule, When};
 use straightway_nvme::{CompletionMode, Controller, ErrorEntry, Options, controller_memory_bytes};
-use support::{Bench, DEPTH, Ends, Outcome, Queue, config, options};
 
 /// The standard requests all succeed on a drive with this configuration, in every mode.
 fn works(name: &str, config: Config) {

@@ -1,0 +1,113 @@
+//! `get` of several files: of names, of patterns, or of all.
+//!
+//! A `/` in a name is a folder, which is made. Nothing is fetched if a name or a pattern chooses no file, or a local file exists.
+
+use super::Get;
+use crate::Context;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::guard::Output;
+use crate::units::micros;
+use crate::verbs::ls::Listing;
+use crate::verbs::put::{ManyReport, Reported};
+use crate::volume::tree::{choose, local, none_of};
+use crate::volume::{Access, Mounted, Store, route};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What `get` shall fetch.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// Names and patterns.
+    pub words: Vec<String>,
+    /// Where to.
+    pub folder: PathBuf,
+}
+
+impl Get {
+    /// Fetches each of the files.
+    pub(super) fn run_many(&self, context: &Context, wanted: &Wanted) -> Result<Exit> {
+        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        if crate::hardware::path_of(&self.device).is_some() {
+            return refused("a file system in hardware gives one file at a time");
+        }
+        if self.offset.0 != 0 || self.length.is_some() {
+            return refused("--offset and --length are for one file");
+        }
+        if wanted.folder == Path::new("-") {
+            return refused("several files cannot go to standard output");
+        }
+        if wanted.folder.exists() && !wanted.folder.is_dir() {
+            let what = format!(
+                "{} is not a folder; nothing was done",
+                wanted.folder.display()
+            );
+            return Err(Failure::usage(what).hint("the last word is the folder for the files"));
+        }
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let options = route::open_options(&self.io, false);
+        let mut store = Store::of(context, drive, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let report = store.mount(Access::Read, |mounted| {
+            self.get_many(context, mounted, wanted)
+        });
+        let report = store.close(report)?;
+        Reported::Many(report).tell(context, self.json, "fetched", "")
+    }
+
+    fn get_many(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        wanted: &Wanted,
+    ) -> Result<ManyReport> {
+        let began = Instant::now();
+        let listing = Listing::read(mounted)?;
+        let names: Vec<&str> = listing
+            .files
+            .iter()
+            .map(|file| file.name.as_str())
+            .collect();
+        let (chosen, idle) = choose(&wanted.words, &names)?;
+        // All files of an empty volume are none.
+        if !idle.is_empty() && !self.all {
+            return Err(none_of(&idle, &self.device).and("nothing was fetched"));
+        }
+        let output = |name: &str| {
+            let path = local(&wanted.folder, name)?;
+            Ok::<_, Failure>((
+                Output::check(&context.roots, &path, self.force, Some(mounted.drive)),
+                path,
+            ))
+        };
+        for name in &chosen {
+            let (checked, path) = output(name)?;
+            if std::fs::symlink_metadata(&path).is_ok() {
+                checked?;
+            }
+        }
+        let mut report = ManyReport::new(mounted);
+        let bar = context.console.bytes_bar(None);
+        // One bar for all files.
+        let silent = context.silent();
+        for (index, name) in chosen.iter().enumerate() {
+            let path = local(&wanted.folder, name)?;
+            let folder = path.parent().unwrap_or(&wanted.folder);
+            let fetched = std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("making", folder, &error))
+                .and_then(|()| output(name)?.0)
+                .and_then(|output| self.get(&silent, mounted, name, Some(output)));
+            match fetched {
+                Ok(one) => report.add(one),
+                Err(failure) => {
+                    let rest = chosen.get(index..).unwrap_or_default();
+                    return Err(report.broken_off(failure, "fetched", rest));
+                }
+            }
+            bar.set_position(report.length_bytes);
+        }
+        bar.finish_and_clear();
+        report.elapsed_us = micros(began.elapsed());
+        Ok(report)
+    }
+}

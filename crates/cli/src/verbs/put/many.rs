@@ -1,0 +1,195 @@
+//! `put` of several files and of folders.
+//!
+//! Every name is checked before the first file is stored. If one file fails, those before it are whole and durable, and the
+//! message names those that are missing.
+
+use super::{Put, Reported, check_name};
+use crate::Context;
+use crate::SCHEMA_VERSION;
+use crate::drive::Drive;
+use crate::failure::{Exit, Failure, Result};
+use crate::units::{exact, micros, rounded};
+use crate::verbs::ls::Listing;
+use crate::volume::source::Source;
+use crate::volume::tree::{Tree, some};
+use crate::volume::{Access, Mounted, Store, route};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The result of a put or a get of several files.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct ManyReport {
+    /// Version of this schema: 2.
+    pub schema_version: u32,
+    /// The resolved name of the device.
+    pub device: String,
+    /// The path that was used.
+    pub path: String,
+    /// The files that were moved, by name.
+    pub files: Vec<FileMoved>,
+    /// Their bytes.
+    pub length_bytes: u64,
+    /// Device commands for the data.
+    pub requests: u64,
+    /// Duration of all of it, without opening and mounting.
+    pub elapsed_us: u64,
+    /// Files that a put left out: links, devices, sockets and FIFOs in folders, and names that exist with `--skip-existing`.
+    pub skipped: Vec<String>,
+}
+
+/// One of several files.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FileMoved {
+    /// Its name in the volume.
+    pub name: String,
+    /// Its bytes.
+    pub length_bytes: u64,
+    /// The data was verified.
+    pub verified: bool,
+}
+
+impl ManyReport {
+    /// The report before the first file.
+    pub fn new(mounted: &Mounted<'_, '_>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            device: mounted.drive.to_string(),
+            path: mounted.path.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, one: super::Report) {
+        self.length_bytes += one.length_bytes;
+        self.requests += one.requests;
+        self.files.push(FileMoved {
+            name: one.name,
+            length_bytes: one.length_bytes,
+            verified: one.verified,
+        });
+    }
+
+    /// As text, after a verb.
+    pub fn text(&self, done: &str) -> String {
+        let seconds = self.elapsed_us.max(1) as f64 / 1e6;
+        let rate = rounded((self.length_bytes as f64 / seconds) as u64);
+        let skipped = match self.skipped.len() {
+            0 => String::new(),
+            count => format!("; {count} left out"),
+        };
+        format!(
+            "{done} {} files: {} in {seconds:.3} s, {rate}/s{skipped}",
+            self.files.len(),
+            exact(self.length_bytes),
+        )
+    }
+
+    /// The failure of one file of `total`, with what was done and what was not.
+    pub fn broken_off(&self, failure: Failure, done: &str, left: &[&str]) -> Failure {
+        failure.and(format_args!(
+            "{} of {} files are {done}, whole; not {done}: {}",
+            self.files.len(),
+            self.files.len() + left.len(),
+            some(left.iter().copied()),
+        ))
+    }
+}
+
+impl Put {
+    /// Stores each of the files, under names of their own.
+    pub(super) fn run_many(&self, context: &Context, paths: &[PathBuf]) -> Result<Exit> {
+        self.refuse_for_many(paths)?;
+        let tree = Tree::of(paths)?;
+        tree.files.keys().try_for_each(|name| {
+            check_name(name).map_err(|failure| failure.and("nothing was stored"))
+        })?;
+        let drive = Drive::find(&context.roots, &self.device)?;
+        let options = route::open_options(&self.io, true);
+        let mut store = Store::of(context, drive, &options)?;
+        context.say(format_args!("path: {}", store.opened.name));
+        let mut left = None;
+        let report = store.mount(Access::Write, |mounted| {
+            self.put_many(context, mounted, &tree, &mut left)
+        });
+        let report = match (report, left) {
+            (Err(failure), Some(half)) => Err(self.clear(&mut store, &half, failure)),
+            (report, _) => report,
+        };
+        let report = store.close(report)?;
+        Reported::Many(report).tell(context, self.json, "stored", "")
+    }
+
+    fn refuse_for_many(&self, paths: &[PathBuf]) -> Result<()> {
+        let refused = |what: &str| Err(Failure::usage(what).hint("one file at a time"));
+        if crate::hardware::path_of(&self.device).is_some() {
+            return refused("a file system in hardware takes one file at a time");
+        }
+        if self.explicit_name.is_some() {
+            return refused("--name names one file, and there are several");
+        }
+        match paths.iter().any(|path| path == Path::new("-")) {
+            true => refused("standard input has no name, so it cannot be one of several files"),
+            false => Ok(()),
+        }
+    }
+
+    fn put_many(
+        &self,
+        context: &Context,
+        mounted: &Mounted<'_, '_>,
+        tree: &Tree,
+        left: &mut Option<String>,
+    ) -> Result<ManyReport> {
+        let began = Instant::now();
+        let mut report = ManyReport::new(mounted);
+        let links = tree.skipped.iter().map(|path| path.display().to_string());
+        report.skipped.extend(links);
+        let files = Listing::read(mounted)?.files.into_iter();
+        let existing: BTreeSet<String> = files.map(|file| file.name).collect();
+        let (old, new): (Vec<&str>, Vec<&str>) =
+            (tree.files.keys().map(String::as_str)).partition(|name| existing.contains(*name));
+        let todo: Vec<&str> = match (old.is_empty(), self.force, self.skip_existing) {
+            (false, _, true) => {
+                report
+                    .skipped
+                    .extend(old.iter().map(|name| (*name).to_owned()));
+                new
+            }
+            (false, false, false) => {
+                let what = format!(
+                    "{} exist already; nothing was stored",
+                    some(old.into_iter())
+                );
+                return Err(Failure::new(Exit::Exists, what)
+                    .hint("--force to replace them, or --skip-existing to store the others"));
+            }
+            _ => tree.files.keys().map(String::as_str).collect(),
+        };
+        let bar = context.console.bytes_bar(None);
+        // One bar for all files.
+        let silent = context.silent();
+        for (index, name) in todo.iter().enumerate() {
+            let stored = tree.files.get(*name).map(|path| {
+                let mut source = Source::open(path)?;
+                source.refuse_own(&context.roots, mounted.drive)?;
+                self.put(&silent, mounted, name, &mut source, left)
+            });
+            match stored {
+                Some(Ok(one)) => report.add(one),
+                Some(Err(failure)) => {
+                    let rest = todo.get(index..).unwrap_or_default();
+                    return Err(report.broken_off(failure, "stored", rest));
+                }
+                None => {}
+            }
+            bar.set_position(report.length_bytes);
+        }
+        bar.finish_and_clear();
+        report.elapsed_us = micros(began.elapsed());
+        Ok(report)
+    }
+}

@@ -1,0 +1,15 @@
+//! The command's tests that run it. In one program, because linking takes longer than most of them.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+mod arrays;
+mod guard;
+mod hardware;
+mod instrument;
+mod interrupted;
+mod many;
+mod map;
+mod signatures;
+mod streams;
+mod support;
+mod verbs;
+mod volumes;

@@ -1,0 +1,203 @@
+//! Many files at once: `put` of folders, `get`, `ls` and `rm` with patterns.
+
+use crate::support::{Folder, code, command, json, ok, refused, run, stderr, volume};
+use std::fs;
+use std::path::Path;
+
+/// A folder `src` with files of these names, whose content is their name repeated.
+fn tree(folder: &Folder, names: &[&str]) -> String {
+    for name in names {
+        let path = folder.0.join("src").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name.repeat(1 + name.len() * 700)).unwrap();
+    }
+    folder.path("src")
+}
+
+fn listed(disk: &str, patterns: &[&str]) -> Vec<String> {
+    let report = json(&[&["ls", disk, "--json"], patterns].concat());
+    let files = report["files"].as_array().unwrap();
+    let name = |file: &serde_json::Value| file["name"].as_str().unwrap().to_owned();
+    files.iter().map(name).collect()
+}
+
+fn same(one: &Path, other: &Path) {
+    let names = |path: &Path| {
+        let mut names: Vec<_> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(one), names(other), "{}", other.display());
+    for name in names(one) {
+        let (one, other) = (one.join(&name), other.join(&name));
+        match one.is_dir() {
+            true => same(&one, &other),
+            false => assert!(
+                fs::read(one).unwrap() == fs::read(&other).unwrap(),
+                "{other:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_folder_goes_into_a_volume_and_comes_back() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &["--checksums"]);
+    let source = tree(
+        &folder,
+        &["a", "b.rs", "deep/c.rs", "deep/er/d", "empty/"].map(|name| name.trim_end_matches('/')),
+    );
+    folder.file("extra", 100_000);
+    let put = json(&[
+        "put",
+        &disk,
+        &source,
+        &folder.path("extra"),
+        "--json",
+        "--verify",
+    ]);
+    assert_eq!(put["files"].as_array().unwrap().len(), 6);
+    assert!(
+        put["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|file| file["verified"] == true)
+    );
+    let all = [
+        "extra",
+        "src/a",
+        "src/b.rs",
+        "src/deep/c.rs",
+        "src/deep/er/d",
+        "src/empty",
+    ];
+    assert_eq!(listed(&disk, &[]), all);
+    assert_eq!(listed(&disk, &["*.rs"]), ["src/b.rs", "src/deep/c.rs"]);
+    assert_eq!(code(&["ls", &disk, "x*"]), 10);
+    ok(&["get", &disk, "--all", &folder.path("out")]);
+    same(&folder.0.join("src"), &folder.0.join("out/src"));
+    let some = json(&[
+        "get",
+        &disk,
+        "src/*.rs",
+        "extra",
+        &folder.path("some"),
+        "--json",
+    ]);
+    assert_eq!(some["files"].as_array().unwrap().len(), 3);
+    assert!(folder.0.join("some/src/deep/c.rs").exists() && !folder.0.join("some/src/a").exists());
+    let removed = json(&["rm", &disk, "src/*", "--json"]);
+    assert_eq!(removed["removed"].as_array().unwrap().len(), 5);
+    assert_eq!(listed(&disk, &[]), ["extra"]);
+    assert_eq!(code(&["rm", &disk, "src/*", "extra"]), 10);
+    assert!(listed(&disk, &[]).is_empty());
+    ok(&["get", &disk, "--all", &folder.path("none")]);
+    ok(&["check", &disk]);
+}
+
+#[test]
+fn nothing_is_stored_if_a_name_cannot_be() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    let long = "x".repeat(61);
+    let source = tree(&folder, &["a", &long]);
+    refused(&["put", &disk, &source], 2, "nothing was stored");
+    refused(&["put", &disk, &source, "none"], 10, "nothing was stored");
+    refused(&["put", &disk, &source, "-"], 2, "standard input");
+    refused(&["put", &disk, &source, "--name", "x"], 2, "--name");
+    fs::remove_file(folder.0.join("src").join(&long)).unwrap();
+    std::os::unix::fs::symlink("a", folder.0.join("src/link")).unwrap();
+    let put = json(&["put", &disk, &source, "--json"]);
+    assert_eq!(put["skipped"].as_array().unwrap().len(), 1);
+    refused(
+        &["put", &disk, &source],
+        9,
+        "`src/a` exist already; nothing was stored",
+    );
+    fs::write(folder.0.join("src/b"), "b").unwrap();
+    ok(&["put", &disk, &source, "--skip-existing"]);
+    assert_eq!(listed(&disk, &[]), ["src/a", "src/b"]);
+    fs::write(folder.0.join("src/a"), "new").unwrap();
+    ok(&["put", &disk, &source, "--force"]);
+    let get = run(&["get", &disk, "src/a", "-"]);
+    assert_eq!(get.stdout, b"new");
+}
+
+#[test]
+fn a_full_volume_keeps_what_is_there_and_names_the_rest() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    fs::create_dir(folder.0.join("big")).unwrap();
+    for name in ["1", "2", "3", "4", "5"] {
+        folder.file(&format!("big/{name}"), 8 << 20);
+    }
+    let done = run(&["put", &disk, &folder.path("big")]);
+    let said = stderr(&done);
+    assert_eq!(done.status.code(), Some(8), "{said}");
+    let stored = listed(&disk, &[]);
+    assert!(!stored.is_empty() && stored.len() < 5, "{stored:?}");
+    assert!(
+        said.contains(&format!("{} of 5 files are stored, whole", stored.len())),
+        "{said}"
+    );
+    assert!(
+        said.contains("not stored: ") && said.contains("`big/5`"),
+        "{said}"
+    );
+    ok(&["check", &disk]);
+    ok(&["get", &disk, "--all", &folder.path("out")]);
+    for name in stored {
+        let data = fs::read(folder.0.join(&name)).unwrap();
+        assert!(
+            fs::read(folder.0.join("out").join(&name)).unwrap() == data,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_fetched_over_a_file_or_out_of_the_folder() {
+    let folder = Folder::new();
+    let disk = volume(&folder, "disk.img", &[]);
+    folder.file("data", 1000);
+    for name in ["a", "b", "../up", "/abs"] {
+        ok(&["put", &disk, &folder.path("data"), "--name", name]);
+    }
+    let out = folder.path("out");
+    refused(
+        &["get", &disk, "--all", &out],
+        2,
+        "cannot be the name of a local file",
+    );
+    refused(&["get", &disk, "a", "c*", &out], 10, "nothing was fetched");
+    refused(&["get", &disk, "a", "b", "-"], 2, "standard output");
+    refused(
+        &["get", &disk, "a", "b", &folder.path("data")],
+        2,
+        "is not a folder",
+    );
+    refused(
+        &["get", &disk, "[ab]", &out, "--offset", "1K"],
+        2,
+        "for one file",
+    );
+    assert!(!folder.0.join("out").exists());
+    fs::create_dir(folder.0.join("out")).unwrap();
+    fs::write(folder.0.join("out/b"), "mine").unwrap();
+    refused(&["get", &disk, "[ab]", &out], 9, "exists; nothing was done");
+    assert!(!folder.0.join("out/a").exists());
+    ok(&["get", &disk, "[ab]", &out, "--force"]);
+    assert_eq!(fs::read(folder.0.join("out/b")).unwrap().len(), 1000);
+    // To the current folder, and by their own names where a file is called like a pattern.
+    ok(&["put", &disk, &folder.path("data"), "--name", "[ab]"]);
+    let here = command(&["get", &disk, "[ab]"])
+        .current_dir(folder.0.join("out"))
+        .output()
+        .unwrap();
+    assert!(here.status.success() && folder.0.join("out/[ab]").exists());
+}

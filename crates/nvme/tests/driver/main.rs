@@ -1,0 +1,9 @@
+//! The driver's tests on the model controller. In one program, because linking takes longer than most of them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+mod controllers;
+mod faults;
+mod structures;
+#[path = "../support/mod.rs"]
+mod support;
+mod threads;

@@ -1,0 +1,12 @@
+//! The volume's tests through its interface. In one program, because linking takes longer than most of them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
+
+mod ahead;
+mod checksums;
+mod files;
+mod format;
+mod reservations;
+mod sizes;
+#[path = "../support/mod.rs"]
+mod support;
+mod transfers;
