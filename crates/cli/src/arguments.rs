@@ -4,6 +4,7 @@ use crate::examples;
 use crate::failure::Failure;
 use crate::verbs::Verb;
 use clap::{Arg, Command, CommandFactory, Parser};
+use std::ffi::OsString;
 
 const AFTER_HELP: &str = "\
 DEVICE is /dev/nvme0n1, /dev/ng0n1, nvme0, a PCI address (0000:01:00.0 or 01:00.0), a link such as
@@ -46,7 +47,26 @@ pub struct Arguments {
 
 /// The command line's parser; help, manual pages and completions are generated from it too.
 pub fn command() -> Command {
-    let long = |argument: Arg| {
+    let command = flowing(Arguments::command()).mut_subcommands(complete);
+    let template = overview(&command);
+    command.help_template(template)
+}
+
+/// The parser for these words. If they begin with a verb, only that verb's help is complete: to make all of it takes most of the
+/// time in which a small processor starts the command.
+pub fn command_for(words: &[OsString]) -> Command {
+    let words = words.iter().skip(1).filter_map(|word| word.to_str());
+    let first = words.into_iter().find(|word| !word.starts_with('-'));
+    let all = Arguments::command();
+    match first.filter(|word| all.find_subcommand(word).is_some()) {
+        Some(verb) => all.mut_subcommand(verb, complete),
+        None => command(),
+    }
+}
+
+/// A verb with its examples, and the text of its help in paragraphs.
+fn complete(verb: Command) -> Command {
+    with_examples(flowing(verb)).mut_args(|argument: Arg| {
         let is_value = argument.get_action().takes_values();
         let is_blank = argument
             .get_default_values()
@@ -59,15 +79,14 @@ pub fn command() -> Command {
                 .hide_default_value(is_blank),
             false => argument,
         }
-    };
-    let flowing = |command: Command| match command.get_after_help().map(ToString::to_string) {
+    })
+}
+
+fn flowing(command: Command) -> Command {
+    match command.get_after_help().map(ToString::to_string) {
         Some(text) => command.after_help(flow(&text)),
         None => command,
-    };
-    let verb = |verb: Command| with_examples(flowing(verb)).mut_args(long);
-    let command = flowing(Arguments::command()).mut_subcommands(verb);
-    let template = overview(&command);
-    command.help_template(template)
+    }
 }
 
 /// The help of the whole command: its verbs under the headings of their groups.
@@ -124,4 +143,38 @@ pub fn failure(error: &clap::Error) -> Failure {
         Some(tip.to_owned())
     });
     failure.hint(tip.unwrap_or_else(|| "see --help".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verb_has_the_same_help_alone() {
+        let mut whole = command();
+        let verbs: Vec<String> = whole
+            .get_subcommands()
+            .map(|verb| verb.get_name().to_owned())
+            .collect();
+        for verb in verbs {
+            let words = ["straightway", "-q", &verb, "--help"].map(OsString::from);
+            let alone = command_for(&words).try_get_matches_from(&words);
+            let all = whole.try_get_matches_from_mut(&words);
+            let text = |error: clap::Error| error.render().to_string();
+            assert_eq!(alone.map_err(text), all.map_err(text), "{verb}");
+        }
+        for words in [
+            &["straightway"][..],
+            &["straightway", "help"],
+            &["straightway", "nonsense"],
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert!(
+                command_for(&words)
+                    .render_help()
+                    .to_string()
+                    .contains("Examples:")
+            );
+        }
+    }
 }

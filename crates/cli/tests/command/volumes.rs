@@ -482,7 +482,11 @@ fn bad_names_and_files_are_refused_before_anything_is_written() {
     assert!(stderr(&output).contains("no name in UTF-8"));
     refused(&["put", &disk, "-"], 2, "standard input has no name");
     refused(&["put", &disk, &folder.path("none")], 10, "opening");
-    refused(&["put", &disk, folder.0.to_str().unwrap()], 2, "no name in UTF-8");
+    refused(
+        &["put", &disk, folder.0.to_str().unwrap()],
+        2,
+        "no name in UTF-8",
+    );
     refused(
         &["put", &disk, &small, "--block-size", "1000"],
         2,
