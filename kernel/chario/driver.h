@@ -32,6 +32,7 @@
 #include <linux/workqueue.h>
 
 #include "chario.h"
+#include "swt_event.h"
 
 #define CHARIO_UNIT_BYTES (4u << 20)
 /* One page of PRP entries reaches this far. */

@@ -87,12 +87,22 @@ static ssize_t move(struct kiocb *kiocb, struct iov_iter *iter, bool writes)
 
 static ssize_t chario_read_iter(struct kiocb *kiocb, struct iov_iter *iter)
 {
-	return move(kiocb, iter, false);
+	ssize_t result;
+
+	swt_event(SWT_CHARIO_ENTER);
+	result = move(kiocb, iter, false);
+	swt_event(SWT_CHARIO_EXIT);
+	return result;
 }
 
 static ssize_t chario_write_iter(struct kiocb *kiocb, struct iov_iter *iter)
 {
-	return move(kiocb, iter, true);
+	ssize_t result;
+
+	swt_event(SWT_CHARIO_ENTER);
+	result = move(kiocb, iter, true);
+	swt_event(SWT_CHARIO_EXIT);
+	return result;
 }
 
 static loff_t chario_llseek(struct file *file, loff_t offset, int whence)
@@ -114,9 +124,11 @@ static int chario_fsync(struct file *file, loff_t start, loff_t end, int datasyn
 
 	if (error)
 		return error;
+	swt_event(SWT_CHARIO_ENTER);
 	/* Without a volatile cache what was written is durable (5.15.2.2, VWC). */
 	if (ns->ctrl->id->vwc & NVME_CTRL_VWC_PRESENT)
 		error = chario_flush(ns, private->polls);
+	swt_event(SWT_CHARIO_EXIT);
 	chario_leave(ns);
 	return error;
 }

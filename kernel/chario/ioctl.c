@@ -97,23 +97,31 @@ static bool may(const struct file *file, u32 flags)
 static long do_transfer(struct file *file, const void __user *from)
 {
 	struct chario_transfer args;
+	long result;
 
 	if (copy_from_user(&args, from, sizeof(args)))
 		return -EFAULT;
 	if (!may(file, args.flags))
 		return -EBADF;
-	return chario_registered_transfer(file->private_data, &args);
+	swt_event(SWT_CHARIO_ENTER);
+	result = chario_registered_transfer(file->private_data, &args);
+	swt_event(SWT_CHARIO_EXIT);
+	return result;
 }
 
 static long do_phys(struct file *file, const void __user *from)
 {
 	struct chario_phys args;
+	long result;
 
 	if (copy_from_user(&args, from, sizeof(args)))
 		return -EFAULT;
 	if (!may(file, args.flags))
 		return -EBADF;
-	return chario_phys_transfer(file->private_data, &args);
+	swt_event(SWT_CHARIO_ENTER);
+	result = chario_phys_transfer(file->private_data, &args);
+	swt_event(SWT_CHARIO_EXIT);
+	return result;
 }
 
 static int change_window(struct chario_file *file, const void __user *from, bool grants)

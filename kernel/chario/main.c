@@ -32,6 +32,14 @@ char *chario_irq = "auto";
 module_param_named(irq, chario_irq, charp, 0444);
 MODULE_PARM_DESC(irq, "auto, msi or intx (default auto: MSI-X, else MSI, else INTx)");
 
+static unsigned int events;
+module_param(events, uint, 0444);
+MODULE_PARM_DESC(events, "events of each CPU that /dev/chario-events has room for (default 0: none are stamped)");
+
+static unsigned long timer;
+module_param(timer, ulong, 0444);
+MODULE_PARM_DESC(timer, "physical address of a profiling timer that takes the events (default: none)");
+
 static DEFINE_IDA(instances);
 
 static void free_ctrl(struct kref *kref)
@@ -330,12 +338,20 @@ static int __init chario_init(void)
 		pr_err("chario: irq=%s: it is auto, msi or intx\n", chario_irq);
 		return -EINVAL;
 	}
-	error = chario_namespaces_init();
+	error = swt_events_init("chario-events", events, timer);
 	if (error)
 		return error;
+	error = chario_namespaces_init();
+	if (error)
+		goto end_events;
 	error = pci_register_driver(&chario_driver);
 	if (error)
-		chario_namespaces_exit();
+		goto end_namespaces;
+	return 0;
+end_namespaces:
+	chario_namespaces_exit();
+end_events:
+	swt_events_exit();
 	return error;
 }
 
@@ -344,6 +360,7 @@ static void __exit chario_exit(void)
 	pci_unregister_driver(&chario_driver);
 	chario_namespaces_exit();
 	ida_destroy(&instances);
+	swt_events_exit();
 }
 
 module_init(chario_init);

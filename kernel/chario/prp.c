@@ -100,6 +100,7 @@ int chario_submit(struct chario_queue *queue, struct chario_unit *unit, struct c
 			set_prps(queue, command, entry, cursor, bytes);
 			*offset += bytes;
 		}
+		swt_event(SWT_CHARIO_SUBMIT);
 		if (++queue->sq_tail == queue->entries)
 			queue->sq_tail = 0;
 	}
@@ -145,6 +146,7 @@ int chario_submit_page(struct chario_queue *queue, struct chario_unit *unit,
 		entry->control = cpu_to_le16(NVME_RW_FUA);
 	if (++queue->sq_tail == queue->entries)
 		queue->sq_tail = 0;
+	swt_event(SWT_CHARIO_SUBMIT);
 	/* Orders the entry before the doorbell. */
 	writel(queue->sq_tail, queue->sq_doorbell);
 	sent = 1;

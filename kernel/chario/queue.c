@@ -123,6 +123,9 @@ static void end_command(struct chario_queue *queue, u16 slot)
 	struct chario_wait *wait = command->wait;
 	struct task_struct *task = wait->task;
 
+	/* Not of the admin queue: what it does belongs to no call. */
+	if (static_branch_unlikely(&swt_is_on) && queue->id)
+		swt_stamp(SWT_CHARIO_COMPLETE);
 	command->wait = NULL;
 	command->generation++;
 	queue->free[queue->free_count++] = slot;
@@ -130,8 +133,10 @@ static void end_command(struct chario_queue *queue, u16 slot)
 		atomic_dec_return(&wait->quiet);
 		return;
 	}
-	if (atomic_dec_and_test(&wait->loud) && task)
+	if (atomic_dec_and_test(&wait->loud) && task) {
+		swt_event(SWT_CHARIO_WAKE);
 		wake_up_process(task);
+	}
 }
 
 static void failed(struct chario_queue *queue, struct chario_command *command, u16 status)
@@ -252,6 +257,8 @@ irqreturn_t chario_on_interrupt(int irq, void *data)
 	unsigned long flags;
 	unsigned int count;
 
+	if (static_branch_unlikely(&swt_is_on) && queue->id)
+		swt_stamp(SWT_CHARIO_INTERRUPT);
 	spin_lock_irqsave(&queue->lock, flags);
 	/* Counted first: a woken task finds it in the counters. */
 	queue->interrupt_count++;

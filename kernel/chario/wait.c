@@ -64,7 +64,9 @@ static void sleep_for_loud(struct chario_ctrl *ctrl, struct chario_wait *wait)
 			chario_hurry(ctrl, wait);
 			continue;
 		}
+		swt_event(SWT_CHARIO_SLEEP);
 		io_schedule();
+		swt_event(SWT_CHARIO_RESUME);
 	}
 	__set_current_state(TASK_RUNNING);
 }
